@@ -37,9 +37,10 @@ class World(world.World):
         It can be awaited in any asyncio or trio program, and lets other tasks of the program run.
 
         Args:
-            until: a simulated time since the start (seconds, or text such as `10m`), a wait (a latch, a signal,
-                `join`), an actor (until its end), or a function without arguments that is called after each instant.
-                All events of the instant at which the condition holds are executed first.
+            until: a simulated time since the start (seconds, or text such as `10m`): what is due at it happens only if
+                the world is run further. Or a wait (a latch, a signal, `join`), an actor (until its end), or a function
+                without arguments that is called after each instant: all events of the instant at which it ends are
+                executed first.
 
         Returns:
             The value of the wait, the result of the actor, or the first true value of the function; None for a time.

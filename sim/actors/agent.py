@@ -4,7 +4,8 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -43,6 +44,13 @@ class Agent(ABC):
             of others (`execution.sync: causal`); such an agent receives no messages.
         has_more: whether `next_action` has another action for this iteration after the present one succeeds.
         home: the position in space with which the agent enters it; None: that of its scenario entry.
+        abilities: what agents of this class can do for others, in words of their family. Checks and services ask for
+            an ability, never for a kind, so a subclass has the abilities of its class.
+        memory_kinds: the kinds of memories that its agents have, with the importance of each unless the section
+            `memory` says otherwise.
+        parts: the further agents that one scenario entry stands for, each with work of its own: an entry `jobs` with
+            the part `summary` is the agents `jobs` and `jobs-summary`.
+        part: which part of its entry this agent is; empty: the first.
         alive: set it to False, or call `shutdown`, to end the loop. This also ends a sleep or a pause.
         state: the variables of the agent: JSON-like, part of the final digest of the run. An iteration fails if it
             leaves a value that is not JSON. At the top level this is found at once, in nested values perhaps later.
@@ -56,6 +64,9 @@ class Agent(ABC):
     has_more = False
     home: Any = None
     Params: type | None = None
+    abilities: ClassVar[frozenset[str]] = frozenset()
+    memory_kinds: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    parts: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -80,6 +91,7 @@ class Agent(ABC):
         self.permission = permission
         self.entry: str | None = None
         self.kind = ""
+        self.part = ""
         self._alive = True
         self.state: dict[str, Any] = {}
         self.mailbox = Mailbox(world.kernel, 100, "block")

@@ -6,7 +6,8 @@ import attrs
 
 from sim.actors.mailbox import MailboxPolicy, Unmatched
 from sim.errors import UsageError
-from sim.kernel import to_ns
+from sim.kernel import to_ns, to_text
+from sim.kernel.duration import Duration
 
 POSITIVE_TIMES: Final = ("resource_check_interval", "restart_period", "heartbeat_timeout")
 """Durations that must be greater than 0; the other durations can be 0."""
@@ -20,7 +21,7 @@ MOST_MESSAGES: Final = 1_000_000
 
 @attrs.frozen
 class AgentLoopConfig:
-    """Configuration of one loop. Durations are simulated seconds.
+    """Configuration of one loop. Durations are simulated seconds, or text such as `5m`.
 
     Args:
         min_loop_delay: minimum delay between two iterations; 0 is allowed.
@@ -45,14 +46,14 @@ class AgentLoopConfig:
         UsageError: if a value is out of its range. Scenario files have the same ranges.
     """
 
-    min_loop_delay: float = 0.1
-    max_loop_delay: float = 10.0
-    resource_check_interval: float = 1.0
+    min_loop_delay: Duration = 0.1
+    max_loop_delay: Duration = 10.0
+    resource_check_interval: Duration = 1.0
     max_consecutive_errors: int = 5
-    cool_down: float = 60.0
+    cool_down: Duration = 60.0
     max_restarts: int = 3
-    restart_period: float = 3600.0
-    heartbeat_timeout: float | None = None
+    restart_period: Duration = 3600.0
+    heartbeat_timeout: Duration | None = None
     mailbox_size: int = 100
     mailbox_policy: MailboxPolicy = "block"
     unmatched: Unmatched = "drop"
@@ -72,8 +73,8 @@ class AgentLoopConfig:
             self._check_time(name)
         if self.max_delay_ns < self.min_delay_ns:
             raise UsageError(
-                f"max_loop_delay ({self.max_loop_delay:g} s) must not be less than "
-                f"min_loop_delay ({self.min_loop_delay:g} s)"
+                f"max_loop_delay ({to_text(self.max_delay_ns)}) must not be less than "
+                f"min_loop_delay ({to_text(self.min_delay_ns)})"
             )
         for name, least in LEAST.items():
             value = getattr(self, name)

@@ -12,7 +12,7 @@ from sim.actors.inputs import Inputs, PersonAnswer
 from sim.actors.loop import AgentLoop
 from sim.actors.state import AgentState
 from sim.errors import UsageError
-from sim.kernel import Duration, to_ns, to_seconds
+from sim.kernel import Duration, to_duration, to_ns
 from sim.world import World
 from sim.world.action import near
 
@@ -142,7 +142,7 @@ class AgentLoopManager:
         for loop in loops:
             loop.request_stop("stop")
         for loop in loops:
-            await loop.stop(to_seconds(max(0, deadline - self.world.kernel.now)))
+            await loop.stop(to_duration(max(0, deadline - self.world.kernel.now)))
 
     def get_loop(self, agent_id: str) -> AgentLoop | None:
         """Return the loop of an agent, or None."""

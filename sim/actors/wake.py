@@ -20,7 +20,7 @@ from sim.errors import UsageError
 from sim.events import Event
 from sim.events.topic import check_pattern
 from sim.expressions import PURE_FUNCTIONS, Expression, did_you_mean
-from sim.kernel import Duration, to_ns, to_seconds
+from sim.kernel import Duration, to_duration, to_ns
 from sim.kernel.calendar import Cron, Daily, Schedule
 from sim.kernel.codec import decode, encode
 from sim.world import World
@@ -183,7 +183,7 @@ class WakeCondition:
             "value": CONDITIONS[self.condition_type].describe(self),
             **({"where": self.where.text} if self.where else {}),
             **({"given": decode(encode(self.given))} if self.given else {}),
-            **({"timeout": to_seconds(self.timeout_ns)} if self.timeout_ns is not None else {}),
+            **({"timeout": to_duration(self.timeout_ns)} if self.timeout_ns is not None else {}),
         }
 
 
@@ -370,7 +370,7 @@ class TimeCondition(ConditionType):
 
     def describe(self, condition: WakeCondition) -> Any:
         """Return the time in seconds."""
-        return to_seconds(condition.time_ns)
+        return to_duration(condition.time_ns)
 
     def ends_in_time(self, condition: WakeCondition) -> bool:
         """Return True: only time passes."""

@@ -15,7 +15,7 @@ from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, prompt
 from sim.agents.family import Family, define_family
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.kernel.duration import NS
 from sim.llm.tokens import APPROXIMATE
 from sim.llm.types import ChatMessage, ModelRequest
@@ -87,7 +87,7 @@ class Assistant(Agent):
         ]
         retry = conversations.next_retry_ns()
         if retry is not None:
-            wake.append({"until": to_seconds(retry)})
+            wake.append({"until": to_duration(retry)})
         return Action("sleep", {"condition": {"any": wake}})
 
 

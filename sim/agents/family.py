@@ -18,6 +18,7 @@ from sim.agents.packages import AGENTS, Offer, is_allowed, is_module_allowed, of
 from sim.agents.toolbox import Toolbox
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
+from sim.memory.service import Memories
 from sim.permissions import Permission
 from sim.store.views import add_views
 from sim.text import of_error
@@ -112,6 +113,9 @@ class Family:
             if actions.find(handler.kind) is not handler:
                 actions.register(handler)
         tools.add(*(tool for tool in self.tools if tools.known.get(tool.name) is not tool))
+        memories = plan.world.services.get(Memories.name)
+        if isinstance(memories, Memories):
+            memories.add_kinds(self.agent.memory_kinds)
         return self._create if self.prepare is None else self.prepare(plan)
 
     def _create(self, plan: AgentPlan) -> Agent:
@@ -125,6 +129,12 @@ class Family:
                 hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's"
                 + "".join(f" and {name}" for name in given),
             ) from error
+
+
+def has_ability(entry: Any, ability: str) -> bool:
+    """Return whether the agents of a scenario entry can do something; see `Agent.abilities`."""
+    family = FAMILIES.get(entry.kind)
+    return family is not None and ability in family.agent.abilities
 
 
 FAMILIES: Final[dict[str, Family]] = {}

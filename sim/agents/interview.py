@@ -10,7 +10,6 @@ It is awaited in any actor of the world, for example one that `World.spawn` has 
 only it knows with `Agent.about`. The latest actions and messages are known if the world has `LatestEvents`.
 """
 
-import math
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -24,9 +23,11 @@ from sim.agents.conversation.records import VISIBLE
 from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import cut
 from sim.agents.latest_events import LatestEvents
+from sim.agents.numbers import number_in
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.kernel.codec import encode
+from sim.llm.reading import NO_ANSWER, unfenced, value_in
 from sim.llm.service import Models
 from sim.llm.tokens import APPROXIMATE
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
@@ -49,6 +50,10 @@ _TURNS = 20  # messages of conversations
 _LINE = 500  # characters of such a message
 _TASKS = 20
 _CLAUSE = 300  # characters of an answer, before an option and after it, that can negate it
+
+_MOST_LISTED: Final = 100  # points of a scale
+_KEY: Final = "answer"  # of an answer as JSON
+_KEYS: Final = (_KEY, "value", "rating", "score", "number", "option", "choice", "response")  # as models call it
 
 _EXAMPLES: Final = {"options": '["yes", "no"]', "scale": "[1, 7]"}
 
@@ -129,17 +134,36 @@ class Question:
             return f"Answer with one whole number from {self.scale[0]} to {self.scale[1]}, and nothing else."
         return "Answer with one number, and nothing else." if self.number else ""
 
-    def value_of(self, answer: str) -> str | int | float | None:
-        """Return the value of an answer: an option or a number. None if it has none, or not just one."""
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """The form of the answer as a JSON Schema, for endpoints that enforce one; None: any text."""
         if self.options:
-            return _option_in(answer, self.options)
-        found = _numbers_in(answer) if self.scale or self.number else []
-        if len(found) != 1:
+            form: dict[str, Any] = {"type": "string", "enum": list(self.options)}
+        elif self.scale:
+            low, high = self.scale
+            form = {"type": "integer", "minimum": low, "maximum": high}
+            if high - low < _MOST_LISTED:  # not all endpoints keep bounds
+                form["enum"] = list(range(low, high + 1))
+        elif self.number:
+            form = {"type": "number"}
+        else:
             return None
-        value = found[0]
-        if self.scale:
-            return value if isinstance(value, int) and self.scale[0] <= value <= self.scale[1] else None
-        return value
+        return {"type": "object", "properties": {_KEY: form}, "required": [_KEY], "additionalProperties": False}
+
+    def value_of(self, answer: str) -> str | int | float | None:
+        """Return the value of an answer: an option or a number. None if it has none, or not just one.
+
+        The answer is JSON by `schema`, or a text with the value in it.
+        """
+        if not self.form:
+            return None
+        text = unfenced(answer)[:_LONGEST_ANSWER]
+        given = value_in(text, _KEYS)
+        if isinstance(given, str):
+            text = given
+        elif isinstance(given, int | float) and not isinstance(given, bool):
+            text = f"{given}"
+        return _option_in(text, self.options) if self.options else number_in(text, self.scale)
 
 
 @attrs.frozen
@@ -200,26 +224,6 @@ def _is_negated(text: str, option: re.Match[str]) -> bool:
     before = _BEFORE.split(text[max(0, start - _CLAUSE) : start])[-1]
     after = "" if _NEGATION.search(option[0]) else _AFTER.split(text[end : end + _CLAUSE], maxsplit=1)[0]
     return any(_NEGATION.search(part) for part in (before, after))
-
-
-_NUMBER = re.compile(r"(?<![\w.])(?<!\d,)[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w|[.,]\d)")
-_UNCLEAR = re.compile(r"\d,\d")
-
-
-def _numbers_in(answer: str) -> list[int | float]:
-    """Return the numbers in a text; a comma between groups of three digits separates thousands.
-
-    Any other comma between digits may be a decimal one or separate two numbers, so the text has no numbers then.
-    """
-    text = answer[:_LONGEST_ANSWER].replace("\N{MINUS SIGN}", "-")
-    if _UNCLEAR.search(_NUMBER.sub(" ", text)):
-        return []
-    found: list[int | float] = []
-    for number in _NUMBER.findall(text):
-        value = float(number.replace(",", ""))
-        if math.isfinite(value):
-            found.append(int(value) if value.is_integer() and abs(value) < 2**53 else value)
-    return found
 
 
 # -- the prompt
@@ -310,7 +314,8 @@ async def interview(
     """
     asked = tuple(messages or interview_prompt(world, agent, question))
     ask = partial(Models.of(world).interview, agent)
-    return await answer_in_form(ask, agent.agent_id, question, ModelRequest(asked, use=USE))
+    request = ModelRequest(asked, use=USE, preferred_format=question.schema)
+    return await answer_in_form(ask, agent.agent_id, question, request)
 
 
 async def answer_in_form(
@@ -342,7 +347,7 @@ async def answer_in_form(
         if not wrong:
             break
         complaint = f"This is not an answer of the right form. {question.form}"
-        said_before = ChatMessage("assistant", said or "(nothing)")
+        said_before = ChatMessage("assistant", said or NO_ANSWER)
         request = attrs.evolve(request, messages=(*request.messages, said_before, ChatMessage("user", complaint)))
     return found
 
@@ -356,6 +361,9 @@ def record_answer(world: World, survey: str, answer: SurveyAnswer) -> None:
         answer: the answer.
     """
     world.kernel.emit(ANSWER, {"survey": survey, **attrs.asdict(answer)})
+    models = world.services.get(Models.name)
+    if isinstance(models, Models):
+        models.counts.surveyed(answer.question, missing=answer.error is not None)
 
 
 add_views({

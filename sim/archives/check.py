@@ -12,7 +12,7 @@ import attrs
 
 from sim.archives.crate import METADATA, read_metadata
 from sim.errors import UsageError
-from sim.store.archive import EXPERIMENT, UNREADABLE, members_of, unreadable
+from sim.store.archive import EXPERIMENT, UNREADABLE, check_space, is_known, members_of, open_archive, unreadable
 from sim.store.files import DATABASE
 
 _MOST_METADATA = 50 * 2**20
@@ -49,7 +49,7 @@ def check_archive(archive: Path, to: Path) -> Checked:
         RunError: if it cannot be read as a zip archive.
     """
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with open_archive(archive) as opened:
             members = {member.filename: member for member in members_of(opened, archive)}
             known, replay, title = _metadata(opened, members, archive)
             problems = [f"the file {name} is missing" for name in sorted(known.keys() - members.keys())]
@@ -58,7 +58,12 @@ def check_archive(archive: Path, to: Path) -> Checked:
             ]
             if EXPERIMENT not in members and not any(_is_record(name) for name in members):
                 problems.append("it has neither a run nor an experiment")
-            for name in sorted(known.keys() & members.keys()):
+            problems += [
+                f"{name} is not the name of a file of an archive" for name in sorted(known) if not is_known(name)
+            ]
+            listed = sorted(name for name in known.keys() & members.keys() if is_known(name))
+            check_space([members[name] for name in listed], to)
+            for name in listed:
                 if _unpack(opened, members[name], to) != known[name]:
                     problems.append(f"the file {name} was changed")
     except UNREADABLE as error:

@@ -5,14 +5,15 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
+from sim.archives.processes import building_variables, fetching_variables, run, running_variables
 from sim.archives.software import MODULES, VERSIONS
 from sim.errors import RunError, UsageError
 from sim.experiments.folder import PLAN, TABLE
@@ -48,7 +49,8 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
         files: the folder of its unpacked files.
         replay: what its metadata say of how to repeat it.
         python: the version or the path of a Python, such as `3.13`; None: this one.
-        environment: the environment variables of the processes, which say how packages are fetched.
+        environment: the environment variables of this process. They say how packages are fetched; the code in the
+            archive gets none that can have a secret.
 
     Raises:
         UsageError: if there is no such Python, or it cannot be repeated.
@@ -56,21 +58,18 @@ def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environme
     """
     names = replay.get("allow")
     allow = [name for name in names if _is_name(name)] if isinstance(names, list) else []
-    own = {
-        name: value for name, value in environment.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-    }
-    new = _Environment(files, own, files / "environment")
-    new.set_up(python)
-    version = new.run("-c", "import platform; print(platform.python_version())").strip()
-    allowed = [word for name in allow for word in ("--allow", name)]
-    if "experiment" not in replay:
-        return _replayed(new, version, allowed)
-    if replay.get("asks"):
+    if "experiment" in replay and replay.get("asks"):
         raise UsageError("the experiment asks language models at an endpoint, so it cannot be repeated the same way")
-    try:
-        return _carried_out(new, version, allowed)
-    except (LookupError, TypeError, ValueError, OSError, csv.Error, RecursionError) as error:
-        raise UsageError(f"the plan or the table in the archive cannot be used: {of_error(error):.200}") from error
+    allowed = [word for name in allow for word in ("--allow", name)]
+    with tempfile.TemporaryDirectory(prefix="sim-replay-", ignore_cleanup_errors=True) as folder:
+        new = _Environment(files, environment, Path(folder))
+        version = new.set_up(python)
+        if "experiment" not in replay:
+            return _replayed(new, version, allowed)
+        try:
+            return _carried_out(new, version, allowed)
+        except (LookupError, TypeError, ValueError, OSError, csv.Error, RecursionError) as error:
+            raise UsageError(f"the plan or the table in the archive cannot be used: {of_error(error):.200}") from error
 
 
 def _is_name(name: object) -> bool:
@@ -87,15 +86,15 @@ def _replayed(new: "_Environment", version: str, allowed: Sequence[str]) -> Repe
 
 
 def _carried_out(new: "_Environment", version: str, allowed: Sequence[str]) -> Repeated:
-    folder, again = new.files / "experiment", new.files / "again"
+    folder, again, given = new.files / "experiment", new.folder / "again", new.folder / PLAN
     plan = json.loads((folder / PLAN).read_bytes())
     plan["file"] = str(folder / SCENARIO)
     if plan.get("past"):
         plan["past"]["run"] = str((folder / plan["past"]["run"]).resolve())
         if not Path(plan["past"]["run"]).is_relative_to(new.files.resolve()):
             raise UsageError("the plan in the archive refers to a run outside of it")
-    (new.files / PLAN).write_text(json.dumps(plan), encoding="utf-8")
-    new.sim("sweep", "--plan", str(new.files / PLAN), "--out", str(again), *allowed)
+    given.write_text(json.dumps(plan), encoding="utf-8")
+    new.sim("sweep", "--plan", str(given), "--out", str(again), *allowed)
     difference = _difference(_table(folder / TABLE), _table(again / TABLE))
     return Repeated(difference is None, version, difference)
 
@@ -139,7 +138,13 @@ def _pyenv(variables: Mapping[str, str], version: str) -> list[Path]:
 
 @attrs.frozen
 class _Environment:
-    """A new environment for Python."""
+    """A new environment for Python.
+
+    Args:
+        files: the folder of the unpacked files of the archive.
+        variables: the environment variables of this process.
+        folder: an empty folder, in which no file of the archive is.
+    """
 
     files: Path
     variables: Mapping[str, str]
@@ -148,27 +153,60 @@ class _Environment:
     @property
     def python(self) -> Path:
         """Its Python."""
-        return self.folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+        return self._own / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
-    def set_up(self, python: str | None) -> None:
-        """Make the environment, and install what the archive brings, with the versions of packages that it names."""
+    @property
+    def _own(self) -> Path:
+        return self.folder / "environment"
+
+    def set_up(self, python: str | None) -> str:
+        """Make the environment, and install what the archive brings, with the versions of packages that it names.
+
+        Returns:
+            The version of its Python.
+        """
         software = self.files / "software"
         wheels = sorted(map(str, software.glob("*.whl")))
         if not wheels:
             raise UsageError("the archive has no software")
-        versions = ["-c", str(_pinned(self.files / VERSIONS))]
+        what = ["-c", str(_pinned(self.files / VERSIONS)), *wheels]
         uv = shutil.which("uv", path=self.variables.get("PATH"))
         chosen = sys.executable if python is None else self._found(python)
         if uv is not None:
-            self._step(f"find Python {chosen}", uv, "python", "find", "--no-python-downloads", chosen)
-            self._step("make a new environment", uv, "venv", "--quiet", "--python", chosen, str(self.folder))
-            self._step("install packages", uv, "pip", "install", "--quiet", "-p", str(self.python), *versions, *wheels)
-            return
+            alone = "--no-project"  # no file of a folder above says anything
+            self._step(f"find Python {chosen}", uv, "python", "find", alone, "--no-python-downloads", chosen)
+            self._step("make a new environment", uv, "venv", "--quiet", alone, "--python", chosen, str(self._own))
+            version = self._prepared()
+            install = [uv, "pip", "install", "--quiet", "-p", str(self.python)]
+            self._installed([*install, "--no-build", *what], [*install, *what])
+            return version
         program = shutil.which(chosen if Path(chosen).exists() else f"python{chosen}", path=self.variables.get("PATH"))
         if program is None:
             raise UsageError(f"there is no Python {chosen!r:.80} here", hint="give the path of one")
-        self._step("make a new environment", program, "-m", "venv", str(self.folder))
-        self._step("install packages", str(self.python), "-m", "pip", "install", "--quiet", *versions, *wheels)
+        self._step("make a new environment", program, "-I", "-m", "venv", str(self._own))
+        version = self._prepared()
+        install = [str(self.python), "-I", "-m", "pip", "install", "--quiet"]
+        self._installed([*install, "--only-binary", ":all:", *what], [*install, *what])
+        return version
+
+    def _prepared(self) -> str:
+        """Let the modules of the archive be found, after all that is installed, and return the version of Python.
+
+        No code of the archive can run yet.
+        """
+        program = "import platform, sysconfig; print(platform.python_version(), sysconfig.get_path('purelib'))"
+        version, _, packages = self._step("run", str(self.python), "-I", "-c", program).strip().partition(" ")
+        modules = self.files / MODULES
+        modules.mkdir(parents=True, exist_ok=True)
+        (Path(packages) / "modules-of-the-archive.pth").write_text(f"{modules.resolve()}\n", encoding="utf-8")
+        return version
+
+    def _installed(self, wheels: Sequence[str], builds: Sequence[str]) -> None:
+        """Install packages from wheels alone; if one has no wheel, also by building it, which runs its code."""
+        try:
+            self._step("install packages", *wheels)
+        except RunError:
+            self._step("install packages", *builds, variables=building_variables(self.variables))
 
     def _found(self, python: str) -> str:
         """Return the path of a Python that works, for a version; anything else is returned as it is.
@@ -192,11 +230,14 @@ class _Environment:
         return f"{printed.strip()}.".startswith(f"{version}.")
 
     def sim(self, *arguments: str) -> dict[str, Any]:
-        """Run a command of sim there, beside the modules that the archive brings, and return what it prints."""
-        printed = self.run("-m", "sim", *arguments, "--json")
+        """Run a command of sim there, without what the user has installed for himself, and return what it prints."""
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        command = [str(self.python), "-I", "-m", "sim", *arguments, "--json"]
+        printed = self._step(f"run sim {arguments[0]}", *command, variables=running_variables(self.variables, home))
         try:
             result = json.loads(printed)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(f"sim {arguments[0]} printed no result") from error
         failed = result.get("error") if isinstance(result, dict) else "it printed no result"
         if failed:
@@ -204,21 +245,16 @@ class _Environment:
             raise RunError(f"sim {arguments[0]} failed in the new environment: {reason!s:.600}")
         return dict(result)
 
-    def run(self, *arguments: str) -> str:
-        """Run the Python there, without what the user has installed for himself, and return what it prints."""
-        return self._step("run", str(self.python), "-I", *arguments)
-
-    def _step(self, what: str, *command: str) -> str:
-        modules = self.files / MODULES
-        modules.mkdir(parents=True, exist_ok=True)
+    def _step(self, what: str, *command: str, variables: Mapping[str, str] | None = None) -> str:
+        """Run a command in an empty folder, and return what it prints. By default it can fetch packages."""
+        empty = self.folder / "empty"
+        empty.mkdir(parents=True, exist_ok=True)
         try:
-            done = subprocess.run(  # noqa: S603  # the operator asks for this, see `sim verify --replay`
-                command, cwd=modules, env=dict(self.variables), capture_output=True, text=True, timeout=_SECONDS,
-                check=False, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise RunError(f"cannot {what}: {error}") from error
-        if done.returncode not in (0, 1) or (done.returncode and not done.stdout.strip()):
+            given = fetching_variables(self.variables) if variables is None else variables
+            done = run(command, empty, given, _SECONDS)
+        except (OSError, RunError) as error:
+            raise RunError(f"cannot {what} for the new environment: {error}") from error
+        if done.code not in (0, 1) or (done.code and not done.stdout.strip()):
             reason = " ".join(done.stderr.strip().splitlines()[-3:]).removeprefix("error: ")
             raise RunError(f"cannot {what} for the new environment: {reason[:600] or 'it failed'}")
         return done.stdout

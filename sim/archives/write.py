@@ -26,10 +26,8 @@ from sim.scenario import load
 from sim.scenario.load import read_text
 from sim.scenario.yaml_tree import read_tree
 from sim.store import StoredRun, open_run, run_folder
-from sim.store.archive import EXPERIMENT, check_not_archived
-from sim.store.audit_chain import AUDIT
+from sim.store.archive import EXPERIMENT, RUN_FILES, check_not_archived
 from sim.store.files import DATABASE, LOCK, PLACES, SCENARIO, failure, is_settled, versions
-from sim.store.head import HEAD, UNSAFE
 from sim.text import plain
 
 RUN: Final = "run/"
@@ -37,8 +35,6 @@ EXPERIMENT_FOLDER: Final = EXPERIMENT.rpartition("/")[0] + "/"
 DESCRIPTION: Final = "ODD.md"
 PAST: Final = "past/"
 """The folder of the run from which the arms of an experiment go on."""
-
-_OF_RUN: Final = (DATABASE, f"{DATABASE}-wal", SCENARIO, PLACES, HEAD, UNSAFE, AUDIT)
 
 Files = Mapping[str, bytes | Path]
 
@@ -177,7 +173,7 @@ def _description(text: str) -> str:
 
 def _run_files(prefix: str, folder: Path) -> dict[str, bytes | Path]:
     """Return the files of a run folder by their path in the archive, in which the run keeps its name."""
-    paths = [folder / name for name in _OF_RUN]
+    paths = [folder / name for name in RUN_FILES]  # the lock is empty, and is not one of them
     return {f"{prefix}{folder.name}/{path.name}": path for path in paths if path.is_file() and path.stat().st_size > 0}
 
 

@@ -17,7 +17,7 @@ from sim.assembly.sync_checks import check_sync, reach_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.errors import LimitError, ScenarioError, UsageError
 from sim.expressions import Expression, did_you_mean
-from sim.kernel import Recorder, Stream, to_ns, to_seconds
+from sim.kernel import Recorder, Stream, to_duration, to_ns
 from sim.llm import Access, Models
 from sim.llm.service_time import ServiceTime
 from sim.resources import to_micro
@@ -231,8 +231,9 @@ class AgentFactory:
                 continue
             for index in range(entry.count):
                 name = entry.name if entry.count == 1 else f"{entry.name}-{index + 1}"
-                newborn = self._conceive(entry, name, index)
-                starts.append((self._admit(newborn), newborn.delay_ns))
+                for part in ("", *self.class_of[entry.name].parts):
+                    newborn = self._conceive(entry, f"{name}-{part}" if part else name, index, part=part)
+                    starts.append((self._admit(newborn), newborn.delay_ns))
         return tuple(starts)
 
     def spawn_for(self, parent: str, agent: str, count: int = 1, state: Mapping[str, Any] | None = None) -> list[str]:
@@ -269,9 +270,16 @@ class AgentFactory:
         return names
 
     def _conceive(
-        self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None
+        self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None, part: str = ""
     ) -> "AgentSpec":
         """Evaluate the start values of an agent, without changing anything.
+
+        Args:
+            entry: its entry of the scenario.
+            name: its name.
+            index: zero-based index within the agents of its entry.
+            state: variables in place of those of the entry.
+            part: which part of its entry it is; see `Agent.parts`.
 
         Raises:
             UsageError: if a value cannot be evaluated or used, or the name is taken.
@@ -280,7 +288,7 @@ class AgentFactory:
         if name in world.agents or name in world.ledger:
             raise UsageError(f"the name {name!r} is taken already")
         agent = self._instance(entry, name, index)
-        agent.entry, agent.kind = entry.name, entry.kind
+        agent.entry, agent.kind, agent.part = entry.name, entry.kind, part
         names, functions = self._names(entry, name, index), self._functions(agent)
 
         def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
@@ -444,14 +452,14 @@ def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family
 
 def _config(loop: schema.LoopConfig) -> AgentLoopConfig:
     return AgentLoopConfig(
-        min_loop_delay=to_seconds(loop.min_loop_delay),
-        max_loop_delay=to_seconds(max(loop.max_loop_delay, loop.min_loop_delay)),
-        resource_check_interval=to_seconds(loop.resource_check_interval),
+        min_loop_delay=to_duration(loop.min_loop_delay),
+        max_loop_delay=to_duration(max(loop.max_loop_delay, loop.min_loop_delay)),
+        resource_check_interval=to_duration(loop.resource_check_interval),
         max_consecutive_errors=loop.max_consecutive_errors,
-        cool_down=to_seconds(loop.cool_down),
+        cool_down=to_duration(loop.cool_down),
         max_restarts=loop.max_restarts,
-        restart_period=to_seconds(loop.restart_period),
-        heartbeat_timeout=None if loop.heartbeat_timeout is None else to_seconds(loop.heartbeat_timeout),
+        restart_period=to_duration(loop.restart_period),
+        heartbeat_timeout=None if loop.heartbeat_timeout is None else to_duration(loop.heartbeat_timeout),
         mailbox_size=loop.mailbox_size,
         mailbox_policy=loop.mailbox_policy,
         unmatched=loop.unmatched,

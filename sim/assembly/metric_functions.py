@@ -1,7 +1,7 @@
 """The functions of world expressions, which `metrics` and `stop` use."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sim.actors import AgentLoopManager, AgentState
@@ -48,26 +48,28 @@ class MetricFunctions:
         """The sum of a state variable over a group."""
         return math.fsum(self._numbers(group, key))
 
-    def mean(self, group: str, key: str) -> float:
-        """The mean of a state variable over a group; 0 for an empty group."""
-        numbers = self._numbers(group, key)
-        return math.fsum(numbers) / len(numbers) if numbers else 0.0
+    def mean(self, group: str, key: str) -> float | None:
+        """The mean of a state variable over a group; None if no agent has a value."""
+        return _mean(self._numbers(group, key))
 
-    def service(self, name: str, number: str) -> float:
-        """A number of a service, such as `service('conversations', 'messages')`; 0 if it has none of this name."""
+    def service(self, name: str, number: str) -> float | None:
+        """A number of a service, such as `service('conversations', 'messages')`; None if it has none of this name."""
         service = self._world.services.get(name)
-        return 0.0 if service is None else float(service.metrics().get(number, 0.0))
+        found = None if service is None else service.metrics().get(number)
+        return None if found is None else float(found)
 
-    def quantile(self, group: str, key: str, share: float) -> float:
-        """The quantile of a state variable over a group; 0 for an empty group."""
+    def quantile(self, group: str, key: str, share: float) -> float | None:
+        """The quantile of a state variable over a group; None if no agent has a value."""
         return _quantile(self._numbers(group, key), share)
 
-    def gini(self, group: str, key: str) -> float:
-        """The Gini coefficient of a state variable over a group; 0 if all values are equal or zero."""
+    def gini(self, group: str, key: str) -> float | None:
+        """The Gini coefficient of a state variable over a group; 0 if all values are equal, None if there are none."""
         numbers = sorted(self._numbers(group, key))
         if numbers and numbers[0] < 0:
             raise ExpressionError(f"gini needs numbers of at least 0, and {key} of {group} has {numbers[0]:g}")
         total, size = math.fsum(numbers), len(numbers)
+        if not size:
+            return None
         if not total:
             return 0.0
         return math.fsum((2 * rank - size - 1) * value for rank, value in enumerate(numbers, 1)) / (size * total)
@@ -122,33 +124,38 @@ class MetricFunctions:
         """Number of observations of a value."""
         return len(self._world.observations.get(name, ()))
 
-    def mean_of(self, name: str) -> float:
-        """The mean of the observed values; 0 before the first."""
-        values = self._world.observations.get(name)
-        return math.fsum(values) / len(values) if values else 0.0
+    def mean_of(self, name: str) -> float | None:
+        """The mean of the observed values; None before the first."""
+        return _mean(self._world.observations.get(name, ()))
 
-    def quantile_of(self, name: str, share: float) -> float:
-        """The quantile of the observed values; 0 before the first."""
+    def quantile_of(self, name: str, share: float) -> float | None:
+        """The quantile of the observed values; None before the first."""
         return _quantile(self._world.observations.get(name, ()), share)
 
     def _states(self, group: str) -> list[dict[str, Any]]:
         return [agent.state for agent in self._world.members(group)]
 
     def _numbers(self, group: str, key: str) -> list[float]:
-        numbers = [state.get(key, 0) for state in self._states(group)]
+        """Return the values of a state variable. An agent that does not have it, or has null, has no value."""
+        found = (state.get(key) for state in self._states(group))
+        numbers = [number for number in found if number is not None]
         for number in numbers:
             if not isinstance(number, int | float):
                 raise ExpressionError(f"{key} of {group} is not a number but {number!r}")
         return numbers
 
 
-def _quantile(values: Iterable[float], share: Any) -> float:
+def _mean(numbers: Sequence[float]) -> float | None:
+    return math.fsum(numbers) / len(numbers) if numbers else None
+
+
+def _quantile(values: Iterable[float], share: Any) -> float | None:
     """Return a quantile, interpolated between the two nearest values (type 7 of Hyndman and Fan, as in NumPy)."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
         raise ExpressionError(f"the share of a quantile is a number from 0 to 1, not {share!r}")
     numbers = sorted(values)
     if not numbers:
-        return 0.0
+        return None
     below = math.floor(share * (len(numbers) - 1))
     above = min(below + 1, len(numbers) - 1)
     return numbers[below] + (numbers[above] - numbers[below]) * (share * (len(numbers) - 1) - below)

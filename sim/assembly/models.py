@@ -47,14 +47,17 @@ def furnish_models(
     Raises:
         UsageError: if the operator names a provider or tier that does not exist.
     """
-    prices = Prices.shipped().updated({name: _price(price) for name, price in models.prices.items()})
+    prices = prices_of(models)
     policy = _policy(models)
     clock = CoreClock(world.kernel)
     limits = {"simulated": _limits(models)}
     endpoints = {
-        provider.name: make_endpoint(clock, _wrap(models, provider, clock), limits.get(provider.name))
+        provider.name: make_endpoint(
+            clock, _wrap(models, provider, clock), limits.get(provider.name),
+            written_calls=provider.name in _writing(models),
+        )
         for provider in _providers(world, models, toolbox, time)
-    }
+    }  # fmt: skip
     world.actions.register(Ask({name: _tool(name, tool) for name, tool in models.tools.items()}).handler())
     return Models(
         world,
@@ -62,13 +65,24 @@ def furnish_models(
         core=Client(clock, endpoints, policy, cost=prices.cost),
         edge=_edge(models, access, policy, prices, lambda: _place(Models.of(world))),
         prices=prices,
-        spend=Spend(None if models.ceiling is None else to_micro(models.ceiling)),
+        spend=_spend(models.ceiling),
         access=access,
         max_tokens=models.max_tokens,
         requests=policy.requests,
         latency=latency_of(models),
         aside=_aside(world, models, toolbox),
     )
+
+
+def prices_of(models: schema.Models) -> Prices:
+    """Return the prices of a scenario: its own, and the list of the package for other models."""
+    return Prices.shipped().updated({name: _price(price) for name, price in models.prices.items()})
+
+
+def _spend(ceiling: schema.Ceiling | None) -> Spend:
+    if ceiling is None:
+        return Spend()
+    return Spend(None if ceiling.money is None else to_micro(ceiling.money), ceiling.tokens)
 
 
 def latency_of(models: schema.Models) -> Draw | None:
@@ -125,7 +139,7 @@ def change_models(service: Models, models: schema.Models, access: Access) -> Non
     Raises:
         UsageError: as `furnish_models`.
     """
-    prices = Prices.shipped().updated({name: _price(price) for name, price in models.prices.items()})
+    prices = prices_of(models)
     edge = _edge(models, access, _policy(models), prices, lambda: _place(service))
     service.change(_router(models, access, prices), edge, access)
 
@@ -176,13 +190,21 @@ def _providers(world: World, models: schema.Models, toolbox: Toolbox, time: Serv
 
 def _scripted(world: World, models: schema.Models, toolbox: Toolbox) -> Provider:
     rules = [rule.made(number) for number, rule in enumerate(models.rules)]
+    prices = prices_of(models)
 
     def make() -> Provider:
         from sim.llm.providers.scripted import Scripted
 
-        return Scripted(world, rules, toolbox.used_by)
+        return Scripted(world, rules, toolbox.used_by, lambda model: _window(models, prices, model))
 
     return _OnFirstCall("scripted", make)
+
+
+def _window(models: schema.Models, prices: Prices, model: str) -> int | None:
+    """Return the context window that a scenario declares for a model, or that of the price list."""
+    price, server = prices.find(model), models.simulated.server
+    known = [window for window in (price and price.context, server and server.context) if window is not None]
+    return min(known, default=None)
 
 
 def _aside(world: World, models: schema.Models, toolbox: Toolbox) -> Mapping[str, Provider]:
@@ -239,9 +261,15 @@ def _edge(
             cost=prices.cost,
             wrap=lambda provider, clock: _wrap(models, provider, clock),
             place=place,
+            written_calls=_writing(models),
         )
 
     return make
+
+
+def _writing(models: schema.Models) -> frozenset[str]:
+    """Return the providers whose models may write tool calls as text."""
+    return frozenset(name for name, endpoint in models.endpoints.items() if endpoint.tool_calls == "text")
 
 
 def _router(models: schema.Models, access: Access, prices: Prices) -> Router:

@@ -8,7 +8,9 @@ their outcomes, without outcomes that are 0 in both.
 import statistics
 from collections.abc import Mapping
 
-Outcomes = Mapping[str, float]
+from sim.experiments.trial import COUNTS
+
+Outcomes = Mapping[str, float | None]
 
 
 def distance(one: float, other: float) -> float:
@@ -18,13 +20,22 @@ def distance(one: float, other: float) -> float:
 
 
 def outcome_distance(one: Outcomes, other: Outcomes) -> float:
-    """Return the distance of two runs, from 0 to 1. An outcome that is missing in one run counts as 0 there."""
-    pairs = [(one.get(name, 0.0), other.get(name, 0.0)) for name in {**one, **other}]
-    told = [distance(left, right) for left, right in pairs if left or right]
+    """Return the distance of two runs, from 0 to 1. A count that is missing in one run is 0 there; an outcome without a
+    value in one run is left out.
+    """
+    found = [(value_of(one, name), value_of(other, name)) for name in {**one, **other}]
+    told = [
+        distance(left, right) for left, right in found if left is not None and right is not None and (left or right)
+    ]
     return statistics.fmean(told) if told else 0.0
 
 
+def value_of(outcomes: Outcomes, name: str) -> float | None:
+    """Return an outcome of a run; None if it has no value there. What was not counted is 0."""
+    return outcomes.get(name, 0.0 if name.startswith(COUNTS) else None)
+
+
 def relative(base: Outcomes, other: Outcomes, name: str) -> float | None:
-    """Return the relative difference of an outcome from its base value; None if the base value is 0."""
-    before = base.get(name, 0.0)
-    return (other.get(name, 0.0) - before) / abs(before) if before else None
+    """Return the relative difference of an outcome from its base value; None if that is 0, or one has no value."""
+    before, after = value_of(base, name), value_of(other, name)
+    return (after - before) / abs(before) if before and after is not None else None

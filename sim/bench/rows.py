@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from sim.bench.modes import ORACLE, PARALLEL
-from sim.bench.outcome_distance import distance, outcome_distance, relative
+from sim.bench.outcome_distance import distance, outcome_distance, relative, value_of
 from sim.bench.plan import TrialPlan
 from sim.experiments.estimate import Estimate
 from sim.experiments.trial import Basis, Trial
@@ -211,7 +211,7 @@ def _outcomes(trials: Seeds, base: Seeds) -> dict[str, Outcome]:
     names = dict.fromkeys(name for trial in (*base.values(), *trials.values()) for name in trial.outcomes)
     found = {}
     for name in names:
-        value = Estimate.of([trial.outcomes.get(name, 0.0) for trial in trials.values()])
+        value = _estimate([value_of(trial.outcomes, name) for trial in trials.values()])
         if value is not None:
             shares = _paired(trials, base, partial(_share, name))
             apart = _paired(trials, base, partial(_distance, name))
@@ -223,8 +223,9 @@ def _share(name: str, trial: Trial, base: Trial) -> float | None:
     return relative(base.outcomes, trial.outcomes, name)
 
 
-def _distance(name: str, trial: Trial, base: Trial) -> float:
-    return distance(trial.outcomes.get(name, 0.0), base.outcomes.get(name, 0.0))
+def _distance(name: str, trial: Trial, base: Trial) -> float | None:
+    one, other = value_of(trial.outcomes, name), value_of(base.outcomes, name)
+    return None if one is None or other is None else distance(one, other)
 
 
 def _estimate(values: Iterable[float | None]) -> Estimate | None:

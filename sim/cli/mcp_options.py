@@ -15,7 +15,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
     click.option(
         "--mcp", multiple=True, metavar="NAME=COMMAND",
-        help="An MCP server: a program with its arguments, or a http address on this machine.",
+        help="An MCP server: a program with its arguments, which starts in an empty folder, or a http address on this "
+        "machine.",
     ),
     click.option(
         "--mcp-env", multiple=True, metavar="NAME=VARIABLE",

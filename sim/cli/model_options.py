@@ -63,12 +63,16 @@ ENDPOINT = (
     "batch", "batch_poll", "batch_wait", "batch_price", "batch_requests", "batch_bytes",
 )  # fmt: skip
 """The names of the options of endpoints, without `--other-endpoint`."""
-_ESTIMATE = click.option("--estimate", "only_estimate", is_flag=True, help="Estimate the cost of models; do not run.")
+_ESTIMATE = (
+    click.option("--estimate", "only_estimate", is_flag=True, help="Estimate the cost of models; do not run."),
+    click.option("--probe", type=click.IntRange(1, 50), metavar="N",
+                 help="With --estimate: make N calls for real, and scale the others by them. They cost money."),
+)  # fmt: skip
 
 
 def model_options(command: Command) -> Command:
     """Add the options of language models to a command."""
-    for option in reversed((MODEL, *_ENDPOINT, *_BATCHES, _ESTIMATE)):
+    for option in reversed((MODEL, *_ENDPOINT, *_BATCHES, *_ESTIMATE)):
         command = option(command)
     return command
 

@@ -58,7 +58,7 @@ def at_work(
     try:
         with redirect_stdout(sys.stderr):  # output of agents is not part of the result
             yield {
-                "progress": progress if live and not quiet else None,
+                "progress": None if quiet else progress,
                 "stuck": progress.stuck,
                 "allow": allow,
                 "allow_commands": allow_commands,

@@ -12,11 +12,11 @@ from sim.cli.mcp_options import mcp_options, servers_of
 from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.model_options import access_of, model_options
 from sim.cli.render.live import LiveProgress
-from sim.cli.render.model_costs import print_models
+from sim.cli.render.model_costs import print_bounds, print_models
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, TAGS, common, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import print_summary
-from sim.errors import SimError
+from sim.errors import SimError, UsageError
 from sim.host.watchdog import Stuck
 from sim.kernel.duration import seconds_text
 from sim.runner import RunResult, run
@@ -44,7 +44,7 @@ MAX_SEED = 2**63 - 1
 @click.argument("scenario", type=PATH)
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="The mode of the run.")
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of all random streams.")
-@click.option("--until", metavar="DURATION", help="The simulated time to run, for example 90s or 1h30m.")
+@click.option("--until", metavar="DURATION", help="The simulated time at which the run ends, exclusive: 90s or 1h30m.")
 @click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted; it can be resumed.")
 @click.option(
     "--backend",
@@ -71,7 +71,7 @@ MAX_SEED = 2**63 - 1
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")
 @click.option("--strict", is_flag=True, help="Exit with code 1 if any iteration of an agent failed.")
-@click.option("-v", "--verbose", is_flag=True, help="Print progress lines also if stderr is not a terminal.")
+@click.option("-v", "--verbose", is_flag=True, help="Without a terminal: progress every 5 s, not every minute.")
 @common
 def command(
     scenario: Path,
@@ -83,6 +83,7 @@ def command(
     live: bool,
     as_json: bool,
     only_estimate: bool,
+    probe: int | None,
     strict: bool,
     **options: Any,
 ) -> int:
@@ -95,16 +96,19 @@ def command(
     options["access"] = access_of(options)
     options["mcp"] = servers_of(options["mcp"], options.pop("mcp_env"))
     wanted = metrics_of(options)
+    if probe is not None and not only_estimate:
+        raise UsageError("--probe is given without --estimate", hint="add --estimate")
     if only_estimate:
-        _estimate(scenario, options, as_json=as_json)
+        _estimate(scenario, options, probe or 0, as_json=as_json)
         return 0
     with exporting(wanted) as metrics:
         if options["access"] is not None and options["access"].outside:
             with redirect_stdout(sys.stderr):
                 options["expected"] = _expected(scenario, options)
-        shown = not quiet and (live or verbose or sys.stderr.isatty())
         options["on_interrupt"] = "return"  # so that the summary of an interrupted run is printed
-        result = _run(scenario, metrics, shown=shown, live=live, out=None if no_record else out, **options)
+        result = _run(
+            scenario, metrics, quiet=quiet, verbose=verbose, live=live, out=None if no_record else out, **options
+        )
         print_result(result, as_json=as_json, quiet=quiet)
         metrics.linger()
     if strict and result.errors:
@@ -113,9 +117,9 @@ def command(
     return exit_code(result)
 
 
-def _run(scenario: Path, metrics: Metrics, *, shown: bool, live: bool, **options: Any) -> RunResult:
+def _run(scenario: Path, metrics: Metrics, *, quiet: bool, verbose: bool, live: bool, **options: Any) -> RunResult:
     """Run with progress and metrics as requested."""
-    progress = LiveProgress() if live and shown else Progress(live=sys.stderr.isatty())
+    progress = LiveProgress() if live and not quiet else Progress(live=sys.stderr.isatty(), often=verbose)
 
     def stuck(step: Stuck) -> None:
         metrics.stuck(step)
@@ -123,23 +127,26 @@ def _run(scenario: Path, metrics: Metrics, *, shown: bool, live: bool, **options
 
     try:
         with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-            result = run(scenario, progress=progress if shown else None, stuck=stuck, begun=metrics.begun, **options)
+            result = run(scenario, progress=None if quiet else progress, stuck=stuck, begun=metrics.begun, **options)
     finally:
         progress.clear()
     metrics.ended(result)
     return result
 
 
-def _estimate(scenario: Path, options: dict[str, Any], *, as_json: bool) -> None:
+def _estimate(scenario: Path, options: dict[str, Any], probe: int, *, as_json: bool) -> None:
     """Print the estimated cost of the language models of a run."""
+    if probe and (options["access"] is None or not options["access"].outside):
+        raise UsageError("--probe makes calls at an endpoint, and no model is at one", hint="add --model openai:NAME")
     with redirect_stdout(sys.stderr):
-        expected = estimate(scenario, **options)
+        expected = estimate(scenario, probe=probe, **options)
     access = options["access"]
     share = access.batching.price if access is not None and access.batching else None
     if as_json:
         print_json({"estimate": expected, **({} if share is None else {"batch_price": share})})
     elif expected:
         print_models(expected, most=True)
+        print_bounds(expected)
         if share is not None:
             click.echo(f"in batches, it costs {share:.0%} of that")
     else:

@@ -26,6 +26,7 @@ from sim.cli.render.views import CommandWithViews
 from sim.errors import UsageError
 from sim.events.event_text import event_line
 from sim.store import RunInfo, StoredRun
+from sim.store.files import limit_memory
 from sim.store.frames import json_rows
 from sim.store.summary import fields_of
 
@@ -111,6 +112,7 @@ def command(
         elif thread is not None or history is not None or runtime is not None:
             _goal(stored, thread, history, runtime, first, as_json)
         elif sql is not None:
+            limit_memory()
             columns, rows = stored.table(sql)
             _rows(columns, rows[:first], len(rows), as_json)
         else:

@@ -116,7 +116,7 @@ def _plan(
 
 def _read(plan_file: Path, scenario: Path | None, *, allow_change: bool) -> Plan:
     try:
-        plan = Plan.from_json(plan_file.read_text(encoding="utf-8"))
+        plan = Plan.from_json(plan_file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{plan_file} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

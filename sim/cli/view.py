@@ -54,8 +54,8 @@ def command(
     """Write a page that plays RUN: a map, states, charts and messages, moved by one bar of time. RUN is a folder, or
     the beginning of a name in `sim list`. The page is one HTML file that needs no network and can be shared.
 
-    A run under way is served on this machine instead, and the page follows it, until Ctrl-C. With --to, the file has
-    what is on record now.
+    A run under way is served on this machine instead, and the page follows it, until Ctrl-C. The address has a random
+    secret, without which nothing can be read. With --to, the file has what is on record now.
     """
     if serve is not None and (target is not None or force or again):
         raise UsageError("--serve writes no file, so it cannot be combined with --to, --force or --repeat")
@@ -80,7 +80,7 @@ def _serve(stored: StoredRun, port: int, *, as_json: bool) -> None:
             print_json({"address": server.url})
         else:
             click.echo(server.url)
-            say("sim: open this address in a browser; Ctrl-C ends")
+            say("sim: open this address in a browser; whoever has it can read the run; Ctrl-C ends")
         try:
             threading.Event().wait()
         except KeyboardInterrupt:

@@ -266,9 +266,11 @@ def _metrics(fields: Fields) -> dict[str, Any]:
     return {name: series for name, series in (fields.get("metrics") or {}).items() if name != "time"}
 
 
-def _series(values: Any) -> dict[str, float]:
+def _series(values: Any) -> dict[str, float | None]:
     numbers = [value for value in values if _is_number(value)]
-    return {"last": numbers[-1], "mean": fmean(numbers)} if numbers else {}
+    if not numbers:
+        return {}
+    return {"last": values[-1] if _is_number(values[-1]) else None, "mean": fmean(numbers)}
 
 
 def _standardized(pairs: Pairs) -> float | None:
@@ -278,9 +280,11 @@ def _standardized(pairs: Pairs) -> float | None:
     """
     mean = pairs["mean"].difference
     (n, others), (deviation, other) = ((pairs[name].left, pairs[name].right) for name in ("n", "deviation"))
-    if mean is None or deviation is None or other is None or n + others < 3:
+    if mean is None or not n or not others or n + others < 3:
         return None
-    pooled = math.sqrt(((n - 1) * deviation**2 + (others - 1) * other**2) / (n + others - 2))
+    # The deviation of a single value is not defined, and has no weight.
+    spread = sum((count - 1) * (one or 0.0) ** 2 for count, one in ((n, deviation), (others, other)))
+    pooled = math.sqrt(spread / (n + others - 2))
     return mean / pooled if pooled else None
 
 

@@ -178,7 +178,7 @@ def _values(results: Results) -> dict[int, dict[str, dict[int, float]]]:
 
 def unknown_outcomes(results: Results) -> list[str]:
     """Return the outcomes that matter and that no trial has, though some were measured: probably misspelled."""
-    known = {name for by_name in _values(results).values() for name in by_name}
+    known = {name for by_name in _values(results).values() for name in by_name} | set(results.names())
     measured = any(status == "measured" for status in results.done().values())
     return [name for name in results.plan.outcomes if name not in known] if measured else []
 
@@ -297,6 +297,9 @@ def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, 
     found: dict[str, Any] = {
         "folder": str(results.folder), "id": plan.id, "plan": plan.to_json(),
         "rows": [attrs.asdict(one) for one in estimates],
+        "without_value": [
+            {"outcome": name, "trials": count, "of": of} for name, count, of in results.without_value()
+        ],
         "problems": [{"point": point, "seed": seed, "problem": why} for point, seed, why in results.problems()],
     }  # fmt: skip
     if plan.arms:

@@ -27,7 +27,7 @@ def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
     heading = "All arms" if plan.arms else "All combinations"
     table = tag("section", tag("h2", heading), tag("p", note, class_="note"), _table(estimates, names, plan))
     compared = (_differences(results), _reach(results)) if plan.arms else ()
-    main = tag("main", _head(plan), compared, shown, table, _problems(results))
+    main = tag("main", _head(plan), compared, shown, table, _without_value(results), _problems(results))
     return document(f"{plan.name}: {'arms' if plan.arms else 'sweep'}", main, style=style)
 
 
@@ -104,6 +104,15 @@ def _table(rows: Sequence[PointEstimates], names: Sequence[str], plan: Plan) -> 
         cells = [*([row.label] if plan.arms else []), *(row.point[key] for key in keys), seeds]
         lines.append([*cells, *(written(row.outcomes[name]) if name in row.outcomes else "" for name in names)])
     return _rows(headings, lines, 1 if plan.arms else 0)
+
+
+def _without_value(results: Results) -> Markup | None:
+    """Return how many trials the estimates leave out, because an outcome has no value there."""
+    found = results.without_value()
+    lines = [
+        f"{name} has no value in {count} of {of} trials, which its estimates leave out." for name, count, of in found
+    ]
+    return tag("section", tag("ul", [tag("li", line) for line in lines])) if lines else None
 
 
 def _problems(results: Results) -> Markup | None:

@@ -205,7 +205,7 @@ class Results:
         return [name for (name,) in self._execute("SELECT DISTINCT name FROM outcomes WHERE own ORDER BY 1")]
 
     def values(self, names: list[str]) -> Iterator[tuple[int, int, str, float]]:
-        """Yield combination, seed, name and value of some outcomes of all trials that were measured.
+        """Yield combination, seed, name and value of some outcomes of all trials that were measured and have a value.
 
         Raises:
             RunError: if the file has a value that is no number.
@@ -213,10 +213,17 @@ class Results:
         marks = ", ".join("?" * len(names))
         sql = f"""
             SELECT point, seed, name, value FROM outcomes JOIN trials USING (point, seed)
-            WHERE status = 'measured' AND name IN ({marks}) ORDER BY point, seed
+            WHERE status = 'measured' AND name IN ({marks}) AND value IS NOT NULL ORDER BY point, seed
         """  # noqa: S608 - marks
         for point, seed, name, value in self._execute(sql, names):
             yield point, seed, name, self._number(value, f"the outcome {name}", point, seed)
+
+    def without_value(self) -> list[tuple[str, int, int]]:
+        """Return the outcomes without a value in some of the trials that were measured: name, in how many, of all."""
+        return self._execute("""
+            SELECT name, count(*) - count(value), count(*) FROM outcomes JOIN trials USING (point, seed)
+            WHERE status = 'measured' GROUP BY name HAVING count(value) < count(*) ORDER BY name
+        """)
 
     def names(self) -> list[str]:
         """Return the names of all outcomes, in alphabetical order."""

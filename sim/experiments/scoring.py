@@ -334,7 +334,7 @@ def _by_judges(
             tier = judge if measure.judges else None
             for repeat in range(1, measure.repeats + 1):
                 score = Score(stored.path.name, stored.info.seed, name, judge, agent, repeat)
-                request = ModelRequest(messages, use=USE, tier=tier)
+                request = ModelRequest(messages, use=USE, tier=tier, preferred_format=question.schema)
                 digest = hashlib.sha256(encode((attrs.asdict(measure), models, judge, lines))).hexdigest()
                 yield _Pending(stored.path, digest, score, measure, request, scenario)
 

@@ -45,7 +45,7 @@ class Trial:
         critical_path: seconds of the longest chain of dependent calls, without other load.
         hash: the hash of the run.
         run: the name of its run folder; None if it was not recorded.
-        outcomes: the outcomes by name.
+        outcomes: the outcomes by name; None for a metric without a value at the end.
         own: the names of those that the scenario itself defines: its metrics, and the means of its observations.
     """
 
@@ -77,7 +77,7 @@ class Trial:
     critical_path: float | None = None
     hash: str | None = None
     run: str | None = None
-    outcomes: Mapping[str, float] = attrs.field(factory=dict)
+    outcomes: Mapping[str, float | None] = attrs.field(factory=dict)
     own: tuple[str, ...] = ()
 
 
@@ -85,18 +85,23 @@ COUNTS: Final = ("done_", "refused_", "agents_")
 """How the names of counts begin. A count that a trial does not have is 0."""
 
 
-def outcomes_of(result: RunResult) -> tuple[Mapping[str, float], tuple[str, ...]]:
+def outcomes_of(result: RunResult) -> tuple[Mapping[str, float | None], tuple[str, ...]]:
     """Return the outcomes of a run, and the names of those that its scenario defines.
 
     An outcome is a number at the end of a run: the last value of a metric under its own name, the mean of an
     observation as `mean_NAME`, the number of actions as `done_KIND` and `refused_KIND`, of agents as `agents_STATE`. A
-    metric with such a name hides the other number.
+    metric with such a name hides the other number. A metric that has no value at the end has the outcome None.
     """
-    own = {f"mean_{name}": distribution.mean for name, distribution in result.observations.items()}
+    own: dict[str, float | None] = {
+        f"mean_{name}": distribution.mean for name, distribution in result.observations.items()
+    }
     own |= {name: series[-1] for name, series in result.metrics.items() if name != "time" and series}
     counts = zip(COUNTS, (result.kinds, result.refused, result.states), strict=True)
     others = {f"{word}{name}": count for word, given in counts for name, count in given.items()}
-    told = {name: float(value) for name, value in {**others, **own}.items() if _is_number(value)}
+    found = {**others, **own}.items()
+    told = {
+        name: None if value is None else float(value) for name, value in found if value is None or _is_number(value)
+    }
     return told, tuple(sorted(name for name in own if name in told))
 
 

@@ -18,8 +18,9 @@ from simpleeval import (  # type: ignore[import-untyped]  # it ships no types
 )
 
 from sim.expressions.errors import ExpressionError, did_you_mean
-from sim.expressions.functions import OPERATORS
+from sim.expressions.functions import OPERATORS, PURE_FUNCTIONS
 from sim.expressions.grammar import Grammar, Literal, read
+from sim.expressions.missing import LENIENT, ORDERINGS, lacks_value
 
 MAX_RESULT = 100_000
 """The most values in a result, counted at any depth: repeating x = `[x, x]` doubles the size each time."""
@@ -69,19 +70,22 @@ class Expression:
             _require("function", grammar.functions, functions)
         return cls(text, grammar.names, grammar.functions, grammar.literals, grammar.members, grammar.tree)
 
-    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
+    def evaluate(
+        self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], *, lenient: bool = False
+    ) -> Any:
         """Return the value of the expression.
 
         Args:
             names: what each name stands for.
             functions: what each function does.
+            lenient: whether what is computed from no value, and a quotient by zero, is None and no error.
 
         Raises:
             ExpressionError: for any failure inside: a missing key, a division by zero, a wrong type,
                 a result that is too big.
         """
         try:
-            result = _Evaluator(names, functions)._eval(self._tree)
+            result = (_Lenient if lenient else _Evaluator)(names, functions)._eval(self._tree)
             if isinstance(result, list | tuple | dict):
                 _measure(result)
         except ExpressionError as error:
@@ -141,6 +145,7 @@ class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
     """
 
     operators = OPERATORS
+    lenient = False
     expr = ""
 
     def __init__(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> None:
@@ -162,13 +167,54 @@ class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
             known = list(self.names)
             raise ExpressionError(f"there is no name {node.id!r} here", hint=did_you_mean(node.id, known)) from None
 
+    def _eval_binop(self, node: ast.BinOp) -> Any:
+        left, right = self._eval(node.left), self._eval(node.right)
+        try:
+            return self.operators[type(node.op)](left, right)
+        except ExpressionError:
+            _require_values((node.left, left), (node.right, right))
+            raise
+
+    def _eval_unaryop(self, node: ast.UnaryOp) -> Any:
+        value = self._eval(node.operand)
+        try:
+            return self.operators[type(node.op)](value)
+        except ExpressionError:
+            _require_values((node.operand, value))
+            raise
+
+    def _eval_compare(self, node: ast.Compare) -> Any:
+        """Return whether all comparisons of a chain hold."""
+        left_node, left = node.left, self._eval(node.left)
+        result: Any = True
+        for operation, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self._eval(right_node)
+            try:
+                result = self.operators[type(operation)](left, right)
+            except TypeError:
+                if type(operation) in ORDERINGS:
+                    _require_values((left_node, left), (right_node, right))
+                raise
+            if not result:
+                break
+            left_node, left = right_node, right
+        return result
+
     def _eval_call(self, node: ast.Call) -> Any:
         name = node.func.id  # type: ignore[attr-defined]
         function = self.functions.get(name)
         if function is None:
             raise ExpressionError(f"there is no function {name!r} here", hint=did_you_mean(name, list(self.functions)))
         keywords = {keyword.arg: self._eval(keyword.value) for keyword in node.keywords if keyword.arg}
-        return function(*[self._eval(argument) for argument in node.args], **keywords)
+        arguments = [self._eval(argument) for argument in node.args]
+        if self.lenient and name in PURE_FUNCTIONS and lacks_value(name, arguments):
+            return None
+        try:
+            return function(*arguments, **keywords)
+        except (TypeError, ExpressionError):
+            if name in PURE_FUNCTIONS:
+                _require_values(*zip(node.args, arguments, strict=True))
+            raise
 
     def _eval_attribute(self, node: ast.Attribute) -> Any:
         return _item(self._eval(node.value), node.attr)
@@ -180,7 +226,7 @@ class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
         if not isinstance(items, list | tuple):
             raise ExpressionError(f"`for` needs a list, not {'None' if items is None else type(items).__name__}")
         names = _Bound(self.names)
-        inner = _Loop(names, self.functions, self.work if isinstance(self, _Loop) else [0])
+        inner = self._loop(names, self.functions, self.work if isinstance(self, _Loop) else [0])
         result = []
         for item in items:
             inner.spend(1)
@@ -202,6 +248,10 @@ class _Evaluator(EvalWithCompoundTypes):  # type: ignore[misc]
             if not isinstance(key, str):
                 raise ExpressionError(f"the keys of a mapping are text, not {key!r}")
         return result
+
+    @property
+    def _loop(self) -> "type[_Loop]":
+        return _Loop
 
 
 class _Bound(dict[str, Any]):
@@ -238,6 +288,33 @@ class _Loop(_Evaluator):
         return value
 
 
+class _Lenient(_Evaluator):
+    """Evaluates a metric: what is computed from no value is None, and so is a quotient by zero."""
+
+    operators = LENIENT
+    lenient = True
+
+    @property
+    def _loop(self) -> "type[_Loop]":
+        return _LenientLoop
+
+
+class _LenientLoop(_Lenient, _Loop):
+    """Evaluates the body of a loop in a metric."""
+
+
+def _require_values(*operands: tuple[ast.AST, Any]) -> None:
+    """Name the operand that has no value, if that is why an operator failed.
+
+    Raises:
+        ExpressionError: if one has none.
+    """
+    for node, value in operands:
+        if value is None:
+            text = ast.unparse(node)
+            raise ExpressionError(f"`{text}` has no value (null)", hint=f"test it first: {text} is not None and ...")
+
+
 def _slice(container: Any, bounds: list[Any]) -> Any:
     """Return a slice of a list or text."""
     if not isinstance(container, list | tuple | str):
@@ -266,10 +343,10 @@ def _item(container: Any, key: Any) -> Any:
 _HANDLERS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Constant: lambda evaluator, node: node.value,
     ast.Name: _Evaluator._eval_name,
-    ast.UnaryOp: SimpleEval._eval_unaryop,
-    ast.BinOp: SimpleEval._eval_binop,
+    ast.UnaryOp: _Evaluator._eval_unaryop,
+    ast.BinOp: _Evaluator._eval_binop,
     ast.BoolOp: SimpleEval._eval_boolop,
-    ast.Compare: SimpleEval._eval_compare,
+    ast.Compare: _Evaluator._eval_compare,
     ast.IfExp: SimpleEval._eval_ifexp,
     ast.Call: _Evaluator._eval_call,
     ast.Attribute: _Evaluator._eval_attribute,

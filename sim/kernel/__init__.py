@@ -22,7 +22,7 @@ from sim._speedups import COMPILED, core, described
 from sim.errors import Cancelled
 from sim.kernel.actor import Actor, Exit, Rank, Source
 from sim.kernel.all_of import all_of
-from sim.kernel.duration import NS, Duration, to_ns, to_seconds, to_text
+from sim.kernel.duration import NS, Duration, to_duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import Effect, Outcome, perform
 from sim.kernel.future_events import FutureEvents
 from sim.kernel.groups import Fired, first_of, first_of_ns
@@ -37,7 +37,7 @@ from sim.kernel.waits import Queue, Signal, Waiters, sleep
 __all__ = [
     "COMPILED", "NS", "Actor", "Duration", "Effect", "Exit", "Fired", "Join", "Kernel", "Latch", "Outcome", "Pause",
     "Queue", "Recorder", "Signal", "Source", "Stream", "Ticker", "Timer", "Until", "all_of", "first_of", "first_of_ns",
-    "join", "perform", "run_until", "sleep", "to_ns", "to_seconds", "to_text",
+    "join", "perform", "run_until", "sleep", "to_duration", "to_ns", "to_seconds", "to_text",
 ]  # fmt: skip
 
 DRIVEN = (Rank, Source, Actor, Kernel, FutureEvents, WakeBatch, Signal, Waiters, Queue)

@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
-HOST, SCENARIO, SUPERVISOR, INTERVENTION = 0, 1, 2, 3
+HOST, SCENARIO, SUPERVISOR, INTERVENTION, STOP_CONDITION = 0, 1, 2, 3, 4
 """The reserved ordinals. Actors that are declared before the run count from `FIRST_ACTOR`, in order of declaration."""
 
 FIRST_ACTOR = 16

@@ -41,6 +41,12 @@ def to_seconds(nanoseconds: int) -> float:
     return nanoseconds / NS
 
 
+def to_duration(nanoseconds: int) -> Duration:
+    """Return a duration that `to_ns` reads as exactly so many nanoseconds: seconds, or text if no float is exact."""
+    seconds = nanoseconds / NS
+    return seconds if to_ns(seconds) == nanoseconds else f"{nanoseconds}ns"
+
+
 def to_text(nanoseconds: int) -> str:
     """Return a duration as short text, for example `1h30m` or `0.25s`."""
     if nanoseconds == 0:

@@ -22,7 +22,7 @@ If the C extension is available, `_speedups/loop.c` replaces `_run_some` and beh
 
 import contextlib
 import enum
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import Any
 
 from sim._speedups import COMPILED
@@ -55,6 +55,9 @@ _RETURNED = Exit("returned")
 _RECANCELS = 100  # how often a swallowed cancellation is raised again before the actor is abandoned
 _CHILD_BITS = 20  # low bits of a derived ordinal: the index of the actor among the children of its parent
 _MANY_NEW = 1000  # how many new coroutines are remembered, to notice one that is spawned twice
+_AFTER_ALL = (
+    2  # the priority of entries that run after all others of their round; see also `sim.resources.capacity.LAST`
+)
 _PURGE_FROM = 1024  # minimum number of stale timers before they are removed
 
 
@@ -112,6 +115,19 @@ class Ticker(Timer):
         source.counter = counter = source.counter + 1
         kernel.calendar.push((kernel.now + self.period, 0, source.rank, counter, self, 0))
         self.callback()
+
+
+class LastTimer(Timer):
+    """A callback that runs once no other entry of the present instant is left."""
+
+    __slots__ = ()
+
+    def fire(self) -> None:
+        """Run the callback, or wait for the next round of this instant if there is one."""
+        if self.kernel.ready:
+            self.kernel.schedule(0, self.source, self, 0, _AFTER_ALL)
+        else:
+            super().fire()
 
 
 class Throw:
@@ -308,6 +324,11 @@ class Kernel:
         finally:
             self.calendar.insert(due)
             self._begun = -1  # if the scheduled entries run later, their instant starts again
+
+    def keep_only(self, actors: Collection[Actor]) -> None:
+        """Drop all entries of this instant but those of `actors`. At the end of a run, nothing else may happen."""
+        self.calendar.cut(self.now)
+        self.ready[:] = [entry for entry in self.ready if entry[4] in actors]
 
     def _run_some(self, left: int) -> Pause:  # noqa: C901 - inlined for speed: a call costs a tenth of a wake-up
         budget, ready, calendar, bucket_of = left, self.ready, self.calendar, self.calendar.buckets.get
@@ -680,6 +701,15 @@ class Kernel:
         source = source or self.acting()
         timer = Timer(self, source, callback)
         self.schedule(time - self.now, source, timer, 0, priority)
+        return timer
+
+    def call_last(self, callback: Callable[[], object], source: Source) -> Timer:
+        """Call `callback` on behalf of `source` at this instant, after all other entries and their consequences.
+
+        Only inputs and outcomes of effects, which the host places at the end of an instant, can come later.
+        """
+        timer = LastTimer(self, source, callback)
+        self.schedule(0, source, timer, 0, _AFTER_ALL)
         return timer
 
     def call_every(self, period: int, callback: Callable[[], object], source: Source | None = None) -> Ticker:

@@ -17,13 +17,14 @@ Until = Duration | Wait | Actor | Callable[[], object]
 def run_until(kernel: Kernel, until: Until) -> Any:
     """Run a kernel, without a host, until a time, or until a wait, an actor or a condition has ended the run.
 
-    A run ends between two instants: all entries of the last instant run first.
+    A run ends between two instants. What is due at a given time does not run any more; a wait, an actor or a condition
+    ends the run when all entries of that instant have run.
 
     Args:
         kernel: the kernel to run. Its actors cannot perform effects.
-        until: a simulated time since the start (seconds, or text such as `10m`); a wait (a latch, a signal, `join`); an
-            actor, for its end; or a function without arguments that is called after each instant, for its first true
-            result.
+        until: a simulated time since the start (seconds, or text such as `10m`), exclusive; a wait (a
+            latch, a signal, `join`); an actor, for its end; or a function without arguments that is called after each
+            instant, for its first true result.
 
     Returns:
         The value of the wait, the return value of the actor, or the first true result of the function. None for a time.

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from sim.llm.reading import json_in
 from sim.llm.tool_calls import faults
-from sim.llm.types import Completion, ModelRequest, json_value
+from sim.llm.types import Completion, ModelRequest
 from sim.world.json_schema import mismatch, schema_fault
 
 TOOL_CHOICES: Final = ("auto", "none", "required")
@@ -37,7 +38,7 @@ def value_of(completion: Completion, request: ModelRequest) -> Any:
     """Return the JSON value of a valid answer; None without a `response_format`, and for tool calls."""
     if request.response_format is None or completion.tool_calls:
         return None
-    return json_value(completion.text)
+    return json_in(completion.text)
 
 
 def answer_schema_fault(schema: object) -> tuple[tuple[str | int, ...], str] | None:
@@ -133,7 +134,7 @@ def _wrong_text(completion: Completion, request: ModelRequest) -> str | None:
     if completion.stop == "max_tokens":
         return "The answer was cut off at its token limit. Give a shorter one, as JSON that fits the schema."
     try:
-        fault = mismatch(json_value(completion.text), request.response_format, "the answer")
+        fault = mismatch(json_in(completion.text), request.response_format, "the answer")
     except ValueError:
         fault = "the answer is not JSON"
     return None if fault is None else f"The answer does not fit the JSON Schema: {fault}. Answer with JSON that fits."

@@ -14,6 +14,7 @@ from sim.errors import SimError, UsageError
 from sim.llm.limits.breaker import Breaker
 from sim.llm.limits.governor import Governor, Limits, Permit
 from sim.llm.limits.retry import OVER_ADVICE, RetryPolicy
+from sim.llm.reading import ReasoningFilter, read
 from sim.llm.router import Target, step_down, steps_down
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
 from sim.llm.types import (
@@ -40,12 +41,16 @@ _FREE = frozenset({"rate_limit", "overload", "quota", "auth", "not_found", "bad_
 
 @attrs.define
 class Endpoint:
-    """One endpoint: its provider, governor, circuit breaker, and average answer length in tokens."""
+    """One endpoint: its provider, governor, circuit breaker, and average answer length in tokens.
+
+    `written_calls` says whether its models write tool calls as text.
+    """
 
     provider: Provider
     governor: Governor
     breaker: Breaker
     mean_output: float = FIRST_GUESS
+    written_calls: bool = False
 
     def expect(self, request: ModelRequest, input_tokens: int) -> float:
         """Return the expected tokens of a request and its answer."""
@@ -57,9 +62,11 @@ class Endpoint:
         self.mean_output += _MEMORY * (usage.output_tokens - self.mean_output)
 
 
-def make_endpoint(clock: ClientClock, provider: Provider, limits: Limits | None = None) -> Endpoint:
+def make_endpoint(
+    clock: ClientClock, provider: Provider, limits: Limits | None = None, *, written_calls: bool = False
+) -> Endpoint:
     """Return an endpoint for `provider` with its own governor and circuit breaker."""
-    return Endpoint(provider, Governor(clock, limits), Breaker(clock))
+    return Endpoint(provider, Governor(clock, limits), Breaker(clock), written_calls=written_calls)
 
 
 class Client:
@@ -212,9 +219,11 @@ class _Call:
         seconds = min(self._policy.timeout, max(1.0, self._policy.deadline - self.spent))
         outcome: Completion | ModelError
         try:
-            outcome = await self._clock.within(
+            answer = await self._clock.within(
                 seconds, lambda: endpoint.provider.complete(target.model, self._request, watch.observer)
             )
+            outcome = read(answer, self._request, written_calls=endpoint.written_calls)
+            watch.end()
         except TimeoutError:
             outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s", usage=self._sent())
         except ModelError as error:
@@ -225,6 +234,8 @@ class _Call:
                 raise
             outcome = _unforeseen(error, self._sent())
         if isinstance(outcome, ModelError):
+            if outcome.kind == "reasoning" and outcome.usage is not None:
+                endpoint.learn(outcome.usage)
             endpoint.breaker.record(outcome.kind)
             permit.close(_tokens(outcome), outcome)
             watch.discard(outcome)
@@ -259,16 +270,21 @@ class _Call:
 
 
 class _Watch:
-    """Tracks whether an observer saw a part of one request's answer."""
+    """Tracks whether an observer saw a part of one request's answer. It sees reasoning as such."""
 
     def __init__(self, observe: Observer | None) -> None:
         self._observe = observe
+        self._filter = ReasoningFilter(self._show)
         self._seen = False
 
     @property
     def observer(self) -> Observer | None:
         """The observer to pass to the provider, or None."""
-        return None if self._observe is None else self._show
+        return None if self._observe is None else self._filter
+
+    def end(self) -> None:
+        """Show what was held back until the end of the answer."""
+        self._filter.flush()
 
     def _show(self, part: Delta) -> None:
         assert self._observe is not None, "else the provider has no observer"

@@ -6,7 +6,8 @@ from typing import Final
 
 import attrs
 
-from sim.llm.types import Attempt
+from sim.llm.reading import has_written_call
+from sim.llm.types import Attempt, Completion, ModelRequest
 
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds of the buckets for durations of calls: from a cached answer of a small model to the time
@@ -36,6 +37,10 @@ class Counts:
         retries: requests beyond the first of a call, by model.
         durations: durations of calls in simulated time, by model.
         reused, reused_micro: answers that another run of the experiment had asked for, and what they cost it.
+        empty: answers without text and tool calls, among those that count as answers (see `reading.read`).
+        written_calls: answers with a tool call that is written as text and was not read, by provider.
+        formats: answers to requests with a preferred format, by model: kept by the endpoint, and not.
+        surveys: answers to questions of surveys, by question: all, and those without a value.
     """
 
     def __init__(self) -> None:
@@ -45,6 +50,35 @@ class Counts:
         self.durations: dict[str, Durations] = {}
         self.reused = 0
         self.reused_micro = 0
+        self.empty = 0
+        self.written_calls: dict[str, int] = {}
+        self.formats: dict[str, list[int]] = {}
+        self.surveys: dict[str, list[int]] = {}
+
+    def answered(self, model: str, completion: Completion, request: ModelRequest) -> None:
+        """Count what is special about an answer of a model (`provider:model`)."""
+        if not (request.texts or completion.text.strip() or completion.tool_calls):
+            self.empty += 1
+        if has_written_call(completion, request):
+            provider = model.partition(":")[0]
+            self.written_calls[provider] = self.written_calls.get(provider, 0) + 1
+        if completion.formatted is not None:
+            self.formats.setdefault(model, [0, 0])[not completion.formatted] += 1
+
+    def surveyed(self, question: str, *, missing: bool) -> None:
+        """Count an answer to a question of a survey."""
+        numbers = self.surveys.setdefault(question, [0, 0])
+        numbers[0] += 1
+        numbers[1] += missing
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """The number of requests that gave no answer, by class of error, the most frequent first."""
+        found: dict[str, int] = {}
+        for (_, outcome), number in self.requests.items():
+            if outcome != "ok":
+                found[outcome] = found.get(outcome, 0) + number
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def ended(self, model: str, seconds: float, attempts: Iterable[Attempt]) -> None:
         """Count a call that has ended.

@@ -102,6 +102,7 @@ class EdgeClient:
         wrap: wraps the provider, for example with the fault injection of a scenario.
         clock: real time; tests can set another clock.
         place: returns the run that batches belong to. It is called only if the operator has asked for batches.
+        written_calls: the providers whose models write tool calls as text.
     """
 
     def __init__(
@@ -114,8 +115,10 @@ class EdgeClient:
         wrap: Callable[[Provider, ClientClock], Provider] = lambda provider, clock: provider,
         clock: EdgeClock | None = None,
         place: Callable[[], Place] | None = None,
+        written_calls: frozenset[str] = frozenset(),
     ) -> None:
         self._access = access
+        self._written_calls = written_calls
         self._wrap = wrap
         self._clock = clock or EdgeClock()
         self._endpoints: dict[str, Endpoint] = {}
@@ -204,17 +207,21 @@ class EdgeClient:
 
     def _endpoint(self, provider: OpenAIProvider | BatchProvider) -> Endpoint:
         if isinstance(provider, BatchProvider):  # requests that wait in a batch are no load, and a refusal says nothing
-            return Endpoint(provider, _Open(self._clock), Breaker(self._clock, share=math.inf))
+            breaker = Breaker(self._clock, share=math.inf)
+            return Endpoint(provider, _Open(self._clock), breaker, written_calls=provider.name in self._written_calls)
         access = self._access.at(provider.name)
         limits = Limits(access.requests_per_minute, access.tokens_per_minute, access.concurrency)
         governor = Governor(self._clock, limits, pacer=self._clock.pacer)
-        return Endpoint(self._wrap(provider, self._clock), governor, Breaker(self._clock))
+        return Endpoint(
+            self._wrap(provider, self._clock), governor, Breaker(self._clock),
+            written_calls=provider.name in self._written_calls,
+        )  # fmt: skip
 
 
 class _Open(Governor):
     """A governor that admits every request at once."""
 
-    def settle(self, give_back: float, error: ModelError | None, *, answered: bool) -> None:
+    def settle(self, give_back: float, error: ModelError | None, *, answered: bool, since: float = 0.0) -> None:
         """End a request; its outcome changes no limit."""
         super().settle(give_back, None, answered=False)
 

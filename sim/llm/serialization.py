@@ -66,12 +66,18 @@ def message_from_json(value: Mapping[str, Any]) -> ChatMessage:
     return ChatMessage(value["role"], value["content"], calls, value.get("tool_call_id"))
 
 
+def plain(record: Any) -> Json:
+    """Return a record, such as an attempt or a usage, as a JSON-like mapping, without reasoning tokens that are 0."""
+    return attrs.asdict(record, filter=lambda field, value: field.name != "reasoning_tokens" or bool(value))
+
+
 def answer_to_json(answer: Answer) -> Json:
     """Return an answer as a JSON-like mapping."""
-    value = attrs.asdict(answer)
+    value = plain(answer)
     del value["completion"]["batch"]  # it must not reach the core, where it would make a difference to online answers
-    if not answer.completion.vectors:
-        del value["completion"]["vectors"]
+    for name, nothing in (("vectors", ()), ("reasoning", ""), ("formatted", None)):
+        if getattr(answer.completion, name) == nothing:
+            del value["completion"][name]
     return value
 
 
@@ -94,14 +100,16 @@ def error_to_json(error: ModelError) -> Json:
     value: Json = {
         "kind": error.kind,
         "message": str(error),
-        "attempts": [attrs.asdict(attempt) for attempt in error.attempts],
+        "attempts": [plain(attempt) for attempt in error.attempts],
     }
     if error.retry_after is not None:
         value["retry_after"] = error.retry_after
     if error.usage is not None:
-        value["usage"] = attrs.asdict(error.usage)
+        value["usage"] = plain(error.usage)
     if error.hint is not None:
         value["hint"] = error.hint
+    if error.reasoning:
+        value["reasoning"] = error.reasoning
     return value
 
 
@@ -114,6 +122,7 @@ def error_from_json(value: Mapping[str, Any]) -> ModelError:
         attempts=attempts_from_json(value["attempts"]),
         usage=_usage(value.get("usage")),
         hint=value.get("hint"),
+        reasoning=value.get("reasoning", ""),
     )
 
 
@@ -127,7 +136,10 @@ def _usage(value: Mapping[str, Any] | None) -> TokenUsage | None:
 
 
 _NESTED = ("messages", "tools", "sampling")
-_OPTIONS = ("use", "tier", "stream", "response_format", "tool_choice", "extra_body", "dimensions", "immediate")
+_OPTIONS = (
+    "use", "tier", "stream", "response_format", "preferred_format", "tool_choice", "extra_body", "dimensions",
+    "immediate",
+)  # fmt: skip
 
 
 def _brief(record: Any) -> Json:

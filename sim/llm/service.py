@@ -29,12 +29,14 @@ from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.llm.limits.spend import Bill, FundsHold, Spend, total_usage
 from sim.llm.prices import Prices
+from sim.llm.reading import read
 from sim.llm.router import Route, Router, Target, steps_down
 from sim.llm.serialization import (
     answer_from_json,
     answer_to_json,
     error_from_json,
     error_to_json,
+    plain,
     request_from_json,
     request_to_json,
 )
@@ -66,6 +68,16 @@ class Client(Protocol):
     """A client that sends requests: it retries, waits for the limits of the endpoint, and uses fallbacks."""
 
     @property
+    def concurrency(self) -> Mapping[str, Mapping[str, float]]:
+        """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""
+        edge = None if self._access.batching else self._edge
+        found = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
+        return {
+            name: {"reached": state.concurrency, "most": state.most_concurrent}
+            for name, state in found.items()
+            if math.isfinite(state.most_concurrent)
+        }
+
     def endpoints(self) -> Mapping[str, Endpoint]:
         """The endpoints, by name of the provider."""
 
@@ -125,6 +137,18 @@ class CallPlan:
 
 
 @attrs.frozen
+class Traced:
+    """A call that has ended, for an estimate: its caller, its request, and its times in simulated nanoseconds."""
+
+    agent_id: str
+    group: str
+    request: ModelRequest
+    input_tokens: int
+    started_ns: int
+    ended_ns: int
+
+
+@attrs.frozen
 class _Stake:
     """What is reserved for a call."""
 
@@ -157,8 +181,11 @@ class Models(Service):
         counts: counts of calls and attempts so far.
         shared: the answers that this run shares with others of an experiment; None: it shares none. It is set before
             the run begins.
+        on_cost: called with the agent, the use case, the tokens and the cost in micro-units of each call when it is
+            settled, however it ended.
         listen: called with the caller, the request and the outcome of each call that has ended (None: it was
             abandoned), before its event `model.call`; None: nobody listens.
+        trace: called with each call that has ended, for an estimate; None: nothing is traced.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
         refusal: why the run was ended, or None. It is set if an endpoint refuses a call for good before it has
             answered any call.
@@ -189,7 +216,9 @@ class Models(Service):
         self.expected: Mapping[str, Any] = {}
         self.refusal: str | None = None
         self.shared: SharedAnswers | None = None
+        self.on_cost: list[Callable[[str, str, int, int], None]] = []
         self.listen: Callable[[Caller, ModelRequest, Answer | ModelError | None], None] | None = None
+        self.trace: Callable[[Traced], None] | None = None
         self._answered: set[str] = set()  # endpoints that have answered
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
@@ -248,7 +277,7 @@ class Models(Service):
         sampling = attrs.evolve(request.sampling, max_tokens=plan.max_tokens)
         request = attrs.evolve(request, sampling=sampling, respondent=respondent.agent_id)
         caller = Interviewer(f"survey:{respondent.agent_id}")
-        stake = _Stake(self.spend.reserve(plan.cost_micro), {}, {})
+        stake = _Stake(self.spend.reserve(plan.cost_micro, plan.tokens), {}, {})
         if all(target.provider in INSIDE for target in plan.route.targets):
             return await self._settled(caller, plan, request, stake, self._answer_aside(plan, request))
         answer = self._outside(respondent, plan.route.targets, request, None, latency_ns=0)
@@ -260,7 +289,7 @@ class Models(Service):
         fallbacks: list[str] = []
         for target in plan.route.targets:
             try:
-                completion = await self._aside[target.provider].complete(target.model, request)
+                completion = read(await self._aside[target.provider].complete(target.model, request), request)
             except ModelError as error:
                 attempts.append(Attempt(target.provider, target.model, error.kind, 0.0, detail=str(error)))
                 if target is plan.route.targets[-1] or not steps_down(error.kind):
@@ -358,17 +387,38 @@ class Models(Service):
 
         Models without a known price count as free and are listed in `unpriced`. All costs are without the discount of
         batches, which is `saved_micro`, if there is one. If answers of other runs were reused, `reused` is their number
-        and `reused_micro` their cost, which is part of the total but was not spent again.
+        and `reused_micro` their cost, which is part of the total but was not spent again. Only if there are any:
+        `failures`, the requests without an answer by class of error; `empty`, `written_calls`, `formats` and `surveys`,
+        as in `Counts`.
         """
         if not (self.spend.models or self.expected):
             return {}
         models = [name.partition(":")[2] for name in self.spend.models]
         unpriced = sorted({model for model in models if self._prices.find(model) is None})
         counts, saved = self.counts, self.spend.saved_micro
-        special = {"saved_micro": saved} if saved else {}
+        special: dict[str, Any] = {"saved_micro": saved} if saved else {}
         special |= {"reused": counts.reused, "reused_micro": counts.reused_micro} if counts.reused else {}
+        found = {
+            "failures": counts.failed, "empty": counts.empty, "written_calls": counts.written_calls,
+            "formats": {model: {"enforced": yes, "free": no} for model, (yes, no) in counts.formats.items()},
+            "concurrency": self.concurrency(),
+            "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
+        }  # fmt: skip
+        special |= {name: value for name, value in found.items() if value}
+        if self.spend.ceiling_tokens is not None:
+            special["ceiling_tokens"] = self.spend.ceiling_tokens
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
+
+    def concurrency(self) -> Mapping[str, Mapping[str, float]]:
+        """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""
+        edge = None if self._access.batching else self._edge
+        found = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
+        return {
+            name: {"reached": state.concurrency, "most": state.most_concurrent}
+            for name, state in found.items()
+            if math.isfinite(state.most_concurrent)
+        }
 
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return the endpoints in use by name of the provider, with their governors and circuit breakers."""
@@ -444,6 +494,11 @@ class Models(Service):
         if not self._access.batching:
             self._lost.update(keys)
 
+    @property
+    def edge(self) -> OutsideClient | None:
+        """The client of endpoints; None before `prepare`, and for a run without endpoints."""
+        return self._edge
+
     async def aclose(self) -> None:
         """Close the connections to endpoints. The host calls it at the end of a run."""
         edges = [*self._closing, *([] if self._edge is None else [self._edge])]
@@ -475,7 +530,7 @@ class Models(Service):
         try:
             for name, micro in needs.items():
                 earmarks[name] = budgets.reserve(agent_id, name, micro)
-            money = self.spend.reserve(plan.cost_micro)
+            money = self.spend.reserve(plan.cost_micro, plan.tokens)
         except (LimitError, ModelError) as error:
             for earmark in earmarks.values():
                 budgets.release(earmark)
@@ -576,7 +631,7 @@ class Models(Service):
         chain = tuple(Target(provider, model) for provider, model in value["chain"])
         request = attrs.evolve(request_from_json(value), key=key if modelled else "")
         lost = self._interrupted(chain[0], request) if key in self._lost else ()
-        beside: dict[str, Any] = {"lost": [attrs.asdict(attempt) for attempt in lost]} if lost and modelled else {}
+        beside: dict[str, Any] = {"lost": [plain(attempt) for attempt in lost]} if lost and modelled else {}
         if modelled:
             lost = ()
         result: Mapping[str, Any]
@@ -641,6 +696,7 @@ class Models(Service):
         for number, attempt in enumerate(outcome.attempts, start=1):
             self._emit("model.attempt", {"number": number, **_attempt(attempt)}, agent)
         if isinstance(outcome, Answer):
+            self.counts.answered(bills[-1].model, outcome.completion, request)
             how: dict[str, Any] = {
                 "stop": outcome.completion.stop,
                 "fallbacks": [*plan.route.skipped, *outcome.fallbacks],
@@ -663,10 +719,13 @@ class Models(Service):
         usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
         self._settle(stake, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
         failed = "error" in how
-        most = plan.cost_micro * self._requests
         self.spend.settle(
-            stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed, most_micro=most
-        )
+            stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed,
+            most_micro=plan.cost_micro * self._requests, most_tokens=plan.tokens * self._requests,
+        )  # fmt: skip
+        if self.trace is not None:
+            now = self._world.kernel.now
+            self.trace(Traced(agent.agent_id, agent.group, request, plan.input_tokens, started, now))
         target = Target.parse(bills[-1].model)
         note: dict[str, Any] = {
             "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,
@@ -675,8 +734,10 @@ class Models(Service):
             "planned_cost_micro": plan.cost_micro, "cost_micro": cost,
         }  # fmt: skip
         if usage is not None:
-            note |= attrs.asdict(usage)
+            note |= plain(usage)
         self._emit("model.call", {**note, **how}, agent)
+        for book in self.on_cost:
+            book(agent.agent_id, request.use, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
 
     def _bills(self, plan: CallPlan, outcome: Answer | ModelError) -> Sequence[Bill]:
         """Return one bill per request. The usage of the last request and the total cost come from the outcome."""
@@ -728,7 +789,7 @@ async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int
 
 
 def _attempt(attempt: Attempt) -> Mapping[str, Any]:
-    return {name: value for name, value in attrs.asdict(attempt).items() if value not in (None, "")}
+    return {name: value for name, value in plain(attempt).items() if value not in (None, "")}
 
 
 def _untimed(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:

@@ -131,8 +131,9 @@ def count_request(tokenizer: Tokenizer, request: ModelRequest) -> int:
         declaration = encode([tool.name, tool.description, tool.parameters]).decode()
         total += _TOOL + tokenizer.count(declaration)
     total += sum(tokenizer.count(text) for text in request.texts)
-    if request.response_format is not None:
-        total += _TOOL + tokenizer.count(encode(request.response_format).decode())
+    for form in (request.response_format, request.preferred_format):
+        if form is not None:
+            total += _TOOL + tokenizer.count(encode(form).decode())
     return total
 
 
@@ -173,8 +174,12 @@ def sound_usage(
     if not good_output:
         outputs = count_answer(tokenizer, text, tool_calls)
     good_cached = _believable(cached) and cached <= inputs
+    reasoned = reported.reasoning_tokens
     estimated = reported.estimated or not (good_input and good_output and good_cached)
-    return TokenUsage(inputs, outputs, cached if good_cached else 0, estimated)
+    return TokenUsage(
+        inputs, outputs, cached if good_cached else 0, estimated,
+        reasoned if _believable(reasoned) and reasoned <= outputs else 0,
+    )  # fmt: skip
 
 
 def _believable(tokens: object) -> bool:

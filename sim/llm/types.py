@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 import attrs
 
 from sim.errors import SimError
-from sim.kernel.codec import decode
+from sim.kernel.codec import decode, encode
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -21,11 +21,12 @@ StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "ref
 
 ErrorClass = Literal[
     "rate_limit", "quota", "overload", "server", "network", "timeout", "incomplete", "bad_request", "context_length",
-    "content", "auth", "not_found", "malformed",
+    "content", "auth", "not_found", "malformed", "reasoning", "empty",
 ]  # fmt: skip
 """Classes of errors. `rate_limit` (429), `quota` (a hard limit of the account: never retried), `overload` (503, 529),
 `server` (other 5xx), `network`, `timeout`, `incomplete` (a stream cut off, no finish reason), `malformed` (not JSON),
-`bad_request`, `context_length`, `content` (refused by a filter), `auth`, `not_found` (404: the address or the model).
+`bad_request`, `context_length`, `content` (refused by a filter), `auth`, `not_found` (404: the address or the model),
+`reasoning` (all tokens went into reasoning, so there is no answer), `empty` (neither text nor tool calls).
 """
 
 
@@ -39,7 +40,7 @@ _FLAT = re.compile(r'"(?:[^"\\]|\\.)*"?|[^][{}"]+', re.DOTALL)  # text that open
 
 @attrs.frozen
 class ToolCall:
-    """A tool call of a model. `arguments` is the text as received; see `parsed`."""
+    """A tool call of a model. `arguments` is a text; see `parsed`."""
 
     id: str
     name: str
@@ -48,13 +49,34 @@ class ToolCall:
     def parsed(self) -> Mapping[str, Any] | None:
         """Return the arguments as a mapping, or None if the text is not a JSON object of at most `DEEPEST` levels.
 
-        A call whose arguments are None must not be executed.
+        No arguments (an empty text, or `null`) are an empty mapping: many servers send them so for a tool without
+        parameters. Arguments that were encoded twice are decoded twice. A call whose arguments are None must not be
+        executed.
         """
-        try:
-            value = json_value(self.arguments)
-        except ValueError:
-            return None
-        return value if isinstance(value, dict) else None
+        text = self.arguments
+        for _ in range(_ENCODED):
+            if text.strip() in _NOTHING:
+                return {}
+            try:
+                value = json_value(text)
+            except ValueError:
+                return None
+            if isinstance(value, dict):
+                return value
+            if not isinstance(value, str):
+                return None
+            text = value
+        return None
+
+    @property
+    def sound_arguments(self) -> str:
+        """The arguments as a text that endpoints accept in a history: a JSON object, if they are one in any form."""
+        text, parsed = self.arguments, self.parsed()
+        return text if parsed is None or text.lstrip()[:1] == "{" else encode(parsed).decode()
+
+
+_NOTHING: Final = ("", "null", "None")
+_ENCODED: Final = 2  # how often arguments may be encoded as JSON
 
 
 def json_value(text: str) -> Any:
@@ -126,6 +148,7 @@ class ModelRequest:
         tier: overrides the tier of the use case (`small`, `large`, ...).
         stream: whether the endpoint sends the answer in parts. The recorded answer is the same.
         response_format: a JSON Schema for the text of the answer; see `check_answer` in `answers`.
+        preferred_format: a JSON Schema that an endpoint enforces if it can; the caller reads other answers as well.
         tool_choice: `auto`, `none`, `required`, or the name of the tool to call; None: the default of the endpoint.
         extra_body: further fields of the request body, for extensions of a server.
         texts: texts to embed, instead of messages. The answer has one vector for each, and no text.
@@ -142,6 +165,7 @@ class ModelRequest:
     tier: str | None = None
     stream: bool = False
     response_format: Mapping[str, Any] | None = None
+    preferred_format: Mapping[str, Any] | None = None
     tool_choice: str | None = None
     extra_body: Mapping[str, Any] | None = None
     texts: tuple[str, ...] = ()
@@ -153,12 +177,16 @@ class ModelRequest:
 
 @attrs.frozen
 class TokenUsage:
-    """Tokens of one call; `estimated` if the endpoint reported none, or implausible numbers."""
+    """Tokens of one call; `estimated` if the endpoint reported none, or implausible numbers.
+
+    `reasoning_tokens` are a part of the output, as far as the endpoint reports them.
+    """
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
     estimated: bool = False
+    reasoning_tokens: int = 0
 
 
 @attrs.frozen
@@ -166,7 +194,9 @@ class Completion:
     """The answer of a model.
 
     `vectors` has one vector per text of an embedding request, otherwise none. `batch` is the id of the batch that
-    answered, or empty; agents do not see it.
+    answered, or empty; agents do not see it. `reasoning` is what the model thought before it answered; agents do not
+    say it. `formatted` says whether the endpoint was made to keep the `preferred_format` of the request; None: it had
+    none.
     """
 
     text: str
@@ -176,6 +206,8 @@ class Completion:
     model: str
     vectors: tuple[tuple[float, ...], ...] = ()
     batch: str = ""
+    reasoning: str = ""
+    formatted: bool | None = None
 
 
 @attrs.frozen
@@ -213,6 +245,7 @@ class ModelError(SimError):
         retry_after: seconds that the endpoint asks to wait at least, or None.
         attempts: all attempts, if a client has given up.
         usage: the tokens that were used nevertheless.
+        reasoning: what the model thought, if its answer was refused.
     """
 
     def __init__(
@@ -224,12 +257,14 @@ class ModelError(SimError):
         attempts: tuple[Attempt, ...] = (),
         usage: TokenUsage | None = None,
         hint: str | None = None,
+        reasoning: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
         self.kind = kind
         self.retry_after = retry_after
         self.attempts = attempts
         self.usage = usage
+        self.reasoning = reasoning
 
 
 DeltaKind = Literal["text", "think", "tool_start", "tool_arguments", "tool_complete", "discard"]

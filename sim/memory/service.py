@@ -6,6 +6,8 @@ import operator
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal
 
+import attrs
+
 from sim.errors import Interrupt, LimitError, RunError, UsageError
 from sim.kernel.codec import Record, encode, freeze
 from sim.memory.archive import Session, SessionArchive, SessionHit, freeze_messages
@@ -70,6 +72,16 @@ class Memories(Service):
         self._archives: dict[str, SessionArchive] = {}
         # `metrics` is called from another thread, so numbers are counted where they change
         self._counts = dict.fromkeys(("held", "added", "forgotten", "pruned", "summaries", "recalls", "sessions"), 0)
+
+    def add_kinds(self, kinds: Mapping[str, int]) -> None:
+        """Add the kinds of memories that a kind of agents needs; those that the settings have stay as they are.
+
+        Args:
+            kinds: their names, with the importance that a memory has unless it is given.
+        """
+        missing = {name: importance for name, importance in kinds.items() if name not in self.settings.kinds}
+        if missing:
+            self.settings = attrs.evolve(self.settings, kinds={**self.settings.kinds, **missing})
 
     # -- memories
 
@@ -357,6 +369,7 @@ class Memories(Service):
         reason: str,
         *,
         started_ns: int,
+        completed_ns: int,
         token_count: int,
     ) -> Session:
         """Archive a session, which is complete now. A session that is archived already stays as it is.
@@ -367,7 +380,7 @@ class Memories(Service):
             messages: all messages, JSON-like.
             summary: what it was about, in a few sentences.
             reason: why it ended, such as `session_timeout`.
-            started_ns: when it began, in simulated nanoseconds.
+            started_ns, completed_ns: when its first and its last message were written, in simulated nanoseconds.
             token_count: about how many tokens the messages have.
 
         Returns:
@@ -385,7 +398,7 @@ class Memories(Service):
             raise LimitError("characters of a summary", len(summary), self.settings.longest, agent_id)
         raw = freeze_messages(messages, self.settings.session_bytes, agent_id)
         new = Session(
-            agent=agent_id, completed_ns=self._now, message_count=len(messages), reason=reason, session=session,
+            agent=agent_id, completed_ns=completed_ns, message_count=len(messages), reason=reason, session=session,
             started_ns=started_ns, summary=summary, token_count=token_count,
         )  # fmt: skip
         self._world.event_bus.tell("session.archived", freeze(new))  # first: it refuses what cannot be recorded

@@ -22,13 +22,18 @@ Importance = Annotated[int, Range(1, 10)]
 Count = Annotated[int, Range(1, 1_000_000)]
 
 
+def _with_context(kinds: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the kinds with the one of summaries, which every run needs."""
+    return {**kinds, **{name: KINDS[name] for name in ("context",) if name not in kinds}}
+
+
 @attrs.frozen
 class MemorySettings:
     """What agents remember, and how long.
 
     Args:
-        kinds: the kinds of memories, with the importance that one has unless it is given; `context` must be one,
-            because summaries are of this kind.
+        kinds: the kinds of memories, with the importance that one has unless it is given. Kinds of agents that need
+            others bring them; `context` is always one, because summaries are of this kind.
         longest: the most characters of a memory, and of the summary of a session; a longer text is refused.
         most: the most memories of one agent; more are refused until some are pruned or forgotten.
         cap: the most memories of one agent that pruning leaves, the least important go first, of these the oldest.
@@ -43,10 +48,10 @@ class MemorySettings:
         session_bytes: the most bytes of the messages of one archived session, as JSON.
 
     Raises:
-        UsageError: if `context` is missing in the kinds, or the bounds contradict each other.
+        UsageError: if the bounds contradict each other.
     """
 
-    kinds: Mapping[str, Importance] = attrs.field(factory=lambda: dict(KINDS))
+    kinds: Mapping[str, Importance] = attrs.field(factory=lambda: dict(KINDS), converter=_with_context)
     longest: Annotated[int, Range(1, 100_000)] = 2_000
     most: Count = 10_000
     cap: Count = 100
@@ -61,8 +66,6 @@ class MemorySettings:
     session_bytes: Count = 1_000_000
 
     def __attrs_post_init__(self) -> None:
-        if "context" not in self.kinds:
-            raise UsageError("the kinds of memories lack `context`", hint="summaries are of this kind: add it")
         if self.minor > self.important:
             raise UsageError(
                 f"memories below importance {self.minor} are summarised, but those from {self.important} on never are",

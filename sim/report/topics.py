@@ -67,11 +67,17 @@ class Measures:
 
     def __init__(self) -> None:
         self._times: list[float] = []
+        self._latest_ns = -1  # the time of the latest sample
         self._series: dict[str, list[float | None]] = {}
         self._observed: dict[str, array[float]] = {}
 
     def sample(self, time_ns: int, data: Mapping[str, Any]) -> None:
-        """Add a sample of the metrics."""
+        """Add a sample of the metrics. At the time of the latest one it replaces it, at the end of a run."""
+        again, self._latest_ns = time_ns == self._latest_ns, time_ns
+        if again:
+            self._times.pop()
+            for values in self._series.values():
+                values.pop()
         for name in data:
             self._series.setdefault(name, [None] * len(self._times))
         self._times.append(time_ns / 1e9)
@@ -91,10 +97,11 @@ class Measures:
     def samples(self) -> dict[str, Any]:
         """Return the sampled series. Long series are thinned out."""
         step = -(-len(self._times) // _SAMPLES) or 1
+        shown = sorted({*range(0, len(self._times), step), *range(len(self._times))[-1:]})  # with the final state
         return {
-            "time": self._times[::step],
+            "time": [self._times[at] for at in shown],
             "step": step,
-            "series": {name: values[::step] for name, values in self._series.items()},
+            "series": {name: [values[at] for at in shown] for name, values in self._series.items()},
             "ends": {name: values[-1] for name, values in self._series.items()},
         }
 

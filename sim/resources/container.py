@@ -8,11 +8,14 @@ from sim.errors import LimitError, UsageError
 from sim.kernel import Actor, Kernel
 from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING, taken
+from sim.resources.amounts import Amount, exact, minus, plus, shown
 from sim.resources.pool import Line, Pool
 
 
 class Container(Pool):
     """An amount between 0 and a capacity. It has a queue for `get` and a queue for `put`, each in order of arrival.
+
+    Amounts are added exactly, as decimal numbers: after ten times 0.1 it holds 1.
 
     Args:
         kernel: the kernel of its users.
@@ -28,14 +31,15 @@ class Container(Pool):
             raise UsageError(f"a container needs 0 <= level <= capacity, not {level} in {capacity}")
         self._getters = Line()
         self._putters = Line()
-        self._level = level
-        self._reserved: float = 0  # room that is kept for puts of `all_of`
+        self._level = exact(level)
+        self._reserved: Amount = 0  # room that is kept for puts of `all_of`
+        self._most: Amount | float = capacity if capacity == math.inf else exact(capacity)
         super().__init__(kernel, capacity, self._getters, self._putters)
 
     @property
     def level(self) -> float:
         """The present amount."""
-        return self._level
+        return shown(self._level)
 
     @coroutine
     def get(self, amount: float) -> Generator[Any, Any, float]:
@@ -76,9 +80,9 @@ class Container(Pool):
     def _serve_one(self) -> bool:
         getter, putter = self._getters.head(), self._putters.head()
         if getter and getter[4] <= self._level:
-            self._kernel.wake(getter[2], getter[4], getter[5])
+            self._kernel.wake(getter[2], getter[5].amount, getter[5])
             self._getters.pop()
-            self._level -= getter[4]
+            self._level = minus(self._level, getter[4])
             return True
         if putter and self._fits(putter[4]):
             self._kernel.wake(putter[2], None, putter[5])
@@ -87,8 +91,8 @@ class Container(Pool):
             return True
         return False
 
-    def _fits(self, amount: float) -> bool:
-        return amount + self._level + self._reserved <= self.capacity
+    def _fits(self, amount: Amount) -> bool:
+        return plus(plus(self._level, self._reserved), amount) <= self._most
 
     def _checked(self, amount: float) -> float:
         if not 0 < amount < math.inf:
@@ -97,8 +101,8 @@ class Container(Pool):
             raise LimitError("amount", amount, self.capacity, "container", hint="split it, or make it larger")
         return amount
 
-    def _change(self, change: float) -> None:
-        self._level += change
+    def _change(self, level: Amount) -> None:
+        self._level = level
         self._served += 1
         self.serve()
 
@@ -106,30 +110,31 @@ class Container(Pool):
 class ContainerGet:
     """A wait for an amount. Its value is the amount."""
 
-    __slots__ = ("_amount", "_container")
+    __slots__ = ("_container", "_exact", "amount")
 
     def __init__(self, container: Container, amount: float) -> None:
         self._container = container
-        self._amount = amount
+        self.amount = amount
+        self._exact = exact(amount)
 
     def take(self) -> Any:
         """Take the amount if it is available and no other actor waits for an amount."""
-        pool, amount = self._container, self._amount
+        pool, amount = self._container, self._exact
         if amount > pool._level or pool._getters.head():
             pool._check_open()
             return NOTHING
-        pool._change(-amount)
-        return amount
+        pool._change(minus(pool._level, amount))
+        return self.amount
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Join the queue."""
         self._container._waited += 1
-        self._container._getters.add(actor, self._amount, self)
+        self._container._getters.add(actor, self._exact, self)
 
     def undo(self, value: float) -> None:
         """Put the amount back. The level may exceed the capacity if the room was filled in the meantime."""
         self._container._served -= 2  # `_change` counts one
-        self._container._change(value)
+        self._container._change(plus(self._container._level, self._exact))
 
     def leave(self) -> None:
         """Serve the actors behind this one, which no longer waits."""
@@ -145,18 +150,19 @@ class ContainerPut:
         reserves: whether the wait only keeps room, and adds the amount when its actor has the value.
     """
 
-    __slots__ = ("_amount", "_container", "_reserves")
+    __slots__ = ("_container", "_exact", "_reserves", "amount")
 
     def __init__(self, container: Container, amount: float, *, reserves: bool = False) -> None:
         self._container = container
-        self._amount = amount
+        self.amount = amount
+        self._exact = exact(amount)
         self._reserves = reserves
 
     def take(self) -> Any:
         """Add the amount if it fits and no actor waits to put."""
         pool = self._container
         pool._check_open()
-        if not pool._fits(self._amount) or pool._putters.head():
+        if not pool._fits(self._exact) or pool._putters.head():
             return NOTHING
         pool._served += 1
         self.give()
@@ -166,27 +172,28 @@ class ContainerPut:
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Join the queue."""
         self._container._waited += 1
-        self._container._putters.add(actor, self._amount, self)
+        self._container._putters.add(actor, self._exact, self)
 
     def give(self) -> None:
         """Add the amount, or keep room for it."""
+        pool = self._container
         if self._reserves:
-            self._container._reserved += self._amount
+            pool._reserved = plus(pool._reserved, self._exact)
         else:
-            self._container._level += self._amount
+            pool._level = plus(pool._level, self._exact)
 
     def final(self) -> bool:
         """Return whether others have taken of the amount."""
-        return not self._reserves and self._container._level < self._amount
+        return not self._reserves and self._container._level < self._exact
 
     def undo(self, value: object) -> None:
         """Remove the amount, or keep no more room for it."""
         pool = self._container
         pool._served -= 1
         if self._reserves:
-            pool._reserved -= self._amount
+            pool._reserved = minus(pool._reserved, self._exact)
         else:
-            pool._level -= self._amount
+            pool._level = minus(pool._level, self._exact)
         pool.serve()
 
     def leave(self) -> None:
@@ -195,11 +202,12 @@ class ContainerPut:
 
     def reserving(self) -> Self:
         """Return the same wait, which only keeps room until its actor has the value."""
-        return type(self)(self._container, self._amount, reserves=True)
+        return type(self)(self._container, self.amount, reserves=True)
 
     def received(self, value: object) -> None:
         """Add the amount for which room was kept."""
+        pool = self._container
         if self._reserves:
-            self._container._reserved -= self._amount
-            self._container._level += self._amount
-            self._container.serve()
+            pool._reserved = minus(pool._reserved, self._exact)
+            pool._level = plus(pool._level, self._exact)
+            pool.serve()

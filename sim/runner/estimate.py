@@ -2,29 +2,101 @@
 
 The scenario is run once with simulated models in place of the real ones: they take time, use tokens and cost what the
 price list says, but no request is sent. Their answers come from the scripted rules of the scenario, or are filler
-text. The estimate is therefore as accurate as these answers resemble real ones.
+text. The estimate is therefore as accurate as these answers resemble real ones. A probe is better: it makes a few of
+the calls for real, and scales the others by what they took.
 """
 
 from collections.abc import Mapping
+from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 import attrs
 
+from sim.assembly.models import prices_of
 from sim.errors import UsageError
+from sim.kernel import to_seconds
 from sim.llm import Access
+from sim.llm.prices import Prices
+from sim.llm.service import Traced
+from sim.llm.types import TokenUsage
 from sim.runner.options import RunKeywords, RunOptions
+from sim.runner.probing import Probe
+from sim.runner.probing import probe as measure
+from sim.runner.runner import SimulationRunner
 from sim.runner.running import run
 from sim.scenario import Scenario, load
 from sim.scenario.packaged import find_scenario
 from sim.tools import ToolsSettings
 
+_KEPT: Final = 64  # calls of which a probe can choose
 
-def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) -> Mapping[str, Any]:
+
+@attrs.define
+class _Trace:
+    """The calls of a run: the times of all, and some of the requests, evenly spread.
+
+    Attributes:
+        times: start and end of each call, in simulated nanoseconds.
+        samples: some of the calls.
+    """
+
+    times: list[tuple[int, int]] = attrs.field(factory=list)
+    samples: list[Traced] = attrs.field(factory=list)
+    stride: int = 1
+
+    def add(self, call: Traced) -> None:
+        """Note a call."""
+        if len(self.times) % self.stride == 0:
+            self.samples.append(call)
+            if len(self.samples) > _KEPT:
+                self.samples, self.stride = self.samples[::2], 2 * self.stride
+        self.times.append((call.started_ns, call.ended_ns))
+
+    def chosen(self, count: int) -> list[Traced]:
+        """Return so many of the calls, from the first to the last."""
+        last = len(self.samples) - 1
+        places = sorted({round(number * last / max(1, count - 1)) for number in range(count)}) if last >= 0 else []
+        return [self.samples[place] for place in places]
+
+    def most_at_once(self) -> int:
+        """Return how many calls were in flight at most."""
+        ends: list[int] = []
+        most = 0
+        for start, end in sorted(self.times):
+            while ends and ends[0] <= start:
+                heappop(ends)
+            heappush(ends, end)
+            most = max(most, len(ends))
+        return most
+
+    def batches(self) -> list[int]:
+        """Return how many requests each batch has, if batches answer all calls.
+
+        A batch has the calls that begin before an answer is due, since no agent can run past that.
+        """
+        sizes: list[int] = []
+        due = -1
+        for start, end in sorted(self.times):
+            if not sizes or start >= due:
+                sizes.append(0)
+                due = end
+            sizes[-1] += 1
+            due = min(due, end)
+        return sizes
+
+
+def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpack[RunKeywords]) -> Mapping[str, Any]:
     """Return the model calls and the spending of a run with these options, in the form of `RunResult.models`.
+
+    In addition, `bounds` has what the same calls can take at most (`tokens`, and `seconds` one after another), and with
+    batches their number (`batches`) and the requests of the largest (`largest_batch`). `measured` has what is measured:
+    `calls`, of `all`; with a probe also `seconds` (what the run is expected to take in real time), and the shares
+    `failed`, `asked_again` and `timeouts`.
 
     Args:
         scenario: a scenario, or the path of a scenario file.
+        probe: how many calls are made for real, to scale the others; they cost money.
         options: see `RunOptions`; nothing is recorded, and the clock is virtual.
 
     Raises:
@@ -49,11 +121,71 @@ def estimate(scenario: Scenario | str | Path, **options: Unpack[RunKeywords]) ->
     tools = checked.sections.get("tools")
     if isinstance(tools, ToolsSettings) and tools.servers:
         raise UsageError("the scenario has tools of MCP servers, which an estimate does not call, so it cannot be made")
+    original = checked
     access = (chosen.access or Access()).offline()
     if checked.models is not None and checked.models.latency is not None:
         checked = checked.model_copy(update={"models": checked.models.with_known_latency()})
     dry = attrs.evolve(
         chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise"
     )
+    trace = _Trace()
+
+    def begun(runner: SimulationRunner) -> None:
+        if runner.simulation.models is not None:
+            runner.simulation.models.trace = trace.add
+
+    dry = attrs.evolve(dry, begun=begun)
     fields = {field.name: getattr(dry, field.name) for field in attrs.fields(RunOptions)}
-    return run(checked, **fields).models
+    found = run(checked, **fields).models
+    if not found:
+        return found
+    deadline = 0.0 if original.models is None else to_seconds(original.models.retry.deadline)
+    bounds = _bounds(found, trace, chosen.access, deadline)
+    measured: dict[str, Any] = {"calls": 0, "all": len(trace.times)}
+    if probe and chosen.access is not None and chosen.access.outside:
+        at_once = max(1, min(probe, trace.most_at_once(), chosen.access.concurrency))
+        seen = measure(original, chosen, trace.chosen(probe), at_once)
+        found, measured = _scaled(found, seen, len(trace.times), original)
+    return {**found, "bounds": bounds, "measured": measured}
+
+
+def _bounds(found: Mapping[str, Any], trace: _Trace, access: Access | None, deadline: float) -> dict[str, Any]:
+    """Return what the calls can take at most."""
+    bounds: dict[str, Any] = {"tokens": found["total"]["most_tokens"], "seconds": len(trace.times) * deadline}
+    if access is not None and access.batching:
+        sizes = trace.batches()
+        longest = len(sizes) * access.batching.wait
+        bounds |= {"batches": len(sizes), "largest_batch": max(sizes, default=0), "seconds": longest}
+    return bounds
+
+
+def _scaled(
+    found: Mapping[str, Any], probe: Probe, calls: int, scenario: Scenario
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """Return an estimate by what a probe has measured, and what was measured."""
+    again = 1 + probe.invalid / max(1, probe.asked)
+    prices = prices_of(scenario.models) if scenario.models is not None else Prices.shipped()
+    models = {}
+    for name, tally in found["models"].items():
+        model = name.partition(":")[2]
+        known = probe.models.get(model)
+        if known is None:
+            models[name] = tally
+            continue
+        own = tally["calls"] + tally["failed"]
+        inputs = round(tally["input_tokens"] * known.input_tokens / max(1, known.foreseen) * again)
+        outputs = round(own * known.output_tokens / known.calls * again)
+        failed = round(own * probe.failed / max(1, probe.asked))
+        cost = prices.cost(model, TokenUsage(inputs, outputs))
+        models[name] = {
+            **tally, "calls": own - failed, "failed": failed, "input_tokens": inputs, "output_tokens": outputs,
+            "attempts": round(own * known.attempts / known.calls * again), "cost_micro": cost,
+        }  # fmt: skip
+    total = {key: sum(tally[key] for tally in models.values()) for key in found["total"]}
+    measured = {
+        "calls": probe.asked, "all": calls, "at_once": probe.at_once,
+        "seconds": probe.seconds / max(1, probe.asked) * calls * again,
+        "failed": probe.failed / max(1, probe.asked), "asked_again": probe.invalid / max(1, probe.asked),
+        "timeouts": probe.timeouts, "problem": probe.problem,
+    }  # fmt: skip
+    return {**found, "models": models, "total": total}, measured

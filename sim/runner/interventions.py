@@ -5,7 +5,7 @@ as a branch from this time would, and it takes no counter from anybody. What it 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -14,7 +14,7 @@ from sim.agents.interview import Question, SurveyAnswer, interview, interview_pr
 from sim.assembly.build import Simulation
 from sim.assembly.live_parameters import LiveParameters
 from sim.errors import LimitError, RunError, UsageError
-from sim.kernel import Source, Timer
+from sim.kernel import Actor, Source, Timer
 from sim.kernel.actor import INTERVENTION
 from sim.kernel.codec import freeze
 from sim.llm.types import ChatMessage
@@ -55,6 +55,7 @@ class Interventions(Service):
         self._counts = {"applied": 0, "refused": 0, "answers": 0}
         self._times: Counter[int] = Counter()  # by place in the list: how often it has happened
         self._ends: dict[str, int] = {}  # agent → when the pause ends that an intervention began last
+        self._asked: dict[Actor, None] = {}  # who waits for the answers of the last surveys
         self._timetable = Timetable[Intervention](self._world, self._at, self._carry_out)
 
     def start(self) -> None:
@@ -66,6 +67,14 @@ class Interventions(Service):
         """Take the interventions from `scenario`; see `ScenarioTimers.change`."""
         self._enter(scenario)
         self._timetable.replace(scenario.interventions, after)
+
+    def carry_out_end(self) -> Collection[Actor]:
+        """Carry out what is due at the end of the run. Return the actors that wait for the answers of its surveys."""
+        with self._kernel.acting_as(self._source):
+            for place, entry in enumerate(self._scenario.interventions):
+                if entry.at == "end":
+                    self._carry_out(place, entry)
+        return self._asked.keys()
 
     @property
     def harmless(self) -> list[Timer]:
@@ -185,8 +194,11 @@ class Interventions(Service):
         for agent in agents:
             for question in questions:  # an actor for each, so that real models are asked all at once
                 messages = self._prompt(name, agent, question)
-                if messages is not None:
-                    self._kernel.spawn(f"survey:{agent.agent_id}", self._ask(name, agent, question, messages))
+                if messages is None:
+                    continue
+                asking = self._kernel.spawn(f"survey:{agent.agent_id}", self._ask(name, agent, question, messages))
+                if intervention.at == "end":
+                    self._asked[asking] = None
         return {"agents": len(agents), "questions": len(questions)}
 
     def _prompt(self, name: str, agent: Agent, question: Question) -> Sequence[ChatMessage] | None:

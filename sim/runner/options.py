@@ -167,7 +167,7 @@ class RunOptions(HostOptions):
     Args:
         seed: the seed of all random streams.
         mode: `autonomous` or `tick`.
-        until: simulated time at which the run ends.
+        until: simulated time at which the run ends; what is due at it does not happen.
         clock: `virtual` jumps from event to event, `wall` follows real time.
         speed: simulated seconds per real second with the wall clock.
         out: the folder for run folders; None records nothing.

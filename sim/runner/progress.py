@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from sim.kernel.duration import seconds_text
+from sim.resources import MICRO
 from sim.runner.options import Watcher
 from sim.runner.runner import SimulationRunner
 from sim.text import number, plain
@@ -39,6 +40,19 @@ def failures(runner: SimulationRunner) -> str:
     if total is None or not total.failed:
         return ""
     return f", {number(total.failed)} of {number(total.calls + total.failed)} model calls failed"
+
+
+def calls(runner: SimulationRunner) -> str:
+    """Return the model calls, their timeouts and cost, and the calls that wait, as the end of a line; empty if none."""
+    models = runner.simulation.models
+    if models is None or not (models.spend.models or models.counts.in_flight):
+        return ""
+    total, late = models.spend.total, models.counts.failed.get("timeout", 0)
+    parts = [f"{number(total.calls)} model calls"]
+    parts += [f"{number(late)} timeouts"] if late else []
+    parts += [f"{total.cost_micro / MICRO:.4g} spent"] if total.cost_micro else []
+    parts += [f"{number(models.counts.in_flight)} calls in flight"] if models.counts.in_flight else []
+    return ", " + ", ".join(parts)
 
 
 @contextmanager

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Distribution:
-    """The distribution of observed numbers."""
+    """The distribution of observed numbers. The deviation of a single one is None."""
 
     n: int
     mean: float
-    deviation: float
+    deviation: float | None
     minimum: float
     median: float
     p95: float
@@ -31,7 +31,7 @@ class Distribution:
     def of(cls, values: "array[float]") -> "Distribution":
         """Return the distribution of at least one number. Quantiles are interpolated (Hyndman and Fan's type 7)."""
         ordered = sorted(values)
-        deviation = statistics.stdev(ordered) if len(ordered) > 1 else 0.0
+        deviation = statistics.stdev(ordered) if len(ordered) > 1 else None
         p95 = statistics.quantiles(ordered, n=20, method="inclusive")[-1] if len(ordered) > 1 else ordered[0]
         return cls(
             len(ordered), statistics.fmean(ordered), deviation, ordered[0], statistics.median(ordered), p95, ordered[-1]
@@ -139,7 +139,7 @@ class RunResult:
         commonest_error: the most frequent error, its number, and the first agent that had it; None without errors.
         messages: number of messages that agents took from their mailboxes.
         kinds: successful actions by kind.
-        metrics: the sampled values, and `time` in seconds.
+        metrics: the sampled values, and `time` in seconds; None where there is no value, as of a mean of nothing.
         observations: the distributions of the numbers that agents recorded, by name.
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.
@@ -176,7 +176,7 @@ class RunResult:
     commonest_error: str | None
     messages: int
     kinds: Mapping[str, int]
-    metrics: Mapping[str, list[float]]
+    metrics: Mapping[str, list[Any]]
     observations: Mapping[str, Distribution]
     overruns: int
     models: Mapping[str, Any]

@@ -84,6 +84,8 @@ async def _resume(
         again = with_batches(stored, again)
         check_endpoint(stored, again)
         rebuilt = RebuiltSimulation.of(stored, again, checked=True)
+        if rebuilt.simulation.models is not None:
+            rebuilt.simulation.models.expected = stored.info.options.get("expected", {})
         rebuilt.check_batching()
         doubts = InDoubtEffects(stored, effects, undecided=undecided, lost=stored.unsafe_lost())
         history = RunHistory(stored)

@@ -220,13 +220,31 @@ class SimulationRunner:
             self.begin()
         async with self.host:
             pause = await self.host.run(self.until_ns if self.sync is None else MAX_NS)
-        interrupted = pause is Pause.BUDGET
-        if self.sync is not None:
-            self.sync.end(finished=not interrupted)
-        if not interrupted:
-            self._note_standstill()
-            self.feed.sample_end()
+            interrupted = pause is Pause.BUDGET
+            if self.sync is not None:
+                self.sync.end(finished=not interrupted)
+            if not interrupted:
+                self._note_standstill()
+                interrupted = await self._end() is Pause.BUDGET
         return "interrupted" if interrupted else "finished"
+
+    async def _end(self) -> Pause | None:
+        """Do what the scenario has `at: end`, and sample the final state. Return why the kernel paused, if it ran.
+
+        Agents do not act any more: only the answers of surveys are waited for.
+        """
+        kernel = self._world.kernel
+        self.feed.publish_end()
+        asked = self.interventions.carry_out_end()
+        pause = None
+        if asked:
+            with kernel.acting_as(kernel.supervisor):
+                kernel.effects.abandon_all()
+            kernel.keep_only(asked)
+            pause = await self.host.run(kernel.now)
+        if pause is not Pause.BUDGET:
+            self.feed.sample_end()
+        return pause
 
     def _note_standstill(self) -> None:
         if self.sync is None and self.feed.stopped_by is None and self._stands_still():

@@ -268,6 +268,7 @@ def _keeper(
         "endpoint": options.access.fingerprint if options.access else None,
         **({"batch": True} if options.access and options.access.batching else {}),
         "tags": list(options.tags),
+        **({"expected": dict(options.expected)} if options.expected else {}),
         **({} if places is None else {"places": hashlib.sha256(places).hexdigest()}),
         **({"packages": packages} if (packages := _named_packages(simulation.scenario, options)) else {}),
     }

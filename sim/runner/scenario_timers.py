@@ -7,13 +7,14 @@ from typing import Generic, TypeVar
 from sim.assembly.build import Simulation
 from sim.errors import RunError
 from sim.expressions import Expression, ExpressionError
-from sim.kernel import Timer, to_seconds
+from sim.kernel import Source, Timer, to_seconds
+from sim.kernel.actor import STOP_CONDITION
 from sim.kernel.duration import MAX_NS
 from sim.scenario.schedule import Scheduled
 from sim.scenario.schema import Event, Scenario
 from sim.world import World
 
-Samples = dict[str, list[float]]
+Samples = dict[str, list[float | None]]
 
 Entry = TypeVar("Entry", bound=Scheduled)
 
@@ -82,7 +83,7 @@ class ScenarioTimers:
 
     Attributes:
         times: the times of samples, in simulated seconds.
-        samples: the sampled values by name, one for each of `times`.
+        samples: the sampled values by name, one for each of `times`; None where there is no value.
         stopped_by: the stop condition that ended the run, or None.
         sampler: the timer of the next sample.
     """
@@ -92,10 +93,12 @@ class ScenarioTimers:
         self.samples: Samples = {name: [] for name in simulation.scenario.metrics.values}
         self.stopped_by: str | None = None
         self.sampler: Timer | None = None
+        self._sampled_ns = -1  # the time of the latest sample
         self._simulation = simulation
         self._kernel = simulation.world.kernel
         self._scenario = simulation.scenario
         self._times: list[int] = []  # heap of the times of all timers
+        self._stop = Source("stop", STOP_CONDITION)  # its own, so that the check changes no key of the scenario
         bus = simulation.world.event_bus
 
         def publish(place: int, event: Event) -> None:
@@ -122,33 +125,58 @@ class ScenarioTimers:
         if scenario.stop and not sampling:
             self._sample_at(self._kernel.now)
 
-    def sample(self) -> Mapping[str, float]:
+    def sample(self) -> Mapping[str, float | None]:
         """Evaluate and record all metrics now."""
-        values = {name: self._value(name, e) for name, e in self._scenario.metrics.values.items()}
+        values = self._values()
         if values:
+            self._sampled_ns = self._kernel.now
             self.times.append(to_seconds(self._kernel.now))
             for name, value in values.items():
                 self.samples[name].append(value)
             self._kernel.emit("metric.sample", values, "scenario")
         return values
 
+    def publish_end(self) -> None:
+        """Publish the events that the scenario has `at: end`, at the end of a run."""
+        with self._kernel.acting_as(self._kernel.scenario):
+            for event in self._scenario.events:
+                if event.at == "end":
+                    self._simulation.world.event_bus.publish(event.topic, event.data)
+
     def sample_end(self) -> None:
-        """Sample the final state, at the end of a run, unless a sample was taken at that time."""
+        """Sample the final state, at the end of a run.
+
+        A sample of the same instant was taken before the agents acted; if they changed a value, this one replaces it.
+        """
         kernel = self._kernel
-        if not self.times or self.times[-1] != to_seconds(kernel.now):
-            with kernel.acting_as(kernel.scenario):
+        with kernel.acting_as(kernel.scenario):
+            if self._sampled_ns != kernel.now:
                 self.sample()
+                return
+            values = self._values()
+            if any(self.samples[name][-1] != value for name, value in values.items()):
+                for name, value in values.items():
+                    self.samples[name][-1] = value
+                kernel.emit("metric.sample", values, "scenario")
+
+    def _values(self) -> Mapping[str, float | None]:
+        return {name: self._value(name, e, lenient=True) for name, e in self._scenario.metrics.values.items()}
 
     def _sample_at(self, time: int) -> None:
         def look() -> None:
             self.sample()
-            stop = self._scenario.stop
-            if stop is not None and self._value("stop.when", stop.when):
-                self.stopped_by = stop.when.text
-                self._kernel.halt()
+            if self._scenario.stop is not None:
+                self._kernel.call_last(self._check_stop, self._stop)
             self._sample_at(time + self._scenario.metrics.every)
 
         self.sampler = self._at(time, look)
+
+    def _check_stop(self) -> None:
+        """End the run if the stop condition holds, after all steps of an instant."""
+        stop = self._scenario.stop
+        if stop is not None and self._value("stop.when", stop.when):
+            self.stopped_by = stop.when.text
+            self._kernel.halt()
 
     def next_time(self) -> int:
         """Return the time of the next timer in simulated nanoseconds; it may read any state."""
@@ -164,12 +192,24 @@ class ScenarioTimers:
 
         return self._kernel.call_at(time, happen, self._kernel.scenario)
 
-    def _value(self, name: str, expression: Expression) -> float:
+    def _value(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
+        """Return the value of a metric, which may have none (`lenient`), or of the stop condition, which must have one.
+
+        Raises:
+            RunError: if it cannot be evaluated, or is no number.
+        """
         census = self._simulation.census
         try:
-            value = expression.evaluate(census.names(), census.functions)
+            value = expression.evaluate(census.names(), census.functions, lenient=lenient)
         except ExpressionError as error:
-            raise RunError(f"{name} cannot be evaluated: {error}") from error
+            raise RunError(f"{name} cannot be evaluated: {error}", hint=error.hint) from error
+        if value is None and lenient:
+            return None
+        if value is None:
+            raise RunError(
+                f"{name}: {expression.text!r} has no value (null), so it neither holds nor does not",
+                hint="compare it, for example with `is not None`",
+            )
         if not isinstance(value, bool | int | float):
             raise RunError(f"{name} must be a number or a truth value, not {value!r}")
         return value

@@ -11,7 +11,7 @@ from sim.errors import UsageError
 from sim.events.topic import check_free
 from sim.expressions import Expression
 from sim.scenario import fields as f
-from sim.scenario.schedule import Scheduled
+from sim.scenario.schedule import END, Scheduled
 from sim.scenario.scopes import Context
 from sim.scenario.settings import read_settings, section_schema
 from sim.scenario.units import FieldError, PositiveNanoseconds, shown, wrong_as
@@ -167,6 +167,8 @@ class Intervention(Scheduled):
         given = [name for name in self.verbs if getattr(self, name) is not None]
         if len(given) != 1:
             raise FieldError(f"expected one of {', '.join(self.verbs)}, found {' and '.join(given) or 'none'}")
+        if self.at == END and given[0] in ("pause", "resume"):
+            raise FieldError(f"agents do not act any more at the end, so {given[0]} would change nothing")
         if self.agents is not None and self._own_agents is not None:
             raise FieldError(f"the agents are given twice: as agents, and in {given[0]}")
         if self.publish is not None and (self.agents is not None or self.where is not None):

@@ -4,9 +4,10 @@ No key of it names an endpoint, an API key or a header: only the operator gives 
 `model_rules`, the behaviour of `simulated` models, latencies and injected failures in `model_behaviour`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
 from sim.kernel import to_text
 from sim.llm.limits.retry import MOST_REQUESTS
@@ -53,6 +54,34 @@ class ModelPrice(f.Part):
     context: Annotated[int | None, Field(ge=1, description="size of its context in tokens")] = None
 
 
+class Endpoint(f.Part):
+    """What is special about the answers of an endpoint."""
+
+    tool_calls: Annotated[
+        Literal["native", "text"],
+        Field(description="text: calls that a model writes as text, such as <tool_call>, are calls as well"),
+    ] = "native"
+
+
+class Ceiling(f.Part):
+    """What a run may spend on models at most; a call that could exceed it is not made."""
+
+    short_form: ClassVar[JsonSchemaValue] = {"type": "number", "minimum": 0, "description": "money"}
+
+    money: Annotated[f.NotNegative | None, Field(description="money; null: no limit")] = None
+    tokens: Annotated[int | None, Field(ge=0, description="tokens, input and output together; null: no limit")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, data: Any) -> Any:
+        """Read a single number as money."""
+        return {"money": data} if isinstance(data, int | float) and not isinstance(data, bool) else data
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
+        return {"anyOf": [cls.short_form, handler(schema)]}
+
+
 class Retry(f.Part):
     """Limits of the attempts of one call."""
 
@@ -77,6 +106,7 @@ class Retry(f.Part):
 Tier = Annotated[str, AfterValidator(f.Refers("tier"))]
 Asker = Annotated[str, AfterValidator(f.Refers("recipient"))]
 UseOrAll = Annotated[str, StringConstraints(pattern=r"^(\*|[A-Za-z][A-Za-z0-9_.-]{0,63})$")]
+Provider = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
 
 
@@ -87,7 +117,9 @@ class Models(f.Part):
         Literal["scripted", "simulated"], Field(description="the provider, unless the operator gives --model")
     ] = "scripted"
     max_tokens: Annotated[int, Field(ge=1, description="longest answer, unless the request sets it")] = 1024
-    ceiling: Annotated[f.NotNegative | None, Field(description="money that the run may spend; null: no limit")] = None
+    ceiling: Annotated[
+        Ceiling | None, Field(description="what the run may spend: money, or {money, tokens}; null: no limit")
+    ] = None
     tiers: Annotated[dict[f.Name, Names], Field(description="a model, or a chain in order of preference")] = Field(
         default_factory=dict
     )
@@ -98,6 +130,9 @@ class Models(f.Part):
     ] = Field(default_factory=dict)
     prices: Annotated[
         dict[str, ModelPrice], Field(description="by model: what its tokens cost; default: a list of the package")
+    ] = Field(default_factory=dict)
+    endpoints: Annotated[
+        dict[Provider, Endpoint], Field(description="by provider, such as openai or ollama: how its answers are read")
     ] = Field(default_factory=dict)
     retry: Retry = Retry()
     latency: Annotated[

@@ -5,6 +5,7 @@ The graph that a run used is recorded with it, so that a replay needs neither th
 
 import hashlib
 import inspect
+from codecs import BOM_UTF8
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -108,7 +109,7 @@ def _read_file(folder: Path, name: str) -> PlaceGraph:
 
 def _read(path: Path) -> bytes:
     with path.open("rb") as stream:
-        return stream.read(MAX_GRAPH_BYTES + 1)
+        return stream.read(MAX_GRAPH_BYTES + 1).removeprefix(BOM_UTF8)
 
 
 def _told(name: str, data: bytes, suffix: str) -> PlaceGraph:

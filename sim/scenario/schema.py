@@ -658,7 +658,7 @@ class Scenario(f.Part):
     seed: Annotated[int, Field(ge=0, description="the seed of all random draws; --seed overrides it")] = 0
     until: Annotated[
         PositiveNanoseconds | None,
-        Field(description="when the run ends; default 1h; null: when all agents have stopped or nothing is left to do"),
+        Field(description="when the run ends, exclusive; default 1h; null: when nothing is left to do"),
     ] = HOUR
     execution: Execution = Execution()
     limits: Annotated[

@@ -152,6 +152,7 @@ def read_tree(text: str, file: str) -> tuple[Any, list[Problem]]:
         text: the text.
         file: its name, for positions.
     """
+    text = text.removeprefix("\ufeff")  # the byte order mark that some editors put at the beginning
     found = _UNSAFE.search(text)
     if found:
         mark = _mark_at(text, found.start(), file)

@@ -1,16 +1,19 @@
 """Runs in zip archives, as they are handed on: unpacked into a folder for as long as the process lives.
 
-An archive may come from anybody. What it says of itself is not trusted: names, sizes, kinds of files.
+An archive may come from anybody. What it says of itself is not trusted: names, sizes, kinds of files. Nothing is
+unpacked but files of known names, and of these no more than fits on the disk.
 """
 
 import atexit
 import lzma
+import re
 import shutil
 import stat
 import tempfile
+import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Final
@@ -18,7 +21,9 @@ from typing import Final
 import attrs
 
 from sim.errors import RunError, SimError, UsageError
-from sim.store.files import DATABASE
+from sim.store.audit_chain import AUDIT
+from sim.store.files import DATABASE, LOCK, PLACES, SCENARIO
+from sim.store.head import HEAD, UNSAFE
 
 EXPERIMENT: Final = "experiment/plan.json"
 """The file that an archive of an experiment has, and one of a run has not."""
@@ -28,8 +33,21 @@ MOST_BYTES: Final = 20 * 2**30
 """The most bytes of the files of an archive, unpacked."""
 
 MOST_RATIO: Final = 200
-"""How many times smaller a large file may be in an archive. The record of a run is about 25 times smaller at most."""
+"""How many times smaller a large file, or all files, may be in an archive. The record of a run is 25 times at most."""
 
+RUN_FILES: Final = (DATABASE, f"{DATABASE}-wal", SCENARIO, PLACES, HEAD, UNSAFE, AUDIT, LOCK)
+"""The files of a run that are unpacked."""
+
+_RUN_FILE: Final = "|".join(map(re.escape, RUN_FILES))
+_KNOWN: Final = re.compile(
+    r"ro-crate-metadata\.json|CITATION\.cff|ODD\.md|software/versions\.txt|software/[^/]+\.whl|software/modules/.+"
+    rf"|experiment/(plan\.json|results\.(db|csv|html)|{re.escape(SCENARIO)}|{re.escape(PLACES)})"
+    rf"|(run|past|experiment/runs)/[^/]+/({_RUN_FILE})"
+)
+"""The names of the files that `sim archive` writes."""
+
+_DIRECTORY: Final = 16 * 2**20  # bytes of the list of the files; that of 10,000 files with long names is shorter
+_END: Final = 66_000  # bytes at the end of an archive that have the end record of its list, with a comment
 _LARGE: Final = 100 * 2**20  # bytes
 _LONGEST: Final = 1000  # characters of a name
 _ENCRYPTED: Final = 1  # the flag of a file
@@ -106,6 +124,38 @@ def check_not_archived(folder: Path, why: str) -> None:
         raise UsageError(f"{archive} is an archive, and {why}", hint="unpack it, and give the folder of the run")
 
 
+def is_known(name: str) -> bool:
+    """Return whether `sim archive` writes files of this name."""
+    return _KNOWN.fullmatch(name) is not None
+
+
+def open_archive(archive: Path) -> zipfile.ZipFile:
+    """Open a zip archive whose list of files is not too long to be read.
+
+    Raises:
+        UsageError: if it is.
+        Others: see `UNREADABLE`.
+    """
+    with archive.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - _END))
+        end = stream.read()
+    if _length_of_list(end) > _DIRECTORY:
+        raise UsageError(f"{archive} has more than {MOST_FILES:,} files")
+    return zipfile.ZipFile(archive)
+
+
+def _length_of_list(end: bytes) -> int:
+    """Return the bytes of the list of files, from the end of an archive (APPNOTE.TXT of PKWARE, 4.3.14 to 4.3.16)."""
+    place = end.rfind(b"PK\x05\x06", 0, len(end) - 18)
+    if place < 0:
+        return 0  # it is no archive
+    large, locator = place - 76, place - 20  # these stand before the record if there are many or large files
+    if large >= 0 and (end[large : large + 4], end[locator : locator + 4]) == (b"PK\x06\x06", b"PK\x06\x07"):
+        return int.from_bytes(end[large + 40 : large + 48], "little")
+    return int.from_bytes(end[place + 12 : place + 16], "little")
+
+
 def members_of(opened: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
     """Return the files of a zip archive.
 
@@ -114,8 +164,11 @@ def members_of(opened: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
             name that leads out of the folder into which it is unpacked, or is far larger than it is in the archive.
     """
     members = [member for member in opened.infolist() if not member.is_dir()]
-    if len(members) > MOST_FILES or sum(one.file_size for one in members) > MOST_BYTES:
+    total = sum(one.file_size for one in members)
+    if len(members) > MOST_FILES or total > MOST_BYTES:
         raise UsageError(f"{archive} has more than {MOST_FILES:,} files, or {MOST_BYTES:,} bytes")
+    if total > max(_LARGE, MOST_RATIO * archive.stat().st_size):  # files can also share bytes
+        raise UsageError(f"{archive} is more than {MOST_RATIO} times larger when unpacked: it has {total:,} bytes")
     seen: set[str] = set()
     for member in members:
         name = member.filename
@@ -129,10 +182,26 @@ def members_of(opened: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
             )
         if member.flag_bits & _ENCRYPTED:
             raise UsageError(f"{archive} has the file {name[:80]!r}, which is encrypted")
-        if name.casefold() in seen:
+        same = unicodedata.normalize("NFKC", name).casefold()  # file systems may take such names as the same
+        if same in seen:
             raise UsageError(f"{archive} has the file {name[:80]!r} twice")
-        seen.add(name.casefold())
+        seen.add(same)
     return members
+
+
+def check_space(members: Iterable[zipfile.ZipInfo], to: Path) -> None:
+    """Check that files fit on the disk into which they are unpacked. Their folder is made if it does not exist.
+
+    Raises:
+        RunError: if they do not.
+    """
+    to.mkdir(parents=True, exist_ok=True)
+    needed, free = sum(member.file_size for member in members), shutil.disk_usage(to).free
+    if needed > free:
+        raise RunError(
+            f"{needed:,} bytes are needed to unpack the archive, and {to.parent} has {free:,} bytes free",
+            hint="free some space, or set TMPDIR to a folder on another disk",
+        )
 
 
 def unreadable(archive: Path, error: Exception) -> SimError:
@@ -147,9 +216,10 @@ UNREADABLE: Final = (
 
 
 def _leads_elsewhere(name: str) -> bool:
-    parts = PurePosixPath(name).parts
-    wrong = name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\0" in name
-    return wrong or not parts or len(name) > _LONGEST
+    """Return whether a name is not the plain name of a file in the folder, which no other name leads to."""
+    path = PurePosixPath(name)
+    wrong = path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not name.isprintable()
+    return wrong or not path.parts or str(path) != name or len(name) > _LONGEST
 
 
 def _new_folder() -> Path:
@@ -163,11 +233,13 @@ def _unpack_experiment(archive: Path) -> Path:
     """Unpack the experiment of an archive, and return its folder."""
     to = _new_folder()
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with open_archive(archive) as opened:
             members = members_of(opened, archive)
             if not any(member.filename == EXPERIMENT for member in members):
                 raise UsageError(f"{archive} has no experiment", hint="sim.open reads the archive of a run")
-            for member in members:
+            known = [one for one in members if is_known(one.filename) and not one.filename.startswith("software/")]
+            check_space(known, to)
+            for member in known:
                 opened.extract(member, to)
     except UNREADABLE as error:
         raise unreadable(archive, error) from error
@@ -178,7 +250,7 @@ def _unpack_run(archive: Path) -> Path:
     """Unpack the one run of an archive, and return its folder."""
     to = _new_folder()
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with open_archive(archive) as opened:
             members = members_of(opened, archive)
             if any(member.filename == EXPERIMENT for member in members):
                 raise UsageError(
@@ -189,9 +261,10 @@ def _unpack_run(archive: Path) -> Path:
             if len(places) != 1:
                 raise UsageError(f"{archive} has {len(places)} runs, not one", hint="pack the folder of one run")
             (place,) = places
-            for member in members:
-                if place in PurePosixPath(member.filename).parents:
-                    opened.extract(member, to)
+            own = [one for one in members if PurePosixPath(one.filename).parent == place and _name(one) in RUN_FILES]
+            check_space(own, to)
+            for member in own:
+                opened.extract(member, to)
     except UNREADABLE as error:
         raise unreadable(archive, error) from error
     return to / place

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -41,6 +41,18 @@ _NEW_LOCK = "new.lock"  # before it is held
 
 BUSY_SECONDS = 10.0
 """Maximum time in seconds that a connection waits for a lock of another program."""
+
+MOST_RESULT = 512 * 2**20
+"""Bytes of the result of a query of a user: its texts and blobs, and 64 for each value. Python needs as many again."""
+
+_OF_USERS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: 2**27,  # bytes of a value: an event can have 100 MB, see `execution.max_data_bytes`
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 10**6,
+    sqlite3.SQLITE_LIMIT_COLUMN: 200,
+}
+"""Limits of the queries of users."""
+
+_VALUE = 64  # bytes that a value takes in Python at least, with its place in a row
 
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _STEPS = 10_000  # SQLite instructions between two checks of the time limit, about 0.1 ms
@@ -365,23 +377,36 @@ class Database:
 
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT. There is a time limit, because the log grows during a long read."""
-        return self._fetch(sql, parameters)[1]
+        return self._fetch(sql, parameters, lambda cursor: cursor.fetchall())[1]
 
     def table(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Table:
-        """Return the names of the columns of a SELECT, and all rows, within the same time limit."""
-        columns, rows = self._fetch(sql, parameters)
+        """Return the names of the columns of a SELECT, and all rows, within the same time limit.
+
+        Raises:
+            UsageError: if it has no result, or one that is larger than `MOST_RESULT`.
+        """
+        before = {limit: self._connection.setlimit(limit, most) for limit, most in _OF_USERS.items()}
+        try:
+            columns, rows = self._fetch(sql, parameters, _bounded)
+        finally:
+            for limit, most in before.items():
+                self._connection.setlimit(limit, most)
         if columns is None:
             raise UsageError("the query has no result", hint="write a SELECT")
         return columns, rows
 
-    def _fetch(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any]) -> tuple[list[str] | None, Rows]:
+    def _fetch(
+        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any], fetch: Callable[[sqlite3.Cursor], Rows]
+    ) -> tuple[list[str] | None, Rows]:
         self._deadline = time.monotonic() + self._seconds
         try:
-            cursor = self._connection.execute(sql, parameters)
-            columns = None if cursor.description is None else [column[0] for column in cursor.description]
-            return columns, cursor.fetchall()
+            with closing(self._connection.execute(sql, parameters)) as cursor:
+                columns = None if cursor.description is None else [column[0] for column in cursor.description]
+                return columns, fetch(cursor)
         except sqlite3.Error as error:
             raise self._failure(error) from error
+        except MemoryError as error:
+            raise UsageError("the query needs more memory than there is", hint=_LESS) from error
         finally:
             self._deadline = None
 
@@ -408,9 +433,34 @@ class Database:
             return UsageError("a run is read-only: only SELECT is allowed")
         if code == sqlite3.SQLITE_INTERRUPT:
             return UsageError(f"the query took longer than {self._seconds:g} s", hint="query fewer rows")
+        if code == sqlite3.SQLITE_TOOBIG:
+            return UsageError(f"the query, or a value in it, is too long: {error}", hint=_LESS)
         if code in _CAUSES:
             return failure(self._path, error)
         return UsageError(f"the query is not valid: {error}")
+
+
+def limit_memory() -> None:
+    """Limit the memory of SQLite in this process, for a query of a user: a function can make values of any length.
+
+    Do not call it in a program of others: the limit is for all databases, and cannot be raised again.
+    """
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(f"PRAGMA hard_heap_limit = {2 * MOST_RESULT}")
+
+
+_LESS = "select fewer rows or columns, or shorter parts of them"
+
+
+def _bounded(cursor: sqlite3.Cursor) -> Rows:
+    """Return all rows, if they are not too large together."""
+    rows, size = [], 0
+    for row in cursor:
+        size += _VALUE * len(row) + sum(len(value) for value in row if value.__class__ in (str, bytes))
+        if size > MOST_RESULT:
+            raise UsageError(f"the result of the query has more than {MOST_RESULT:,} bytes", hint=_LESS)
+        rows.append(row)
+    return rows
 
 
 def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> str:

@@ -117,10 +117,10 @@ class StoredRun:
         """Return the rows of a SELECT over the views and tables of the run.
 
         Raises:
-            UsageError: if it is not a valid SELECT, or takes longer than the time limit.
+            UsageError: if it is not a valid SELECT, takes longer than the time limit, or its result is too large.
             RunError: if the file is damaged.
         """
-        return self._database.rows(sql, parameters)
+        return self._database.table(sql, parameters)[1]
 
     def table(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Table:
         """Return the names of the columns of a SELECT, and its rows. Raises the same errors as `query`."""

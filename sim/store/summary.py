@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from sim.pages import Chart
 
 Fields = Mapping[str, Any]
-Metrics = Mapping[str, Sequence[float]]
-"""The samples of metrics by name, and as `time` their times in simulated seconds."""
+Metrics = Mapping[str, Sequence[Any]]
+"""The samples of metrics by name, and as `time` their times in simulated seconds; None stands for no value."""
 
 
 def fields_of(info: RunInfo) -> dict[str, Any]:
@@ -55,12 +55,24 @@ def metrics_of(metrics: Metrics) -> Metrics:
     return {name: values for name, values in metrics.items() if name != "time" and values}
 
 
+def ends_of(values: Sequence[float | None]) -> tuple[float | None, float | None, float | None, float | None]:
+    """Return the first, the last, the least and the largest value of a metric; None stands for no value."""
+    known = [value for value in values if value is not None]
+    return values[0], values[-1], min(known, default=None), max(known, default=None)
+
+
+def gaps_of(metrics: Metrics) -> dict[str, int]:
+    """Return how many samples of each metric have no value, of those metrics that have such samples."""
+    found = {name: sum(value is None for value in values) for name, values in metrics_of(metrics).items()}
+    return {name: count for name, count in found.items() if count}
+
+
 def html(rows: Iterable[tuple[str, str]], metrics: Metrics | None = None) -> str:
     """Return names and their values as HTML, and a table of metrics below. Text is not trusted."""
     from sim.pages import Table, tag  # a run on the command line needs no page
 
     samples = metrics_of(metrics or {})
-    found = [(name, values[0], values[-1], min(values), max(values)) for name, values in samples.items()]
+    found = [(name, *ends_of(values)) for name, values in samples.items()]
     below = Table(("metric", "first", "last", "min", "max"), found).html() if found else None
     return tag("div", Table((), list(rows)).html(), below)
 

@@ -92,9 +92,12 @@ VIEWS: dict[str, str] = {
         FROM effects
     """,
     "samples": """
-        -- One row a sampled value of a metric.
-        SELECT events.id AS id, time, time_ns, s.key AS name, s.value AS value
-        FROM events, json_each(events.data) AS s WHERE topic = 'metric.sample'
+        -- One row a sampled value of a metric. Of two samples at one time, the later one counts: that of the end.
+        SELECT sampled.id AS id, time, time_ns, s.key AS name, s.value AS value
+        FROM (
+            SELECT id, time, time_ns, data, lead(time_ns) OVER (ORDER BY id) AS following
+            FROM events WHERE topic = 'metric.sample'
+        ) AS sampled, json_each(sampled.data) AS s WHERE following IS NOT time_ns
     """,
     "conversations": f"""
         -- One row for each thing said: messages, conversations with people, channels, interviews.

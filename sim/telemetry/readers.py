@@ -142,11 +142,12 @@ def read_world(runner: SimulationRunner, sheet: Sheet) -> None:
     for name, numbers in dict(world.observations).items():
         sheet.add("observations", len(numbers), name)
     for name, samples in dict(runner.feed.samples).items():
-        if samples:
-            sheet.add("value", samples[-1], name)
+        if samples and (latest := samples[-1]) is not None:
+            sheet.add("value", latest, name)
     for service in dict(world.services).values():
         for name, number in service.metrics().items():
-            sheet.add("service_value", number, f"{service.name}.{name}")
+            if number is not None:
+                sheet.add("service_value", number, f"{service.name}.{name}")
 
 
 def read_resources(runner: SimulationRunner, sheet: Sheet) -> None:

@@ -18,6 +18,8 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -77,6 +79,9 @@ class McpServer:
         arguments: the program and its arguments, for a server on standard input and output. No shell is used.
         url: the address of a server over HTTP. It must be on this machine.
         environment: the environment of the program. It inherits nothing.
+        folder: the folder in which the program starts; None: an empty one, which is removed when it ends, as programs
+            read settings and keys where they start. Arguments that name a file or a folder, as `tools/server.py` does,
+            are seen from the folder of this process.
         timeout: real seconds for the start, and for each call.
         safety: by tool, whether a call can be repeated. A tool that is not named is `unsafe`.
 
@@ -89,6 +94,7 @@ class McpServer:
     arguments: tuple[str, ...] = attrs.field(default=(), converter=_arguments)
     url: str | None = attrs.field(default=None, kw_only=True)
     environment: Mapping[str, str] = attrs.field(factory=dict, kw_only=True, repr=False)  # it may hold keys
+    folder: str | PathLike[str] | None = attrs.field(default=None, kw_only=True)
     timeout: float = attrs.field(default=60.0, kw_only=True)
     safety: Mapping[str, Safety] = attrs.field(factory=dict, kw_only=True)
 
@@ -100,6 +106,10 @@ class McpServer:
             raise UsageError(f"the timeout of the MCP server {self.name} must be a number of seconds")
         if self.url is not None:
             _check_loopback(self.url)
+            if self.folder is not None:
+                raise UsageError(f"the MCP server {self.name} has an address, so no program starts in a folder")
+        if self.folder is not None and not Path(self.folder).is_dir():
+            raise UsageError(f"the folder {self.folder} of the MCP server {self.name} does not exist")
 
 
 def check_server_name(name: str) -> None:

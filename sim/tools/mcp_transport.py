@@ -6,6 +6,7 @@ any size; these do not.
 
 import base64
 import hashlib
+import json
 import logging
 import os
 import shutil
@@ -14,7 +15,9 @@ import sys
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from typing import Any, Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NoReturn
 
 import anyio
 import anyio.abc
@@ -34,6 +37,14 @@ LONGEST_MESSAGE: Final = 8 * 2**20
 MOST_STRAY_LINES: Final = 20
 """Lines on standard output that are no messages, such as a forgotten `print`. After more, the server is given up."""
 
+MOST_MESSAGES: Final = 5_000
+"""Messages that a server may send at once, answers and notes together; 100 more each second."""
+
+MOST_BYTES: Final = 64 * 2**20
+"""Bytes that a server may send at once; 8 MiB more each second."""
+
+_SESSION = str(Path("mcp", "client", "session.py"))
+
 _GRACE = 1.0
 """Seconds in which a server must end after its standard input was closed, and again after SIGTERM."""
 
@@ -46,6 +57,24 @@ _KEPT_ERRORS = 2000
 """Bytes of a server's standard error that are kept, to say why it ended."""
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # untrusted text must not reach the terminal
+# The library also writes to a logger whose name others may use, with a traceback for each message that is wrong.
+logging.getLogger("client").addFilter(lambda record: not record.pathname.endswith(_SESSION))
+
+
+class _Flow:
+    """How much a server may send: so much at once, and a little each second, as a leaky bucket."""
+
+    def __init__(self) -> None:
+        self._messages, self._bytes = 0.0, 0.0
+        self._at = anyio.current_time()
+
+    def add(self, messages: int, size: int) -> bool:
+        """Count what was sent, and return whether it is too much."""
+        now = anyio.current_time()
+        seconds, self._at = now - self._at, now
+        self._messages = max(0.0, self._messages - MOST_MESSAGES / 50 * seconds) + messages
+        self._bytes = max(0.0, self._bytes - MOST_BYTES / 8 * seconds) + size
+        return self._messages > MOST_MESSAGES or self._bytes > MOST_BYTES
 
 
 class Connection:
@@ -61,6 +90,12 @@ class Connection:
         self.fault = ""
         self.closed = anyio.Event()
         self.client: Client | None = None
+        self._flow = _Flow()
+
+    def count(self, messages: int, size: int) -> None:
+        """Count what the server sends, and give the connection up if that is too much."""
+        if self._flow.add(messages, size):
+            self.end(f"it sends more than {MOST_MESSAGES:,} messages or {MOST_BYTES:,} bytes at once")
 
     @property
     def ended(self) -> bool:
@@ -164,7 +199,7 @@ def _bytes(kind: str, data: str) -> str:
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
     """HTTP without compressed or endless answers, which end the connection.
 
-    Streams of events are bounded by the client, event by event.
+    The length of one event in a stream of events is bounded by the client.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -182,24 +217,65 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
             await response.stream.aclose()
             self._connection.end("the answer is compressed, which was not asked for")
             raise httpx2.TransportError(self._connection.fault)
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _BoundedStream(response.stream, self._connection)
+        kind = response.headers.get("content-type", "")
+        if kind.startswith("text/event-stream"):
+            response.stream = _BoundedEvents(response.stream, self._connection)
+        else:
+            answers = response.is_success and kind.startswith("application/json")
+            asked = _object(request.content).get("id") if answers else None
+            response.stream = _BoundedStream(response.stream, self._connection, asked)
         return response
 
 
-class _BoundedStream(httpx2.AsyncByteStream):
+def _object(message: bytes | bytearray) -> dict[str, Any]:
+    """Return a message as a JSON object; an empty one if it is none."""
+    try:
+        value = json.loads(message)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+class _BoundedEvents(httpx2.AsyncByteStream):
+    """A stream of messages."""
+
     def __init__(self, inner: httpx2.AsyncByteStream, connection: Connection) -> None:
         self._inner = inner
         self._connection = connection
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        total = 0
         async for chunk in self._inner:
-            total += len(chunk)
-            if total > LONGEST_MESSAGE:
-                self._connection.end(f"it sent a message of more than {LONGEST_MESSAGE} bytes")
+            self._connection.count(chunk.count(b"data:"), len(chunk))
+            if self._connection.closed.is_set():
                 raise httpx2.TransportError(self._connection.fault)
             yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """One message: the answer to the request `asked`, if that is not None."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, connection: Connection, asked: object) -> None:
+        self._inner = inner
+        self._connection = connection
+        self._asked = asked
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        whole = bytearray()
+        async for chunk in self._inner:
+            whole += chunk
+            if len(whole) > LONGEST_MESSAGE:
+                self._give_up(f"it sent a message of more than {LONGEST_MESSAGE} bytes")
+        answer = _object(whole)
+        if self._asked is not None and answer and answer.get("id") != self._asked:
+            self._give_up("it sent something other than the answer to the request")
+        yield bytes(whole)
+
+    def _give_up(self, fault: str) -> NoReturn:
+        self._connection.end(fault)
+        raise httpx2.TransportError(fault)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -244,9 +320,16 @@ class _Pipes:
     async def open(self) -> AsyncIterator[Any]:
         """Start the process; at the end, end it with its process group."""
         program, *arguments = self._server.arguments
-        self._process = await anyio.open_process(
-            [shutil.which(program) or program, *arguments], env=dict(self._server.environment), start_new_session=True
-        )
+        command = [_absolute(shutil.which(program) or program), *map(_absolute, arguments)]
+        with TemporaryDirectory(prefix="sim-mcp-", ignore_cleanup_errors=True) as own:
+            self._process = await anyio.open_process(
+                command, env=dict(self._server.environment), cwd=self._server.folder or own, start_new_session=True
+            )
+            async with self._streams() as streams:
+                yield streams
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncIterator[Any]:
         # A second Ctrl-C can end the event loop, and what would end the server with it.
         abandoned = weakref.finalize(self, _signal_group, self._process.pid, _KILL)
         inbox_end, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -271,7 +354,11 @@ class _Pipes:
         async with inbox:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 async for chunk in stdout:
-                    for line in lines.feed(chunk):
+                    complete = lines.feed(chunk)
+                    self._connection.count(len(complete), len(chunk))
+                    for line in complete:
+                        if self._connection.closed.is_set():
+                            return
                         if (message := self._parse(line)) is not None:
                             await inbox.send(SessionMessage(message))
                     if lines.length > LONGEST_MESSAGE:
@@ -283,10 +370,18 @@ class _Pipes:
             self._connection.end(fault or await self._why_it_ended())
 
     def _parse(self, line: bytes) -> mcp_types.JSONRPCMessage | None:
+        """Return the message of a line; None: it is none, such as a line of a forgotten `print`.
+
+        What should be a message and cannot be parsed may be the answer that is waited for, and no other will come.
+        """
+        if not line.strip():
+            return None
         try:
             return mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            self._stray += bool(line.strip())
+            self._stray += 1
+            if line.lstrip().startswith(b"{") and (b'"jsonrpc"' in line or b'"id"' in line):
+                self._connection.end(f"it sent a message that cannot be parsed: {line[:200].decode(errors='replace')}")
             return None
 
     async def _why_it_ended(self) -> str:
@@ -340,6 +435,15 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
             os.kill(pid, number)
         else:
             os.killpg(pid, number)  # it leads its own group
+
+
+def _absolute(argument: str) -> str:
+    """Return the path of a file or a folder that an argument names as one, seen from here; else the argument."""
+    named = "/" in argument or os.sep in argument or "." in argument
+    try:
+        return os.path.abspath(argument) if named and os.path.exists(argument) else argument  # noqa: PTH100, PTH110
+    except (OSError, ValueError):
+        return argument
 
 
 class _Lines:

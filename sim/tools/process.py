@@ -231,7 +231,8 @@ async def run_process(request: Mapping[str, Any], key: str) -> Mapping[str, Any]
         - `exit_code`: None if the command was killed.
         - `timed_out`, and `killed_by`: a `KilledBy`, the name of a signal, or None.
         - `stdout` and `stderr`: each `text`, `truncated`, `bytes`, and `sha256` of all that was written.
-        - `files`: by name, each new or changed file, like an output.
+        - `files`: by name, each new or changed file, like an output. `sha256` is None for the largest files with holes
+          if all files together seem larger than the limit `disk`.
         - `deleted`: the names of files that are gone, and `others`: the number of links, pipes and the like.
 
         A text that is not UTF-8 has replacement characters. The folder of the command is named `.` in it.
@@ -370,7 +371,7 @@ def _program() -> list[str]:
 
 def _job(command: Command) -> bytes:
     pythons = list(dict.fromkeys([sys.prefix, sys.base_prefix]))
-    data = json.dumps({**command.request(), "pythons": pythons}).encode()
+    data = json.dumps({**command.request(), "pythons": pythons, "executable": sys.executable}).encode()
     return struct.pack("!Q", len(data)) + data
 
 

@@ -32,7 +32,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 assert sys.platform == "linux", "the system calls are those of Linux; sim.tools.process starts it nowhere else"
 
@@ -244,6 +244,8 @@ def _build(job: dict[str, Any]) -> None:
         _scratch(new, f"size={limits['disk']},nr_inodes={limits['files'] + _OWN_INODES},mode=0711")
         for place, target, fd in sources:  # after the above: a Python may stand below /tmp
             _place(new + place, target, fd)
+        for path in (*job["pythons"], os.path.dirname(job["executable"])):
+            _make_way(new, path)
     with _needed("a list of its own processes (/proc) cannot be mounted"):
         os.mkdir(f"{new}/proc")
         _mount("proc", f"{new}/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
@@ -266,7 +268,8 @@ def _programs(pythons: list[str]) -> list[tuple[str, str | None, int]]:
     found: list[tuple[str, str | None, int]] = []
     attributes = _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV
     taken: list[str] = []
-    for path in (*SYSTEM, *sorted({*pythons, *map(os.path.realpath, pythons)})):
+    plain = [path for path in pythons if ".." not in path.split("/")]  # `_make_way` makes the others lead there
+    for path in (*SYSTEM, *sorted({*plain, *map(os.path.realpath, pythons)})):
         if any(path == other or path.startswith(f"{other}/") for other in taken) or not os.path.lexists(path):
             continue
         if os.path.islink(path) and path in SYSTEM:
@@ -292,6 +295,24 @@ def _place(place: str, target: str | None, fd: int) -> None:
     else:
         os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     _attach(fd, place)
+
+
+def _make_way(new: str, path: str) -> None:
+    """Make the folders and links that a path goes through, so that it leads to the same place in the new root.
+
+    The path of Python has `..` in it if it was started as `../own/bin/python`.
+    """
+    here = "/"
+    for part in path.split("/")[1:]:
+        step = os.path.dirname(here) if part == ".." else os.path.join(here, part)
+        here = os.path.realpath(step)
+        if os.path.lexists(new + step):
+            continue
+        if here == step:
+            os.makedirs(new + step)
+        else:
+            os.makedirs(os.path.dirname(new + step), exist_ok=True)
+            os.symlink(here, new + step)
 
 
 def _scratch(new: str, options: str) -> None:
@@ -617,28 +638,52 @@ def _ending(told: dict[str, Any], killed_by: str | None) -> dict[str, Any]:
 
 
 def _changes(job: dict[str, Any]) -> dict[str, Any]:
-    """Return the files of the folder that are new or changed, and the names of those that are gone."""
+    """Return the files of the folder that are new or changed, and the names of those that are gone.
+
+    Only files with holes, or with several names, can be larger together than the disk. Then the hash of the largest
+    ones is left out, as their bytes would take long to read.
+    """
     files: dict[str, Any] = {}
     seen: set[str] = set()
     before: dict[str, str] = job["files"]
     room, others = job["limits"]["kept"], 0
+    hashed = _smallest(job["limits"]["disk"])
     for name, fd in _regular_files():
         if fd < 0:
             others += 1
             continue
         with open(fd, "rb") as file:
             seen.add(name)
-            first = file.read(room)
-            whole = hashlib.sha256(first)
-            size = len(first)
-            while block := file.read(2**16):
-                whole.update(block)
-                size += len(block)
-        if name in before and hashlib.sha256(before[name].encode()).digest() == whole.digest():
+            first, size = file.read(room), os.fstat(fd).st_size
+            digest = _hash_of(first, file) if name in hashed else None
+        if name in before and hashlib.sha256(before[name].encode()).hexdigest() == digest:
             continue
-        files[name] = {**_text(first, size, job["pythons"]), "sha256": whole.hexdigest()}
+        files[name] = {**_text(first, size, job["pythons"]), "sha256": digest}
         room -= len(first)
     return {"files": files, "deleted": sorted(before.keys() - seen), "others": others}
+
+
+def _hash_of(first: bytes, file: BinaryIO) -> str:
+    whole = hashlib.sha256(first)
+    while block := file.read(2**16):
+        whole.update(block)
+    return whole.hexdigest()
+
+
+def _smallest(most: int) -> set[str]:
+    """Return the names of the smallest regular files, which have no more than `most` bytes together."""
+    sizes = []
+    for name, fd in _regular_files():
+        if fd >= 0:
+            sizes.append((os.fstat(fd).st_size, name))
+            os.close(fd)
+    found = set()
+    for size, name in sorted(sizes):
+        most -= size
+        if most < 0:
+            break
+        found.add(name)
+    return found
 
 
 def _regular_files() -> Iterator[tuple[str, int]]:

@@ -25,8 +25,12 @@ class Series:
     _count: int = 0
 
     def add(self, seconds: float, values: Sequence[float | None]) -> None:
-        """Add a point, not before the last one."""
-        self._last = (seconds, values)
+        """Add a point, not before the last one. At the time of the last one it replaces it."""
+        before, self._last = self._last, (seconds, values)
+        if before is not None and before[0] == seconds:
+            if self._points[-1] is before:
+                self._points[-1] = self._last
+            return
         if self._count % self.stride == 0:
             self._points.append(self._last)
             if len(self._points) >= MOST_POINTS:

@@ -43,7 +43,7 @@ class ViewServer:
         port: the port on this machine; 0 selects a free port.
 
     Attributes:
-        url: the address of the page.
+        url: the address of the page, with a secret: other users of this machine cannot open it without that.
 
     Raises:
         UsageError: if the port cannot be used.
@@ -53,11 +53,12 @@ class ViewServer:
     def __init__(self, stored: StoredRun, port: int = 0) -> None:
         self._site = _Site(stored)
         try:
-            self._server = LocalServer(self._site, Address(LOOPBACK, port), "view", "use --serve 0 for a free port")
+            address, hint = Address(LOOPBACK, port), "use --serve 0 for a free port"
+            self._server = LocalServer(self._site, address, "view", hint, private=True)
         except UsageError:
             self._site.close()
             raise
-        self.url = f"{self._server.address.url}/"
+        self.url = f"{self._server.url}/"
 
     def __enter__(self) -> Self:
         self._server.__enter__()

@@ -27,8 +27,10 @@ class Service:
     def state(self) -> Any:
         """Return the state at the end of a run, JSON-like, for the digest; None if the digest should not have it."""
 
-    def metrics(self) -> Mapping[str, float]:
-        """Return the present numbers of the service by name, for metrics. Scrapes call it from another thread."""
+    def metrics(self) -> Mapping[str, float | None]:
+        """Return the present numbers of the service by name, for metrics; None for one without a value, such as a mean
+        of nothing. Scrapes call it from another thread.
+        """
         return {}
 
     def summary(self) -> Mapping[str, Any]:

@@ -4,10 +4,13 @@ import math
 from collections.abc import Mapping
 
 from sim.kernel import Kernel
+from sim.resources.amounts import Amount, exact, minus, plus, times
 
 
 class Stocks:
     """The stock of each place. It is full at first. A stock is computed when it is read: growing costs nothing.
+
+    Amounts are exact, as those of a `Container` are.
 
     Args:
         kernel: the clock.
@@ -19,11 +22,9 @@ class Stocks:
     def __init__(self, kernel: Kernel, capacities: Mapping[str, float], growth: float, every_ns: int) -> None:
         self._kernel = kernel
         self._capacities = dict(capacities)
-        self._growth = growth
+        self._growth = _exact(growth)
         self._every_ns = every_ns
-        self._left: dict[
-            str, tuple[float, int]
-        ] = {}  # of places that agents gathered at: what was left in which period
+        self._left: dict[str, tuple[Amount, int]] = {}  # where agents gathered: what was left in which period
 
     def level(self, place: str) -> float:
         """Return how much there is at a place now; 0 if there is no such place."""
@@ -31,14 +32,14 @@ class Stocks:
         left = self._left.get(place)
         if left is None:
             return most
-        return min(most, left[0] + self._growth * (self._period() - left[1]))
+        return min(most, float(plus(left[0], times(self._growth, self._period() - left[1]))))
 
     def take(self, place: str, most: float | None = None) -> float:
         """Remove all that there is at a place, or at most `most` units; return how much that is."""
         there = self.level(place)
         taken = there if most is None else min(there, most)
         if taken:
-            self._left[place] = (there - taken, self._period())
+            self._left[place] = (minus(_exact(there), _exact(taken)), self._period())
         return taken
 
     def total(self) -> float:
@@ -51,3 +52,8 @@ class Stocks:
 
     def _period(self) -> int:
         return self._kernel.now // self._every_ns
+
+
+def _exact(value: float) -> Amount:
+    """Return a number as an exact amount; as an int if it is whole, because ints are added faster."""
+    return int(value) if value == int(value) else exact(value)

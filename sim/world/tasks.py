@@ -196,6 +196,11 @@ class Tasks(Service):
         ]
         return sorted(found, key=_urgency)
 
+    @property
+    def room(self) -> int:
+        """How many more tasks can be made."""
+        return MOST_TASKS - len(self._tasks)
+
     def define_words(self, kind: str, words: Mapping[str, TaskStatus], *, managed: bool = False) -> None:
         """Define the words of a kind of task for the statuses.
 

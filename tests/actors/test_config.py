@@ -3,14 +3,22 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sim.actors import AgentLoopConfig
+from sim.actors import AgentLoopConfig, WakeCondition
+from sim.assembly.build import build
 from sim.errors import UsageError
+from sim.kernel import to_duration, to_ns
+from sim.kernel.duration import MAX_NS
 from sim.resources import Limit, Rate
+from sim.scenario import loads
 from sim.scenario.schema import LoopConfig
 from sim.world import Action
 from tests.actors.helpers import Lab
+
+DELAYS = ("min_loop_delay", "max_loop_delay", "resource_check_interval", "cool_down", "restart_period")
 
 WRONG: list[tuple[str, Any]] = [
     ("min_loop_delay", -1),
@@ -44,6 +52,30 @@ def test_both_have_the_same_defaults() -> None:
     for name in LoopConfig.model_fields:
         mine, theirs = getattr(made, name), getattr(read, name)
         assert (round(mine * 10**9) if isinstance(mine, float) else mine) == theirs, name
+
+
+@given(st.integers(0, MAX_NS))
+def test_a_duration_survives_as_it_is(ns: int) -> None:
+    """What the core hands on as a duration is read as the same nanoseconds, also where floats are further apart."""
+    assert to_ns(to_duration(ns)) == ns
+
+
+@pytest.mark.parametrize("text", ["1ns", "0.1s", "86400.000000001s", "10368000.000000001s", "31536000.000000001s"])
+def test_the_delays_of_a_file_are_those_of_the_loop(text: str) -> None:
+    """A delay of a scenario reaches the loop exactly; none gains or loses a nanosecond on the way."""
+    loop = ", ".join(f"{name}: {text}" for name in DELAYS)
+    agent = f"{{name: a, loop: {{{loop}}}, rules: [{{do: noop}}]}}"
+    (found,) = build(loads(f"name: x\nuntil: 10s\nagents: [{agent}]\n")).manager.loops.values()
+    assert {to_ns(getattr(found.config, name)) for name in DELAYS} == {to_ns(text)}
+    assert found.config.min_delay_ns == found.config.max_delay_ns == to_ns(text)
+
+
+def test_a_late_sleep_ends_when_it_is_due() -> None:
+    """A sleep until a time that no float is, after 104 days and more, ends then, and is recorded so."""
+    due = 2**53 + 1
+    condition = WakeCondition.parse({"until": to_duration(due), "timeout": to_duration(due)})
+    assert (condition.time_ns, condition.timeout_ns) == (due, due)
+    assert [to_ns(condition.describe()[key]) for key in ("value", "timeout")] == [due, due]
 
 
 def test_a_skipped_iteration_always_lets_time_pass() -> None:

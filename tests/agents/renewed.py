@@ -16,7 +16,7 @@ def renewed_agents() -> Iterator[list[str]]:
     """Replace each agent of a scenario by a new object before each iteration; yield the names of the replaced ones.
 
     The new object is made by the family of the agent, with the arguments of the old one. Kept is only what the runtime
-    owns: the loop with its mailbox, its wake-up and its backoff; the name, kind and entry; whether the agent is alive;
+    owns: the loop with its mailbox, its wake-up and its backoff; name, kind, entry, part; whether the agent is alive;
     and `state`, the variables that the scenario gives and the record covers. Everything else that the old object held
     is lost, so a run has the same hash as without this if the agents keep nothing in themselves.
     """
@@ -41,7 +41,7 @@ def renewed_agents() -> Iterator[list[str]]:
 
 def _take_over(loop: AgentLoop, old: Agent, new: Any) -> None:
     """Put an agent in the place of another."""
-    for name in ("kind", "entry", "state", "woken_event", "_alive"):
+    for name in ("kind", "entry", "part", "state", "woken_event", "_alive"):
         setattr(new, name, getattr(old, name))
     new.attach(loop, old.mailbox)
     loop.agent = new

@@ -25,7 +25,7 @@ from sim.cli.archive import command
 from sim.errors import RunError, UsageError
 from sim.experiments.folder import FOLDER
 from sim.experiments.results import FILE
-from sim.store.archive import unpacked_run
+from sim.store.archive import is_known, unpacked_run
 
 ROOT = Path(__file__).parents[2]
 SCENARIO = """
@@ -193,8 +193,11 @@ def test_any_change_is_named(crowd, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["../out.txt", "/tmp/out.txt", "a/../../out.txt", "..\\out.txt", "C:out.txt", "x" * 1001],  # noqa: S108
-)
+    [
+        "../out.txt", "/tmp/out.txt", "a/../../out.txt", "..\\out.txt", "C:out.txt", "x" * 1001,  # noqa: S108
+        "run//run.db", "./ODD.md", "run/./a/run.db", "run/a\x07/run.db", "run/a\u202e/run.db",
+    ],
+)  # fmt: skip
 def test_names_that_lead_elsewhere_are_refused(crowd, tmp_path, name):
     """Nothing is written outside of the folder into which an archive is unpacked, and all of it is refused."""
     hostile = rewritten(crowd / "crowd.zip", tmp_path / "hostile.zip", {name: b"?"})
@@ -209,7 +212,7 @@ def test_links_copies_and_bombs_are_refused(crowd, tmp_path, monkeypatch):
     """A symbolic link, two files of one name, too many bytes, and what is no archive are refused in one sentence."""
     link = zipfile.ZipInfo("run/link")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    for file, message in ((link, "is a link"), ("odd.md", "twice")):
+    for file, message in ((link, "is a link"), ("odd.md", "twice"), ("\uff2fDD.md", "twice")):
         path = Path(shutil.copy(crowd / "crowd.zip", tmp_path / "copy.zip"))
         with zipfile.ZipFile(path, "a") as opened:
             opened.writestr(file, "/etc/passwd")
@@ -229,12 +232,70 @@ def test_links_copies_and_bombs_are_refused(crowd, tmp_path, monkeypatch):
         ):
             with pytest.raises(sim.UsageError, match="more than 200 times larger"):
                 read()
+        with zipfile.ZipFile(tmp_path / "many.zip", "w", zipfile.ZIP_DEFLATED) as opened:
+            for number in range(20):
+                opened.writestr(f"run/{number}/run.db", bytes(1000) + number.to_bytes())
+        patch.setattr("sim.store.archive.MOST_RATIO", 5)
+        with pytest.raises(sim.UsageError, match=r"more than 5 times larger when unpacked: it has 20,\d+ bytes"):
+            check_archive(tmp_path / "many.zip", tmp_path / "in")
     (tmp_path / "text.zip").write_text("no archive")
     with pytest.raises(RunError, match="cannot be read as a zip archive"):
         check_archive(tmp_path / "text.zip", tmp_path / "in")
     empty = rewritten(crowd / "crowd.zip", tmp_path / "empty.zip", {"ro-crate-metadata.json": b"{}"})
     with pytest.raises(sim.UsageError, match="cannot be used"):
         check_archive(empty, tmp_path / "other")
+
+
+@pytest.mark.parametrize("comment", [b"", b"a comment"])
+def test_a_list_of_too_many_files_is_not_read(crowd, tmp_path, monkeypatch, comment):
+    """The list of the files of an archive is not read if it is too long, whichever record at the end says so."""
+    path = Path(shutil.copy(crowd / "crowd.zip", tmp_path / "long.zip"))
+    with zipfile.ZipFile(path, "a") as opened:
+        opened.comment = comment
+    with zipfile.ZipFile(path) as opened:
+        length = len(opened.infolist()[0].filename) + 46
+    large = tmp_path / "large.zip"
+    with monkeypatch.context() as patch:
+        patch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 1)  # the list is then described as that of a large archive
+        with zipfile.ZipFile(large, "w") as opened:
+            for number in range(3):
+                opened.writestr(str(number), b"")
+    monkeypatch.setattr("sim.store.archive._DIRECTORY", length)
+    monkeypatch.setattr("sim.store.archive.zipfile.ZipFile", None)
+    for archive in (path, large):
+        with pytest.raises(sim.UsageError, match="more than 10,000 files"):
+            unpacked_run(archive)
+
+
+def test_files_of_unknown_names_are_not_unpacked(crowd, tmp_path):
+    """A file that no archive has is named, even if the metadata list it, and nothing unpacks it."""
+    run = run_of(crowd).name
+    strange = ["uv.toml", "environment/bin/python", f"run/{run}/uv.toml", f"run/{run}/deep/run.db", "software/a/b.whl"]
+    with zipfile.ZipFile(crowd / "crowd.zip") as opened:
+        metadata = json.loads(opened.read("ro-crate-metadata.json"))
+    one = {"@type": "File", "name": "x", "contentSize": "1", "sha256": hashlib.sha256(b"?").hexdigest()}
+    metadata["@graph"] += [{**one, "@id": name} for name in strange]
+    changes = {"ro-crate-metadata.json": json.dumps(metadata).encode(), **dict.fromkeys(strange, b"?")}
+    archive = rewritten(crowd / "crowd.zip", tmp_path / "strange.zip", changes)
+    problems = check_archive(archive, tmp_path / "in").problems
+    assert problems == tuple(f"{name} is not the name of a file of an archive" for name in sorted(strange))
+    assert not any((tmp_path / "in" / name).exists() for name in strange)
+    own = rewritten(crowd / "crowd.zip", tmp_path / "own.zip", {f"run/{run}/uv.toml": b"?"})
+    assert not (unpacked_run(own) / "uv.toml").exists()
+    assert all(is_known(name) for name in names(crowd / "crowd.zip"))
+
+
+def test_what_does_not_fit_on_the_disk_is_not_unpacked(crowd, tmp_path, monkeypatch):
+    """An archive whose files need more space than there is gives one sentence, and none is written."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1000, 0, 1000))
+    (tmp_path / "in").mkdir()
+    for read in (
+        lambda: check_archive(crowd / "crowd.zip", tmp_path / "in"),
+        lambda: unpacked_run(crowd / "crowd.zip"),
+    ):
+        with pytest.raises(RunError, match=r"bytes are needed to unpack the archive, and .* has 1,000 bytes free"):
+            read()
+    assert list((tmp_path / "in").iterdir()) == []
 
 
 def test_an_archive_without_its_record_names_the_missing_file(crowd, tmp_path, capsys):
@@ -270,7 +331,7 @@ def test_a_version_of_python_is_looked_for_until_one_works(crowd, tmp_path):
     (broken / f"python{version}").write_text("#!/bin/sh\nexit 127\n")
     (broken / f"python{version}").chmod(0o755)
     (works / f"python{version}").symlink_to(sys.executable)
-    new = _Environment(tmp_path, {"PATH": str(broken), "HOME": str(home)}, tmp_path / "environment")
+    new = _Environment(tmp_path, {"PATH": str(broken), "HOME": str(home)}, tmp_path / "own")
     assert new._found(version) == str(works / f"python{version}")
     assert new._found("3.999") == "3.999"
     assert new._found("/bin/other") == "/bin/other"

@@ -35,9 +35,10 @@ def test_the_drift_of_two_runs(one, other):
 
 
 def test_drift_is_the_mean_over_what_tells_something():
-    """What only one run has is 0 in the other; what is 0 in both is left out."""
+    """A count that only one run has is 0 in the other; an outcome without a value in one, or 0 in both, is left out."""
     assert outcome_distance({"a": 1, "b": 4, "zero": 0}, {"a": 2, "b": 4, "zero": 0}) == pytest.approx((1 / 3 + 0) / 2)
-    assert outcome_distance({"a": 1}, {"a": 1, "b": 5}) == pytest.approx((0 + 1) / 2)
+    assert outcome_distance({"a": 1}, {"a": 1, "done_b": 5}) == pytest.approx((0 + 1) / 2)
+    assert outcome_distance({"a": 1, "b": None}, {"a": 1, "b": 5, "c": 3}) == 0
     assert outcome_distance({}, {}) == 0
 
 
@@ -46,7 +47,9 @@ def test_the_relative_difference():
     assert relative({"a": 4}, {"a": 5}, "a") == pytest.approx(0.25)
     assert relative({"a": -4}, {"a": -5}, "a") == pytest.approx(-0.25)
     assert relative({"a": 0}, {"a": 5}, "a") is None
-    assert relative({"a": 4}, {}, "a") == -1
+    assert relative({"done_a": 4}, {}, "done_a") == -1
+    assert relative({"a": 4}, {}, "a") is None
+    assert relative({"a": None}, {"a": 4}, "a") is None
 
 
 def test_outcomes_of_a_run(tmp_path):

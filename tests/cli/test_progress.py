@@ -24,7 +24,7 @@ def test_progress_line(runner, monkeypatch, capsys, live):
     monkeypatch.setattr("sim.cli.render.progress.LIVE_SECONDS", 0)
     monkeypatch.setattr("sim.cli.render.progress.PLAIN_SECONDS", 0)
     runner.simulation.world.kernel.run(5 * MINUTE)
-    progress = Progress(live=live)
+    progress = Progress(live=live, often=True)
     progress(runner)
     out, err = capsys.readouterr()
 

@@ -97,7 +97,9 @@ def test_a_plan_can_be_cited_and_carried_out_again(dice: Path, tmp_path: Path) -
     copy = tmp_path / "elsewhere" / "copy.yaml"
     copy.parent.mkdir()
     copy.write_text(SCENARIO)
-    again = sweep(copy, "--plan", Path(first["folder"]) / "plan.json", "--jobs", 1)
+    plan = Path(first["folder"]) / "plan.json"
+    plan.write_text(plan.read_text(), encoding="utf-8-sig")  # as some editors save it
+    again = sweep(copy, "--plan", plan, "--jobs", 1)
     assert again["id"] == first["id"]
     hashes = [[line["hash"] for line in table(Path(one["folder"]))] for one in (first, again)]
     assert hashes[0] == hashes[1]

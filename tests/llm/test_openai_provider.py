@@ -429,7 +429,7 @@ def test_the_name_of_the_limit_by_host(base_url: str | None, name: str):
 @pytest.mark.parametrize("size", range(0, len(ARGUMENTS) + 1, 3))
 def test_cut_arguments(size: int):
     """Arguments cut off at the token limit come back to be refused, whether they parse or not, and no observer is told
-    that they are complete; under a finish reason that lies, they do not parse.
+    that they are complete; under a finish reason that lies, they do not parse, unless nothing of them is left.
     """
     part = ARGUMENTS[:size]
     deltas: list[Delta] = []
@@ -439,7 +439,7 @@ def test_cut_arguments(size: int):
     assert faults(cut, [TOOL]) == {"call_0": "the answer was cut off"}
     assert "tool_complete" not in [delta.kind for delta in deltas]
     (call,) = answer_of(Reply(body=whole("", calls=[("look", part)]))).tool_calls
-    assert (call.parsed() is not None) == (size == len(ARGUMENTS))
+    assert (call.parsed() is not None) == (size in (0, len(ARGUMENTS)))
 
 
 NO_ANSWERS = [
@@ -475,6 +475,30 @@ def test_malformed(backend: str, reply: Reply):
     assert failure.kind in ("malformed", "incomplete")
 
 
+PER_MINUTE = {
+    "error": {
+        "code": 429,
+        "message": "You exceeded your current quota, please check your plan and billing details. Please retry in 3.2s.",
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [
+            {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaValue": "10"}]},
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3s"},
+        ],
+    }
+}
+"""The limit per minute of Gemini."""
+
+
+@pytest.mark.parametrize("body", [PER_MINUTE, [PER_MINUTE]], ids=["object", "list"])
+def test_advice_in_the_body(body: Any):
+    """The wait that Gemini asks for in the body of a refusal is heeded, and its text is kept, also in a list."""
+    failure = error_of(Reply(429, {}, body))
+    assert (failure.kind, failure.retry_after) == ("rate_limit", 3.0)
+    assert "Please retry in 3.2s" in str(failure)
+    said = error(429, "Rate limit reached for m on tokens per min. Please try again in 1m2.5s.")
+    assert error_of(said).retry_after == 62.5
+
+
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
@@ -502,6 +526,15 @@ def test_malformed(backend: str, reply: Reply):
         (Reply(429, {}, b"<html>slow down</html>"), "rate_limit"),
         (Reply(500, {}, b"\xff\xfe"), "server"),
         (Reply(429, {}, []), "rate_limit"),
+        (Reply(429, {}, PER_MINUTE), "rate_limit"),
+        (Reply(429, {}, [PER_MINUTE]), "rate_limit"),
+        (error(429, "You exceeded your current quota, please check your plan and billing details."), "rate_limit"),
+        (error(429, "quota", code="Throttling.AllocationQuota"), "rate_limit"),
+        (error(429, "suspended", kind="exceeded_current_quota_error"), "quota"),
+        (error(403, "out of quota"), "auth"),
+        (error(403, code="insufficient_quota"), "quota"),
+        (error(400, "API key not valid", code="API_KEY_INVALID"), "auth"),
+        (error(429, "maximum context length of tokens per minute"), "rate_limit"),
     ],
     ids=str,
 )

@@ -23,11 +23,11 @@ def tries(kind: ErrorClass) -> int:
 
 def test_tries_of_each_class():
     """After the first try: rate limits and overload 2 immediate retries and 5 later, the network 3, other faults of
-    the endpoint 2, and the rest none.
+    the endpoint 2, an empty answer 1 at once, and the rest none.
     """
     expected = dict.fromkeys(get_args(ErrorClass), 1)
     expected |= {"rate_limit": 1 + 2 + 5, "overload": 1 + 2 + 5, "network": 1 + 3, "incomplete": 1 + 3}
-    expected |= {"server": 1 + 2, "timeout": 1 + 2, "malformed": 1 + 2}
+    expected |= {"server": 1 + 2, "timeout": 1 + 2, "malformed": 1 + 2, "empty": 1 + 1}
     assert {kind: tries(kind) for kind in get_args(ErrorClass)} == expected
 
 

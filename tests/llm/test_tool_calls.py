@@ -44,10 +44,12 @@ def test_a_good_call_has_no_fault():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("", "not a JSON object"),
+        ("", "lack 'what'"),
         ("{", "not a JSON object"),
         ("[1]", "not a JSON object"),
-        ("null", "not a JSON object"),
+        ("null", "lack 'what'"),
+        ('"null"', "lack 'what'"),
+        ('"[1]"', "not a JSON object"),
         ("{}", "lack 'what'"),
         ('{"what": 1}', "what must be string"),
         ('{"what": "beer"}', "one of milk, bread"),

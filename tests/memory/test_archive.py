@@ -15,8 +15,9 @@ TALK = [
 
 
 def archive(book, session="s1", summary="A talk about money.", messages=TALK, agent="a", **fields):
-    """Archive a session that began an hour after the start."""
-    given = {"reason": "session_timeout", "started_ns": HOUR_NS, "token_count": 12, **fields}
+    """Archive a session that began an hour after the start and ends now."""
+    times = {"started_ns": HOUR_NS, "completed_ns": book.lab.kernel.now}
+    given = {"reason": "session_timeout", **times, "token_count": 12, **fields}
     return book.do(lambda: book.memories.archive(agent, session, messages, summary, **given))
 
 

@@ -44,7 +44,8 @@ class Keeper(sim.Agent):
             day = str(round(self.world.now // 86400))
             talk = [{"role": "assistant", "content": report.sentence}]
             now = self.world.kernel.now
-            memories.archive("keeper", day, talk, f"Day {day}.", "done", started_ns=now, token_count=9)
+            times = {"started_ns": now, "completed_ns": now}
+            memories.archive("keeper", day, talk, f"Day {day}.", "done", **times, token_count=9)
             assert encode(memories.search("keeper", "maintenance", "last_week"))
         tomorrow = 86400 * (1 + self.world.now // 86400)
         self.loop.sleep(sim.WakeCondition.parse({"for": tomorrow + 7200 - self.world.now}))

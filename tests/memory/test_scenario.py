@@ -68,7 +68,8 @@ def test_an_agent_searches_its_sessions(lab):
     """The action returns the summaries, and no messages."""
     memories = lab.world.services["memories"]
     with lab.kernel.acting_as(lab.kernel.scenario):
-        memories.archive("a", "s", [{"content": "mortgage"}], "Money.", "done", started_ns=0, token_count=1)
+        talk, times = [{"content": "mortgage"}], {"started_ns": 0, "completed_ns": 0}
+        memories.archive("a", "s", talk, "Money.", "done", **times, token_count=1)
     assert act(lab, "search_sessions", query="mortgage", time_frame="today").data == [
         {"session": "s", "summary": "Money.", "messages": 1, "reason": "done", "started": 0.0, "completed": 0.0}
     ]

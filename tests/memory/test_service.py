@@ -169,8 +169,8 @@ def test_the_state_changes_with_every_part(book):
         lambda: book.memories.add("a", "x"),
         lambda: book.memories.add("a", "x"),
         lambda: book.memories.forget("a", 2),
-        lambda: book.memories.archive("a", "s", [{"a": 1}], "", "r", started_ns=0, token_count=1),
-        lambda: book.memories.archive("b", "s", [{"a": 2}], "", "r", started_ns=0, token_count=1),
+        lambda: book.memories.archive("a", "s", [{"a": 1}], "", "r", started_ns=0, completed_ns=0, token_count=1),
+        lambda: book.memories.archive("b", "s", [{"a": 2}], "", "r", started_ns=0, completed_ns=0, token_count=1),
     ):
         book.do(step)
         states.append(str(book.memories.state()))
@@ -211,7 +211,6 @@ def test_default_settings_are_the_stated_ones():
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"kinds": {"note": 3}}, "lack `context`"),
         ({"important": 4}, "below importance 5 are summarised, but those from 4 on never are"),
         ({"cap": 50, "most": 40}, "pruning leaves 50 memories, but an agent has 40 at most"),
     ],

@@ -208,6 +208,30 @@ def test_amounts_flow_in_order(kernel):
     assert tank.level == 10
 
 
+def test_amounts_are_exact(kernel):
+    """Ten times 0.1 is 1, in every order of puts and gets; an int stays one as long as all amounts are ints."""
+    tank, levels = Container(kernel, capacity=10), list[Any]()
+
+    async def main():
+        for _ in range(10):
+            await tank.put(0.1)
+        assert await tank.get(1) == 1
+        levels.append(tank.level)
+        for amount in (1e-9, 3, 0.7, 1 / 3):
+            await tank.put(amount)
+        for amount in (0.7, 1 / 3, 3, 1e-9):
+            await tank.get(amount)
+        levels.append(tank.level)
+        whole = Container(kernel, capacity=10, level=2)
+        await whole.put(3)
+        levels.append(whole.level)
+
+    kernel.spawn("main", main())
+    kernel.run()
+    assert levels == [0, 0, 5]
+    assert levels[2].__class__ is int
+
+
 def test_an_amount_that_never_fits_is_refused_at_once(kernel):
     """Nobody waits for ever for more than the capacity, and amounts are above 0 and finite."""
     tank = Container(kernel, capacity=10)
@@ -322,11 +346,11 @@ class PoolMachine(RuleBasedStateMachine):
         self.kernel = Kernel()
         self.slots = Resource(self.kernel, 3)
         self.ranked = PriorityResource(self.kernel, 2)
-        self.tank = Container(self.kernel, 10, 5)
+        self.tank = Container(self.kernel, 1, 0.5)  # in tenths, which no float is
         self.store = Store[int](self.kernel, 2)
         self.held: dict[Any, int] = {self.slots: 0, self.ranked: 0}
         self.holding: dict[Any, list[Any]] = {self.slots: [], self.ranked: []}
-        self.flow: float = 5
+        self.flow = 5  # tenths
         self.taken = list[Any]()
         self.count = 0
         self.actors = list[Any]()
@@ -366,15 +390,16 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(amount=st.integers(1, 6))
     def get(self, amount):
         async def run():
-            taken = await self.tank.get(amount)
-            self.flow -= taken  # in two steps: `-=` would read before it waits
+            taken = await self.tank.get(amount / 10)
+            assert taken == amount / 10
+            self.flow -= amount  # in two steps: `-=` would read before it waits
 
         self.spawn(run())
 
     @rule(amount=st.integers(1, 6))
     def put(self, amount):
         async def run():
-            await self.tank.put(amount)
+            await self.tank.put(amount / 10)
             self.flow += amount
 
         self.spawn(run())
@@ -406,7 +431,7 @@ class PoolMachine(RuleBasedStateMachine):
 
         def step():
             for place in self.tank._getters.live()[:many]:
-                if self.tank.putting(1).take() is None:
+                if self.tank.putting(0.1).take() is None:
                     self.flow += 1
                 self.kernel.cancel(place[2])
             for place in self.store._getters.live()[:many]:
@@ -442,10 +467,10 @@ class PoolMachine(RuleBasedStateMachine):
             assert pool.level + held == pool.capacity
             head = pool._line.head()
             assert head is None or head[4] > pool.level
-        assert self.tank.level == self.flow
+        assert self.tank.level == self.flow / 10
         getter, putter = self.tank._getters.head(), self.tank._putters.head()
         assert getter is None or getter[4] > self.tank.level
-        assert putter is None or putter[4] + self.tank.level > self.tank.capacity
+        assert putter is None or int(putter[4] * 10) + self.flow > 10
         stored = self.store.state()["items"]
         assert stored == sorted(stored)
         assert not set(stored) & set(self.taken)

@@ -55,12 +55,13 @@ def test_a_real_model_is_asked_while_the_world_stands_still(tmp_path: Path, back
         assert len(endpoint.seen) == 3
 
 
-def test_a_killed_survey_goes_on(tmp_path: Path):
+@pytest.mark.parametrize("at", ["30m", "end"])
+def test_a_killed_survey_goes_on(tmp_path: Path, at: str):
     """After a kill at any commit, also in the middle of a survey at an endpoint, a run goes on to the same answers, and
     those on record are not asked for again.
     """
     path = tmp_path / "plain.yaml"
-    path.write_text(PLAIN)
+    path.write_text(PLAIN.replace("at: 30m", f"at: {at}"))
     copies: list[Path] = []
 
     def copy(point: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import sim
 from sim.errors import ScenarioError
 from sim.scenario import load, loads
 from sim.scenario.yaml_tree import MAX_BYTES, MAX_NODES
@@ -45,7 +46,7 @@ def test_there_are_enough_broken_files():
 @pytest.mark.parametrize(
     ("data", "line", "fragment"),
     [
-        (codecs.BOM_UTF8 + MINIMAL.encode(), 1, "U+FEFF"),
+        (codecs.BOM_UTF8 * 2 + MINIMAL.encode(), 1, "U+FEFF"),
         (MINIMAL.encode("utf-16"), 1, "not UTF-8"),
         (b"name: x\nagents: [{name: \xff}]\n", 2, "not UTF-8"),
         (b"name: x\ndescription: a\x00b\n", 2, "U+0000"),
@@ -70,6 +71,17 @@ def test_odd_bytes_are_refused(tmp_path, data, line, fragment):
 
     assert line == problem.line
     assert fragment in problem.message
+
+
+def test_a_byte_order_mark_is_read(tmp_path):
+    """A file with a byte order mark, as Windows editors save it, is the same scenario: it runs and replays."""
+    files = [tmp_path / "plain.yaml", tmp_path / "marked.yaml"]
+    for file, mark in zip(files, (b"", codecs.BOM_UTF8), strict=True):
+        file.write_bytes(mark + MINIMAL.encode())
+    plain, marked = (sim.run(file, until="10s", out=tmp_path / "runs") for file in files)
+    assert marked.hash == plain.hash
+    assert marked.run is not None
+    assert sim.replay(marked.run).same
 
 
 def test_a_missing_file_and_a_directory_are_refused_in_one_sentence(tmp_path):

@@ -107,8 +107,8 @@ def test_formats_with_attributes(tmp_path, name):
     ],
 )  # fmt: skip
 def test_other_formats(tmp_path, name, text):
-    """Plain lists of edges, JSON with `links`, and GML without labels are read too."""
-    (tmp_path / name).write_text(text)
+    """Plain lists of edges, JSON with `links`, and GML without labels are read too, also with a byte order mark."""
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
     places = places_of(scenario(tmp_path, f"{{file: {name}, travel_time: 3s}}", "\nagents: [{name: ann}]\n"))
     first, second = places.nodes[:2]
     assert places.travel_ns(first, second) == 3 * 10**9

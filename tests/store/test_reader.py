@@ -169,6 +169,31 @@ def test_queries_can_only_read(folder, sql):
         run.query(sql)
 
 
+_ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT {} FROM c"
+
+
+@pytest.mark.parametrize(
+    ("sql", "sentence"),
+    [
+        (_ENDLESS.format("x"), "has more than 1,000,000 bytes"),
+        (_ENDLESS.format("x, hex(zeroblob(1000))"), "has more than 1,000,000 bytes"),
+        ("SELECT zeroblob(500001), printf('%500001d', 1)", "has more than 1,000,000 bytes"),
+        ("SELECT zeroblob(1000000000)", "or a value in it, is too long: string or blob too big"),
+        (f"SELECT {'1,' * 200} 1", "is too long|is not valid: too many columns"),
+        (f"SELECT 1 -- {'x' * 10**6}", "is too long|is too large"),
+    ],
+)
+def test_results_of_queries_are_bounded(folder, monkeypatch, sql, sentence):
+    """Endless rows, and values that a function makes as long as it likes, end a query; the run can be read on."""
+    monkeypatch.setattr("sim.store.files.MOST_RESULT", 10**6)
+    with open_run(folder) as run:
+        for read in (run.query, run.table):
+            with pytest.raises(UsageError, match=sentence):
+                read(sql)
+        assert run.query("SELECT length(zeroblob(1000))") == [(1000,)]
+        run.verify()
+
+
 def test_wrong_queries_are_usage_errors(folder):
     """A mistake in a query, two statements, or a view that does not exist is the caller's, with a hint."""
     with open_run(folder) as run:

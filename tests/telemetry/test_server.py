@@ -3,14 +3,18 @@
 import gzip
 import http.client
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from prometheus_client.metrics_core import Metric
 
 from sim.errors import UsageError
+from sim.local_server import MOST, RECEIVING, TAKING, LocalServer, Start
 from sim.telemetry import Address, Exporter, Server
 
 
@@ -127,31 +131,129 @@ def test_other_networks_may_use_any_name():
         assert connection.getresponse().status == 200
 
 
-def test_a_failing_scrape_says_so():
-    """A fault in reading a run is a 500 with the kind of error, and nothing of its text."""
+def test_a_failing_scrape_says_so(caplog):
+    """A fault in reading a run is a 500 with the kind of error and nothing of its text, logged, but not each time."""
 
     class Broken(Exporter):
         def collect(self) -> Iterable[Metric]:
-            raise RuntimeError("secret")
+            raise RuntimeError("secret\x1b")
 
     with Server(Broken(), Address.parse("0")) as server:
         answer = ask(server, "/metrics")
         assert (answer.status, answer.read()) == (500, b"RuntimeError\n")
+        for _ in range(11):
+            ask(server, "/metrics").read()
+    first, tenth = (record.getMessage() for record in caplog.records)
+    assert re.fullmatch(r"sim: error: metrics: RuntimeError: secret\\x1b \(.*test_server\.py, line \d+\)", first)
+    assert tenth == f"{first}; this is the 10th time"
 
 
-def test_clients_that_say_nothing_hold_up_nobody(server):
-    """Silent and broken clients leave the endpoint usable, up to its bound, and do not hold up its end."""
+def test_slow_clients_keep_no_other_out(server):
+    """Of many clients that do not complete their requests, the oldest ones make room for a scrape; threads are few."""
     address = (server.address.host, server.address.port)
-    silent = [socket.create_connection(address) for _ in range(10)]
-    for connection in silent[:5]:
-        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: 127")
-    broken = socket.create_connection(address)
+    slow = [socket.create_connection(address, timeout=10) for _ in range(4 * MOST)]
+    for connection in slow[::2]:
+        with suppress(OSError):  # it is one of those that were disconnected
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: 127")
+    broken = socket.create_connection(address, timeout=10)
     broken.sendall(b"\x00\xff nonsense\r\n\r\n")
     assert broken.recv(1000)
-    assert ask(server, "/metrics").status == 200
-    assert threading.active_count() < 60
-    for connection in [*silent, broken]:
+    for _ in range(2 * MOST):
+        assert ask(server, "/metrics").status == 200
+    assert len(serving()) <= MOST
+    assert {receive(connection) for connection in slow[: 3 * MOST]} == {b""}
+    for connection in [*slow, broken]:
         connection.close()
+
+
+def receive(connection: socket.socket) -> bytes:
+    """Return the next bytes from a server, or none if it has disconnected."""
+    with suppress(ConnectionResetError):
+        return connection.recv(2**20)
+    return b""
+
+
+class Clock:
+    """A time that passes as the test sets it, and by a step each time that someone asks."""
+
+    def __init__(self, step: float = 0.0) -> None:
+        self.now = 0.0
+        self._step = step
+
+    def __call__(self) -> float:
+        self.now += self._step
+        return self.now
+
+
+def test_a_request_has_a_deadline_as_a_whole():
+    """A client that sends a byte now and then is disconnected when its time is over, though it is never silent."""
+    clock = Clock(step=RECEIVING / 10)
+    with LocalServer(Exporter().application, Address.parse("0"), "metrics", "", clock=clock) as server:
+        client = socket.create_connection((server.address.host, server.address.port), timeout=0.05)
+        client.sendall(b"GET /metrics HTTP/1.1\r\n")
+        for _ in range(200):
+            try:
+                client.sendall(b"x")
+                rest = receive(client)
+            except TimeoutError:
+                continue
+            except OSError:
+                rest = b""
+            break
+        assert rest == b""
+        assert clock.now > RECEIVING
+        client.close()
+
+
+def test_an_answer_must_be_taken_in_time():
+    """A client that does not read its answer is disconnected; while the answer is made, no deadline holds."""
+    clock, size = Clock(), 2**26
+
+    def application(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        clock.now += 1000 * TAKING
+        start("200 OK", [("Content-Type", "text/plain")])
+        return [b"x" * size]
+
+    with LocalServer(application, Address.parse("0"), "metrics", "", clock=clock) as server:
+        client = socket.create_connection((server.address.host, server.address.port), timeout=10)
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert client.recv(8) == b"HTTP/1.0"
+        clock.now += TAKING + 1
+        for thread in serving():
+            thread.join(10)
+        assert not serving()
+        assert 0 < sum(map(len, iter(lambda: receive(client), b""))) < size
+        client.close()
+
+
+def serving() -> list[threading.Thread]:
+    """Return the threads that serve clients."""
+    return [thread for thread in threading.enumerate() if "process_request_thread" in thread.name]
+
+
+def test_clients_that_wait_for_answers_are_not_disconnected_for_others():
+    """If all places are taken by clients whose answers are being made, a new client is disconnected, and no other."""
+    entered, go_on = threading.Semaphore(0), threading.Event()
+
+    def application(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        entered.release()
+        go_on.wait(30)
+        start("200 OK", [("Content-Type", "text/plain")])
+        return [b"done"]
+
+    with LocalServer(application, Address.parse("0"), "metrics", "") as server:
+        address = (server.address.host, server.address.port)
+        clients = [socket.create_connection(address, timeout=10) for _ in range(MOST)]
+        for client in clients:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        for _ in clients:
+            assert entered.acquire(timeout=10)
+        with socket.create_connection(address, timeout=10) as late:
+            assert receive(late) == b""
+        go_on.set()
+        for client in clients:
+            assert b"".join(iter(lambda: client.recv(1000), b"")).endswith(b"done")  # noqa: B023  # called at once
+            client.close()
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")

@@ -60,6 +60,10 @@ def fail() -> str:
 def environment() -> str:
     return ",".join(sorted(os.environ))
 
+@server.tool()
+def place() -> str:
+    return os.getcwd() + ":" + ",".join(os.listdir())
+
 if sys.argv[1:]:
     server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
 else:
@@ -86,6 +90,7 @@ for line in sys.stdin:
     elif "id" in request:
         send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "no such method"}})
 """
+FLOOD = "sys.stdout.write((json.dumps({{'jsonrpc': '2.0', {}}}) + '\\n') * 20_000)"
 GOOD_LIST = 'answer({"tools": [{"name": "t", "description": "d" * 9999, "inputSchema": {"type": "object"}}]})'
 GOOD_CALL = 'answer({"content": [{"type": "text", "text": "good"}]})'
 
@@ -189,6 +194,7 @@ async def everything(client: McpClient) -> dict[str, Any]:
         "long": await call(client, "long", length=LONGEST_TEXT + 5),
         "picture": (await call(client, "picture"))["text"],
         "environment": (await call(client, "environment"))["text"],
+        "place": (await call(client, "place"))["text"],
     }
     for tool, arguments in (("fail", {}), ("add", {"a": "x"}), ("missing", {}), ("long", {"length": 9_000_000})):
         with pytest.raises(McpError) as caught:
@@ -220,10 +226,17 @@ def check(found: dict[str, Any]) -> None:
 
 @one_backend
 def test_a_server_over_pipes(script, backend, monkeypatch):
-    """Tools of a server over pipes are listed and called. It keeps its state, and inherits no variable."""
+    """Tools of a server over pipes are listed and called. It keeps its state, inherits no variable, and starts in an
+    empty folder, though its file is named as it is seen from here.
+    """
     monkeypatch.setenv("SIM_TEST_KEY", "canary")
-    found = use(McpServer("notes", [sys.executable, str(script)], environment={"GIVEN": "1"}), everything, backend)
+    monkeypatch.chdir(script.parent)
+    (script.parent / ".env").write_text("KEY=canary")
+    found = use(McpServer("notes", [sys.executable, script.name], environment={"GIVEN": "1"}), everything, backend)
     check(found)
+    place, _, content = found["place"].partition(":")
+    assert not content
+    assert not Path(place).exists()  # it was removed
     assert found["counts"] == ["call 1", "call 2"]
     assert set(found["environment"].split(",")) - {"LC_CTYPE"} == {"GIVEN"}
 
@@ -345,7 +358,11 @@ def test_a_server_that_hangs(backend):
         ("sys.stdout.buffer.write(b'\\xff\\n' * 50)\nsys.stdout.flush()", "something other than messages"),
         ("answer({'content': [{'type': 'text', 'text': 5}]})", "validation error"),
         ("answer({'content': [{'type': 'strange'}]})", "validation error"),
-        ("answer(None)", "failed on the MCP server raw"),
+        ("answer(None)", "a message that cannot be parsed: {"),
+        ("print('{\"jsonrpc\": \"2.0\", \"id\": 1, \"result\": {\"content\": [', flush=True)", "cannot be parsed"),
+        (FLOOD.format("'method': 'notifications/message', 'params': {}"), "more than 5,000 messages"),
+        (FLOOD.format("'id': 'x', 'result': {}"), "more than 5,000 messages"),
+        ("while True: sys.stdout.write('\\n' * 65536)", "or 67,108,864 bytes at once"),
         ("answer({'content': [{'type': 'image', 'data': '%%%', 'mimeType': 'x'}]})", "failed on the MCP server raw"),
         (
             "send({'jsonrpc': '2.0', 'id': request['id'], 'error': {'code': 1, 'message': 'b\\x07ad ' * 999}})",
@@ -354,12 +371,13 @@ def test_a_server_that_hangs(backend):
         ("answer({'isError': True, 'content': [{'type': 'text', 'text': 'no file'}]})", "reports an error: no file"),
         ("os.close(1)\ntime.sleep(60)", "it closed its output"),
     ],
-    ids=range(11),
+    ids=range(15),
 )  # fmt: skip
 def test_bad_answers_are_failed_calls(answer, sentence, impatient):
-    """Huge, binary, endless, invalid and failed answers are each one printable sentence, and take bounded memory."""
-    ignored = answer == "answer(None)"  # the library waits on for an answer that is one
-    assert sentence in failure(raw(answer, timeout=1 if ignored else 20))
+    """Huge, binary, endless, invalid and failed answers, and floods of other messages, are each one printable sentence,
+    and end the call long before its time is over.
+    """
+    assert sentence in failure(raw(answer, timeout=100))
 
 
 def test_stray_lines_do_no_harm():
@@ -502,6 +520,10 @@ def test_settings_are_checked():
             McpServer("x", line)
     with pytest.raises(UsageError, match="timeout"):
         McpServer("x", ["y"], timeout=0)
+    with pytest.raises(UsageError, match="does not exist"):
+        McpServer("x", ["y"], folder="/missing")
+    with pytest.raises(UsageError, match="no program starts"):
+        McpServer("x", url="http://127.0.0.1/", folder="/")
 
 
 def test_keys_are_not_shown():
@@ -533,6 +555,26 @@ def test_endless_answers_over_http_are_cut_off(head):
             assert "cannot be used" in failure(McpServer("x", url=f"http://127.0.0.1:{port}/mcp", timeout=20))
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "sentence"),
+    [
+        ("application/json", b'{"jsonrpc": "2.0", "id": "other", "result": {}}', "other than the answer"),
+        ("application/json", b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {}}', "other than the"),
+        ("application/json", b"{nonsense", "Invalid JSON"),
+        ("text/event-stream", b"data: {nonsense\n\n", "Invalid JSON"),
+        ("text/event-stream", b'data: {"jsonrpc": "2.0", "method": "notifications/x"}\n\n' * 20_000, "5,000 messages"),
+    ],
+    ids=range(5),
+)
+def test_bad_answers_over_http_are_failed_calls(kind, body, sentence):
+    """What is no answer, and floods of other messages, end a call over HTTP long before its time is over."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/mcp"
+        with answering(server, head.encode() + body):
+            assert sentence in failure(McpServer("x", url=url, timeout=100))
+
+
 @contextmanager
 def answering(server: socket.socket, answer: bytes, *, endless: bool = False) -> Iterator[None]:
     """Answer every connection in the same way, in a thread."""
@@ -545,18 +587,23 @@ def answering(server: socket.socket, answer: bytes, *, endless: bool = False) ->
             except TimeoutError:
                 continue
             with connection, suppress(OSError):
-                connection.settimeout(5)
+                connection.settimeout(60)
                 connection.recv(65536)
                 connection.sendall(answer)
                 while endless and not over:
                     connection.sendall(b" " * 2**20)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):  # with a request that is not read, the client would lose the answer
+                    pass
 
     server.settimeout(0.1)
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
-    yield
-    over = True
-    thread.join(10)
+    try:
+        yield
+    finally:
+        over = True
+        thread.join(60)
 
 
 def test_without_the_extra_one_sentence_says_so():

@@ -161,6 +161,23 @@ def test_endless_output_is_cut_and_ends_the_command(run):
 
 
 @needs_sandbox
+def test_holes_do_not_take_time(run):
+    """Files with holes, which seem larger than the disk, have no hash; those that fit keep theirs."""
+    program = """
+import os
+for n in range(500):
+    with open(f"{n:03}", "wb") as file:
+        file.truncate(2**32)
+open("own", "w").write("mine")
+os.link("own", "same")
+"""
+    result = run(program, file_size=2**32, disk=2**20, files=600)
+    assert (result["killed_by"], len(result["files"])) == (None, 502)
+    assert result["files"]["499"] == {"text": "", "truncated": True, "bytes": 2**32, "sha256": None}
+    assert result["files"]["own"]["sha256"] == result["files"]["same"]["sha256"] == hashlib.sha256(b"mine").hexdigest()
+
+
+@needs_sandbox
 def test_long_output_keeps_its_hash(run):
     """Output over the limit is cut and marked, and its hash is that of the whole."""
     result = run("print('z' * 5000, end='')", output=1000)["stdout"]
@@ -599,6 +616,28 @@ def test_where_namespaces_are_forbidden_commands_are_refused():
     )
 
 
+@needs_sandbox
+def test_a_python_whose_path_goes_up_and_down_has_a_sandbox(tmp_path):
+    """Where the paths of Python have `..` in them, because of how it was started, there is a sandbox with it."""
+    own = tmp_path / "deep" / "own"
+    (own / "bin").mkdir(parents=True)
+    (own.parent / "elsewhere").mkdir()
+    (own / "pyvenv.cfg").write_text(f"home = {sys.base_prefix}/lib/../bin\n")
+    (own / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    program = (
+        "import anyio, sys\nfrom sim.tools.process import *\nassert '..' in sys.executable, sys.executable\n"
+        "print(sandbox_fault())\n"
+        "command = Command(['python', '-c', 'import sys; print(sys.prefix.endswith(\"own\"))'])\n"
+        "print(anyio.run(run_process, command.request(), '')['stdout']['text'])"
+    )
+    variables = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        ["../own/bin/python", "-c", program],
+        cwd=own.parent / "elsewhere", env=variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["None", "True"], done.stdout + done.stderr
+
+
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
@@ -613,7 +652,14 @@ def test_the_sandbox_needs_no_root():
         "wall": 10, "cpu": 5, "memory": 2**30, "processes": 8, "output": 1000, "file_size": 1000, "files": 10,
         "disk": 2**20, "kept": 1000,
     }  # fmt: skip
-    job = {"arguments": ["python3", "-c", program], "files": {}, "stdin": "", "limits": limits, "pythons": ["/usr"]}
+    job = {
+        "arguments": ["python3", "-c", program],
+        "files": {},
+        "stdin": "",
+        "limits": limits,
+        "pythons": ["/usr"],
+        "executable": SYSTEM_PYTHON,
+    }
     data = json.dumps(job).encode()
     source = (ROOT / "sim" / "tools" / "sandbox.py").read_text()
     with subprocess.Popen(

@@ -15,11 +15,11 @@ from tests.helpers import wait_until_durable
 
 
 def get(url, path="/", **headers):
-    """Ask the server; return the status, the headers and the body."""
+    """Ask the server for a path below an address; return the status, the headers and the body."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
     try:
-        connection.request("GET", path, headers=headers)
+        connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
         answer = connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read()
     finally:
@@ -97,3 +97,23 @@ def test_only_this_machine_is_served(recorder):
         port = urlsplit(server.url).port or 0
         with pytest.raises(UsageError, match=rf"view cannot be served at http://127.0.0.1:{port}: .*in use"):
             ViewServer(run, port)
+
+
+def test_only_who_has_the_address_can_read(recorder):
+    """All users of a machine can connect to it, so the address has a secret, another one for each server; without it,
+    nothing is read, not even whether there is such a page.
+    """
+    record(recorder, 0, 1)
+    with open_run(recorder.folder, verify=False) as run, ViewServer(run) as server, ViewServer(run) as other:
+        secret = urlsplit(server.url).path.strip("/")
+        assert len(secret) >= 32
+        assert secret not in other.url
+        bare = server.url.removesuffix(f"{secret}/")
+        refused = get(bare)
+        assert refused[0] == 403
+        wrong = ("", f"/{secret[:-1]}", f"/{secret}x", f"/{secret.swapcase()}", "/%C3%A9")
+        paths = ("/", "/news", "/block/0", "/view.html")
+        for path in (*(start + end for start in wrong for end in paths), f"/{secret}", f"/?token={secret}"):
+            answer = get(bare, path)
+            assert (answer[0], answer[2]) == (403, refused[2]), path
+        assert {get(server.url, path)[0] for path in paths[:3]} == {200}

@@ -16,6 +16,20 @@ from sim.world.stocks import Stocks
 
 SECOND = 10**9
 
+
+def test_stocks_are_exact():
+    """What grows ten times by a tenth is 1, and what is gathered in tenths leaves nothing behind."""
+    kernel = Kernel()
+    stocks = Stocks(kernel, {"a": 1.0}, 0.1, SECOND)
+    for _ in range(10):
+        assert stocks.take("a", 0.1) == 0.1
+    assert stocks.level("a") == 0
+    for second in range(1, 11):
+        kernel.advance_to(second * SECOND)
+        assert stocks.level("a") == second / 10
+    assert stocks.take("a") == 1
+
+
 FORAGERS = """
 name: foragers
 until: 10s

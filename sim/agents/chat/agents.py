@@ -1,6 +1,7 @@
 """The agents that answer, one for each conversation, and what people do in chats."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -17,7 +18,7 @@ from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
 from sim.agents.tool_check import check_modules, check_tools
 from sim.errors import ClosedError, UsageError
 from sim.expressions import did_you_mean
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.kernel.codec import freeze
 from sim.permissions import Permission
 from sim.tools import Tools
@@ -34,6 +35,8 @@ class ChatAgent(Agent):
         agent_id, world, group, permission: see `Agent`.
         settings: the template.
     """
+
+    memory_kinds = MappingProxyType({"context": 6, "semantic": 6})
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class ChatAgent(Agent):
         if self.world.kernel.now >= until:
             chats.let_go(place)
             return Action("stop")
-        return Action("sleep", {"condition": {"any": [{"message": True}, {"until": to_seconds(until)}]}})
+        return Action("sleep", {"condition": {"any": [{"message": True}, {"until": to_duration(until)}]}})
 
 
 async def _answer(world: World, agent: Inhabitant, incoming: Any) -> AgentResponse:
@@ -230,9 +233,6 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         raise UsageError(f"{where} answers in conversations", hint="add `conversations: {}`")
     if scenario.models is None:
         raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
-    memory = scenario.sections.get("memory")
-    if memory is not None and "semantic" not in memory.kinds:
-        raise UsageError(f"{where} keeps semantic memories", hint="add `semantic: 6` to `memory.kinds`")
     check_tools(scenario, "chat.tools", settings.tools)
     check_modules(scenario, "chat.guest_modules", settings.guest_modules)
     for name, persona in settings.personas.items():

@@ -270,13 +270,13 @@ class Chats(Service):
             "counts": dict(sorted(self.counts.items())),
         }  # fmt: skip
 
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> Mapping[str, float | None]:
         """Return how many messages came, how they were answered, and what that took."""
         counts, answered = self.counts, self.counts["answered"]
         names = ("incoming", "answered", "refused_budget", "refused_internal_error", "refused_no_model",
                  "refused_not_finished", "fallbacks", "tools", "files", "jobs", "tokens", "summaries")  # fmt: skip
         found = {name: float(counts[name]) for name in names}
-        seconds = counts["answer_ns"] / answered / 1e9 if answered else 0.0
+        seconds = counts["answer_ns"] / answered / 1e9 if answered else None
         return {**found, "answer_seconds": seconds, "agents": len(self.workers), "resets": self.budgets.resets}
 
     def summary(self) -> Mapping[str, Any]:

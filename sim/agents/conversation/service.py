@@ -261,7 +261,8 @@ class Conversations(Service):
             seen = claim.seen if claim is not None and claim.agent == author and role != "user" else held.count
         conversation = held.conversation
         silent = now - conversation.last_active_ns >= self.settings.session_timeout
-        ends = silent and held.count >= held.began[0] and (role == "user" or conversation_id not in self._due)
+        begins = role == "user" or (role != "error" and conversation_id not in self._due)  # an error begins no session
+        ends = silent and held.count >= held.began[0] and begins
         number = held.count + 1
         message = ConversationMessage(
             number, conversation_id, role, author, cut(content, self.settings.longest), now,
@@ -274,10 +275,11 @@ class Conversations(Service):
             self.end_session(conversation_id, SESSION_TIMEOUT)
         held.count = number
         held.messages.append(message)
-        held.conversation = attrs.evolve(held.conversation, last_active_ns=now)
+        if role != "error":
+            held.conversation = attrs.evolve(held.conversation, last_active_ns=now)
         held.authors[author] = self._of_author.setdefault(author, {})[conversation_id] = None
         if number == held.began[0]:
-            held.began = (number, now)
+            held.began = (number + 1, 0) if role == "error" else (number, now)
         self._total += 1
         if len(held.messages) > self.settings.most_messages:
             held.messages.popleft()
@@ -395,14 +397,15 @@ class Conversations(Service):
         """Return what a person sees: texts, errors, and that tools were used; not what tools returned."""
         return thread_of(self.messages(conversation_id))
 
-    def history(self, conversation_id: str, *, session: bool = False) -> list[ChatMessage]:
+    def history(self, conversation_id: str, *, session: bool = False, whole: bool = False) -> list[ChatMessage]:
         """Return what a model sees: the latest turns, with tool calls and their results. It is always well formed.
 
         Args:
             conversation_id: the conversation.
             session: whether only messages of the present session count.
+            whole: whether it is not cut to the window, because its agent bounds it by other means.
         """
-        return self._history(self._window(conversation_id, session=session))
+        return self._history(self._window(conversation_id, session=session, whole=whole))
 
     def _history(self, messages: Sequence[ConversationMessage]) -> list[ChatMessage]:
         return history_of(messages, {m.author: self._shown(m.author) for m in messages if m.role == "user"})
@@ -419,12 +422,14 @@ class Conversations(Service):
         found = [*self._get(conversation_id).summarized, *(m.author for m in shown if m.role == "user")]
         return tuple(dict.fromkeys(found)) or (self.find(conversation_id).user,)
 
-    def _window(self, conversation_id: str, *, session: bool = False) -> Sequence[ConversationMessage]:
+    def _window(
+        self, conversation_id: str, *, session: bool = False, whole: bool = False
+    ) -> Sequence[ConversationMessage]:
         """Return the messages of the history: what the summary does not cover, within the window."""
         held = self._get(conversation_id)
         first, covered = held.began[0] if session else 1, held.conversation.summarized_to
         shown = [m for m in held.messages if m.id >= first and not _covers(covered, m)]
-        return windowed(for_model(shown), self.settings.window)
+        return for_model(shown) if whole else windowed(for_model(shown), self.settings.window)
 
     # -- who waits
 

@@ -17,6 +17,7 @@ from sim.agents.engine.limits import Ending, LoopLimits
 from sim.errors import LimitError
 from sim.kernel.codec import encode
 from sim.llm.answers import check_answer
+from sim.llm.reading import has_written_call
 from sim.llm.service import Models, Skipped
 from sim.llm.types import (
     Answer,
@@ -169,7 +170,7 @@ class CoreLoop:
         if fault is not None:
             done.invalid += 1
             done.messages += _complaint(completion, fault)
-            return fault
+            return f"{fault} {_WRITTEN}" if has_written_call(completion, request) else fault
         done.iterations += 1
         self._add(done, ChatMessage("assistant", completion.text, completion.tool_calls))
         return None
@@ -228,7 +229,7 @@ class CoreLoop:
             return "same_tool"
         if self.world.kernel.now - done.began_ns >= limits.time:
             return "max_time"
-        if limits.history is not None and len(done.messages) >= limits.history:
+        if limits.history is not None and sum(one.role != "system" for one in done.messages) >= limits.history:
             return "history_length"
         if limits.tokens is not None and done.tokens >= limits.tokens:
             return "max_tokens"
@@ -258,7 +259,12 @@ class CoreLoop:
 
 _AGAIN = "the same call was made before in this answer, so it was not run again"
 
-RETRYABLE = ("rate_limit", "overload", "server", "network", "timeout", "incomplete", "malformed")
+_WRITTEN = (
+    "The answer has a tool call that is written as text: models.endpoints.NAME.tool_calls: text has such calls read, "
+    "where NAME is the provider of the model."
+)
+
+RETRYABLE = ("rate_limit", "overload", "server", "network", "timeout", "incomplete", "malformed", "empty")
 """Classes of errors after which the same request may succeed later."""
 
 

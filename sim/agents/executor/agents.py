@@ -14,7 +14,7 @@ from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.permissions import Permission
 from sim.world import Action, Inhabitant, Refused, World
 from sim.world.action import action
@@ -67,7 +67,7 @@ class Executor(Agent):
         wake: list[Mapping[str, Any]] = [{"message": True}]
         due = executors.next_due_ns(self.agent_id)
         if due is not None:
-            wake.append({"until": to_seconds(due)})
+            wake.append({"until": to_duration(due)})
         return Action("sleep", {"condition": {"any": wake}})
 
 

@@ -12,6 +12,7 @@ from sim.agents.executor.service import Executors
 from sim.agents.executor.settings import ExecutorSettings
 from sim.errors import LimitError
 from sim.kernel import to_seconds
+from sim.llm.reading import value_in
 from sim.llm.service import Models
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest, TokenUsage
 from sim.world import Inhabitant, World
@@ -19,6 +20,12 @@ from sim.world import Inhabitant, World
 TASK_COST: Final = "cost of the task"
 """The kind of the `LimitError` when a call could exceed the cost limit of a task."""
 
+_RATING: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"score": {"type": "number", "minimum": 0, "maximum": 1}, "why": {"type": "string"}},
+    "required": ["score", "why"],
+    "additionalProperties": False,
+}
 _TOKEN: Final = re.compile(r"[\w.,+−-]*[0-9][\w.,+−-]*")
 _NUMBER: Final = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+|0?,[0-9]+|1,0)(?:[eE][+-]?[0-9]+)?")
 _OF: Final = re.compile(r"\s*(?:/|out of|of)\s*([0-9]+(?:\.[0-9]+)?)(?![\w.,]*[0-9])")
@@ -111,10 +118,12 @@ class Execution:
         system = f"{instructions} Begin with one number from 0.0 to 1.0, then say why in one sentence."
         messages = (ChatMessage("system", system), ChatMessage("user", prompt("", sections)))
         try:
-            answer = await self.complete(ModelRequest(messages, use=use, immediate=True))
+            answer = await self.complete(ModelRequest(messages, use=use, immediate=True, preferred_format=_RATING))
         except (ModelError, LimitError) as error:
             return error
-        return Rating(number_of(answer.completion.text), answer.completion.text)
+        text = answer.completion.text
+        score = value_in(text, ("score",))
+        return Rating(number_of(text if score is None else str(score)), text)
 
 
 def is_quota(error: object) -> bool:

@@ -448,7 +448,7 @@ class Executors(Service):
     def _ended(self) -> int:
         return sum(self.counts[status] for status in ("success", "failed", "escalated"))
 
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> Mapping[str, float | None]:
         """Return how tasks ended and why, what that took, and how often people and help were needed."""
         counts, ended = self.counts, self._ended()
         names = (
@@ -457,9 +457,9 @@ class Executors(Service):
             "test_runs",
         )  # fmt: skip
         found = {name: float(counts[name]) for name in names}
-        per_task = counts["steps"] / ended if ended else 0.0
+        per_task = counts["steps"] / ended if ended else None
         cost = self._spent_micro / MICRO
-        per_success = cost / counts["success"] if counts["success"] else 0.0
+        per_success = cost / counts["success"] if counts["success"] else None
         return {**found, "steps_per_task": per_task, "cost": cost, "cost_per_success": per_success}
 
     def summary(self) -> Mapping[str, Any]:

@@ -4,26 +4,23 @@ One class serves all kinds. An agent keeps nothing between two runs; what it kno
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sim.actors import Agent
-from sim.agents.family import FAMILIES, AgentPlan, Family, Make, WorldPlan, define_family
+from sim.agents.family import FAMILIES, AgentPlan, Family, Make, WorldPlan, define_family, has_ability
 from sim.agents.goals.actions import take_message
 from sim.agents.goals.kinds import AGENT_TASK, CREATE_TASK, GOAL, USER_AGENT, AgentKind
-from sim.agents.goals.orchestrator import orchestrate
+from sim.agents.goals.orchestrator import archive_last_session, orchestrate
 from sim.agents.goals.prompts import about
-from sim.agents.goals.service import WAKE_UP, Goals
+from sim.agents.goals.service import PLATFORM, WAKE_UP, Goals
 from sim.agents.goals.settings import AgentSettings
 from sim.agents.goals.tools import TOOLS
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
-from sim.expressions import did_you_mean
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.permissions import Permission
 from sim.world import Action, World
-
-_MEMORIES = ("context", "note", "learning")
-"""The kinds of memories that are needed."""
 
 _KINDS: dict[str, AgentKind] = {}
 """All kinds by name."""
@@ -37,6 +34,8 @@ class OrchestratedAgent(Agent):
         what: what its kind can do.
         settings: what it is for; those of its template, if it is made during the run.
     """
+
+    memory_kinds = MappingProxyType({"context": 6, "note": 6, "learning": 7})
 
     def __init__(
         self,
@@ -69,6 +68,8 @@ class OrchestratedAgent(Agent):
         """Pick a message from the mailbox, else run if there is a reason, else sleep until there is one."""
         goals = Goals.of(self.world)
         record = goals.records[self.agent_id]
+        if record.ended:
+            return Action("archive_last_session" if goals.has_last_session(record) else "stop")
         while (message := self.mailbox.take()) is not None:
             if message.topic != WAKE_UP:
                 return Action("take_message", {"sender": message.sender, "text": str(message.data)})
@@ -78,7 +79,7 @@ class OrchestratedAgent(Agent):
         wake: list[Mapping[str, Any]] = [{"message": True}]
         due = goals.next_due_ns(record)
         if due is not None:
-            wake.append({"until": to_seconds(due)})
+            wake.append({"until": to_duration(due)})
         return Action("sleep", {"condition": {"any": wake}})
 
 
@@ -115,7 +116,7 @@ def define_agent_kind(kind: AgentKind) -> Family:
     family = define_family(
         Family(
             kind.name, OrchestratedAgent, settings=AgentSettings, prepare=prepare, check=check,
-            actions=(orchestrate, take_message), tools=TOOLS,
+            actions=(orchestrate, archive_last_session, take_message), tools=TOOLS,
         )
     )  # fmt: skip
     _KINDS[kind.name] = kind
@@ -136,10 +137,10 @@ def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
             raise UsageError(f"{where} {why}, but the scenario has no `{section}`", hint=f"add `{section}:`")
     if scenario.models is None:
         raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
-    for word in _MEMORIES:
-        if word not in (known := scenario.sections["memory"].kinds):
-            hint = did_you_mean(word, known) or f"add `{word}: 6` to `memory.kinds`"
-            raise UsageError(f"{where} has memories of the kind {word!r}, which `memory.kinds` lacks", hint=hint)
+    people = scenario.sections["conversations"]
+    if people.level < Permission.USER and not people.levels.get(PLATFORM):
+        hint = "set `conversations: {level: user}`"
+        raise UsageError(f"{where} works for people whose level is guest, for whom no tool may be used", hint=hint)
     check_tools(scenario, f"{where}.settings.tools", settings.tools)
     if entry.template and settings.user:
         raise UsageError(f"{where}.settings.user: a template works for nobody yet", hint="leave it out")
@@ -151,6 +152,9 @@ def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
         raise UsageError(f"{where} makes tasks, but no entry says what a task is", hint=hint)
     if kind.finishes and not entry.template:
         raise UsageError(f"{where} is made by other agents", hint="make it a `template`")
+    if kind.pauses and not any(has_ability(one, "monitor health") for one in scenario.agents):
+        hint = "add {name: monitor, kind: health_monitor} to `agents`"
+        raise UsageError(f"{where} is paused after an error, and no agent would resume it", hint=hint)
 
 
 for _kind in (GOAL, AGENT_TASK, USER_AGENT):

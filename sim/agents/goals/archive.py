@@ -17,6 +17,9 @@ from sim.world import World
 FEED_COMPLETE: Final = "feed_generation_complete"
 """The reason of sessions that ended because a feed was done."""
 
+AGENT_ENDED: Final = "agent_ended"
+"""The reason of the last session of an agent."""
+
 _SYSTEM: Final = (
     "Summarize this conversation in two or three sentences. Keep names, numbers, decisions and open points."
 )
@@ -40,6 +43,18 @@ async def archive_ended_sessions(world: World, goals: Goals, record: AgentRecord
         await _archive(world, goals, record, session)
 
 
+async def archive_last_session(world: World, goals: Goals, record: AgentRecord) -> None:
+    """End and archive the session of an agent that has ended.
+
+    Args:
+        world: the world.
+        goals: the service.
+        record: the agent.
+    """
+    goals.conversations.end_session(record.conversation, AGENT_ENDED)
+    await archive_ended_sessions(world, goals, record)
+
+
 async def close_feed(world: World, goals: Goals, record: AgentRecord) -> None:
     """End and archive the session in which a feed was generated."""
     goals.counts["feeds"] += 1
@@ -52,6 +67,9 @@ async def close_feed(world: World, goals: Goals, record: AgentRecord) -> None:
 async def _archive(world: World, goals: Goals, record: AgentRecord, session: Session) -> None:
     """Archive one session. It happens once, whatever ends during the call of the summariser."""
     messages = goals.conversations.session_history(session)
+    if not messages:  # errors alone are no session
+        record.archived = session.number
+        return
     summary = await _summary(world, goals, record, messages)
     if record.archived >= session.number:
         return
@@ -61,7 +79,7 @@ async def _archive(world: World, goals: Goals, record: AgentRecord, session: Ses
         try:
             goals.memories.archive(
                 record.agent_id, str(session.number), part, summary[:longest], session.reason,
-                started_ns=session.started_ns, token_count=tokens,
+                started_ns=session.started_ns, completed_ns=session.ended_ns, token_count=tokens,
             )  # fmt: skip
             break
         except LimitError:
@@ -80,11 +98,8 @@ async def _summary(world: World, goals: Goals, record: AgentRecord, messages: Se
         answer = await Models.of(world).complete(world.agents[record.agent_id], request)
     except (ModelError, LimitError):
         answer = None
-    if answer is not None:
-        usage = answer.completion.usage
-        goals.spend_summary(record, usage.input_tokens + usage.output_tokens, answer.cost_micro)
-        if text := answer.completion.text.strip():
-            return text
+    if answer is not None and (text := answer.completion.text.strip()):
+        return text
     goals.counts["summaries_failed"] += 1
     asked = [" ".join(message.content.split())[:_EXTRACT] for message in messages if message.role == "user"]
     return "The person wrote: " + "; ".join(asked[:_EXTRACTED])

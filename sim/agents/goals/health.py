@@ -5,27 +5,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.actors import Agent
-from sim.agents.family import Family, define_family
+from sim.agents.family import Family, define_family, has_ability
 from sim.agents.goals.orchestrator import Stuck
 from sim.agents.goals.records import AgentRecord
 from sim.agents.goals.service import Goals
 from sim.errors import UsageError
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.world import Action, Inhabitant, World
 from sim.world.action import action
 
 
 class HealthMonitor(Agent):
-    """An agent that checks the health of all goals, tasks and user agents, every five minutes by default."""
+    """An agent that checks the health of all goals, tasks and user agents: every five minutes by default, and whenever
+    the retry of a paused task is due, so that it happens when the thread said that it would.
+    """
+
+    abilities = frozenset({"monitor health"})
 
     async def decide_action(self) -> Action:
         """Check if it is time; else sleep until it is."""
         while self.mailbox.take() is not None:
-            pass  # nobody needs to write to it
+            pass  # messages mean nothing to it
         goals, now = Goals.of(self.world), self.world.kernel.now
-        if now >= goals.next_check_ns:
+        due = min([goals.next_check_ns, *goals.retries_due()])
+        if now >= due:
             return Action("check_health")
-        return Action("sleep", {"condition": {"until": to_seconds(goals.next_check_ns)}})
+        wake = [{"until": to_duration(due)}, {"event": "goals.retry"}]
+        return Action("sleep", {"condition": {"any": wake}})
 
 
 @action("check_health", everywhere=False)
@@ -33,7 +39,8 @@ def check_health(world: World, agent: Inhabitant) -> Mapping[str, int]:
     """Cancel stuck runs, end stale ones, resume and expire paused tasks, delete old ones; return how many of each."""
     goals = Goals.of(world)
     health, now = goals.settings.health, world.kernel.now
-    goals.next_check_ns = now - now % health.every + health.every
+    if now >= goals.next_check_ns:
+        goals.next_check_ns = now - now % health.every + health.every
     found: Counter[str] = Counter()
     for record in goals.at("running"):
         if record.job is not None and now - record.job.started_ns > health.stuck:
@@ -88,7 +95,7 @@ def _clean_up(world: World, goals: Goals) -> int:
 
 def _check(scenario: Any, until_ns: int | None) -> None:
     """Refuse monitors without anything to monitor, before the run."""
-    monitors = [entry for entry in scenario.agents if entry.kind == "health_monitor"]
+    monitors = [entry for entry in scenario.agents if has_ability(entry, "monitor health")]
     if monitors and "goals" not in scenario.sections:
         raise UsageError(f"agents.{monitors[0].name} monitors goals, but there are none", hint="add `goals: {}`")
     if sum(entry.count for entry in monitors) > 1:

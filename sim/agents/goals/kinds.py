@@ -40,6 +40,8 @@ class AgentKind:
         statuses: the words for its stages; a stage without a word shows none. Without any, it has no status.
         conversational: whether it stops after `send_message`.
         finishes: whether it is finished when it has nothing more to do. It has then a limit of its history.
+        pauses: whether it is paused until a retry, and the health monitor resumes it; others schedule their retries.
+            A paused agent that the monitor cannot resume in time is cancelled, so this is for short-lived ones.
         informed: whether notes and learnings are in its prompts.
         archives: whether its sessions are archived.
         checks_in: whether it looks at its goal by itself, after `check_in` of the settings.
@@ -55,6 +57,7 @@ class AgentKind:
     statuses: Mapping[Stage, str] = attrs.field(factory=dict)
     conversational: bool = False
     finishes: bool = False
+    pauses: bool = False
     informed: bool = False
     archives: bool = False
     checks_in: bool = False
@@ -71,11 +74,6 @@ class AgentKind:
         if self.finishes:
             return "task"
         return "user agent" if self.overview else "goal"
-
-    @property
-    def pauses(self) -> bool:
-        """Whether it is paused until a retry, and the health monitor resumes it; others schedule their retries."""
-        return "paused" in self.statuses
 
 
 GOAL: Final = AgentKind(
@@ -101,6 +99,7 @@ AGENT_TASK: Final = AgentKind(
         "ended": "cancelled",
     },
     finishes=True,
+    pauses=True,
 )  # fmt: skip
 """Background work with instructions and little context; short-lived. It does not chat."""
 

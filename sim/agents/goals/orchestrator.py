@@ -16,7 +16,7 @@ from sim.agents.goals.kinds import SEARCH_HISTORY, SEND_MESSAGE
 from sim.agents.goals.prompts import system_prompt
 from sim.agents.goals.records import AgentRecord, Job, Reason
 from sim.agents.goals.service import ORCHESTRATOR, Goals
-from sim.agents.goals.texts import context_message, stopped
+from sim.agents.goals.texts import context_message, stopped, stuck_for
 from sim.errors import Cancelled, Interrupt
 from sim.llm.service import Skipped
 from sim.llm.types import ChatMessage, ModelRequest
@@ -41,10 +41,11 @@ class Ran:
         job: the name of the run.
         reason: why the agent ran.
         ending: why it ended: an ending of the engine, `stuck`, or `cancelled`, because the agent was stopped.
-        iterations: the number of model calls.
+        iterations: the number of model calls with an answer that could be used.
         tools: the number of tool calls.
-        tokens: the tokens of all calls.
-        cost_micro: their cost in micro-units.
+        calls: the number of all model calls, without those for summaries.
+        tokens: their tokens.
+        cost_micro: their cost and that of summaries, in micro-units.
     """
 
     job: str
@@ -52,6 +53,7 @@ class Ran:
     ending: str
     iterations: int = 0
     tools: int = 0
+    calls: int = 0
     tokens: int = 0
     cost_micro: int = 0
 
@@ -62,6 +64,7 @@ async def _orchestrate(world: World, agent: Inhabitant, reason: Reason) -> Ran:
     record = goals.get(agent.agent_id)
     _begin_with(goals, record, reason)
     job = goals.claim_execution_lock(record, reason)
+    before = (record.calls, record.tokens, record.cost_micro)
     try:
         await archive.archive_ended_sessions(world, goals, record)
         result = await _run(world, agent, goals, record, job)
@@ -73,10 +76,18 @@ async def _orchestrate(world: World, agent: Inhabitant, reason: Reason) -> Ran:
             raise
         ran = _stuck(goals, record, job)
     except Cancelled:  # the agent was stopped: what is pending stays pending
-        goals.report("run_ended", record, user=record.user, **attrs.asdict(Ran(job.id, reason, "cancelled")))
+        _report(goals, record, Ran(job.id, reason, "cancelled"), before)
         raise
     finally:
         goals.release_execution_lock(record)
+    return _report(goals, record, ran, before)
+
+
+def _report(goals: Goals, record: AgentRecord, ran: Ran, before: tuple[int, int, int]) -> Ran:
+    """Publish what a run did, with all that its calls cost, also if it was cancelled."""
+    calls, tokens, cost = record.calls - before[0], record.tokens - before[1], record.cost_micro - before[2]
+    ran = attrs.evolve(ran, calls=calls, tokens=tokens, cost_micro=cost)
+    goals.measure(tokens, calls)
     goals.report("run_ended", record, user=record.user, **attrs.asdict(ran))
     return ran
 
@@ -112,12 +123,12 @@ async def _run(world: World, agent: Inhabitant, goals: Goals, record: AgentRecor
         request=ModelRequest((), use=record.use, immediate=True), behalf=(record.user_id,),
         note=conversations.note(record.conversation, record.agent_id, audience="model", quiet=(SEND_MESSAGE,)),
     )  # fmt: skip
-    history = conversations.history(record.conversation, session=record.kind.archives and settings.archive)
+    session = record.kind.archives and settings.archive
+    history = conversations.history(record.conversation, session=session, whole=True)
     try:
         result = await loop.run([ChatMessage("system", system), *history])
     except Skipped as error:  # a limit of the scenario; it passes, like a rate limit of an endpoint
         return LoopResult("model_error", error=str(error), retryable=True, cause=error)
-    goals.spend(record, result.iterations, result.tokens, result.cost_micro)
     archive.count_saved(goals, record, result.iterations)
     return result
 
@@ -138,8 +149,9 @@ def _limits(goals: Goals, record: AgentRecord) -> LoopLimits:
 
 def _conclude(world: World, goals: Goals, record: AgentRecord, job: Job, result: LoopResult) -> Ran:
     """Decide what follows from a run: a retry, the end of a task, or that the agent waits."""
-    ended = record.ended  # somebody ended it during the run
+    ended = record.ended  # by its person, during the run
     goals.take_in(record, job)
+    record.stuck = 0
     if result.ending == "model_error" and not ended:
         retry.schedule(world, goals, record, job, result)
     elif not ended:
@@ -147,20 +159,37 @@ def _conclude(world: World, goals: Goals, record: AgentRecord, job: Job, result:
         if result.ending not in FINISHED:
             said = stopped(result.ending, result.error)
             goals.conversations.append(record.conversation, "error", record.agent_id, said, {"retryable": False})
-        if record.kind.finishes and not record.pending and not record.children:
-            goals.end(record, "finished", result.text or stopped_or_done(result))
-    return Ran(job.id, job.reason, result.ending, result.iterations, result.tools, result.tokens, result.cost_micro)
-
-
-def stopped_or_done(result: LoopResult) -> str:
-    """Return the result of a task whose last answer has no text."""
-    return "done" if result.ending in FINISHED else stopped(result.ending, result.error)
+        if record.kind.finishes and result.ending not in FINISHED:
+            goals.end(record, "ended", stopped(result.ending, result.error))  # a limit ended it, so it is not completed
+        elif record.kind.finishes and not record.pending and not record.children:
+            goals.end(record, "finished", result.text or "done")
+    return Ran(job.id, job.reason, result.ending, result.iterations, result.tools)
 
 
 def _stuck(goals: Goals, record: AgentRecord, job: Job) -> Ran:
-    """Give up a run that the health monitor has cancelled. Its messages stay in the history."""
-    goals.take_in(record, job)
+    """Give up a run that the health monitor has cancelled. What it should have answered, the next run answers.
+
+    After as many runs in a row as other errors are retried, it is left: something hangs each time.
+    """
+    record.stuck += 1
+    again = bool(record.pending) and record.stuck <= goals.settings.retries.other
+    if not again:
+        goals.take_in(record, job)
     minutes = goals.settings.health.stuck / 60e9
-    text = f"Cancelled: the run was stuck for more than {minutes:g} minutes."
-    goals.conversations.append(record.conversation, "error", record.agent_id, text, {"retryable": False})
+    goals.end_countdown(record, "the run was stuck")
+    text = stuck_for(minutes, again=again)
+    goals.conversations.append(record.conversation, "error", record.agent_id, text, {"retryable": again})
     return Ran(job.id, job.reason, "stuck")
+
+
+async def _archive_last(world: World, agent: Inhabitant) -> int:
+    goals = Goals.of(world)
+    record = goals.get(agent.agent_id)
+    await archive.archive_last_session(world, goals, record)
+    return record.archived
+
+
+@action("archive_last_session", permission=Permission.GUEST, wait=_archive_last, ends=True, everywhere=False)
+def archive_last_session(world: World, agent: Inhabitant, session: int) -> int:
+    """Archive the last session of an agent that has ended; return its number."""
+    return session

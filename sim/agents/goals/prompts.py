@@ -78,7 +78,10 @@ def past_sessions(world: World, goals: Goals, record: AgentRecord) -> list[str]:
     if not goals.settings.summaries:
         return []
     found = goals.memories.sessions(record.agent_id, goals.settings.summaries)
-    return [f"{_when(world, one.completed_ns)}: {' '.join(one.summary.split())}" for one in found]
+    return [
+        f"{_when(world, one.started_ns)} to {_when(world, one.completed_ns)}: {' '.join(one.summary.split())}"
+        for one in found
+    ]
 
 
 def _when(world: World, time_ns: int) -> str:

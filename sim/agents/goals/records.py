@@ -79,7 +79,9 @@ class AgentRecord:
         day, made: the number of a day of the run, and the number of tasks that it made on this day.
         archived: the number of sessions that were archived.
         archived_tokens: about how many tokens their messages have.
-        calls, tokens, cost_micro: the calls of its model, their tokens, and their cost in micro-units.
+        calls, tokens: the calls of its model in runs, and their tokens.
+        cost_micro: the cost of these and of the summaries of its sessions, in micro-units.
+        stuck: how many of its latest runs in a row were cancelled as stuck.
     """
 
     agent_id: str
@@ -114,6 +116,7 @@ class AgentRecord:
     calls: int = 0
     tokens: int = 0
     cost_micro: int = 0
+    stuck: int = 0
 
     @property
     def status(self) -> str | None:

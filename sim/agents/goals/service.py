@@ -13,9 +13,10 @@ from sim.agents.conversation import Conversations
 from sim.agents.goals.kinds import AgentKind, Made, Stage
 from sim.agents.goals.records import AgentRecord, Job, Reason
 from sim.agents.goals.settings import DAY_NS, AgentSettings, GoalsSettings
-from sim.agents.goals.texts import task_result
+from sim.agents.goals.texts import retry_cancelled, task_result
 from sim.kernel.calendar import Calendar, Daily
 from sim.kernel.codec import freeze
+from sim.llm.service import Models
 from sim.memory.service import Memories
 from sim.resources import MICRO
 from sim.world import Message, Refused, Service, World
@@ -71,6 +72,8 @@ class Goals(Service):
         self._world = world
         self._users: dict[str, list[str]] = {}  # user → agents, without tasks
         self._recent: deque[float] = deque(maxlen=_RECENT)  # tokens of a model call, the mean of each run
+        if Models.name in world.services:
+            Models.of(world).on_cost.append(self._book)
 
     @property
     def conversations(self) -> Conversations:
@@ -262,6 +265,8 @@ class Goals(Service):
         """
         if not text.strip():
             raise Refused("a message has no text")
+        if record.ended:
+            raise Refused(f"{record.agent_id} is {record.status or 'ended'} and says nothing more")
         now = self._world.kernel.now
         self.conversations.append(record.conversation, "assistant", record.agent_id, text, audience="person")
         waited = None if record.asked_ns is None else now - record.asked_ns
@@ -288,6 +293,10 @@ class Goals(Service):
         if record.check_in_ns is not None and record.check_in_ns <= now:
             return "agent_check_in"
         return None
+
+    def retries_due(self) -> list[int]:
+        """Return when the retries of paused agents are due, in simulated nanoseconds."""
+        return [record.retry.due_ns for record in self.at("paused") if record.retry is not None]
 
     def next_due_ns(self, record: AgentRecord) -> int | None:
         """Return when an agent has work by itself, in simulated nanoseconds; None: never."""
@@ -332,22 +341,25 @@ class Goals(Service):
             self.conversations.settle(record.conversation)
         self._set_check_in(record)
 
-    def spend(self, record: AgentRecord, calls: int, tokens: int, cost_micro: int) -> None:
-        """Count model calls for an agent and for its user."""
-        record.calls += calls
-        record.tokens += tokens
+    def _book(self, agent_id: str, use: str, tokens: int, cost_micro: int) -> None:
+        """Count a model call of an agent, for it and for its user, when the call is settled, however its run ends."""
+        record = self.records.get(agent_id)
+        if record is None:
+            return
         record.cost_micro += cost_micro
         self.costs[record.user] = self.costs.get(record.user, 0) + cost_micro
-        self.counts["calls"] += calls
+        if use == "summarize":
+            self.counts["summary_tokens"] += tokens
+            return
+        record.calls += 1
+        record.tokens += tokens
+        self.counts["calls"] += 1
         self.counts["tokens"] += tokens
+
+    def measure(self, tokens: int, calls: int) -> None:
+        """Take the mean tokens of a call of a run into the metric `tokens_per_call`."""
         if calls:
             self._recent.append(tokens / calls)
-
-    def spend_summary(self, record: AgentRecord, tokens: int, cost_micro: int) -> None:
-        """Count a summary for an agent and for its user, apart from the calls of its runs."""
-        record.cost_micro += cost_micro
-        self.costs[record.user] = self.costs.get(record.user, 0) + cost_micro
-        self.counts["summary_tokens"] += tokens
 
     # -- stages
 
@@ -371,17 +383,17 @@ class Goals(Service):
         Args:
             record: the agent.
             stage: `finished` or `ended`.
-            result: what came of it.
+            result: its result, or why it ends.
         """
         if record.ended:
             return
         for child in list(record.children):
             self.end(self.records[child], "ended", f"{record.agent_id} has ended")
+        self.end_countdown(record, result)
         self.set_stage(record, stage)
         self.counts[f"{record.kind.name}.{record.status or stage}"] += 1
         self.gone.append((record.updated_ns, record.agent_id))
         record.pending.clear()
-        record.retry = None
         self.conversations.settle(record.conversation)
         if record.task is not None:
             board = self._world.tasks
@@ -390,8 +402,25 @@ class Goals(Service):
             board.update(record.task, record.agent_id, status=_BOARD[stage], result=result)
         self._tell_parent(record, result)
         agent: Any = self._world.agents.get(record.agent_id)
-        if agent is not None:
+        if agent is not None and self.has_last_session(record):
+            self.schedule(record)  # it archives this session, and stops
+        elif agent is not None:
             agent.shutdown()
+
+    def has_last_session(self, record: AgentRecord) -> bool:
+        """Return whether an agent has a session that is not archived yet, though it should be."""
+        if not (record.kind.archives and self.settings.archive):
+            return False
+        return record.archived < self.conversations.find(record.conversation).session - 1 or bool(
+            self.conversations.history(record.conversation, session=True, whole=True)
+        )
+
+    def end_countdown(self, record: AgentRecord, why: str) -> None:
+        """Say in the place of an announced retry that it does not happen."""
+        if record.retry is not None:
+            text = retry_cancelled(record.retry.error, why)
+            self.conversations.revise(record.conversation, record.retry.message, text, {"retryable": False})
+            record.retry = None
 
     def _tell_parent(self, record: AgentRecord, result: str) -> None:
         parent = None if record.parent is None else self.records.get(record.parent)
@@ -440,7 +469,7 @@ class Goals(Service):
             "counts": dict(sorted(self.counts.items())),
         }
 
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> Mapping[str, float | None]:
         """Return how many agents there are, what they did, and what it cost."""
         counts = self.counts
         replies = counts["replies"]
@@ -448,7 +477,7 @@ class Goals(Service):
             "agents": len(self.records), "users": len(self._users), "runs": counts["runs"], "calls": counts["calls"],
             "tokens": counts["tokens"], "tokens_per_call": _mean(self._recent), "tokens_saved": counts["tokens_saved"],
             "cost": sum(list(self.costs.values())) / MICRO, "replies": replies,
-            "reply_seconds": counts["reply_ns"] / replies / 1e9 if replies else 0.0,
+            "reply_seconds": counts["reply_ns"] / replies / 1e9 if replies else None,
             "tasks_completed": counts["agent_task.completed"], "tasks_cancelled": counts["agent_task.cancelled"],
             "sessions_archived": counts["archived"], "feeds": counts["feeds"], "retries": counts["retries"],
             "failed": counts["failed"], "stuck": counts["stuck"],
@@ -458,14 +487,15 @@ class Goals(Service):
         """Return the numbers of `metrics`, and the most and the mean money of a user; empty without agents."""
         if not self.records:
             return {}
-        costs = list(self.costs.values()) or [0]
-        money = {"cost_per_user": sum(costs) / len(costs) / MICRO, "highest_cost_of_a_user": max(costs) / MICRO}
+        costs = list(self.costs.values())
+        mean, most = (sum(costs) / len(costs) / MICRO, max(costs) / MICRO) if costs else (None, None)
+        money = {"cost_per_user": mean, "highest_cost_of_a_user": most}
         return {**self.metrics(), **money}
 
 
-def _mean(numbers: deque[float]) -> float:
+def _mean(numbers: deque[float]) -> float | None:
     copied = list(numbers)  # scrapes read it from another thread
-    return round(sum(copied) / len(copied), 3) if copied else 0.0
+    return round(sum(copied) / len(copied), 3) if copied else None
 
 
 def _state(record: AgentRecord) -> dict[str, Any]:

@@ -55,6 +55,17 @@ def failed_permanently(error: str) -> str:
     return f"Failed permanently: {error}"
 
 
+def retry_cancelled(error: str, why: str) -> str:
+    """Return what a person reads in the place of an announced retry that does not happen."""
+    return f"No model answered ({error}). No retry follows: {why}"
+
+
+def stuck_for(minutes: float, *, again: bool) -> str:
+    """Return what a person reads when the health monitor has cancelled a run."""
+    follows = "It is done again." if again else "It is not done again; write to have another try."
+    return f"Cancelled: the run was stuck for more than {minutes:g} minutes. {follows}"
+
+
 def recovered_after(error: str, attempt: int) -> str:
     """Return what a person reads in the place of a failure after a retry succeeded."""
     return f"No model answered at first ({error}). Retry {attempt} succeeded."

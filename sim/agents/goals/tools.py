@@ -166,7 +166,8 @@ def search_agent_history(
     return [
         {
             "session": hit.session.session, "summary": hit.session.summary, "messages": hit.session.message_count,
-            "ended": to_seconds(hit.session.completed_ns), "reason": hit.session.reason,
+            "started": to_seconds(hit.session.started_ns), "ended": to_seconds(hit.session.completed_ns),
+            "reason": hit.session.reason,
         }
         for hit in hits
     ]  # fmt: skip

@@ -22,14 +22,22 @@ VIEWS["goal_runs"] = """
     -- One row a run of such an agent that has ended.
     SELECT id, time, time_ns, data ->> '$.agent' AS agent, data ->> '$.user' AS user, data ->> '$.job' AS job,
            data ->> '$.reason' AS reason, data ->> '$.ending' AS "ending", data ->> '$.iterations' AS iterations,
-           data ->> '$.tools' AS tools, data ->> '$.tokens' AS tokens, (data ->> '$.cost_micro') / 1e6 AS cost
+           data ->> '$.calls' AS calls, data ->> '$.tools' AS tools,
+           data ->> '$.tokens' AS tokens, (data ->> '$.cost_micro') / 1e6 AS cost
     FROM events WHERE topic = 'goals.run_ended'
 """
 
 VIEWS["user_costs"] = """
-    -- One row a user: what the runs of all agents that work for the user cost. Summaries are not in it.
-    SELECT user, count(*) AS runs, sum(iterations) AS calls, sum(tokens) AS tokens, sum(cost) AS cost
-    FROM goal_runs GROUP BY user
+    -- One row a user: all model calls of all agents that work for the user, with summaries, whatever ended their runs.
+    WITH made AS (
+        SELECT data ->> '$.agent' AS agent, data ->> '$.user' AS user
+        FROM events WHERE topic = 'goals.created' GROUP BY 1
+    ), ran AS (SELECT user, count(*) AS runs FROM goal_runs GROUP BY 1)
+    SELECT made.user AS user, coalesce(max(ran.runs), 0) AS runs, count(*) AS calls,
+           sum(use = 'summarize') AS summaries, sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) AS tokens,
+           sum(cost) AS cost
+    FROM llm_calls CROSS JOIN made ON made.agent = llm_calls.agent LEFT JOIN ran ON ran.user = made.user
+    GROUP BY made.user
 """
 
 VIEWS["thread_messages"] = """

@@ -110,6 +110,8 @@ async def _cycle(world: World, agent: Inhabitant) -> Did:
     seen = survey(world, sops, desk)
     notes = await assess(world, sops, desk, seen, by_clock=by_clock)
     chosen = prioritize(sops, desk)
+    if not by_clock:
+        sops.hurry(desk)
     if not by_clock and sops.settings.design in ("cycle", "stateless"):
         chosen = [choice for choice in chosen if choice.found is not None]  # a trigger does not hasten other work
     if sops.settings.design != "many_actions":
@@ -139,16 +141,20 @@ def survey(world: World, sops: Sops, desk: Desk) -> Survey:
         desk: the employee.
     """
     new = sops.watch(sops.due_watchers(agent_id=desk.agent.agent_id))
-    tasks = sops.active(desk.agent.agent_id)
-    return Survey(tasks, new, load_memories(world, sops, desk.agent.agent_id, tasks), sops.stats(desk))
+    sops.say_lost(desk)
+    agent_id = desk.agent.agent_id
+    return Survey(sops.active(agent_id), new, load_memories(world, sops, agent_id), sops.stats(desk))
 
 
-def load_memories(world: World, sops: Sops, agent_id: str, tasks: Sequence[Task]) -> LoadedMemories | None:
-    """Return the memories for a prompt: important ones, recent ones, and those of the active tasks."""
+def load_memories(world: World, sops: Sops, agent_id: str) -> LoadedMemories | None:
+    """Return the memories for a prompt: important ones, recent ones, and those of all tasks that have not ended."""
     memories = sops.memories()
     if memories is None:
         return None
-    return memories.load(agent_id, APPROXIMATE.count, active_tasks=[task.id for task in tasks])
+    open_tasks = [task.id for task in world.tasks.open(agent_id)]  # also those that wait for a customer or a person
+    loaded = memories.load(agent_id, APPROXIMATE.count, active_tasks=open_tasks)
+    sops.counts["memories_cut"] += loaded.cut
+    return loaded
 
 
 # -- 2. assess
@@ -178,7 +184,14 @@ def _patterns(world: World, sops: Sops, desk: Desk, seen: Survey) -> list[Note]:
         noted = desk.noted.get(index)
         if noted is not None and now - noted < pattern.every:
             continue
-        if sops.evaluator.holds(pattern.when, desk.agent, stats=seen.stats):
+        what = f"The pattern {pattern.when.text} of {desk.agent.agent_id}"
+        try:
+            holds = sops.evaluator.value(pattern.when, desk.agent, stats=seen.stats)
+        except ExpressionError as error:
+            sops.faults.begins(what, str(error), desk.settings.title)
+            continue
+        sops.faults.ends(what)
+        if holds:
             text = sops.told(desk, f"The pattern {pattern.when.text} holds", pattern.text, stats=seen.stats)
             notes.append(Note(text, pattern.kind, pattern.importance, posted=pattern.post))
             desk.noted[index] = now
@@ -192,8 +205,14 @@ async def _ask(world: World, sops: Sops, desk: Desk, seen: Survey, asked: Assess
         given["tier"] = asked.tier
     sops.counts["assessments"] += 1
     result = await world.execute(desk.agent, Action("ask", given))
+    what = f"The assessment of {desk.agent.agent_id}"
     if not result.success:
+        sops.counts["failed_assessments"] += 1
+        why = result.error or "no model answered"
+        world.event_bus.tell("sop.assess.failed", {"agent": desk.agent.agent_id, "error": why})
+        sops.faults.begins(what, why, desk.settings.title)
         return []
+    sops.faults.ends(what)
     text = " ".join(str(result.data["text"]).split())
     if text.lower().rstrip(".") in _NOTHING:
         return []
@@ -226,7 +245,7 @@ def prioritize(sops: Sops, desk: Desk) -> list[Choice]:
     """
     waiting = sorted(desk.triggers, key=lambda found: -_priority(sops, desk, found))
     made = [Choice("create", found=found) for found in waiting]
-    advanced = [Choice("advance", task=task) for task in sops.ready(desk)]
+    advanced = [Choice("advance", task=task) for task in sops.ready(desk) if sops.pass_over(desk, task)]
     if not made or not advanced:
         return made + advanced
     now = desk.agent.world.kernel.now
@@ -325,7 +344,8 @@ def report(world: World, sops: Sops, desk: Desk, seen: Survey, did: Did, notes: 
     sops.heartbeat(desk, texts.heartbeat(desk.settings.title, did.active, triggers, words, following))
     kept = _remember(world, sops, desk, notes)
     done = {"agent": desk.agent.agent_id, "new": did.new, "created": did.created, "advanced": did.advanced}
-    world.event_bus.tell("sop.cycle", {**done, "active": did.active, "memories": kept})
+    cut = 0 if seen.memories is None else seen.memories.cut
+    world.event_bus.tell("sop.cycle", {**done, "active": did.active, "memories": kept, "cut": cut})
     return attrs.evolve(did, notes=kept)
 
 

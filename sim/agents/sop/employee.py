@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.actors import Agent
-from sim.agents.family import Family, define_family
+from sim.agents.family import Family, define_family, has_ability
 from sim.agents.sop.cycle import work_cycle
 from sim.agents.sop.service import Sops
 from sim.agents.sop.settings import EmployeeSettings, SopSettings, Step, Watcher
@@ -15,17 +15,14 @@ from sim.agents.sop.worker import run_step
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
-from sim.kernel import to_seconds
+from sim.kernel import to_duration, to_seconds
 from sim.memory.service import Memories
-from sim.memory.settings import MemorySettings
+from sim.memory.settings import KINDS, MemorySettings
 from sim.permissions import Permission
 from sim.world import Action, World
 from sim.world.action import DEFINED
 
 _CYCLE = Action("work_cycle")
-
-_KINDS = ("observation", "context", "working_note", "decision_log")
-"""The kinds of memories that every employee has."""
 
 
 class Employee(Agent):
@@ -35,6 +32,9 @@ class Employee(Agent):
         agent_id, world, group, permission: see `Agent`.
         settings: its role.
     """
+
+    abilities = frozenset({"do cycles"})
+    memory_kinds = KINDS
 
     def __init__(
         self,
@@ -47,6 +47,13 @@ class Employee(Agent):
     ) -> None:
         super().__init__(agent_id, world, group=group, permission=permission)
         self.desk = Sops.of(world).hire(self, settings)
+
+    async def on_start(self) -> None:
+        """See `Agent.on_start`: record the role and the watchers."""
+        sops, role = Sops.of(self.world), self.desk.settings
+        note = {"title": role.title, "channel": self.desk.channel, "interval": to_seconds(role.interval)}
+        self.world.event_bus.tell("sop.employee", {"agent": self.agent_id, **note})
+        sops.tell_watchers(self.agent_id)
 
     def about(self) -> Mapping[str, Any]:
         """See `Agent.about`: its role."""
@@ -63,17 +70,20 @@ class Employee(Agent):
         if sops.is_due(self.desk):
             return _CYCLE
         mine = f"data.agent == '{self.agent_id}'"
-        wake: list[Mapping[str, Any]] = [{"event": "sop.trigger", "where": mine}, {"message": True}]
+        wake: list[Mapping[str, Any]] = [{"message": True}]
         if sops.settings.design == "event_driven":
-            wake.append({"event": "sop.ready", "where": mine})
+            wake += [{"event": "sop.trigger", "where": mine}, {"event": "sop.ready", "where": mine}]
         else:
-            wake.append({"until": to_seconds(self.desk.next_ns)})
+            hurry = sops.hurries_ns(self.desk)  # waiting triggers that may not start a cycle yet
+            wake.append({"until": to_duration(self.desk.next_ns if hurry is None else min(hurry, self.desk.next_ns))})
+            if hurry is None and sops.settings.design != "clock_only":
+                wake.append({"event": "sop.trigger", "where": mine})
         return Action("sleep", {"condition": {"any": wake}})
 
 
 def _check(scenario: Any, until_ns: int | None) -> None:
     """Refuse procedures and employees that do not fit each other, before the run."""
-    employees = [entry for entry in scenario.agents if entry.kind == "employee"]
+    employees = [entry for entry in scenario.agents if has_ability(entry, "do cycles")]
     sop: SopSettings | None = scenario.sections.get("sop")
     if sop is None:
         if employees:
@@ -83,9 +93,9 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         return
     names = [name for entry in employees for name in _names(entry)]
     if not names:
-        raise UsageError("procedures need somebody who follows them", hint="add an agent of kind `employee`")
-    if not any(entry.kind == "step_worker" for entry in scenario.agents):
-        raise UsageError("employees need somebody who does the steps", hint="add an agent of kind `step_worker`")
+        raise UsageError("procedures need an employee who follows them", hint="add an agent of kind `employee`")
+    if not any(has_ability(entry, "do steps") for entry in scenario.agents):
+        raise UsageError("employees need a worker who does the steps", hint="add an agent of kind `step_worker`")
     for entry in employees:
         _check_role(scenario, f"agents.{entry.name}", entry.settings)
     for name, watcher in sop.watchers.items():
@@ -105,8 +115,8 @@ def _check_role(scenario: Any, where: str, role: EmployeeSettings) -> None:
     if role.assess is not None and scenario.models is None:
         raise UsageError(f"{where} asks a model in each cycle, but there is none", hint="add `models:`")
     memory: MemorySettings | None = scenario.sections.get(Memories.section)
-    known = {} if memory is None else memory.kinds
-    for kind in (*_KINDS, *(pattern.kind for pattern in role.patterns)):
+    known = {} if memory is None else {**KINDS, **memory.kinds}
+    for kind in (pattern.kind for pattern in role.patterns):
         if known and kind not in known:
             hint = did_you_mean(kind, known) or "add it to `memory.kinds`"
             raise UsageError(f"{where} has memories of the kind {kind!r}, which `memory.kinds` lacks", hint=hint)
@@ -125,8 +135,8 @@ def _check_watcher(scenario: Any, where: str, watcher: Watcher, *, alone: bool) 
     if watcher.pool is not None and watcher.pool not in scenario.pools:
         hint = did_you_mean(watcher.pool, scenario.pools)
         raise UsageError(f"{where}: there is no pool {watcher.pool!r}", hint=hint)
-    if alone and watcher.active and not any(entry.kind == "recurring_jobs" for entry in scenario.agents):
-        raise UsageError(f"{where} looks alone, and nobody runs it", hint="add an agent of kind `recurring_jobs`")
+    if alone and watcher.active and not any(has_ability(entry, "run jobs") for entry in scenario.agents):
+        raise UsageError(f"{where} looks alone, and no agent runs it", hint="add an agent of kind `recurring_jobs`")
 
 
 def _check_step(scenario: Any, where: str, step: Step) -> None:

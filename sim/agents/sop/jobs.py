@@ -1,32 +1,39 @@
 """The recurring jobs of a company: watchers that look alone, the maintenance of memories, and the daily summary."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from sim.actors import Agent
-from sim.agents.family import Family, define_family
+from sim.agents.family import Family, define_family, has_ability
 from sim.agents.sop import texts
 from sim.agents.sop.channels import Channels
 from sim.agents.sop.service import Sops
 from sim.agents.sop.settings import DAY_NS, JobsSettings
 from sim.errors import UsageError
-from sim.kernel import to_seconds
+from sim.kernel import to_duration
 from sim.kernel.calendar import Calendar, Daily
 from sim.memory.memory import Memory
 from sim.permissions import Permission
 from sim.world import Action, Inhabitant, Refused, World
 from sim.world.action import action
 
+MAINTENANCE: Final = "maintenance"
+SUMMARY: Final = "summary"
+"""The jobs that run once a day."""
+
 
 class RecurringJobs(Agent):
-    """An agent that runs recurring jobs, one after the other, when they are due.
+    """An agent that runs one of the recurring jobs when it is due. One entry of a scenario is three such agents.
 
     Args:
         agent_id, world, group, permission: see `Agent`.
         settings: the jobs.
     """
+
+    abilities = frozenset({"run jobs"})
+    parts = (MAINTENANCE, SUMMARY)  # the first agent has watchers look
 
     def __init__(
         self,
@@ -39,21 +46,33 @@ class RecurringJobs(Agent):
     ) -> None:
         super().__init__(agent_id, world, group=group, permission=permission)
         self.settings = settings or JobsSettings()
-        for job in ("maintenance", "summary"):
-            Sops.of(world).jobs.setdefault(job, _following(world, getattr(self.settings, job)))
+
+    async def on_start(self) -> None:
+        """See `Agent.on_start`: have the job watched over."""
+        sops = Sops.of(self.world)
+        if self.part:
+            sops.jobs.setdefault(self.part, _following(self.world, self._time))
+            sops.watch_over(self.agent_id, DAY_NS, more=self.part == SUMMARY or sops.memories() is not None)
+        elif (interval := sops.shortest_look()) is not None:
+            sops.watch_over(self.agent_id, interval, more=True)
+
+    @property
+    def _time(self) -> str:
+        """The time of day of the job."""
+        return self.settings.maintenance if self.part == MAINTENANCE else self.settings.summary
 
     async def decide_action(self) -> Action:
-        """Run the first job that is due; else sleep until one is."""
+        """Run the job if it is due; else sleep until it is."""
         while self.mailbox.take() is not None:
-            pass  # nobody needs to write to it
+            pass  # messages mean nothing to it
         sops, now = Sops.of(self.world), self.world.kernel.now
-        if sops.due_watchers():
-            return Action("look", {})
-        for job, due in sops.jobs.items():
-            if due <= now:
-                return Action("maintain_memories" if job == "maintenance" else "summarize_day", {})
-        times = [*sops.jobs.values(), *([] if (watch := sops.next_watch_ns()) is None else [watch])]
-        return Action("sleep", {"condition": {"until": to_seconds(min(times))}})
+        if not self.part:
+            due, kind = sops.next_watch_ns(), "look"
+        else:
+            due, kind = sops.jobs[self.part], "maintain_memories" if self.part == MAINTENANCE else "summarize_day"
+        if due is not None and due <= now:
+            return Action(kind, {})
+        return Action("sleep", {"condition": {"message": True} if due is None else {"until": to_duration(due)}})
 
 
 def _following(world: World, daily: str) -> int:
@@ -73,17 +92,20 @@ def _jobs_of(agent: Inhabitant) -> RecurringJobs:
 def look(world: World, agent: Inhabitant) -> int:
     """Have all watchers look that look alone and are due; return the number of new tasks."""
     sops = Sops.of(world)
-    return len(sops.watch(sops.due_watchers()))
+    made = len(sops.watch(sops.due_watchers()))
+    sops.show_life(agent.agent_id)
+    return made
 
 
 async def _maintain(world: World, agent: Inhabitant) -> str:
     """Prune the memories of all agents, and post what was done."""
     jobs, sops = _jobs_of(agent), Sops.of(world)
     memories = sops.memories()
-    sops.jobs["maintenance"] = _following(world, jobs.settings.maintenance)
+    sops.jobs[MAINTENANCE] = _following(world, jobs.settings.maintenance)
     if memories is None:
         return ""
     report = await memories.prune(_summariser(world, jobs))
+    sops.show_life(agent.agent_id)
     Channels.of(world).post(sops.settings.ops_channel, agent.agent_id, report.sentence)
     return report.sentence
 
@@ -117,21 +139,22 @@ def maintain_memories(world: World, agent: Inhabitant, sentence: str) -> Mapping
 def summarize_day(world: World, agent: Inhabitant) -> Mapping[str, Any]:
     """Post the daily summary, and repeat the warnings of employees that are silent."""
     jobs, sops, channels = _jobs_of(agent), Sops.of(world), Channels.of(world)
-    sops.jobs["summary"] = _following(world, jobs.settings.summary)
+    sops.jobs[SUMMARY] = _following(world, jobs.settings.summary)
+    sops.show_life(agent.agent_id)
     counts, silent = sops.since_summary(), sops.silent()
     now, calendar = world.kernel.now, world.calendar
     date = f"day {now // DAY_NS + 1}" if calendar is None else calendar.date(now)
-    titles = [desk.settings.title for desk in silent]
-    channels.post(sops.settings.ops_channel, agent.agent_id, texts.daily_summary(date, counts, titles))
-    for desk in silent:
-        sops.warn(desk)
-    return {**counts, "silent": [desk.agent.agent_id for desk in silent]}
+    titles, failing = [pulse.title for pulse in silent], sops.faults.lasting
+    channels.post(sops.settings.ops_channel, agent.agent_id, texts.daily_summary(date, counts, titles, failing))
+    for pulse in silent:
+        sops.warn(pulse)
+    return {**counts, "silent": titles, "failing": failing}
 
 
 def _check(scenario: Any, until_ns: int | None) -> None:
     """Refuse jobs that cannot be done, before the run."""
     for entry in scenario.agents:
-        if entry.kind != "recurring_jobs":
+        if not has_ability(entry, "run jobs"):
             continue
         where, settings = f"agents.{entry.name}", attrs.evolve(entry.settings)
         if "sop" not in scenario.sections:
@@ -142,7 +165,7 @@ def _check(scenario: Any, until_ns: int | None) -> None:
                 hint="add `models:`, or set `summarise: null`",
             )
         if entry.count != 1:
-            raise UsageError(f"{where}: one agent runs all jobs, not {entry.count}")
+            raise UsageError(f"{where}: a company has its jobs once, not {entry.count} times", hint="leave out `count`")
 
 
 define_family(

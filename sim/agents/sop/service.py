@@ -3,6 +3,7 @@
 Employees and step workers keep nothing themselves. An agent that is made anew before each cycle does the same.
 """
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Literal
@@ -11,10 +12,12 @@ import attrs
 
 from sim.actors import Agent
 from sim.agents.sop.channels import Channels
+from sim.agents.sop.faults import DeadLetter, Faults
+from sim.agents.sop.pulse import Pulse
 from sim.agents.sop.settings import DAY_NS, EmployeeSettings, Procedure, SopSettings, Step, Trigger
 from sim.agents.sop.texts import alert
 from sim.agents.sop.values import Evaluator
-from sim.agents.sop.watchers import WatcherState, is_overdue, is_stalled
+from sim.agents.sop.watchers import Look, Unfit, WatcherState, is_overdue, is_stalled
 from sim.errors import LimitError, UsageError
 from sim.events import Event, Subscription
 from sim.expressions import ExpressionError
@@ -108,29 +111,30 @@ class Desk:
         agent: the employee.
         settings: its role.
         next_ns: when its next cycle is due, in simulated nanoseconds.
-        heard_ns: when its last heartbeat was posted, or it was hired.
+        pulse: its heartbeat.
         cycles: the number of its cycles.
-        alerts: the number of warnings that its heartbeat is missing.
         noted: when each of its patterns was noted last, by index.
         triggers: what waits to become a task.
+        hurried: when triggers started its latest cycles, in simulated nanoseconds; as many as may within the period of
+            `sop.triggers`.
         lost: the number of triggers that were lost because too many waited, or no task could be made of them.
+        unsaid: how many of them are lost since the last warning.
         concluded: the completed tasks that it has not reported yet.
         answered: for each task that it has begun: when it began, and how many nanoseconds after it was made.
-        silence: the timer of the warning that its heartbeat is missing.
     """
 
     agent: Agent
     settings: EmployeeSettings
     next_ns: int
-    heard_ns: int
+    pulse: Pulse
     cycles: int = 0
-    alerts: int = 0
     noted: dict[int, int] = attrs.field(factory=dict)
     triggers: deque[Found] = attrs.field(factory=deque)
+    hurried: deque[int] = attrs.field(factory=deque)
     lost: int = 0
+    unsaid: int = 0
     concluded: list[int] = attrs.field(factory=list)
     answered: deque[tuple[int, int]] = attrs.field(factory=lambda: deque(maxlen=10_000))
-    silence: Timer | None = None
 
     @property
     def channel(self) -> str:
@@ -159,6 +163,9 @@ class Sops(Service):
         self._ends: dict[int, list[Timer | Subscription]] = {}  # what can end the wait of a task
         self._gates: dict[str, int] = {}  # gate → task
         self.counts: Counter[str] = Counter()
+        self.faults = Faults(world, settings.alert_channel, self.counts)
+        self.workers: dict[str, int | None] = {}  # step workers, with the task that each works on
+        self.pulses: dict[str, Pulse] = {}  # of recurring jobs, and of step workers
         self.jobs: dict[str, int] = {}  # when each recurring job is due next, in simulated nanoseconds
         self._summed: Counter[str] = Counter()  # the counts at the last daily summary
         world.tasks.define_words(KIND, WORDS)  # type: ignore[arg-type]  # the statuses are checked there
@@ -172,13 +179,24 @@ class Sops(Service):
 
     # -- employees
 
+    def employ(self, worker: str, interval_ns: int) -> None:
+        """Add a step worker.
+
+        Args:
+            worker: its name.
+            interval_ns: how long a step waits for it at most, before half of the warning time has passed; see `Pulse`.
+        """
+        self.workers.setdefault(worker, None)
+        self.watch_over(worker, interval_ns, more=bool(self.queue))
+
     def hire(self, agent: Agent, settings: EmployeeSettings) -> Desk:
         """Add an employee. Its first cycle is due at once."""
         desk = self.desks.get(agent.agent_id)
         now = self._world.kernel.now
         if desk is None:
-            desk = self.desks[agent.agent_id] = Desk(agent, settings, now, now)
-            self._listen_for_silence(desk)
+            pulse = Pulse(settings.title, settings.interval, now)
+            desk = self.desks[agent.agent_id] = Desk(agent, settings, now, pulse)
+            self._beat(pulse, more=self.settings.design != "event_driven")
         else:  # a new object for the same employee
             desk.agent, desk.settings = agent, settings
         return desk
@@ -201,7 +219,29 @@ class Sops(Service):
         """Return whether an employee has a cycle to do now: by its clock, or for a trigger."""
         if self.settings.design == "event_driven":
             return bool(desk.triggers or self.ready(desk))
-        return bool(desk.triggers) or desk.next_ns <= self._world.kernel.now
+        return desk.next_ns <= self._world.kernel.now or self.may_hurry(desk)
+
+    def may_hurry(self, desk: Desk) -> bool:
+        """Return whether a trigger starts a cycle of an employee now."""
+        due = self.hurries_ns(desk)
+        return due is not None and due <= self._world.kernel.now
+
+    def hurries_ns(self, desk: Desk) -> int | None:
+        """Return when a waiting trigger starts a cycle, in simulated nanoseconds; None: the clock alone does."""
+        if not desk.triggers or self.settings.design == "clock_only":
+            return None
+        limit = self.settings.triggers
+        if limit is None or len(desk.hurried) < limit.most:
+            return self._world.kernel.now
+        return desk.hurried[0] + limit.per
+
+    def hurry(self, desk: Desk) -> None:
+        """Count a cycle that a trigger has started."""
+        limit = self.settings.triggers
+        if limit is not None:
+            desk.hurried.append(self._world.kernel.now)
+            while len(desk.hurried) > limit.most:
+                desk.hurried.popleft()
 
     def active(self, agent_id: str) -> list[Task]:
         """Return the tasks that an employee has in hand, in progress or pending, the most urgent first."""
@@ -253,7 +293,14 @@ class Sops(Service):
         def hear(event: Event) -> None:
             time = to_seconds(event.time)
             names = {"topic": event.topic, "data": event.data, "source": event.source, "time": time}
-            if trigger.where is None or self.evaluator.passes(trigger.where, names):
+            try:
+                fits = trigger.where is None or self.evaluator.passes(trigger.where, names)
+            except ExpressionError as error:
+                desk = self._desk_of(name)
+                letter = DeadLetter(f"the trigger of {name}", freeze(event.data), str(error))
+                self.faults.set_aside([letter], desk.agent.agent_id, desk.settings.title)
+                return
+            if fits:
                 self.trigger(name, event.data)
 
         return hear
@@ -280,6 +327,7 @@ class Sops(Service):
         if len(desk.triggers) >= MOST_TRIGGERS:
             desk.triggers.popleft()
             desk.lost += 1
+            desk.unsaid += 1
         desk.triggers.append(Found(procedure, freeze(item), self._world.kernel.now))
         self.counts["triggers"] += 1
         self._world.event_bus.tell("sop.trigger", {"agent": desk.agent.agent_id, "procedure": procedure})
@@ -302,6 +350,10 @@ class Sops(Service):
         now = self._world.kernel.now
         return min((w.due_ns(now) for w in self.watchers.values() if self._looks(w, None)), default=None)
 
+    def shortest_look(self) -> int | None:
+        """Return the shortest interval of the watchers that look alone, in nanoseconds; None: there are none."""
+        return min((w.settings.interval for w in self.watchers.values() if self._looks(w, None)), default=None)
+
     def _looks(self, watcher: WatcherState, agent_id: str | None) -> bool:
         settings, reactive = watcher.settings, self.settings.design == "event_driven"
         if not settings.active or settings.agent not in self.desks or (reactive and settings.tasks is not None):
@@ -312,37 +364,72 @@ class Sops(Service):
     def watch(self, watchers: Iterable[WatcherState]) -> list[Task]:
         """Have watchers look, and make a task of each new finding.
 
-        A look that fails finds nothing, and is repeated after the interval of its watcher.
+        A finding of which no task can be made becomes a dead letter, and the others are not affected. A look that
+        fails as a whole finds nothing, and is repeated after the interval of its watcher.
         """
         made = []
         for watcher in watchers:
-            desk = self.desks[watcher.settings.agent]
+            desk, what = self.desks[watcher.settings.agent], f"The watcher {watcher.name}"
             try:
-                look = watcher.look(self._world, desk.agent, self.evaluator)
-                drafts = [self.draft(desk, watcher.settings.sop, item, watcher) for item in look.new.values()]
+                look = watcher.look(self._world, desk.agent, self.evaluator, self._world.tasks.room)
             except (UsageError, LimitError, Refused) as error:  # the employee and its other watchers go on
-                self._look_failed(watcher, desk, str(error))
+                watcher.last_checked_ns = self._world.kernel.now
+                self.faults.begins(what, str(error), desk.settings.title)
+                self._tell_look(watcher, desk, fault=str(error))
                 continue
-            watcher.take(look)  # from here on, nothing can fail, so no finding is lost or found twice
-            made += [self.make(desk, draft) for draft in drafts]
+            if look.waiting:
+                why = f"there are {len(self._world.tasks):,} tasks already; what it finds waits"
+                self.faults.begins(what, why, desk.settings.title)
+            else:
+                self.faults.ends(what)
+            made += self._take(watcher, desk, look)
         return made
 
-    def _look_failed(self, watcher: WatcherState, desk: Desk, why: str) -> None:
-        """Have a watcher look again later, and say once why it could not."""
-        watcher.last_checked_ns = self._world.kernel.now
-        if watcher.fault != why:
-            watcher.fault = why
-            self.say(desk, f"The watcher {watcher.name} cannot look: {why}")
+    def _take(self, watcher: WatcherState, desk: Desk, look: Look) -> list[Task]:
+        """Make the tasks of a look; what cannot become one is a dead letter."""
+        drafts, unfit = list[Draft](), list(look.unfit)
+        for key, item in look.new.items():
+            try:
+                drafts.append(self.draft(desk, watcher.settings.sop, item, watcher))
+            except (UsageError, LimitError, Refused) as error:
+                unfit.append(Unfit(key, item, str(error)))
+        missed, watcher.missed = watcher.missed, 0
+        watcher.take(look, unfit)  # from here on, nothing can fail, so no finding is lost or found twice
+        source, title = f"the watcher {watcher.name}", desk.settings.title
+        letters = [DeadLetter(source, freeze(one.item), one.why) for one in unfit]
+        self.faults.set_aside(letters, desk.agent.agent_id, title)
+        if missed:
+            self.faults.lose(missed, source, title)
+        self._tell_look(watcher, desk, found=len(drafts), dead_letters=len(unfit), lost=missed)
+        return [self.make(desk, draft) for draft in drafts]
+
+    def tell_watchers(self, agent_id: str) -> None:
+        """Record the watchers of an employee."""
+        for name, watcher in self.settings.watchers.items():
+            if watcher.agent == agent_id:
+                note = {"active": watcher.active, "alone": watcher.alone, "interval": to_seconds(watcher.interval)}
+                self._world.event_bus.tell("sop.watcher", {"watcher": name, "agent": agent_id, **note})
+
+    def _tell_look(self, watcher: WatcherState, desk: Desk, **found: Any) -> None:
+        note = {"watcher": watcher.name, "agent": desk.agent.agent_id}
+        self._world.event_bus.tell("sop.look", {**note, **{key: value for key, value in found.items() if value}})
 
     def say(self, desk: Desk, warning: str) -> None:
         """Post a warning of an employee."""
-        Channels.of(self._world).post(self.settings.alert_channel, desk.settings.title, warning)
+        self.faults.say(desk.settings.title, warning)
 
     def reject(self, desk: Desk, found: Found, why: str) -> None:
         """Take a trigger away of which no task can be made, and say so: no later cycle could make it either."""
         desk.triggers.remove(found)
         desk.lost += 1
-        self.say(desk, f"A trigger of {found.procedure} makes no task: {why}")
+        letter = DeadLetter(f"the trigger of {found.procedure}", found.item, why)
+        self.faults.set_aside([letter], desk.agent.agent_id, desk.settings.title)
+
+    def say_lost(self, desk: Desk) -> None:
+        """Say how many triggers of an employee were lost since the last warning."""
+        if desk.unsaid:
+            self.faults.lose(desk.unsaid, f"the triggers of {desk.agent.agent_id}", desk.settings.title)
+            desk.unsaid = 0
 
     # -- tasks
 
@@ -363,7 +450,7 @@ class Sops(Service):
         procedure, agent = self.settings.procedures[name], desk.agent
         own = None if watcher is None else watcher.settings.priority
         priority = self.evaluator.value(procedure.priority if own is None else own, agent, item=item)
-        if not isinstance(priority, int | float):
+        if not isinstance(priority, int | float) or not math.isfinite(priority):
             raise UsageError(f"the priority of {name!r} is no number: {priority!r:.60}")
         title = " ".join(self.evaluator.text(procedure.title, agent, item=item).split())[:LONGEST_TITLE]
         self._world.tasks.check_new(title, "", None, ())
@@ -378,7 +465,7 @@ class Sops(Service):
         task = self._world.tasks.create(
             draft.creator, draft.title, assignee=desk.agent.agent_id, data=draft.item, priority=draft.priority,
             kind=KIND, due_ns=None if procedure.due is None else now + procedure.due,
-            stalled_after_ns=procedure.stalled_after,
+            stalled_after_ns=procedure.patience,
         )  # fmt: skip
         self.progress[task.id] = Progress(draft.procedure)
         self.counts["created"] += 1
@@ -434,6 +521,24 @@ class Sops(Service):
         self._end_wait(task)
         self.progress[task] = attrs.evolve(self.progress[task], stage="ready")
 
+    def pass_over(self, desk: Desk, task: Task) -> bool:
+        """Pass over the next steps of a task whose condition does not hold; return whether one is left to do.
+
+        This is no major action. A condition that cannot be evaluated is left to the step worker, which reports it.
+        """
+        while self.stage(task.id) == "ready":
+            _, step, _ = self.step(task.id)
+            try:
+                if step.when is None or self.evaluate(task, step.when):
+                    return True
+            except (ExpressionError, Refused):
+                return True
+            self.passed(task, None, desk.agent.agent_id, skipped=True)
+            task = self._world.tasks.get(task.id)
+            if not task.open:
+                return False
+        return False
+
     def enqueue(self, desk: Desk, task: Task) -> Task:
         """Put the next step of a task into the queue of the step workers."""
         _, step, progress = self.step(task.id)
@@ -445,10 +550,21 @@ class Sops(Service):
         note = f"advanced to step {progress.step + 1}: {step.name}"
         task = self._world.tasks.update(task.id, desk.agent.agent_id, status="in_progress", note=note)
         self._world.event_bus.tell("sop.step.queued", {"task": task.id, "step": progress.step + 1, "name": step.name})
+        self._expect_workers()
         return task
 
-    def claim(self, task: int) -> None:
+    def _expect_workers(self) -> None:
+        """Expect heartbeats of the step workers that have none to show at present: a step waits for one of them."""
+        for agent_id in self.workers:
+            if not self.pulses[agent_id].expected:
+                self.show_life(agent_id)
+
+    def claim(self, task: int, worker: str) -> None:
         """Take a step out of the queue.
+
+        Args:
+            task: its task.
+            worker: the step worker that does it.
 
         Raises:
             Refused: if another worker has taken it.
@@ -457,22 +573,39 @@ class Sops(Service):
             raise Refused(f"the step of task {task} is taken already", skip=True)
         self.queue.remove(task)
         self.progress[task] = attrs.evolve(self.progress[task], stage="running")
+        self.workers[worker] = task
+        self.show_life(worker)
+        if not self.queue:
+            for other, busy in self.workers.items():
+                if busy is None:
+                    self.show_life(other, more=False)
 
-    def unclaim(self, task: int) -> None:
-        """Put a step back into the queue whose worker was stopped."""
+    def unclaim(self, task: int, worker: str) -> None:
+        """End the work of a step worker on a step; one that it has not done is put back into the queue."""
+        self.workers[worker] = None
+        self.show_life(worker, more=bool(self.queue))
         if self.stage(task) == "running":
             self.progress[task] = attrs.evolve(self.progress[task], stage="queued")
             self.queue.appendleft(task)
             self._world.event_bus.tell("sop.step.queued", {"task": task, "again": True})
+            self._expect_workers()
 
-    def passed(self, task: Task, result: Any, by: str) -> None:
-        """Keep the result of the present step and go on to the next one, or complete the task."""
+    def passed(self, task: Task, result: Any, by: str, *, skipped: bool = False) -> None:
+        """Keep the result of the present step and turn to the next one, or complete the task.
+
+        Args:
+            task: the task.
+            result: the result, JSON-like.
+            by: who did the step.
+            skipped: whether it was passed over, because its condition did not hold.
+        """
         procedure, step, progress = self.step(task.id)
         self._end_wait(task.id)
         results = self._with_result(task, step, progress, result)
         following = progress.step + 1
-        self.counts["steps"] += 1
-        self._world.event_bus.tell("sop.step.done", {"task": task.id, "step": following, "name": step.name})
+        self.counts["skipped" if skipped else "steps"] += 1
+        what = "sop.step.skipped" if skipped else "sop.step.done"
+        self._world.event_bus.tell(what, {"task": task.id, "step": following, "name": step.name})
         self.progress[task.id] = Progress(progress.procedure, following, results=results)
         if following >= len(procedure.steps):
             self._conclude(task, procedure, by)
@@ -557,8 +690,16 @@ class Sops(Service):
         _, step, _ = self.step(id)
         where = None if step.wait is None else step.wait.where
         desk, names = self.desks.get(task.assignee or ""), {**self.names(task), "item": item}
-        if desk is None or not (where is None or self.evaluator.holds(where, desk.agent, **names)):
+        if desk is None:
             return
+        what = _wait_of(task)
+        try:
+            if where is not None and not self.evaluator.value(where, desk.agent, **names):
+                return
+        except ExpressionError as error:
+            self.faults.begins(what, str(error), desk.settings.title)
+            return
+        self.faults.ends(what)
         kernel = self._world.kernel  # it ends at the next delta, not inside the publication of somebody else
         kernel.call_at(kernel.now, lambda: self._woken(id, "event", item), kernel.supervisor)
 
@@ -574,6 +715,7 @@ class Sops(Service):
     def _end_wait(self, id: int) -> None:
         for end in self._ends.pop(id, ()):
             end.cancel()
+        self.faults.ends(_wait_of(self._world.tasks.get(id)))
 
     def await_person(self, task: Task, gate: str, by: str) -> None:
         """Have a task wait for the decision of a person."""
@@ -610,31 +752,41 @@ class Sops(Service):
 
     def heartbeat(self, desk: Desk, text: str) -> None:
         """Post the heartbeat of an employee."""
-        desk.heard_ns = self._world.kernel.now
         desk.cycles += 1
         self.counts["cycles"] += 1
         Channels.of(self._world).post(self.settings.ops_channel, desk.settings.title, text)
-        self._listen_for_silence(desk)
+        self._beat(desk.pulse, more=self.settings.design != "event_driven")
 
-    def _listen_for_silence(self, desk: Desk) -> None:
-        """Warn when twice the interval has passed without a heartbeat, whatever state the employee is in."""
-        if desk.silence is not None:
-            desk.silence.cancel()
-        if self.settings.design != "event_driven":
-            kernel, due = self._world.kernel, desk.heard_ns + 2 * desk.settings.interval
-            desk.silence = kernel.call_at(due, lambda: self.warn(desk), kernel.supervisor)
+    def watch_over(self, agent_id: str, interval_ns: int, *, more: bool) -> None:
+        """Expect heartbeats of an agent that is no employee, unless that was said before.
 
-    def silent(self) -> list[Desk]:
-        """Return the employees whose heartbeat has been missing for twice their interval."""
-        now, reactive = self._world.kernel.now, self.settings.design == "event_driven"
-        return [d for d in self.desks.values() if not reactive and now - d.heard_ns >= 2 * d.settings.interval]
+        Args:
+            agent_id: the agent: a step worker, or one that runs recurring jobs.
+            interval_ns: the longest time between two heartbeats, in simulated nanoseconds.
+            more: whether one is expected now.
+        """
+        if agent_id not in self.pulses:
+            pulse = self.pulses[agent_id] = Pulse(agent_id, interval_ns, self._world.kernel.now)
+            self._beat(pulse, more=more)
 
-    def warn(self, desk: Desk) -> None:
-        """Post that the heartbeat of an employee is missing."""
-        desk.alerts += 1
+    def show_life(self, agent_id: str, *, more: bool = True) -> None:
+        """Take a heartbeat of an agent that is no employee; see `watch_over`."""
+        if agent_id in self.pulses:
+            self._beat(self.pulses[agent_id], more=more)
+
+    def _beat(self, pulse: Pulse, *, more: bool) -> None:
+        pulse.beat(self._world.kernel, self.warn, more=more)
+
+    def silent(self) -> list[Pulse]:
+        """Return the heartbeats that have been missing for twice their interval."""
+        now, pulses = self._world.kernel.now, [*(desk.pulse for desk in self.desks.values()), *self.pulses.values()]
+        return [pulse for pulse in pulses if pulse.is_missing(now)]
+
+    def warn(self, pulse: Pulse) -> None:
+        """Post that a heartbeat is missing."""
+        pulse.alerts += 1
         self.counts["alerts"] += 1
-        text = alert(desk.settings.title, self._world.kernel.now - desk.heard_ns, desk.settings.interval)
-        Channels.of(self._world).post(self.settings.alert_channel, "sop", text)
+        self.faults.say("sop", alert(pulse.title, self._world.kernel.now - pulse.heard_ns, pulse.interval_ns))
 
     def since_summary(self) -> dict[str, int]:
         """Return what was done since the last call, and how many tasks are overdue at present."""
@@ -649,7 +801,8 @@ class Sops(Service):
         """Return the state of employees, tasks, queue and watchers."""
         desks = {
             name: [
-                d.next_ns, d.heard_ns, d.cycles, d.alerts, sorted(d.noted.items()), d.lost, list(d.concluded),
+                d.next_ns, d.pulse.state(), d.cycles, sorted(d.noted.items()), d.lost, list(d.concluded),
+                list(d.hurried),
                 [attrs.astuple(found) for found in d.triggers], list(map(list, d.answered)),
             ]
             for name, d in self.desks.items()
@@ -662,19 +815,21 @@ class Sops(Service):
             "queue": list(self.queue),
             "watchers": watchers,
             "jobs": self.jobs,
+            "pulses": {name: pulse.state() for name, pulse in self.pulses.items()},
+            "faults": self.faults.state(),
         }
 
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> Mapping[str, float | None]:
         """Return what was done so far, the length of the queue, and the mean hours until a task was begun."""
         begun = [hours for desk in list(self.desks.values()) for _, hours in list(desk.answered)]
         numbers = {name: float(self.counts[name]) for name in COUNTED}
-        return {**numbers, "queue": float(len(self.queue)), "response_hours": _mean_hours(begun) or 0.0}
+        return {**numbers, "queue": float(len(self.queue)), "response_hours": _mean_hours(begun)}
 
     def summary(self) -> Mapping[str, Any]:
         """Return the same, and for each employee the cycles, the warnings, and the hours until a task was begun."""
         desks = {
             name: {
-                "cycles": d.cycles, "alerts": d.alerts, "tasks_begun": len(d.answered),
+                "cycles": d.cycles, "alerts": d.pulse.alerts, "tasks_begun": len(d.answered),
                 "response_hours": _mean_hours([hours for _, hours in d.answered]),
             }
             for name, d in self.desks.items()
@@ -684,8 +839,13 @@ class Sops(Service):
 
 COUNTED: Final = (
     "cycles", "triggers", "created", "advanced", "steps", "completed", "failed", "cancelled", "memories", "assessments",
-    "alerts",
+    "alerts", "skipped", "dead_letters", "lost", "faults", "failed_assessments", "memories_cut",
 )  # fmt: skip
+
+
+def _wait_of(task: Task) -> str:
+    """Return the words for the wait of a task, if what it waits for cannot be judged."""
+    return f"The wait of Task #{task.id} ({task.title})"
 
 
 def _mean_hours(times: list[int]) -> float | None:

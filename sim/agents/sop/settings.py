@@ -30,8 +30,22 @@ def _require_channel(name: str | None) -> None:
         raise UsageError(f"a channel is a word after #, not {name!r:.60}")
 
 
-Design = Literal["cycle", "event_driven", "stateless", "many_actions"]
-"""How employees work: in cycles, or in one of the ways that the seed rejected."""
+Design = Literal["cycle", "clock_only", "event_driven", "stateless", "many_actions"]
+"""How employees work: in cycles that clock and triggers start; in cycles by the clock alone, one action an interval,
+as the seed document has it; or in one of the ways that it rejected."""
+
+
+@attrs.frozen
+class TriggerLimit:
+    """How many cycles triggers may start beside the clock. More triggers wait for the clock, or for the period to end.
+
+    Args:
+        most: the most cycles of one employee that triggers start within the period.
+        per: the period.
+    """
+
+    most: Annotated[int, Range(1, 10_000)]
+    per: PositiveDuration
 
 
 @attrs.frozen
@@ -149,7 +163,8 @@ class Procedure:
         agent: the employee that the trigger is for; null: the only one.
         priority: the priority of its tasks, over `item`; a higher one comes first.
         due: after how long its tasks are overdue.
-        stalled_after: the time without progress after which its tasks are stalled.
+        stalled_after: the time without a change after which its tasks are stalled, also while they wait; null: a day
+            longer than the longest wait of its steps.
         remember: what the employee remembers when a task of it is made; null: its title.
         concluded: what the employee remembers when a task of it is completed; null: nothing.
     """
@@ -170,6 +185,13 @@ class Procedure:
             raise UsageError("a procedure has at least one step")
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UsageError(f"two steps have the name {twice[0]!r}")
+
+    @property
+    def patience(self) -> int:
+        """After how many nanoseconds without a change its tasks are stalled."""
+        if self.stalled_after is not None:
+            return self.stalled_after
+        return DAY_NS + max((step.wait.time for step in self.steps if step.wait is not None), default=0)
 
 
 @attrs.frozen
@@ -223,8 +245,10 @@ class SopSettings:
     Args:
         procedures: the procedures by name.
         watchers: the watchers by name.
-        design: how employees work: in a `cycle` with one action; or, to compare, `event_driven` (no cycles),
-            `stateless` (no memories) or `many_actions` (all that is pending in one cycle).
+        design: how employees work: in a `cycle` with one action; or, to compare, `clock_only` (triggers start no
+            cycles, so there is one action an interval), `event_driven` (no cycles), `stateless` (no memories) or
+            `many_actions` (all that is pending in one cycle).
+        triggers: how many cycles triggers may start beside the clock; null: each trigger starts one.
         ops_channel: the channel of heartbeats and statistics.
         alert_channel: the channel of warnings.
     """
@@ -232,6 +256,7 @@ class SopSettings:
     procedures: Mapping[str, Procedure] = attrs.field(factory=dict)
     watchers: Mapping[str, Watcher] = attrs.field(factory=dict)
     design: Design = "cycle"
+    triggers: TriggerLimit | None = None
     ops_channel: str = "#ops-log"
     alert_channel: str = "#escalations"
 
@@ -310,8 +335,22 @@ class EmployeeSettings:
 
 
 @attrs.frozen
+class WorkerSettings:
+    """How a step worker is watched over.
+
+    Args:
+        interval: how long it may show no sign of work while steps wait or while it does one; after twice this time
+            there is a warning.
+    """
+
+    interval: PositiveDuration = 5 * MINUTE_NS
+
+
+@attrs.frozen
 class JobsSettings:
     """The recurring jobs of a company: watchers that look alone, the maintenance of memories, and the daily summary.
+
+    Each of the three is an agent of its own, so that none waits for another.
 
     Args:
         maintenance: the time of day of the maintenance of memories.

@@ -1,6 +1,6 @@
 """The texts that employees and their jobs post, as seed 000 has them."""
 
-from sim.kernel.duration import to_text
+from sim.kernel.duration import NS, to_text
 
 MINUTE_NS = 60 * 10**9
 
@@ -37,16 +37,21 @@ def alert(title: str, silent_ns: int, interval_ns: int) -> str:
     )
 
 
-def daily_summary(date: str, counts: dict[str, int], silent: list[str]) -> str:
+def daily_summary(date: str, counts: dict[str, int], silent: list[str], failing: list[str]) -> str:
     """Return the daily summary.
 
     Args:
         date: the day.
         counts: what was done since the last summary.
-        silent: the titles of the employees whose heartbeat is missing.
+        silent: the titles of those whose heartbeat is missing.
+        failing: what cannot be used at present, with the reasons.
     """
     did = ", ".join(f"{counts[name]} {word}" for name, word in _SUMMED)
-    return f"Daily summary of {date}: {did}.\n  Missing heartbeats: {', '.join(silent) or 'none'}"
+    lost = " | ".join(f"{word}: {counts[name]}" for name, word in _LOST)
+    return (
+        f"Daily summary of {date}: {did}.\n  Missing heartbeats: {', '.join(silent) or 'none'}"
+        f"\n  {lost}\n  Failing at present: {'; '.join(failing) or 'none'}"
+    )
 
 
 _SUMMED = (
@@ -54,16 +59,26 @@ _SUMMED = (
     ("failed", "tasks failed"), ("overdue", "tasks overdue"),
 )  # fmt: skip
 
+_LOST = (("dead_letters", "Dead letters"), ("lost", "Lost events"), ("failed_assessments", "Failed assessments"))
+
+_UNITS = ((1, "second"), (60, "minute"), (3600, "hour"), (86_400, "day"))
+
 
 def spelled(time_ns: int) -> str:
-    """Return a time as words: `5 minutes`, `1 minute`; any other time as `1m30s`."""
-    minutes, rest = divmod(time_ns, MINUTE_NS)
-    if rest or not minutes:
-        return to_text(time_ns)
-    return f"{minutes} minute" if minutes == 1 else f"{minutes} minutes"
+    """Return a time in whole units, rounded to the nearest: `5 minutes`, `90 seconds`, `36 hours`.
+
+    The unit is the largest of which there are at least two, so that rounding changes the time by a fifth at most; one
+    minute, hour or day is said as such.
+    """
+    seconds = max(0, round(time_ns / NS))
+    for size, unit in reversed(_UNITS):
+        if seconds >= 2 * size or seconds == size:
+            count = (seconds + size // 2) // size
+            return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+    return f"{seconds} seconds"
 
 
 def short(time_ns: int) -> str:
-    """Return a time as the seed shortens it: `15 min`."""
+    """Return a time as the seed shortens it: `15 min`; one that is not in whole minutes as it was given: `90s`."""
     minutes, rest = divmod(time_ns, MINUTE_NS)
     return to_text(time_ns) if rest or not minutes else f"{minutes} min"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from sim.agents.toolbox import Toolbox, User
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.expressions import PURE_FUNCTIONS, Expression
 from sim.world import World
 
 
@@ -50,19 +50,13 @@ class Evaluator:
         given = {**_NOTHING, "now": self._world.now, "me": user.agent_id, **names}
         return value.evaluate(given, self._toolbox.used_by(user))
 
-    def holds(self, condition: Any, user: User, **names: Any) -> bool:
-        """Return whether a condition holds; one that cannot be evaluated does not."""
-        try:
-            return bool(self.value(condition, user, **names))
-        except ExpressionError:
-            return False
-
     def passes(self, where: Expression, names: Mapping[str, Any]) -> bool:
-        """Return whether an event passes a filter; one for which it cannot be evaluated does not."""
-        try:
-            return bool(where.evaluate(names, PURE_FUNCTIONS))
-        except ExpressionError:
-            return False
+        """Return whether an event passes a filter.
+
+        Raises:
+            ExpressionError: if the filter cannot be evaluated for it.
+        """
+        return bool(where.evaluate(names, PURE_FUNCTIONS))
 
     def text(self, value: Any, user: User, **names: Any) -> str:
         """Return a value as a text; see `value`."""

@@ -11,8 +11,9 @@ from sim.agents.family import Family, define_family
 from sim.agents.sop.channels import Channels
 from sim.agents.sop.cycle import load_memories
 from sim.agents.sop.service import Sops
-from sim.agents.sop.settings import Step
+from sim.agents.sop.settings import Step, WorkerSettings
 from sim.errors import Interrupt, RunError, SimError
+from sim.permissions import Permission
 from sim.text import of_error
 from sim.tools.approvals import Approvals
 from sim.world import Action, ActionResult, Inhabitant, Refused, World
@@ -21,12 +22,31 @@ from sim.world.tasks import Task
 
 
 class StepWorker(Agent):
-    """An agent that takes the step that has waited longest and does it, for the employee whose task it is."""
+    """An agent that takes the step that has waited longest and does it, for the employee whose task it is.
+
+    Args:
+        agent_id, world, group, permission: see `Agent`.
+        settings: how it is watched over.
+    """
+
+    abilities = frozenset({"do steps"})
+
+    def __init__(
+        self,
+        agent_id: str,
+        world: World,
+        *,
+        group: str | None = None,
+        permission: Permission = Permission.USER,
+        settings: WorkerSettings | None = None,
+    ) -> None:
+        super().__init__(agent_id, world, group=group, permission=permission)
+        Sops.of(world).employ(agent_id, (settings or WorkerSettings()).interval)
 
     async def decide_action(self) -> Action:
         """Do the first step in the queue; else sleep until one is queued."""
         while self.mailbox.take() is not None:
-            pass  # nobody needs to write to it
+            pass  # messages mean nothing to it
         queue = Sops.of(self.world).queue
         if queue:
             return Action("run_step", {"task": queue[0]})
@@ -35,7 +55,7 @@ class StepWorker(Agent):
 
 @attrs.frozen
 class _Outcome:
-    """What came of a step: `done`, `failed`, or `waiting`."""
+    """How a step ended: `done`, `failed`, `waiting`, `skipped` or `dropped`."""
 
     step: str
     status: str
@@ -45,12 +65,12 @@ class _Outcome:
 async def _run_step(world: World, agent: Inhabitant, task: int) -> _Outcome:
     """Take a step out of the queue, do it, and keep its result."""
     sops, found = Sops.of(world), world.tasks.get(task)
-    sops.claim(task)
+    sops.claim(task, agent.agent_id)
     try:
         _, step, _ = sops.step(task)
         status, error = await _do(world, sops, agent, found, step)
     finally:
-        sops.unclaim(task)  # unless it is done, failed or waiting: the worker was stopped within it
+        sops.unclaim(task, agent.agent_id)  # if its step has not ended, the worker was stopped within it
     return _Outcome(step.name, status, error)
 
 
@@ -65,14 +85,14 @@ def run_step(world: World, agent: Inhabitant, outcome: _Outcome, task: int) -> M
 
 
 async def _do(world: World, sops: Sops, agent: Inhabitant, task: Task, step: Step) -> tuple[str, str | None]:
-    """Do a step; return what became of it, and the error."""
+    """Do a step; return how it ended, and the error."""
     if not task.open or task.status == "paused":  # by somebody, meanwhile
         sops.drop(task.id)
         return "dropped", None
     try:
         if step.when is not None and not sops.evaluate(task, step.when):
-            sops.passed(task, None, agent.agent_id)
-            return "passed over", None
+            sops.passed(task, None, agent.agent_id, skipped=True)
+            return "skipped", None
         if step.wait is not None:
             sops.wait(task, agent.agent_id)
             return "waiting", None
@@ -104,7 +124,7 @@ async def _perform(world: World, sops: Sops, agent: Inhabitant, task: Task, step
         return ActionResult(True, {"channel": channel})
     if step.model is not None:
         given = {name: sops.evaluate(task, value) for name, value in step.model.items()}
-        memories = load_memories(world, sops, task.assignee or "", [task])
+        memories = load_memories(world, sops, task.assignee or "")
         known = "" if memories is None else section("memories", memories.text)
         given["system"] = "\n\n".join(part for part in (str(given.get("system", "")), known) if part)
         return await world.execute(agent, Action("ask", given))
@@ -123,4 +143,4 @@ def _ask_person(world: World, sops: Sops, agent: Inhabitant, task: Task, step: S
     sops.await_person(task, gate.id, agent.agent_id)
 
 
-define_family(Family("step_worker", StepWorker, actions=(run_step,)))
+define_family(Family("step_worker", StepWorker, settings=WorkerSettings, actions=(run_step,)))

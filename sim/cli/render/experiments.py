@@ -55,6 +55,8 @@ def work_on(
     if results.names() and not results.own() and not results.plan.outcomes:
         say("sim: warning: the scenario defines no outcome, so nothing is estimated")
         say(f"hint: add `metrics` to it, or choose a count, for example --outcome {plain(results.names()[0])}")
+    for name, count, of in results.without_value():
+        say(f"sim: note: {plain(name)} has no value in {count} of {of} trials, which its estimates leave out")
     for one in without_effect(results):
         say(f"sim: warning: {plain(one)} has no effect: the runs are the same without it")
     if failing := results.failing():

@@ -86,6 +86,7 @@ class LiveProgress(Progress):
     def __call__(self, runner: SimulationRunner) -> None:
         """Show the run, if the next drawing is due."""
         started = time.monotonic()
+        self._warn(runner, started)
         if started < self._due:
             return
         self._screen.draw(take_snapshot(runner))

@@ -7,6 +7,8 @@ import click
 
 from sim.cli.render.output import plain
 from sim.cli.render.table import print_table
+from sim.kernel.duration import seconds_text
+from sim.text import number
 
 _MICRO = 1_000_000
 
@@ -19,13 +21,15 @@ def print_models(summary: Mapping[str, Any], *, most: bool = False) -> None:
         most: whether to add the highest possible cost.
     """
     expected = summary.get("expected") or {}
-    headings = ["model", "calls", "failed", "attempts", "tokens in", "tokens out", "cost"] + ["at most"] * most
+    headings = ["model", "calls", "failed", "attempts", "tokens in", "cached", "tokens out", "cost"]
+    headings += ["tokens at most", "at most"] if most else []
     rows = [_row(name, tally, most) for name, tally in summary["models"].items()]
     if len(rows) != 1:
         rows.append(_row("all", summary["total"], most))
     if expected:
         rows.append(_row("expected", expected["total"], most))
     print_table(headings, rows)
+    _print_special(summary)
     if saved := summary.get("saved_micro"):
         paid = summary["total"]["cost_micro"] - saved
         click.echo(
@@ -37,6 +41,55 @@ def print_models(summary: Mapping[str, Any], *, most: bool = False) -> None:
 
 def _row(name: str, tally: Mapping[str, Any], most: bool) -> tuple[str | int | float, ...]:
     return (
-        name, tally["calls"], tally["failed"], tally["attempts"], tally["input_tokens"], tally["output_tokens"],
-        tally["cost_micro"] / _MICRO, *([tally["most_micro"] / _MICRO] if most else []),
+        name, tally["calls"], tally["failed"], tally["attempts"], tally["input_tokens"], tally["cached_tokens"],
+        tally["output_tokens"], tally["cost_micro"] / _MICRO,
+        *([tally.get("most_tokens", 0), tally["most_micro"] / _MICRO] if most else []),
     )  # fmt: skip
+
+
+def _print_special(summary: Mapping[str, Any]) -> None:
+    """Print what went wrong with the calls, and what endpoints can do, as far as there is any of it."""
+    if failures := summary.get("failures"):
+        told = ", ".join(f"{number(count)} {kind}" for kind, count in failures.items())
+        click.echo(f"requests without an answer: {plain(told)}")
+        if "reasoning" in failures:
+            click.echo("hint: answers that end in their reasoning need a higher models.max_tokens, or no reasoning")
+    if empty := summary.get("empty"):
+        click.echo(f"empty answers after results of tools: {number(empty)}")
+    for name, count in summary.get("written_calls", {}).items():
+        click.echo(f"{number(count)} answers look like tool calls that are written as text; they are read with")
+        click.echo(f"  models.endpoints.{plain(name)}.tool_calls: text")
+    for name, state in summary.get("concurrency", {}).items():
+        click.echo(f"{plain(name)} gets {state['reached']:g} requests at a time now, of at most {state['most']:g}")
+    for name, counts in summary.get("formats", {}).items():
+        how = "keeps" if counts["enforced"] else "does not keep"
+        numbers = f"{counts['enforced']} answers by schema, {counts['free']} read as text"
+        click.echo(f"{plain(name)} {how} JSON schemas: {numbers}")
+    surveys = summary.get("surveys", {})
+    if any(counts["missing"] for counts in surveys.values()):
+        print_table(("question", "answers", "missing"), [(ask, *counts.values()) for ask, counts in surveys.items()])
+
+
+def print_bounds(expected: Mapping[str, Any]) -> None:
+    """Print what the calls of an estimate can take at most, and what of it was measured."""
+    bounds, measured = expected.get("bounds") or {}, expected.get("measured") or {}
+    if not bounds:
+        return
+    calls = "1 call" if measured["all"] == 1 else f"{number(measured['all'])} calls"
+    if "batches" in bounds:
+        size = f"the largest has {number(bounds['largest_batch'])} requests"
+        time = f"{seconds_text(bounds['seconds'])} if each takes as long as it may"
+        click.echo(f"{calls} in {number(bounds['batches'])} batches, one after another; {size}; {time}")
+    else:
+        time = f"{seconds_text(bounds['seconds'])} if they come one after another and each takes as long as it may"
+        click.echo(f"at most {number(bounds['tokens'])} tokens for {calls}, and {time}")
+    if not measured["calls"]:
+        click.echo("none of this is measured: --probe 5 makes five calls, and scales the others by them")
+        return
+    rates = f"{measured['failed']:.0%} failed, {measured['asked_again']:.0%} would be asked again"
+    click.echo(
+        f"measured: {measured['calls']} of {calls}, {measured['at_once']} at a time; {rates}, {measured['timeouts']} "
+        f"requests timed out; expected time: {seconds_text(round(measured['seconds']))}"
+    )
+    if measured["problem"]:
+        click.echo(f"the first failure: {plain(measured['problem'])}")

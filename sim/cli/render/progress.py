@@ -8,11 +8,15 @@ from sim.cli.render.output import plain, say
 from sim.cli.render.snapshot import waiting_text
 from sim.host.watchdog import Stuck
 from sim.runner import SimulationRunner
-from sim.runner.progress import activity, reached
+from sim.runner.progress import activity, calls, reached
+from sim.runner.troubles import Troubles
 from sim.text import number
 
 LIVE_SECONDS = 0.1
 PLAIN_SECONDS = 5.0
+QUIET_SECONDS = 60.0
+"""Between two lines outside a terminal, if none were asked for."""
+
 WAITING_SECONDS = 60.0
 _SHARE = 20
 """At most 1/20 of the time is spent on showing progress."""
@@ -47,21 +51,25 @@ class StatusLine:
 
 
 class Progress:
-    """Shows the progress of a run at intervals.
+    """Shows the progress of a run at intervals, and at once what goes wrong.
 
     Args:
         live: whether stderr is a terminal, on which a line can be overwritten.
+        often: whether there are lines every few seconds without a terminal; otherwise, there is one in a minute.
     """
 
-    def __init__(self, *, live: bool) -> None:
+    def __init__(self, *, live: bool, often: bool = False) -> None:
         self._line = StatusLine(live=live)
-        self._pause = LIVE_SECONDS if live else PLAIN_SECONDS
+        self._pause = LIVE_SECONDS if live else PLAIN_SECONDS if often else QUIET_SECONDS
         self._began = time.monotonic()
         self._next = self._began + self._pause
+        self._troubles = Troubles(self._began)
+        self._looked = self._began
 
     def __call__(self, runner: SimulationRunner) -> None:
         """Show the progress of `runner`, if an update is due."""
         started = time.monotonic()
+        self._warn(runner, started)
         if started < self._next:
             return
         self._line.show(self._text(runner, started))
@@ -70,6 +78,15 @@ class Progress:
         if not self._line.live and waiting_text(runner):
             pause = max(pause, WAITING_SECONDS)
         self._next = ended + max(pause, (ended - started) * _SHARE)
+
+    def _warn(self, runner: SimulationRunner, now: float) -> None:
+        """Say what has begun to go wrong, at most once a second."""
+        if now - self._looked < 1.0:
+            return
+        self._looked = now
+        for trouble in self._troubles.new(runner, now):
+            self.clear()
+            say(f"sim: warning: {plain(trouble)}")
 
     def clear(self) -> None:
         """Remove the line."""
@@ -85,4 +102,4 @@ class Progress:
     def _text(self, runner: SimulationRunner, now: float) -> str:
         pace = runner.simulation.world.now / (now - self._began)
         waiting = f"; {text}" if (text := waiting_text(runner)) else ""
-        return f"{reached(runner)}, {number(round(pace))} x real time, {activity(runner)}{waiting}"
+        return f"{reached(runner)}, {number(round(pace))} x real time, {activity(runner)}{calls(runner)}{waiting}"

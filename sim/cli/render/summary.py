@@ -8,7 +8,8 @@ import click
 
 from sim.cli.render.model_costs import print_models
 from sim.cli.render.table import print_pairs, print_table
-from sim.store.summary import metrics_of, pairs
+from sim.store.summary import ends_of, gaps_of, metrics_of, pairs
+from sim.text import number, plain
 from sim.world.service import rows_of
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -25,8 +26,12 @@ def print_summary(fields: Mapping[str, Any]) -> None:
     print_pairs(pairs(fields))
     if metrics := metrics_of(fields.get("metrics") or {}):
         click.echo()
-        rows = [(name, s[0], s[-1], min(s), max(s), sparkline(s)) for name, s in metrics.items()]
-        print_table(("metric", "first", "last", "min", "max", ""), rows)
+        print_table(
+            ("metric", "first", "last", "min", "max", ""),
+            [(name, *ends_of(values), sparkline(values)) for name, values in metrics.items()],
+        )
+        for name, count in gaps_of(metrics).items():
+            click.echo(f"{plain(name)} has no value in {number(count)} of {number(len(metrics[name]))} samples")
     if observations := fields.get("observations"):
         click.echo()
         columns = ("n", "mean", "deviation", "median", "p95", "maximum")
@@ -42,10 +47,21 @@ def print_summary(fields: Mapping[str, Any]) -> None:
         print_models(models)
 
 
-def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """Return a series as block characters, scaled from its minimum to its maximum. Long series are averaged."""
-    cuts = [len(values) * step // width for step in range(width + 1)]
-    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(cuts)] if len(values) > width else list(values)
-    low, span = min(means), max(means) - min(means)
+def sparkline(values: Sequence[float | None], width: int = WIDTH) -> str:
+    """Return a series as block characters, scaled from its minimum to its maximum; a space where there is no value.
+
+    Long series are averaged.
+    """
+    cuts = [len(values) * step // width for step in range(width + 1)] if len(values) > width else range(len(values) + 1)
+    means = [_mean([value for value in values[a:b] if value is not None]) for a, b in pairwise(cuts)]
+    known = [mean for mean in means if mean is not None]
+    if not known:
+        return ""
+    low, span = min(known), max(known) - min(known)
     top = len(BLOCKS) - 1
-    return "".join(BLOCKS[round((value - low) / span * top) if span else 0] for value in means)
+    drawn = [" " if mean is None else BLOCKS[round((mean - low) / span * top) if span else 0] for mean in means]
+    return "".join(drawn)
+
+
+def _mean(numbers: Sequence[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None

@@ -154,7 +154,10 @@ class BatchProvider:
 
     def _call(self, model: str, request: ModelRequest) -> _Call:
         path = EMBEDDINGS if request.texts else CHAT
-        body = body_of(self._online.connection.access, model, request, stream=False)
+        access = self._online.connection.access
+        if not access.is_openai:  # whether another endpoint keeps a format is found out online only
+            request = attrs.evolve(request, preferred_format=None)
+        body = body_of(access, model, request, stream=False)
         line = request_line(request.key, path, body)
         if len(line) > self._batching.bytes:
             raise ModelError("bad_request", f"the request has {len(line)} bytes, more than a batch may have")

@@ -11,6 +11,10 @@ A request needs four things: its turn, a free slot, tokens, and a place in the p
   (additive increase, multiplicative decrease). If the request limit is unknown, it is estimated: the recent answers,
   divided by the time until the endpoint accepts requests again. The estimate then rises slowly.
 
+- The concurrency is a window as in TCP (Jacobson 1988): it begins small, grows with each answer, and is halved if a
+  request times out or is refused, once for all requests that were sent before. After that, it grows by one for each
+  window of answers, and slower near the size that failed, up to the limit of the operator.
+
 The governor has no task of its own. One waiting request at a time (the driver) keeps the time for all. So the same code
 runs in simulated time, and it costs no step there if there is nothing to wait for.
 """
@@ -48,6 +52,15 @@ CALM: Final = 5.0
 
 LEAST: Final = 0.2
 """The lowest pace, as a share of the limit."""
+
+FIRST_WINDOW: Final = 8.0
+"""The requests that are in flight at first. A small server needs minutes for 64, and all of them would time out."""
+
+SHRINK: Final = 0.5
+"""The share of the requests in flight that remains after a timeout or a refusal."""
+
+CAUTION: Final = 0.1
+"""How much slower the window grows near the size at which requests have timed out."""
 
 _MEMORY = 1 / 16  # weight of the latest request in the moving share of refusals
 _MINUTE = 60.0
@@ -89,7 +102,10 @@ class ReportedLimits:
 
 @attrs.frozen
 class GovernorStatistics:
-    """The state of a governor: counts since its creation, and the limits in use now."""
+    """The state of a governor: counts since its creation, and the limits in use now.
+
+    `concurrency` is the number of requests that may be in flight, and `most_concurrent` the limit of the operator.
+    """
 
     granted: int
     refused: int
@@ -98,6 +114,8 @@ class GovernorStatistics:
     pace: float
     requests_per_minute: float
     tokens_per_minute: float
+    concurrency: float
+    most_concurrent: float
 
 
 def _believed(limit: float | None) -> float:
@@ -108,9 +126,10 @@ def _believed(limit: float | None) -> float:
 class _QueuedRequest:
     """A request that waits for its turn."""
 
-    __slots__ = ("state", "tokens", "virtual", "wake")
+    __slots__ = ("granted_at", "state", "tokens", "virtual", "wake")
 
     def __init__(self, tokens: float, virtual: float) -> None:
+        self.granted_at = 0.0
         self.tokens = tokens
         self.virtual = virtual  # start in virtual time
         self.state: Literal["waiting", "granted", "gone"] = "waiting"
@@ -120,11 +139,12 @@ class _QueuedRequest:
 class Permit:
     """The permission to make one request. It must be closed in every case."""
 
-    __slots__ = ("_governor", "_open", "_reserved")
+    __slots__ = ("_governor", "_open", "_reserved", "_since")
 
-    def __init__(self, governor: "Governor", reserved: float) -> None:
+    def __init__(self, governor: "Governor", reserved: float, since: float) -> None:
         self._governor = governor
         self._reserved = reserved
+        self._since = since
         self._open = True
 
     def close(self, tokens: float | None = None, error: ModelError | None = None, *, answered: bool = True) -> None:
@@ -137,7 +157,8 @@ class Permit:
         """
         if self._open:
             self._open = False
-            self._governor.settle(0.0 if tokens is None else self._reserved - tokens, error, answered=answered)
+            give_back = 0.0 if tokens is None else self._reserved - tokens
+            self._governor.settle(give_back, error, answered=answered, since=self._since)
 
 
 class Governor:
@@ -158,6 +179,10 @@ class Governor:
         self._requests = limits.requests_per_minute or math.inf
         self._tokens_limit = limits.tokens_per_minute or math.inf
         self._concurrency = limits.concurrency or math.inf
+        self._window = self._concurrency if math.isinf(self._concurrency) else min(FIRST_WINDOW, self._concurrency)
+        self._grown_fast = True  # until the first timeout or refusal
+        self._shrunk_at = -math.inf
+        self._failed_at = 0.0  # the requests in flight when the window was halved
         self._estimate = math.inf  # requests per minute, estimated from refusals
         self._pace = 1.0  # share of the limits in use
         self._refused_share = 0.0  # of the latest requests
@@ -200,7 +225,7 @@ class Governor:
             raise
         finally:
             self._hand_over(request)
-        return Permit(self, request.tokens)
+        return Permit(self, request.tokens, request.granted_at)
 
     def _enqueue(self, agent: str, tokens: float) -> _QueuedRequest:
         if not self._waiting:  # the queue is empty, so fairness needs no history
@@ -242,7 +267,7 @@ class Governor:
         self._grow(now)
         if self._closed_until > now:
             return self._closed_until - now
-        if self._in_flight >= max(1.0, self._concurrency * self._pace):
+        if self._in_flight + 1 > max(1.0, min(self._concurrency * self._pace, self._window)):
             return math.inf
         self._tokens.refill(now)
         return self._tokens.delay(tokens)
@@ -250,6 +275,7 @@ class Governor:
     def _grant(self, request: _QueuedRequest) -> None:
         heappop(self._queue)
         request.state = "granted"
+        request.granted_at = self._clock.now()
         self._waiting -= 1
         self._virtual = request.virtual
         self._tokens.add(-request.tokens)
@@ -290,15 +316,47 @@ class Governor:
 
     # -- adaptation
 
-    def settle(self, give_back: float, error: ModelError | None, *, answered: bool) -> None:
-        """Take back a slot and the unused tokens. `Permit.close` calls this."""
-        self._in_flight -= 1
+    def settle(self, give_back: float, error: ModelError | None, *, answered: bool, since: float = 0.0) -> None:
+        """Take back a slot and the unused tokens. `Permit.close` calls this.
+
+        Args:
+            give_back: the unused tokens.
+            error: the failure, or None.
+            answered: whether the endpoint responded.
+            since: when the request was sent.
+        """
         now = self._clock.now()
+        if answered:
+            self._resize(error, since, now)
+        self._in_flight -= 1
         self._tokens.refill(now)
         self._tokens.add(give_back)
         if answered:
             self._judge(error, now)
         self._tell()
+
+    def _resize(self, error: ModelError | None, since: float, now: float) -> None:
+        """Adapt the window to the end of a request; requests in flight include it.
+
+        Requests that were sent before the window was last halved say nothing about its present size.
+        """
+        if math.isinf(self._window):
+            return
+        if error is None:
+            limiting = self._in_flight + 1 >= self._window or (self._waiting and 2 * self._in_flight >= self._window)
+            if limiting:
+                self._window = min(self._concurrency, self._window + self._growth())
+        elif error.kind in ("timeout", "rate_limit", "overload") and since >= self._shrunk_at:
+            self._grown_fast = False
+            self._shrunk_at = now
+            self._failed_at = self._in_flight
+            self._window = max(1.0, min(self._window, self._in_flight) * SHRINK)
+
+    def _growth(self) -> float:
+        """Return by how much an answer enlarges the window: little near the size that failed last (as in CUBIC)."""
+        if self._grown_fast:
+            return 1.0
+        return (1.0 if self._window + 1 < self._failed_at else CAUTION) / self._window
 
     def _judge(self, error: ModelError | None, now: float) -> None:
         """Update the limits from the end of a request."""
@@ -394,4 +452,8 @@ class Governor:
             pace=self._pace,
             requests_per_minute=self._pacer_rate * _MINUTE,
             tokens_per_minute=self._tokens.rate * _MINUTE,
+            concurrency=math.floor(min(self._concurrency * self._pace, self._window))
+            if math.isfinite(self._window)
+            else math.inf,
+            most_concurrent=self._concurrency,
         )

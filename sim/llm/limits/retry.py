@@ -4,7 +4,8 @@ These are plain functions of an error and a random draw; the client does the wai
 all others are switched off (`max_retries=0` in the real client), so that a call makes exactly the requests that it
 counts.
 By default rate limits and overload have five retries, network errors and incomplete streams three, other errors two,
-with backoffs from 10 s. Rate limits and overload first have two immediate retries, after 1.5 s each.
+with backoffs from 10 s. Rate limits and overload first have two immediate retries, after 1.5 s each; an empty answer
+has one, because it is no matter of load.
 """
 
 import math
@@ -67,10 +68,11 @@ DEFAULT_RULES: Final[Mapping[ErrorClass, RetryRule]] = MappingProxyType(
         "server": _OTHER,
         "timeout": _OTHER,
         "malformed": _OTHER,
+        "empty": RetryRule(0, immediate=1),
     }
 )
 """The retried classes of errors. Never retried: `quota`, `bad_request`, `context_length`, `content`, `auth`,
-`not_found`.
+`not_found`, `reasoning`.
 """
 
 MOST_REQUESTS: Final = max(rule.requests for rule in DEFAULT_RULES.values())

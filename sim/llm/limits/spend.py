@@ -42,6 +42,7 @@ def total_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
         sum(usage.output_tokens for usage in known),
         sum(usage.cached_tokens for usage in known),
         any(usage.estimated for usage in known),
+        sum(usage.reasoning_tokens for usage in known),
     )
 
 
@@ -54,9 +55,11 @@ class ModelUsage:
         failed: failed calls; a call to a chain of models counts for the last model used.
         attempts: requests sent for these calls.
         input_tokens, output_tokens, cached_tokens: the sums over all requests.
+        reasoning_tokens: the part of the output that went into reasoning, as far as endpoints report it.
         estimated: calls whose tokens the endpoint did not report.
         cost_micro: the cost.
         most_micro: the highest possible cost, if each call had made all its requests with the longest answer.
+        most_tokens: the tokens of that.
     """
 
     calls: int = 0
@@ -65,13 +68,24 @@ class ModelUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
     estimated: int = 0
     cost_micro: int = 0
     most_micro: int = 0
+    most_tokens: int = 0
 
-    def add(self, bills: Sequence[Bill], *, ended: bool = True, failed: bool = False, most_micro: int = 0) -> None:
+    def add(
+        self,
+        bills: Sequence[Bill],
+        *,
+        ended: bool = True,
+        failed: bool = False,
+        most_micro: int = 0,
+        most_tokens: int = 0,
+    ) -> None:
         """Count one call, or (if not `ended`) the requests of a call that ended at another model."""
         self.most_micro += most_micro if ended else 0
+        self.most_tokens += most_tokens if ended else 0
         self.calls += ended and not failed
         self.failed += ended and failed
         self.attempts += sum(bill.attempts for bill in bills)
@@ -81,16 +95,18 @@ class ModelUsage:
             self.input_tokens += usage.input_tokens
             self.output_tokens += usage.output_tokens
             self.cached_tokens += usage.cached_tokens
+            self.reasoning_tokens += usage.reasoning_tokens
             self.estimated += usage.estimated
 
 
 class FundsHold:
-    """Money that is reserved for one call. It is settled once."""
+    """Money and tokens that are reserved for one call. They are settled once."""
 
-    __slots__ = ("micro", "open")
+    __slots__ = ("micro", "open", "tokens")
 
-    def __init__(self, micro: int) -> None:
+    def __init__(self, micro: int, tokens: int = 0) -> None:
         self.micro = micro
+        self.tokens = tokens
         self.open = True
 
 
@@ -99,6 +115,7 @@ class Spend:
 
     Args:
         ceiling_micro: the most that the run can spend on models; None: unlimited.
+        ceiling_tokens: the most tokens that it can use, input and output together; None: unlimited.
 
     Attributes:
         total: the totals of all calls.
@@ -106,28 +123,47 @@ class Spend:
         models, groups, agents: the totals by model (`provider:model`), group and agent.
     """
 
-    def __init__(self, ceiling_micro: int | None = None) -> None:
+    def __init__(self, ceiling_micro: int | None = None, ceiling_tokens: int | None = None) -> None:
         if ceiling_micro is not None and ceiling_micro < 0:
             raise UsageError(f"the ceiling must be at least 0 micro-units, not {ceiling_micro}")
+        if ceiling_tokens is not None and ceiling_tokens < 0:
+            raise UsageError(f"the ceiling must be at least 0 tokens, not {ceiling_tokens}")
         self.ceiling_micro = ceiling_micro
+        self.ceiling_tokens = ceiling_tokens
         self.total = ModelUsage()
         self.saved_micro = 0
         self.models: dict[str, ModelUsage] = {}
         self.groups: dict[str, ModelUsage] = {}
         self.agents: dict[str, ModelUsage] = {}
         self._held = 0
+        self._held_tokens = 0
 
     @property
     def left_micro(self) -> int | None:
         """The money that can still be reserved; None without a ceiling."""
         return None if self.ceiling_micro is None else self.ceiling_micro - self.total.cost_micro - self._held
 
-    def reserve(self, micro: int) -> FundsHold:
-        """Reserve the highest possible cost of a call.
+    @property
+    def left_tokens(self) -> int | None:
+        """The tokens that can still be reserved; None without a ceiling of tokens."""
+        if self.ceiling_tokens is None:
+            return None
+        return self.ceiling_tokens - self.total.input_tokens - self.total.output_tokens - self._held_tokens
+
+    def reserve(self, micro: int, tokens: int = 0) -> FundsHold:
+        """Reserve the highest possible cost of a call, and its most tokens.
 
         Raises:
-            ModelError: of kind `quota`, if the rest of the ceiling is too small.
+            ModelError: of kind `quota`, if the rest of a ceiling is too small.
         """
+        rest_tokens = self.left_tokens
+        if rest_tokens is not None and tokens > rest_tokens:
+            raise ModelError(
+                "quota",
+                f"the call may take {tokens:,} tokens, and the run's ceiling leaves {rest_tokens:,} of "
+                f"{self.ceiling_tokens:,}",
+                hint="raise models.ceiling.tokens, or lower max_tokens",
+            )
         left = self.left_micro
         if left is not None and micro > left:
             rest = f"{left / MICRO:g} of {(self.ceiling_micro or 0) / MICRO:g}"
@@ -137,7 +173,8 @@ class Spend:
                 hint="raise models.ceiling, or lower max_tokens",
             )
         self._held += micro
-        return FundsHold(micro)
+        self._held_tokens += tokens
+        return FundsHold(micro, tokens)
 
     def settle(
         self,
@@ -148,6 +185,7 @@ class Spend:
         bills: Sequence[Bill],
         failed: bool = False,
         most_micro: int = 0,
+        most_tokens: int = 0,
     ) -> None:
         """Release the reserved money, and count the actual cost, each request under its own model.
 
@@ -158,6 +196,7 @@ class Spend:
             bills: the bills of the requests, in order; the last is of the model that answered or failed last.
             failed: whether no model answered.
             most_micro: the highest possible cost of the call, with all its requests.
+            most_tokens: the tokens of that.
         """
         self.release(held)
         for tally in (
@@ -165,11 +204,13 @@ class Spend:
             self.groups.setdefault(group, ModelUsage()),
             self.agents.setdefault(agent, ModelUsage()),
         ):
-            tally.add(bills, failed=failed, most_micro=most_micro)
+            tally.add(bills, failed=failed, most_micro=most_micro, most_tokens=most_tokens)
         for model in dict.fromkeys(bill.model for bill in bills):
             parts = [bill for bill in bills if bill.model == model]
             tally = self.models.setdefault(model, ModelUsage())
-            tally.add(parts, ended=model == bills[-1].model, failed=failed, most_micro=most_micro)
+            tally.add(
+                parts, ended=model == bills[-1].model, failed=failed, most_micro=most_micro, most_tokens=most_tokens
+            )
 
     def release(self, held: FundsHold) -> None:
         """Release the reserved money of a call.
@@ -181,6 +222,7 @@ class Spend:
             raise UsageError("the money reserved for a model call was released twice")
         held.open = False
         self._held -= held.micro
+        self._held_tokens -= held.tokens
 
     def summary(self) -> Mapping[str, Any]:
         """Return the totals, JSON-like: `total`, and by model and group in alphabetical order."""

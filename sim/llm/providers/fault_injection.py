@@ -116,7 +116,7 @@ class Faulty:
 
 def _cut_arguments(answer: Completion, share: float) -> Completion:
     arguments = answer.tool_calls[-1].arguments.rstrip()
-    return _with_arguments(answer, arguments[: int(len(arguments) * share)])  # never all: share is below 1
+    return _with_arguments(answer, arguments[: max(1, int(len(arguments) * share))])  # nothing would be no arguments
 
 
 def _with_arguments(answer: Completion, arguments: str) -> Completion:

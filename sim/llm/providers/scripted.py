@@ -68,11 +68,20 @@ class Scripted:
         world: the world of the calling agents.
         rules: the rules, in order of evaluation.
         functions: returns the functions of expressions for an asker.
+        window: returns the context window of a model in tokens; None: not known. A call beyond it fails, as it would at
+            an endpoint.
     """
 
     name = "scripted"
 
-    def __init__(self, world: World, rules: Sequence[ScriptedRule], functions: Callable[[Asker], Functions]) -> None:
+    def __init__(
+        self,
+        world: World,
+        rules: Sequence[ScriptedRule],
+        functions: Callable[[Asker], Functions],
+        window: Callable[[str], int | None] = lambda model: None,
+    ) -> None:
+        self._window = window
         self._world = world
         self._rules = rules
         self._functions = functions
@@ -87,6 +96,8 @@ class Scripted:
         """
         if request.texts:
             return embedding(model, request)
+        input_tokens = count_request(APPROXIMATE, request)
+        self._check_window(model, input_tokens + (request.sampling.max_tokens or 0))
         asker = self._asker(request)
         calls = self._calls.get((asker.agent_id, request.use), 0)
         self._calls[asker.agent_id, request.use] = calls + 1
@@ -102,12 +113,17 @@ class Scripted:
             tool_calls = self._tools(asker, reply, names, functions)
         except (ExpressionError, UsageError) as error:
             raise ModelError("bad_request", f"a scripted rule cannot answer: {error}", hint=error.hint) from error
-        usage = TokenUsage(count_request(APPROXIMATE, request), count_answer(APPROXIMATE, text, tool_calls))
+        usage = TokenUsage(input_tokens, count_answer(APPROXIMATE, text, tool_calls))
         answer = Completion(text, tool_calls, reply.stop or ("tool_use" if tool_calls else "end_turn"), usage, model)
         if observe is not None:
             for delta in next(parts_of(answer, 1)):
                 observe(delta)
         return answer
+
+    def _check_window(self, model: str, tokens: int) -> None:
+        window = self._window(model)
+        if window is not None and tokens > window:
+            raise ModelError("context_length", f"{tokens} tokens are more than the window of {window}")
 
     def _asker(self, request: ModelRequest) -> Asker:
         actor = self._world.kernel.acting().name

@@ -53,8 +53,9 @@ class Filler:
             return embedding(model, request)
         stream = self._kernel.streams.get(self._kernel.acting().name, "llm.filler")
         text = "and " * max(1, round(self._length.sample(stream)))
-        if request.response_format is not None:
-            text = encode(example(request.response_format)).decode()
+        form = request.response_format or request.preferred_format
+        if form is not None:
+            text = encode(example(form)).decode()
         return Completion(text, (), "end_turn", TokenUsage(0, 0, estimated=True), model)
 
 

@@ -107,7 +107,7 @@ def test_the_loop_ends_after_a_stop_tool() -> None:
     [
         ({"iterations": 3, "same_tool": 9}, "max_iterations", 3),
         ({"same_tool": 4}, "same_tool", 4),
-        ({"history": 6, "same_tool": 9}, "history_length", 2),
+        ({"history": 5, "same_tool": 9}, "history_length", 2),
         ({"tokens": 100, "same_tool": 9}, "max_tokens", None),
     ],
 )

@@ -99,8 +99,7 @@ def scenario(
         *([MONITOR] if monitor else []),
     ]
     return {
-        "name": "house", "until": until, "conversations": {"level": "user", "window": 10000},
-        "memory": {"kinds": {"context": 6, "note": 6, "learning": 7}}, "goals": dict(goals or {}),
+        "name": "house", "until": until, "conversations": {"level": "user"}, "memory": {}, "goals": dict(goals or {}),
         "models": {"rules": list(rules), **(models or {})}, **others,
         "agents": [*templates, *agents, {"name": "ana", "kind": "person", "loop": {"min_loop_delay": "1ms"}}],
     }  # fmt: skip

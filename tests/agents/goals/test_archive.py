@@ -114,10 +114,11 @@ def test_tasks_are_not_archived(tmp_path: Path) -> None:
     [
         ("hotels", None, ["1"]),
         ("finances", None, ["3", "2"]),
-        ("finances", "today", ["3"]),  # it was archived by the run of today
+        ("finances", "today", []),  # it was archived today, but is of yesterday
         ("finances", "last_week", ["3", "2"]),
-        ("finances", "2026-03-03", ["2"]),
-        ("finances", "2026-03-03..2026-03-04", ["3", "2"]),
+        ("finances", "2026-03-02", ["2"]),
+        ("finances", "2026-03-03", ["3"]),
+        ("finances", "2026-03-02..2026-03-03", ["3", "2"]),
         ("", "last_month", ["3", "2", "1"]),
         ("nothing", None, []),
     ],
@@ -148,3 +149,44 @@ def test_a_time_frame_that_does_not_exist_is_an_error_for_the_model(tmp_path: Pa
     (error,) = [content for _, type_, content in ran.history() if type_ == "tool_result" and "yesteryear" in content]
     assert "is not a time frame" in error
     assert "last_week" in error
+
+
+def test_a_session_carries_its_own_times(tmp_path: Path) -> None:
+    """Prompts and searches say when a session was held, not when it was archived days later."""
+    search = {"goals.search_agent_history": {"query": "hotels"}}
+    rules = [
+        {"use": "summarize", "say": "They spoke."},
+        {"text": "Search", "tool": "goals.search_agent_history", "when": "turn == 0", "call": search},
+        {"text": "Show", "system": "*<past_sessions>\n{past*}\n</past_sessions>*",
+         "call": {"goals.send_message": {"text": "=past"}}},
+        {"call": MESSAGE},
+    ]  # fmt: skip
+    steps = [MAKE, write(60, "hotels"), write(120, "more"), write(5 * DAY, "Search"), write(5 * DAY + 9, "Show")]
+    ran = house(tmp_path, rules, steps, until="6d", calendar={"start": "2026-03-01T08:00", "zone": "UTC"})
+    (result,) = ran.rows("SELECT result FROM actions WHERE arguments ->> '$.tool' = 'goals.search_agent_history'")
+    [hit] = json.loads(result)
+    assert (hit["started"], round(hit["ended"])) == (60.0, 120)
+    assert ran.thread()[-1][2] == "2026-03-01 08:01 to 2026-03-01 08:02: They spoke."
+
+
+def test_errors_make_no_session(tmp_path: Path) -> None:
+    """An error after a silence neither begins a session nor is archived as one of its own."""
+    rules = [ANSWER[0], {"text": "fail", "fail": "bad_request"}, {"call": MESSAGE}]
+    steps = [MAKE, write(60, "one"), write(7200, "fail"), write(14_400, "two"), write(21_600, "three")]
+    ran = house(tmp_path, rules, steps, until="7h")
+    sessions = ran.rows("SELECT session, started, completed, messages FROM sessions ORDER BY session")
+    assert [(round(began), round(ended)) for _, began, ended, _ in sessions] == [
+        (60, 60),
+        (7200, 7200),
+        (14_400, 14_400),
+    ]
+
+
+def test_an_archived_goal_is_silent_and_its_last_session_is_archived(tmp_path: Path) -> None:
+    """A run under way cannot speak after its goal was archived; what was said so far is a session with a summary."""
+    slow = {"provider": "simulated", "simulated": {"first_token": 100, "per_token": 0}}
+    steps: list[Any] = [MAKE, write(60, "hotels"), (120, "archive_goal", {"goal": GOAL})]
+    ran = house(tmp_path, ANSWER, steps, models=slow, until="2h")
+    assert [source for source, kind, _ in ran.thread() if kind == "text"] == ["user"]
+    assert ran.rows("SELECT agent, reason, summary FROM sessions") == [(GOAL, "agent_ended", "They spoke of hotels.")]
+    assert GOAL not in ran.world.agents

@@ -92,6 +92,7 @@ models: {}
 agents:
   - {name: goal, kind: goal, template: true}
   - {name: task, kind: agent_task, template: true}
+  - {name: monitor, kind: health_monitor}
   - name: ana
     state: {made: 0}
     rules:

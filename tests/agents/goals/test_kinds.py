@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import sim
@@ -54,6 +55,20 @@ def test_a_new_kind_runs(tmp_path: Path) -> None:
     assert ran.rows("SELECT agent, kind, status FROM goal_agents") == [(agent, "project", "archived")]
     tools = ran.rows("SELECT data ->> '$.tools' FROM events WHERE topic = 'goals.run_started'")
     assert tools == ['["goals.send_message","goals.create_task","goals.manage_learning"]']
+
+
+def test_a_status_word_gives_no_ability(tmp_path: Path) -> None:
+    """A long-lived kind that shows `paused` is neither paused nor cancelled: that is for kinds that say they pause."""
+    shown: Any = {**project().statuses, "paused": "paused"}
+    define_agent_kind(attrs.evolve(project(), statuses=shown))
+    projects = {"name": "project", "kind": "project", "template": True}
+    agent = "project-ana-1"
+    rules = [{"when": "now < 1000", "fail": "network"}, {"call": MESSAGE}]
+    steps = [(0, "create_goal", {"title": "New roof", "template": "project"}), write(60, "boom", agent)]
+    later = [write(190_000, "still there?", agent)]
+    ran = house(tmp_path, rules, [*steps, *later], agents=[projects], until="3d")
+    assert "paused" not in [word for _, word in ran.statuses(agent)]
+    assert ran.thread(agent)[-1] == ("agent", "text", "ok")
 
 
 def test_the_kind_of_the_docs_has_less_than_forty_lines() -> None:
@@ -117,10 +132,11 @@ def _change(whole: dict[str, Any], path: str, value: Any) -> None:
         ("memory", None, "keeps notes, but the scenario has no `memory`", "add `memory:`"),
         ("models", None, "asks language models, but the scenario has none", "add `models:`"),
         ("goals", None, "monitors goals, but there are none", "add `goals: {}`"),
-        ("memory.kinds.note", None, "the kind 'note', which `memory.kinds` lacks", "add `note: 6`"),
+        ("conversations.level", "guest", "works for people whose level is guest", "level: user"),
+        ("agents.2", {"name": "x", "rules": [{"do": "stop"}]}, "no agent would resume it", "kind: health_monitor"),
         ("agents.1.kind", "goal", "makes tasks, but no entry says what a task is", "kind: agent_task"),
         (
-            "agents.2",
+            "agents.3",
             {"name": "x", "kind": "agent_task", "settings": {"user": "b"}},
             "is made by other agents",
             "make it",

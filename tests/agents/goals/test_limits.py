@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.goals.house import MAKE, TASK, House, house, write
+from tests.agents.goals.house import GOAL, MAKE, TASK, House, house, write
 
 ASK = write(60, "Go on")
 LOOKUP = {"goals.search_notes": {"query": "=str(turn)"}}
@@ -44,7 +44,7 @@ def test_at_most_ten_minutes(tmp_path: Path) -> None:
 
 
 def test_the_history_of_a_task_has_a_limit(tmp_path: Path) -> None:
-    """A task makes no further call when its history has 20 messages; it is completed with that reason."""
+    """A task makes no further call when its history has 20 messages; it is not completed, and says why."""
     make = {"goals.create_task": {"title": "Find hotels", "instructions": "Find hotels"}}
     note = {"goals.create_note": {"title": "x", "content": "x"}}
     rules = [
@@ -53,9 +53,12 @@ def test_the_history_of_a_task_has_a_limit(tmp_path: Path) -> None:
         {"call": {"goals.send_message": {"text": "ok"}}},
     ]
     ran = house(tmp_path, rules, [MAKE, ASK], goals={"limits": {"same_tool": 100}})
-    assert ended(ran, TASK) == ("history_length", 9)  # the prompt, the instructions, and 9 calls with their results
+    assert ended(ran, TASK) == (
+        "history_length",
+        10,
+    )  # the instructions, and 10 calls with their results; the prompt does not count
     assert ran.rows("SELECT status, result FROM tasks") == [
-        ("done", '"Stopped: the history of the task is full (history_length)"')
+        ("cancelled", '"Stopped: the history of the task is full (history_length)"')
     ]
 
 
@@ -92,3 +95,40 @@ def test_answers_that_cannot_be_used_end_a_run(tmp_path: Path) -> None:
     ran = house(tmp_path, [{"call": {"goals.fly": {}}}], [MAKE, ASK])
     assert ended(ran)[0] == "invalid_answer"
     assert "invalid_answer" in ran.thread()[-1][2]
+
+
+PRICED: dict[str, Any] = {
+    "provider": "simulated", "simulated": {"first_token": 1, "per_token": 0},
+    "prices": {"simulated": {"input": 1000, "output": 1000}},
+}  # fmt: skip
+NOTES = [
+    {"use": "summarize", "say": "S"},
+    {"when": "turn % 2 == 0", "call": {"goals.create_note": {"title": "n", "content": "='c' + str(turn)"}}},
+    {"call": {"goals.search_notes": {"query": "x"}}},
+]
+
+
+@pytest.mark.parametrize("ending", ["skipped", "stuck", "archived", "done"])
+def test_money_is_booked_when_a_call_ends(tmp_path: Path, ending: str) -> None:
+    """However a run ends, the user, the agent, the run and the metric have the cost of all calls and summaries."""
+    others: dict[str, Any] = {"limits": {"llm_calls": {"agent": "3 per 30m", "policy": "skip"}}}
+    models, steps = dict(PRICED), [MAKE, ASK, write(7200, "Go on, please")]
+    if ending == "stuck":
+        others, models = {}, PRICED | {"faults": [{"kind": "hang", "start": "63s", "end": "2h"}]}
+        models["retry"] = {"timeout": "90h", "deadline": "90h"}
+    elif ending == "archived":
+        others, steps = {}, [*steps, (7201.5, "archive_goal", {"goal": GOAL})]
+    elif ending == "done":
+        others = {}
+    ran = house(tmp_path, NOTES, steps, models=models, until="3h", **others)
+    [total] = ran.rows("SELECT sum(cost) FROM llm_calls")
+    assert total > 0
+    assert ran.rows("SELECT user, cost FROM user_costs") == [("ana", pytest.approx(total))]
+    assert ran.goals.metrics()["cost"] == pytest.approx(total)
+    assert ran.goals.get(GOAL).cost_micro / 1e6 == pytest.approx(total)
+    [runs] = ran.rows("SELECT sum(cost) FROM goal_runs")
+    [last] = ran.rows(
+        "SELECT coalesce(sum(cost), 0) FROM llm_calls WHERE use = 'summarize'"
+        " AND id > (SELECT max(id) FROM events WHERE topic = 'goals.run_ended')"
+    )
+    assert runs + last == pytest.approx(total)

@@ -96,13 +96,15 @@ TASK_RULES: list[dict[str, Any]] = [
 
 
 def test_a_task_is_paused_and_the_monitor_resumes_it(tmp_path: Path) -> None:
-    """A task does not schedule its retry: it is paused, and the next check after the delay resumes it."""
-    failing = {"system": "*You do one task*", "when": "now < 300", "fail": "network"}
+    """A task is paused, and the health monitor resumes it when the thread said that it would be tried again."""
+    failing = {"system": "*You do one task*", "when": "now < 65", "fail": "network"}
     works = {"system": "*You do one task*", "say": "Done."}
     ran = house(tmp_path, [failing, works, *TASK_RULES], [MAKE, write(60, "Research please")], goals=EXACT)
     assert [word for _, word in ran.statuses(TASK)] == ["paused", "active", "completed"]
-    assert attempts(ran, TASK) == [60, 300]
-    assert (300.0, TASK, "resumed") in ran.found()
+    assert attempts(ran, TASK) == [60, 70]
+    assert (70.0, TASK, "resumed") in ran.found()
+    [said] = ran.rows("SELECT data ->> '$.metadata.retry_at' FROM events WHERE data ->> '$.metadata.retry_at' > 0")
+    assert said == 70.0
 
 
 def test_a_task_that_fails_permanently_is_cancelled(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ def test_a_task_that_fails_permanently_is_cancelled(tmp_path: Path) -> None:
     failing = {"system": "*You do one task*", "fail": "network"}
     ran = house(tmp_path, [failing, *TASK_RULES], [MAKE, write(60, "Research please")], goals=EXACT)
     assert ran.statuses(TASK)[-1][1] == "cancelled"
-    assert attempts(ran, TASK) == [60, 300, 600, 900]  # at the checks of the monitor
+    assert attempts(ran, TASK) == [60, 70, 90, 130]
     told = [content for _, _, content in ran.history() if "task_result" in content]
     assert "Failed permanently: network" in told[0]
     assert 'status="cancelled"' in told[0]

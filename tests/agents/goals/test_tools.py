@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sim.agents.goals.kinds import SYSTEM_TOOLS
-from tests.agents.goals.house import ASSISTANT, GOAL, HELPER, MAKE, House, house, write
+from tests.agents.goals.house import ASSISTANT, GOAL, HELPER, MAKE, TASK, House, house, write
 from tests.agents.people import Step
 
 MESSAGE = {"goals.send_message": {"text": "ok"}}
@@ -184,11 +184,14 @@ def test_what_people_cannot_do(tmp_path: Path, step: Step, why: str) -> None:
 def test_an_archived_goal_ends_with_its_tasks(tmp_path: Path) -> None:
     """Archiving a goal cancels its tasks, stops its agent, and refuses further messages."""
     make = {"goals.create_task": {"title": "t", "instructions": "i"}}
-    rules = [{"system": "You do one task", "fail": "server"}, {"when": "turn == 0", "call": make}, {"call": MESSAGE}]
+    rules = [{"system": "You do one task", "fail": "network"}, {"when": "turn == 0", "call": make}, {"call": MESSAGE}]
     steps: list[Step] = [MAKE, write(60, "Go"), (120, "archive_goal", {"goal": GOAL}), write(130, "Are you there?")]
     ran = house(tmp_path, rules, steps)
     assert ran.statuses()[-1] == (120.0, "archived")
     assert ran.rows("SELECT status FROM tasks") == ["cancelled"]
+    [error] = [content for source, _, content in ran.thread(TASK) if source == "error"]
+    assert error == f"No model answered (network). No retry follows: {GOAL} has ended"
+    assert ran.rows("SELECT agent, reason FROM sessions") == [(GOAL, "agent_ended")]
     assert ran.rows("SELECT error FROM actions WHERE success = 0 AND agent = 'ana'") == [f"{GOAL} is archived"]
     assert set(ran.world.agents) == {"monitor", "ana"}
 

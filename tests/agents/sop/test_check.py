@@ -23,15 +23,15 @@ def refused(text: str) -> str:
     ("text", "sentence"),
     [
         (PEOPLE, "agents.clerk are employees, but there are no procedures"),
-        (SOP + "agents: [{name: a, rules: [{do: stop}]}]", "procedures need somebody who follows them"),
-        (SOP + PEOPLE.replace("  - {name: worker, kind: step_worker}\n", ""), "employees need somebody who does the"),
+        (SOP + "agents: [{name: a, rules: [{do: stop}]}]", "procedures need an employee who follows them"),
+        (SOP + PEOPLE.replace("  - {name: worker, kind: step_worker}\n", ""), "employees need a worker who does the"),
         (
             SOP.replace("}}}\n", "}}, watchers: {w: {agent: clark, sop: call, event: a}}}\n") + PEOPLE,
             "sop.watchers.w: 'clark' is not an employee",
         ),
         (
             SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: call, event: a, alone: true}}}\n") + PEOPLE,
-            "sop.watchers.w looks alone, and nobody runs it",
+            "sop.watchers.w looks alone, and no agent runs it",
         ),
         (
             SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: cal, event: a}}}\n") + PEOPLE,
@@ -50,7 +50,7 @@ def refused(text: str) -> str:
             + PEOPLE.replace("name: clerk", "name: clerk\n    count: 2"),
             "sop.procedures.call has a trigger, and there are several employees",
         ),
-        (SOP + PEOPLE + JOBS.replace("name: jobs", "name: jobs, count: 2"), "agents.jobs: one agent runs all jobs"),
+        (SOP + PEOPLE + JOBS.replace("name: jobs", "name: jobs, count: 2"), "agents.jobs: a company has its jobs once"),
         (SOP + PEOPLE + JOBS.replace("summarise: null", "summary: '25:00'"), "25:00"),
         (SOP.replace("post: {text: called}", "post: {text: called}, tool: a.b") + PEOPLE, "the step 'call' must be"),
         (SOP.replace("text: called", 'text: "=nothing.here"') + PEOPLE, "nothing"),
@@ -87,7 +87,6 @@ def refused(text: str) -> str:
             "memory: {}\n" + SOP + PEOPLE.replace("5m", "5m, patterns: [{when: stats.cycles > 1, text: a, kind: obs}]"),
             "agents.clerk has memories of the kind 'obs', which `memory.kinds` lacks",
         ),
-        ("memory: {kinds: {context: 6}}\n" + SOP + PEOPLE, "agents.clerk has memories of the kind 'observation'"),
         (
             "memory: {}\n" + SOP + PEOPLE + JOBS.replace(", settings: {summarise: null}", ""),
             "agents.jobs has a model summarize memories, but there is none",

@@ -209,7 +209,7 @@ events: [{{at: 1s, topic: rung, data: {{text: high}}}}]
     assert [task.title for task in ran.world.tasks.all()] == ["good"]
     [(at, warning)] = ran.posts("#escalations")
     assert at < 60
-    assert warning.startswith("A trigger of call makes no task: ")
+    assert warning.startswith("1 dead letter of the trigger of call, of which no task is made: ")
     assert why in warning
     assert ran.result.errors == 0
 
@@ -225,13 +225,15 @@ events: [{{at: 1s, topic: rung, data: {{text: "a\\nb {"c" * 3000}"}}}}]
 
 
 def test_a_pattern_that_cannot_be_judged_does_not_hold(tmp_path: Path) -> None:
-    """A pattern over a number that is null does not hold; one whose text fails is noted with its condition."""
+    """A pattern over a number that is null does not hold, and that is said once; one whose text fails is noted."""
     patterns = (
         """[{when: stats.response_week > 1, text: slow}, {when: stats.cycles == 1, text: "='x' + stats.cycles"}]"""
     )
     ran = company(tmp_path, IDLE.replace("2s", "11m") + PEOPLE.replace("5m", f"5m, patterns: {patterns}"))
     assert [memory.content for memory in ran.memories.all("clerk")] == ["The pattern stats.cycles == 1 holds"]
-    assert "cannot be computed" in ran.posts("#escalations")[0][1]
+    said = [text for _, text in ran.posts("#escalations")]
+    assert ["The pattern stats.response_week > 1 of clerk cannot be used" in text for text in said] == [True, False]
+    assert "cannot be computed" in said[1]
     assert len(ran.cycles()) == 3
 
 

@@ -94,6 +94,7 @@ def test_the_daily_summary_has_the_numbers_since_the_last(tmp_path: Path) -> Non
     assert [text for _, text in said(ran, "Daily")] == [
         f"Daily summary of 2026-03-{day}: {loops} loops, {created} tasks created, {steps} steps done, {steps} tasks"
         f" completed, 0 tasks failed, {overdue} tasks overdue.\n  Missing heartbeats: none"
+        "\n  Dead letters: 0 | Lost events: 0 | Failed assessments: 0\n  Failing at present: none"
         for day, loops, created, steps, overdue in (("02", 2, 1, 0, 1), ("03", 1, 0, 1, 0))
     ]
 

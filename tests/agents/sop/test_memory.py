@@ -132,8 +132,8 @@ def test_a_text_that_cannot_be_made_falls_back(tmp_path: Path) -> None:
     assert ran.result.errors == 0
 
 
-def test_a_prompt_has_what_is_important_recent_or_of_an_active_task(tmp_path: Path) -> None:
-    """After two days: importance 8 or more whatever its age, the last 24 hours, active tasks, and summaries."""
+def test_a_prompt_has_what_is_important_recent_or_of_an_open_task(tmp_path: Path) -> None:
+    """After two days: importance 8 or more whatever its age, the last 24 hours, open tasks, and summaries."""
     seen = []
 
     def look(world: World) -> None:
@@ -158,7 +158,8 @@ def test_a_prompt_has_what_is_important_recent_or_of_an_active_task(tmp_path: Pa
     [found] = seen
     assert found.memories is not None
     assert [memory.content for memory in found.memories.memories] == [
-        "of a pending task", "of a in_progress task", "old, importance 8", "old, importance 10", "recent",
+        "of a pending task", "of a in_progress task", "of a waiting task",
+        "old, importance 8", "old, importance 10", "recent",
     ]  # fmt: skip
 
 

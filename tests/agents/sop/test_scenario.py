@@ -52,6 +52,18 @@ def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
     same_in_a_replay(FILE, tmp_path, until="8h", backend=backend)
 
 
+@pytest.mark.proof
+@pytest.mark.timeout(300)
+def test_old_notes_become_summaries(tmp_path: Path) -> None:
+    """Within ten days the notes of the busiest employee that are older than seven days are summarised, not cut."""
+    result = sim.run(FILE, until="10d", out=tmp_path)
+    found = rows(result, "SELECT agent, count(*) FROM memories WHERE source = 'summary' GROUP BY agent")
+    assert "lead-response" in {agent for agent, _ in found}
+    assert rows(
+        result, "SELECT count(*) FROM events WHERE topic = 'memory.pruned' AND data ->> '$.reason' = 'cap'"
+    ) == [(0,)]
+
+
 def test_assessments_cost_what_the_seed_says(tmp_path: Path) -> None:
     """At five minutes there are 288 assessments a day, each about $0.001, so about $0.29 a day over four weeks."""
     result = sim.run(FILE, until="1d", out=tmp_path)

@@ -1,5 +1,6 @@
 """Watchers: what they look at, when, and that nothing is found twice."""
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -105,35 +106,102 @@ def test_priority_can_be_computed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["item.nothing", "1 / 0"])
-def test_a_look_that_fails_loses_and_doubles_nothing(tmp_path: Path, broken: str) -> None:
-    """If an expression fails, the alert channel says it once, and the events wait for a look that works."""
+def test_an_event_that_cannot_be_judged_is_one_dead_letter(tmp_path: Path, broken: str) -> None:
+    """The events before and after it become tasks at their look; it is recorded, said once, and never doubled."""
     text = f"until: 31m\nsop:\n  {CALL}\n  watchers: {{inbox: {{agent: clerk, sop: call, event: lead, WHERE}}}}\n"
-    where = f"where: \"item.id == 'a' or (now > 601 or {broken})\""
-    people = PEOPLE + "\n"
-    ran = company(tmp_path, text.replace("WHERE", where) + EVENTS + people)
-    assert sorted(task.title for task in ran.world.tasks.all()) == ["about a", "about a", "about b"]
+    where = f"where: \"item.id == 'a' or {broken}\""
+    ran = company(tmp_path, text.replace("WHERE", where) + EVENTS + PEOPLE)
+    assert [task.title for task in ran.world.tasks.all()] == ["about a", "about a"]
     [(at, warning)] = ran.posts("#escalations")
     assert at == 600
-    assert warning.startswith("The watcher inbox cannot look: ")
-    assert (len(ran.cycles()), ran.result.errors) == (7, 0)
+    assert warning.startswith("1 dead letter of the watcher inbox, of which no task is made: ")
+    assert [json.loads(row) for row in ran.rows("SELECT item FROM dead_letters")] == [{"id": "b"}]
+    assert (len(ran.cycles()), ran.result.errors, ran.sops.metrics()["dead_letters"]) == (7, 0, 1)
 
 
-def test_a_broken_watcher_stops_nobody(tmp_path: Path) -> None:
-    """A finding that a watcher cannot judge costs neither cycles of the employee nor looks of other watchers."""
-    text = f"""until: 21m
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "where: item.n > 1", "key: item.n", "priority: '=item.n'", "where: item.n > 1, alone: true",
+        "key: item.n, interval: 15m", "priority: '=item.n', alone: true",
+    ],
+)  # fmt: skip
+def test_one_bad_finding_costs_no_other(tmp_path: Path, broken: str) -> None:
+    """Whichever expression fails for one lead, all the others become tasks, now and at every later look."""
+    events = "".join(
+        f"  - {{at: {minute}m, topic: lead, data: {{id: {minute}{'' if minute == 9 else f', n: {minute + 5}'}}}}}\n"
+        for minute in range(1, 30, 2)
+    )
+    made = watched(tmp_path, f"event: lead, {broken}", f"events:\n{events}", PEOPLE + JOBS, "46m")
+    assert [title.split()[1] for title in made] == [str(minute) for minute in range(1, 30, 2) if minute != 9]
+
+
+@pytest.mark.parametrize("source", ["artifact: rows", "tasks: overdue", "pool: stock"])
+def test_what_stays_and_cannot_be_judged_is_reported_once(tmp_path: Path, source: str) -> None:
+    """An item of an artifact, a task or a pool that cannot be judged is one dead letter, until it changes."""
+    text = f"""until: 46m
+artifacts: [{{id: rows, owner: clerk, content: {{bad: {{}}, good: {{id: 1}}}}}}]
+pools: {{stock: {{kind: container, capacity: 10, level: 1}}}}
+sop:
+  {CALL.replace("procedures: {", "procedures: {slow: {title: slow, trigger: {event: rung}, due: 1m, " + STEPS + "}, ")}
+  watchers: {{w: {{agent: clerk, sop: call, {source}, where: item.id == 1 or item.missing}}}}
+events: [{{at: 1m, topic: rung}}]
+"""
+    people = PEOPLE.replace("  - {name: worker, kind: step_worker}", "  - {name: worker, kind: step_worker, start: 1d}")
+    ran = company(tmp_path, text + people)
+    assert ran.rows("SELECT source FROM dead_letters") == (["the watcher w"] if "tasks" not in source else [])
+    titles = [task.title for task in ran.world.tasks.all()]
+    assert titles.count("about 1") == (1 if "pool" not in source else 0)
+
+
+def test_a_source_without_items_is_said(tmp_path: Path) -> None:
+    """A watcher of an artifact that is a text finds nothing, says why once, and each daily summary repeats it."""
+    text = f"until: 20h\nsop:\n  {CALL}\n  watchers: {{w: {{agent: clerk, sop: call, artifact: rows}}}}\n"
+    rows = "artifacts: [{id: rows, owner: clerk, content: a text}]\n"
+    ran = company(tmp_path, text + rows + PEOPLE.replace("5m", "1h") + JOBS)
+    said = "The watcher w cannot be used: the artifact rows is neither a list nor a mapping"
+    assert [text for _, text in ran.posts("#escalations")] == [said]
+    [summary] = [text for _, text in ran.posts("#ops-log") if text.startswith("Daily summary")]
+    assert "Failing at present: The watcher w (the artifact rows is neither a list nor a mapping)" in summary
+    assert ran.rows("SELECT fault FROM watchers") == ["the artifact rows is neither a list nor a mapping"]
+
+
+def test_lost_events_are_counted_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more events than can wait for a look, the oldest are lost: a warning, a count, and the view of watchers."""
+    monkeypatch.setattr("sim.agents.sop.watchers.MOST_EVENTS", 2)
+    text = f"until: 31m\nsop:\n  {CALL}\n  watchers: {{w: {{agent: clerk, sop: call, event: lead, interval: 15m}}}}\n"
+    ran = company(tmp_path, text + EVENTS + PEOPLE)
+    assert [task.title for task in ran.world.tasks.all()] == ["about a", "about b"]
+    assert [text.partition(",")[0] for _, text in ran.posts("#escalations")] == ["1 lost for the watcher w"]
+    assert ran.rows("SELECT lost FROM watchers") == [1]
+
+
+def test_a_full_board_lets_findings_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What exceeds the room for tasks waits, and is no dead letter; that is said once."""
+    monkeypatch.setattr("sim.world.tasks.MOST_TASKS", 2)
+    text = f"until: 31m\nsop:\n  {CALL}\n  watchers: {{w: {{agent: clerk, sop: call, event: lead}}}}\n"
+    ran = company(tmp_path, text + EVENTS + PEOPLE)
+    assert [task.title for task in ran.world.tasks.all()] == ["about a", "about a"]
+    assert [text for _, text in ran.posts("#escalations")] == [
+        "The watcher w cannot be used: there are 2 tasks already; what it finds waits"
+    ]
+    assert ran.sops.metrics()["dead_letters"] == 0
+
+
+def test_the_view_of_watchers(tmp_path: Path) -> None:
+    """It lists each watcher, also one that is not active, when it looked last, and what it found."""
+    text = f"""until: 12m
 sop:
   {CALL}
   watchers:
-    broken: {{agent: clerk, sop: call, event: lead, where: item.nothing > 1}}
-    alone: {{agent: clerk, sop: call, event: lead, where: item.nothing > 1, alone: true}}
-    inbox: {{agent: clerk, sop: call, event: lead}}
-    dear: {{agent: clerk, sop: call, event: lead, priority: "=item.id"}}
+    off: {{agent: clerk, sop: call, event: lead, active: false}}
+    inbox: {{agent: clerk, sop: call, event: lead, where: item.id == 'a' or item.x}}
 """
-    ran = company(tmp_path, text + EVENTS + PEOPLE + JOBS)
-    assert [task.creator for task in ran.world.tasks.all()] == ["inbox"] * 3
-    said = [warning.partition(":")[0] for _, warning in ran.posts("#escalations")]
-    assert sorted(set(said)) == [f"The watcher {name} cannot look" for name in ("alone", "broken", "dear")]
-    assert (len(ran.cycles()), ran.result.errors) == (5, 0)
+    ran = company(tmp_path, text + EVENTS + PEOPLE)
+    columns = "watcher, agent, active, last_checked_at, looks, found, dead_letters, fault"
+    assert ran.rows(f"SELECT {columns} FROM watchers ORDER BY watcher") == [  # noqa: S608 - in a test
+        ("inbox", "clerk", 1, 600.0, 3, 2, 1, None), ("off", "clerk", 0, None, 0, 0, 0, None),
+    ]  # fmt: skip
 
 
 @settings(max_examples=10)

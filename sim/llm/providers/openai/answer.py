@@ -6,7 +6,7 @@ limit are passed on, and refused later (`tool_calls.faults`): the last one can b
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -16,6 +16,7 @@ from sim.llm.types import (
     Completion,
     Delta,
     DeltaKind,
+    ErrorClass,
     ModelError,
     ModelRequest,
     Observer,
@@ -31,8 +32,17 @@ MAX_CALLS: Final = 128
 """The most tool calls in one answer."""
 
 _STOPS: Final[Mapping[str, StopReason]] = {
-    "stop": "end_turn", "tool_calls": "tool_use", "function_call": "tool_use", "length": "max_tokens"
+    "stop": "end_turn", "tool_calls": "tool_use", "function_call": "tool_use", "length": "max_tokens",
+    "eos": "end_turn", "eos_token": "end_turn", "end_turn": "end_turn", "stop_sequence": "stop_sequence",
+    "tool_use": "tool_use", "max_tokens": "max_tokens", "model_length": "max_tokens",
 }  # fmt: skip
+"""The finish reasons of OpenAI, and those of Together, TGI, Anthropic, Gemini and Mistral, in lowercase."""
+
+_FILTERED: Final = ("content_filter", "safety", "prohibited_content", "recitation", "blocklist")
+_FAILED: Final[Mapping[str, ErrorClass]] = {
+    "insufficient_system_resource": "overload", "error": "server", "abort": "server"
+}  # fmt: skip
+"""Finish reasons of answers that the endpoint gave up: of DeepSeek, OpenRouter and vLLM."""
 
 
 @attrs.define
@@ -103,15 +113,18 @@ class Assembly:
         Raises:
             ModelError: if the answer has no finish reason, was filtered, or is malformed.
         """
-        if self.finish == "content_filter":
+        finish = (self.finish or "").lower()
+        if finish.startswith(_FILTERED):
             raise ModelError("content", "the answer was withheld by the endpoint's filter", usage=self.usage())
-        stop = _STOPS.get(self.finish or "")
+        if finish in _FAILED:
+            raise ModelError(_FAILED[finish], f"the endpoint gave up ({finish})", usage=self.usage())
+        stop = _STOPS.get(finish)
         if stop is None:
             reason = "no finish reason" if self.finish is None else f"the unknown finish reason {self.finish[:40]!r}"
             raise ModelError("incomplete", f"the answer ended with {reason}", usage=self.usage())
-        calls, text = self._all_calls(), self._whole("text")
+        calls, text, thoughts = self._all_calls(), self._whole("text"), self._whole("think")
         if stop == "max_tokens":
-            return Completion(text, calls, stop, self.usage(), self._model)
+            return Completion(text, calls, stop, self.usage(), self._model, reasoning=thoughts)
         if not all(call.name for call in calls):
             raise ModelError("malformed", "a tool call has no name", usage=self.usage())
         if self._texts["refusal"]:
@@ -124,7 +137,7 @@ class Assembly:
             stop = "stop_sequence"
         for place, call in enumerate(calls):
             self._tell("tool_complete", call.arguments, call.name, place)
-        return Completion(text, calls, stop, self.usage(), self._model)
+        return Completion(text, calls, stop, self.usage(), self._model, reasoning=thoughts)
 
     def usage(self) -> TokenUsage:
         """Return the usage so far: the reported one if it is plausible, otherwise an estimate."""
@@ -140,8 +153,9 @@ class Assembly:
         if not isinstance(delta, dict):
             raise _malformed("a delta is no object", delta)
         before = (self._size, len(self._calls))
-        self._add("text", delta.get("content"))
-        self._add("think", delta.get("reasoning_content") or delta.get("reasoning"))
+        self._add("think", delta.get("reasoning_content") or delta.get("reasoning") or _details(delta))
+        for kind, text in _parts(delta.get("content")):
+            self._add(kind, text)
         self._add("refusal", delta.get("refusal"))
         for call in _list(delta.get("tool_calls")):
             self._take_call(call)
@@ -234,6 +248,26 @@ def _malformed(what: str, value: object) -> ModelError:
     return ModelError("malformed", f"{what}, but {type(value).__name__}")
 
 
+def _parts(content: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the kind and the text of each part of a content, which is a text or (Mistral) a list of parts."""
+    for part in content if isinstance(content, list) else [content]:
+        if not isinstance(part, dict):
+            yield "text", part
+        elif isinstance(part.get("thinking"), list | str):
+            for _, text in _parts(part["thinking"]):
+                yield "think", text
+        else:
+            yield ("refusal", part["refusal"]) if part.get("refusal") else ("text", part.get("text"))
+
+
+def _details(delta: Mapping[str, Any]) -> str:
+    """Return the reasoning in `reasoning_details`, as OpenRouter sends it; empty if there is none that can be read."""
+    details = delta.get("reasoning_details")
+    parts = [part for part in details if isinstance(part, dict)] if isinstance(details, list) else []
+    texts = [part.get("text") or part.get("summary") for part in parts]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
 def _list(value: Any) -> list[Any]:
     if value is None:
         return []
@@ -252,11 +286,25 @@ def _text(value: Any) -> str:
 
 def _usage(report: Mapping[str, Any]) -> TokenUsage:
     """Return the reported usage unchecked; `sound_usage` replaces missing and implausible numbers."""
-    details = report.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
     missing = -1
+    inputs, outputs = report.get("prompt_tokens", missing), report.get("completion_tokens", missing)
+    cached = _detail(report, "prompt_tokens_details", "cached_tokens")
+    if cached is None:
+        cached = report.get("prompt_cache_hit_tokens")  # DeepSeek
+    reasoned = _detail(report, "completion_tokens_details", "reasoning_tokens")
+    total = report.get("total_tokens")
+    counted = all(type(number) is int and number >= 0 for number in (inputs, outputs, total))
+    if counted and total > inputs + outputs:  # Gemini and Grok charge for reasoning, but do not count it as output
+        reasoned = max(total - inputs - outputs, reasoned if type(reasoned) is int else 0)
+        outputs = total - inputs
     return TokenUsage(
-        input_tokens=report.get("prompt_tokens", missing),
-        output_tokens=report.get("completion_tokens", missing),
+        input_tokens=inputs,
+        output_tokens=outputs,
         cached_tokens=0 if cached is None else cached,
+        reasoning_tokens=0 if reasoned is None else reasoned,
     )
+
+
+def _detail(report: Mapping[str, Any], part: str, name: str) -> Any:
+    details = report.get(part)
+    return details.get(name) if isinstance(details, dict) else None

@@ -43,8 +43,9 @@ def _body(model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
         body["tools"] = [{"type": "function", "function": attrs.asdict(tool, recurse=False)} for tool in request.tools]
     if request.tool_choice is not None:
         body["tool_choice"] = _tool_choice(request.tool_choice)
-    if request.response_format is not None:
-        form = {"name": "answer", "schema": request.response_format}
+    schema = request.response_format if request.response_format is not None else request.preferred_format
+    if schema is not None:
+        form = {"name": "answer", "schema": schema}
         body["response_format"] = {"type": "json_schema", "json_schema": form}
     body |= request.extra_body or {}
     if stream:

@@ -16,7 +16,7 @@ from sim.errors import RunError, SimError, UsageError
 from sim.llm.access import OPENAI_URL, Access
 from sim.llm.limits.governor import ReportedLimits
 from sim.llm.limits.retry import DEFAULT_TIMEOUT, parse_retry_after
-from sim.llm.providers.openai.errors import classify, read_rates, reset_after
+from sim.llm.providers.openai.errors import classify, message_in, read_rates, reset_after, retry_delay
 from sim.llm.types import Completion, ModelError
 
 if TYPE_CHECKING:
@@ -270,8 +270,12 @@ class Connection:
                 f"the endpoint redirects (status {status}), and the key is not sent elsewhere",
                 hint="give the address that it redirects to, if it is right, as the base URL",
             )
+        if isinstance(body, list):  # the library takes no message from it
+            message = f"{message} {message_in(body)}"
         kind = classify(status, body, message, headers)
         after = parse_retry_after(headers, time.time())
+        if after is None:
+            after = retry_delay(body)
         if after is None and kind == "rate_limit":
             after = reset_after(read_rates(headers), most_tokens)
         return ModelError(kind, self.said(message), retry_after=after)
@@ -289,5 +293,6 @@ class Connection:
             for call in completion.tool_calls
         )
         return attrs.evolve(
-            completion, text=self.cut(completion.text), model=self.cut(completion.model), tool_calls=calls
-        )
+            completion, text=self.cut(completion.text), model=self.cut(completion.model), tool_calls=calls,
+            reasoning=self.cut(completion.reasoning),
+        )  # fmt: skip

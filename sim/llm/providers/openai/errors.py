@@ -7,7 +7,19 @@ from typing import Any, Final
 from sim.llm.limits.governor import ReportedLimits
 from sim.llm.types import ErrorClass
 
-_QUOTA: Final = ("insufficient_quota", "billing_hard_limit", "billing_not_active", "exceeded your current quota")
+_CODES: Final[Mapping[str, ErrorClass]] = {
+    "insufficient_quota": "quota", "billing_hard_limit_reached": "quota", "billing_not_active": "quota",
+    "exceeded_current_quota_error": "quota", "insufficient_balance": "quota", "access_terminated": "quota",
+    "account_deactivated": "quota",
+    "rate_limit_exceeded": "rate_limit", "rate_limit_error": "rate_limit", "rate_limit_reached_error": "rate_limit",
+    "too_many_requests": "rate_limit", "resource_exhausted": "rate_limit", "throttling": "rate_limit",
+    "context_length_exceeded": "context_length", "exceed_context_size_error": "context_length",
+    "content_filter": "content", "content_policy_violation": "content", "moderation_blocked": "content",
+    "overloaded_error": "overload", "engine_overloaded_error": "overload", "unavailable_error": "overload",
+    "invalid_api_key": "auth", "api_key_invalid": "auth", "model_not_found": "not_found",
+}  # fmt: skip
+"""The codes of OpenAI, and those of Moonshot, DashScope, DeepSeek, Anthropic, Gemini and llama.cpp."""
+
 _TOO_LONG: Final = (
     "context_length", "context length", "context window", "context size", "exceed_context", "too many tokens",
     "prompt is too long", "maximum context", "input is too long",
@@ -19,6 +31,9 @@ _BY_STATUS: Final[Mapping[int, ErrorClass]] = {
     401: "auth", 402: "quota", 403: "auth", 404: "not_found", 408: "timeout", 409: "server", 413: "context_length",
     429: "rate_limit", 503: "overload", 504: "timeout", 529: "overload",
 }  # fmt: skip
+
+_RETRY_IN = re.compile(r"(?:try again|retry) in ((?:\d+(?:\.\d+)? ?(?:ms|s|m|h)(?![a-z]))+)", re.IGNORECASE)
+_LONGEST: Final = 2000  # characters of a text that is searched
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -33,28 +48,72 @@ def classify(status: int | None, body: object, message: str, headers: Mapping[st
         message: the text of the error.
         headers: the headers of the response.
     """
-    fields: Mapping[Any, Any] = body if isinstance(body, Mapping) else {}
-    nested = fields.get("error")
-    if isinstance(nested, Mapping):
-        fields = nested
+    fields = _error_in(body)
     code = fields.get("code")
     if status is None and isinstance(code, int | str) and str(code).isdecimal() and len(str(code)) == 3:
         status = int(code)
+    known = _by_code(fields)
+    if known == "quota" or (known is not None and status in (None, 400)):
+        return known
     words = f"{code} {fields.get('type')} {message}".lower()
-    # The text of an error counts only if the status does not identify the cause.
+    # The text of an error counts only if neither a code nor the status identifies the cause.
     if status in (400, 403, 413, 422, 500, None) and any(word in words for word in _TOO_LONG):
         return "context_length"
     if status in (400, 403, 422, None) and any(word in words for word in _FILTERED):
         return "content"
-    if status in (403, 429, None) and any(word in words for word in _QUOTA):
-        return "quota"
-    if status == 429 and headers.get("x-should-retry", "").lower() == "false":
+    if status == 429 and headers.get("x-should-retry", "").lower() == "false" and retry_delay(body) is None:
         return "quota"
     if status is None:
         return "rate_limit" if "rate_limit" in words else "overload" if any(w in words for w in _BUSY) else "server"
+    if status == 403 and known == "rate_limit":
+        return "rate_limit"
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return "server" if status >= 500 else "bad_request"
+
+
+def retry_delay(body: object) -> float | None:
+    """Return the seconds that the body of an error asks to wait: `retryDelay` of a `RetryInfo`, as Gemini sends it.
+
+    If there is none, the text counts (`Please retry in 3.2s`). None: the body does not say.
+    """
+    fields = _error_in(body)
+    details = fields.get("details")
+    for detail in details if isinstance(details, list) else ():
+        if isinstance(detail, Mapping) and isinstance(detail.get("retryDelay"), str):
+            seconds = _seconds(detail["retryDelay"])
+            if seconds is not None:
+                return seconds
+    said = _RETRY_IN.search(str(fields.get("message", ""))[:_LONGEST])
+    return None if said is None else _seconds(said[1].replace(" ", ""))
+
+
+def message_in(body: object) -> str:
+    """Return the message of an error in a body; empty if it has none."""
+    message = _error_in(body).get("message")
+    return message if isinstance(message, str) else ""
+
+
+def _error_in(body: object) -> Mapping[Any, Any]:
+    """Return the error object of a body, which some servers wrap in a list, or in text."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    fields: Mapping[Any, Any] = body if isinstance(body, Mapping) else {}
+    nested = fields.get("error")
+    return nested if isinstance(nested, Mapping) else fields
+
+
+def _by_code(fields: Mapping[Any, Any]) -> ErrorClass | None:
+    """Return the class that the code, the type, the status or the reason of an error names; None: none does."""
+    details = fields.get("details")
+    reasons = [one.get("reason") for one in details if isinstance(one, Mapping)] if isinstance(details, list) else []
+    for value in (fields.get("code"), fields.get("type"), fields.get("status"), *reasons):
+        if isinstance(value, str):
+            name = value.lower()
+            found = _CODES.get(name) or _CODES.get(name.partition(".")[0])  # Throttling.RateQuota
+            if found is not None:
+                return found
+    return None
 
 
 def read_rates(headers: Mapping[str, str]) -> ReportedLimits | None:

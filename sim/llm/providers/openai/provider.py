@@ -17,6 +17,7 @@ from sim.llm.limits.retry import DEFAULT_TIMEOUT
 from sim.llm.providers.openai.answer import Assembly
 from sim.llm.providers.openai.body import body_of
 from sim.llm.providers.openai.connection import Connection
+from sim.llm.providers.openai.formats import Formats
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
 from sim.llm.types import Completion, Delta, ModelError, ModelRequest, Observer
 
@@ -53,13 +54,21 @@ class OpenAIProvider:
         self.name = name
         self.connection = Connection(access, name=name, on_rates=on_rates, timeout=timeout)
         self._tokenizer = tokenizer
+        self._formats = Formats()
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
         """Answer a request. The answer is streamed if the request asks for it or if there is an observer.
 
+        A `preferred_format` is sent if the endpoint enforces it, as `Formats` finds out.
+
         Raises:
             ModelError: if the request fails.
         """
+        if request.preferred_format is not None:
+            return await self._formats.complete(model, request, lambda request: self._complete(model, request, observe))
+        return await self._complete(model, request, observe)
+
+    async def _complete(self, model: str, request: ModelRequest, observe: Observer | None) -> Completion:
         assembly = self.assembly(model, request, observe)
         failure = await self._exchange(model, request, assembly, stream=request.stream or observe is not None)
         lost_after_the_end = failure is not None and failure.kind in ("network", "timeout") and assembly.over

@@ -1,0 +1,138 @@
+"""Measures a few real calls of a run before it starts, for its estimate (edge)."""
+
+from collections.abc import Mapping, Sequence
+
+import anyio
+import attrs
+
+from sim.assembly.build import build
+from sim.llm.access import INSIDE
+from sim.llm.answers import check_answer
+from sim.llm.service import Models, Traced
+from sim.llm.types import Answer, Attempt, ModelError
+from sim.runner.event_loop import in_plain_code
+from sim.runner.options import RunOptions
+from sim.scenario import Scenario
+
+
+@attrs.frozen
+class Measured:
+    """What the calls of one model took.
+
+    Attributes:
+        calls: the number of calls.
+        attempts: their requests.
+        foreseen: the input tokens that the estimate has for them.
+        input_tokens, output_tokens: what they used, over all requests.
+    """
+
+    calls: int = 0
+    attempts: int = 0
+    foreseen: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@attrs.define
+class Probe:
+    """What a few real calls have shown.
+
+    Attributes:
+        models: the figures by name of the model.
+        asked, failed, invalid: calls, those without an answer, and answers that would be asked for again.
+        timeouts: requests that timed out.
+        seconds: real seconds that all calls took together.
+        at_once: how many calls were made at the same time.
+        problem: why the first failed call failed; None if none failed.
+    """
+
+    models: dict[str, Measured] = attrs.field(factory=dict)
+    asked: int = 0
+    failed: int = 0
+    invalid: int = 0
+    timeouts: int = 0
+    seconds: float = 0.0
+    at_once: int = 1
+    problem: str | None = None
+
+
+async def probe_async(
+    scenario: Scenario, options: RunOptions, samples: Sequence[Traced], at_once: int, *, backend: str = "asyncio"
+) -> Probe:
+    """Make some calls of a run at their endpoints, and measure them. Nothing is recorded.
+
+    Args:
+        scenario: the scenario.
+        options: the options of the run.
+        samples: calls of the run.
+        at_once: how many of them are made at the same time.
+        backend: the library of the event loop.
+
+    Raises:
+        UsageError: if the key is missing or refused.
+        RunError: if an endpoint cannot be reached.
+    """
+    access = options.access
+    assert access is not None, "there is an endpoint"
+    access.check_key()
+    online = attrs.evolve(access, batching=False)
+    simulation = build(
+        scenario, seed=scenario.seed if options.seed is None else options.seed, kinds=options.kinds,
+        allow=options.allow, access=online, until_ns=scenario.end_ns, allow_commands=options.allow_commands,
+        mcp=options.mcp,
+    )  # fmt: skip
+    models = simulation.models
+    assert models is not None, "the scenario calls models"
+    probe = Probe(at_once=at_once)
+    try:
+        await models.prepare()
+        began = anyio.current_time()
+        limiter = anyio.CapacityLimiter(at_once)
+        async with anyio.create_task_group() as group:
+            for sample in samples:
+                group.start_soon(_ask, models, sample, limiter, probe)
+        probe.seconds = anyio.current_time() - began
+    finally:
+        await models.aclose()
+        simulation.world.kernel.close()
+    return probe
+
+
+probe = in_plain_code(probe_async)
+
+
+async def _ask(models: Models, sample: Traced, limiter: anyio.CapacityLimiter, probe: Probe) -> None:
+    targets = models.plan(sample, sample.request).route.targets
+    edge = models.edge
+    if edge is None or all(target.provider in INSIDE for target in targets):
+        return
+    async with limiter:
+        try:
+            outcome: Answer | ModelError = await edge.complete(targets, sample.request, agent=sample.agent_id)
+        except ModelError as error:
+            outcome = error
+    _count(probe, sample, targets[0].model, outcome)
+
+
+def _count(probe: Probe, sample: Traced, model: str, outcome: Answer | ModelError) -> None:
+    probe.asked += 1
+    if isinstance(outcome, ModelError):
+        probe.failed += 1
+        probe.problem = probe.problem or f"{outcome.kind}: {outcome}"[:300]
+    else:
+        probe.invalid += check_answer(outcome.completion, sample.request) is not None
+    probe.timeouts += sum(attempt.outcome == "timeout" for attempt in outcome.attempts)
+    known = probe.models.get(model, Measured())
+    used = _usage(outcome.attempts)
+    probe.models[model] = Measured(
+        known.calls + 1, known.attempts + len(outcome.attempts), known.foreseen + sample.input_tokens,
+        known.input_tokens + used["input"], known.output_tokens + used["output"],
+    )  # fmt: skip
+
+
+def _usage(attempts: Sequence[Attempt]) -> Mapping[str, int]:
+    usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
+    return {
+        "input": sum(usage.input_tokens for usage in usages),
+        "output": sum(usage.output_tokens for usage in usages),
+    }
