@@ -56,7 +56,8 @@ class Slots(Pool):
         """
         if not (amount == 1 and priority == 0):
             self._check(amount, priority)
-        self._kernel.acting()  # first: it refuses a call from outside before anything changes
+        if self._kernel.current is None:
+            self._kernel.acting()  # it refuses a call from outside before anything changes
         must_wait = self._free < amount and not self.closed  # the hot path
         if not must_wait and self.take(amount, priority):
             self.hold(amount)
@@ -77,7 +78,8 @@ class Slots(Pool):
 
     def slot(self, *, amount: int = 1, priority: float = 0) -> "SlotHold":
         """Return a context manager that holds slots: `async with resource.slot():`. See `acquire`."""
-        self._check(amount, priority)
+        if not (amount == 1 and priority == 0):  # a call costs a tenth of a use of a slot
+            self._check(amount, priority)
         return SlotHold(self, amount, priority)
 
     def wait(self, *, amount: int = 1, priority: float = 0) -> "SlotWait":
