@@ -88,7 +88,7 @@ class ClosedError(ActorError):
 
 
 class Interrupt(ActorError):
-    """Raised inside an actor, at its current wait, when the actor is interrupted. The wait has taken nothing.
+    """Raised inside an actor, at its current wait, when the actor is interrupted. The wait has taken and given nothing.
 
     Attributes:
         cause: the cause that the interrupter gave; a `Preempted` for a preempted slot.

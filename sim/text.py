@@ -1,5 +1,9 @@
 """Text for people: numbers, and untrusted text of scenarios, agents and runs, made safe to display and to record."""
 
+import re
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{6,}")
+
 
 def number(value: float) -> str:
     """Return a number in a readable form: 12,345 or 0.0123."""
@@ -14,7 +18,15 @@ def of_error(error: BaseException) -> str:
         text = str(error)
     except Exception as fault:  # the `__str__` of an error of an agent can raise anything
         text = f"(its text cannot be made: {type(fault).__name__})"
-    return f"{type(error).__name__}: {text}".encode(errors="replace").decode()
+    return recordable_text(f"{type(error).__name__}: {text}")
+
+
+def recordable_text(text: str) -> str:
+    """Return text that can be encoded, without addresses of objects, which differ in each process.
+
+    `<Desk object at 0x7f05d1c843c0>` becomes `<Desk object>`. Otherwise two runs of one scenario would differ.
+    """
+    return _ADDRESS.sub("", text).encode(errors="replace").decode()
 
 
 def plain(text: object) -> str:

@@ -87,7 +87,8 @@ make_row(PyObject *kernel, PyObject *actor, PyObject *source, PyObject *counter,
     PyObject *entry = GET(kernel, Kernel__entry);
     /* All references are taken before the first tuple is created, which may run the garbage collector and so arbitrary
        code. */
-    PyObject *cause[] = {Py_NewRef(PyTuple_GET_ITEM(entry, 2)), Py_NewRef(PyTuple_GET_ITEM(entry, 3))};
+    PyObject *rank = PyTuple_GET_ITEM(entry, 2), *ordinal = Py_IS_TYPE(rank, Rank_type) ? GET(rank, Rank_ordinal) : rank;
+    PyObject *cause[] = {Py_NewRef(ordinal), Py_NewRef(PyTuple_GET_ITEM(entry, 3))};
     PyObject *row[] = {
         Py_NewRef(GET(kernel, Kernel_now)),
         Py_NewRef(GET(kernel, Kernel_delta)),

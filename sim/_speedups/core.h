@@ -42,7 +42,7 @@ extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
-    X(_arm) X(_caused) X(_ended) X(_go_on) X(_rest) X(append) X(close) X(event) X(fire)               \
+    X(_arm) X(_caused) X(_ended) X(_go_on) X(_rest) X(__qualname__) X(append) X(close) X(event) X(fire) X(hold)       \
     X(lose_one) X(popleft) X(serve) X(sort) X(throw) X(token)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
@@ -87,7 +87,9 @@ PyObject *make_wait(PyObject *owner, State state);
 PyObject *actor_of(PyObject *kernel);
 void renew_stop(void);
 int is_kernel(PyObject *object);
+int compare_ranks(PyObject *one, PyObject *other);
 int begin_acquire(PyObject *pool);
+int hold_slot(PyObject *pool);
 int decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via);
 PyObject *take_over_slots(PyObject *module, PyObject *args);
 PyObject *run_some(PyObject *loop, PyObject *most);
@@ -177,7 +179,7 @@ is_source(PyObject *object)
 
 /* Return a new entry. `counter` is a new reference (stolen), or NULL after an error. */
 static inline PyObject *
-make_entry(PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *counter, PyObject *target, PyObject *token)
+make_entry(PyObject *time, PyObject *priority, PyObject *rank, PyObject *counter, PyObject *target, PyObject *token)
 {
     PyObject *entry;
     if (counter == NULL) {
@@ -185,14 +187,14 @@ make_entry(PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *coun
     }
     Py_INCREF(time); /* before the tuple is created, which may run the garbage collector and so arbitrary code */
     Py_INCREF(priority);
-    Py_INCREF(ordinal);
+    Py_INCREF(rank);
     Py_INCREF(target);
     Py_INCREF(token);
     entry = PyTuple_New(6);
     if (entry == NULL) {
         Py_DECREF(time);
         Py_DECREF(priority);
-        Py_DECREF(ordinal);
+        Py_DECREF(rank);
         Py_DECREF(counter);
         Py_DECREF(target);
         Py_DECREF(token);
@@ -200,14 +202,14 @@ make_entry(PyObject *time, PyObject *priority, PyObject *ordinal, PyObject *coun
     }
     PyTuple_SET_ITEM(entry, 0, time);
     PyTuple_SET_ITEM(entry, 1, priority);
-    PyTuple_SET_ITEM(entry, 2, ordinal);
+    PyTuple_SET_ITEM(entry, 2, rank);
     PyTuple_SET_ITEM(entry, 3, counter);
     PyTuple_SET_ITEM(entry, 4, target);
     PyTuple_SET_ITEM(entry, 5, token);
     return entry;
 }
 
-/* Append (time, 0, ordinal of the source, next counter of the source, target, token) to a list. */
+/* Append (time, 0, rank of the source, next counter of the source, target, token) to a list. */
 static inline int
 append_entry(PyObject *list, PyObject *time, PyObject *source, PyObject *target, PyObject *token)
 {
@@ -217,7 +219,7 @@ append_entry(PyObject *list, PyObject *time, PyObject *source, PyObject *target,
         put(source, Source_counter, Py_NewRef(counter));
     }
     Py_INCREF(list); /* for the same reason as in `make_entry` */
-    entry = make_entry(time, zero, GET(source, Source_ordinal), counter, target, token);
+    entry = make_entry(time, zero, GET(source, Source_rank), counter, target, token);
     failed = entry == NULL ? -1 : PyList_Append(list, entry);
     Py_XDECREF(entry);
     Py_DECREF(list);

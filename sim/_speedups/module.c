@@ -144,7 +144,7 @@ is_taken(PyObject *module, PyObject *nothing)
 }
 
 static PyMethodDef functions[] = {
-    {"in_order", in_order, METH_O, "Return whether a list of actors, each followed by a token, is sorted by ordinal."},
+    {"in_order", in_order, METH_O, "Return whether a list of actors, each followed by a token, is sorted by rank."},
     {"is_taken", is_taken, METH_NOARGS, "Return whether `take_over` was called before."},
     {"sleep_ns", sleep_ns, METH_O, "Pause the actor for a whole number of nanoseconds of simulated time."},
     {"sort_entries", sort_entries, METH_O, "Sort entries like `list.sort`."},

@@ -37,6 +37,19 @@ take_slot(PyObject *pool, long long free)
                : 1;
 }
 
+/* Note that a slot belongs to the running actor, as `Slots.hold` of one. Return 0, or -1 with an error. */
+int
+hold_slot(PyObject *pool)
+{
+    PyObject *kernel = GET(pool, pool_kernel), *holder = is_kernel(kernel) ? GET(kernel, Kernel_current) : Py_None, *done;
+    if (is_source(holder) && GET(holder, Source_held) == Py_None) {
+        return put(holder, Source_held, Py_NewRef(pool));
+    }
+    done = PyObject_CallMethodOneArg(pool, s_hold, one);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
 /* Add an actor at the end of the queue, as `Line.add`. Return 1, 0 if Python has to do it, or -1 with an error. */
 static int
 join_line(PyObject *pool, PyObject *line, PyObject *actor)
@@ -104,7 +117,7 @@ begin_acquire(PyObject *pool)
         done = join_line(pool, line, actor);
     }
     else if (PyObject_Size(GET(line, line_places)) == 0) {
-        done = take_slot(pool, free) < 0 ? -1 : 2;
+        done = take_slot(pool, free) < 0 || hold_slot(pool) < 0 ? -1 : 2;
     }
     else {
         done = PyErr_Occurred() ? -1 : 0;
@@ -134,6 +147,7 @@ pass_on(PyObject *pool, PyObject *kernel, PyObject *source, PyObject *line, PyOb
         return -1;
     }
     Py_DECREF(popped);
+    put(source, Source_held, Py_NewRef(Py_None));
     if (put(pool, pool_served, plus_one(GET(pool, pool_served))) < 0 ||
         decide(kernel, source, actor, need, PyTuple_GET_ITEM(place, 5)) < 0) {
         return -1;
@@ -147,7 +161,8 @@ release(PyObject *pool, PyObject *const *args, Py_ssize_t count, PyObject *names
     PyObject *line = GET(pool, pool_line), *kernel = GET(pool, pool_kernel), *place, *source;
     int done = 0;
     if (count || names || !is_kernel(kernel) || !is_plain(pool, line) || number(GET(pool, pool_free)) != 0 ||
-        !is_source(GET(kernel, Kernel_current)) || PyObject_Size(GET(line, line_places)) <= 0) {
+        !is_source(GET(kernel, Kernel_current)) || GET(GET(kernel, Kernel_current), Source_held) != pool ||
+        PyObject_Size(GET(line, line_places)) <= 0) {
         return PyErr_Occurred() ? NULL : in_python(python_release, pool, args, count, names);
     }
     source = Py_NewRef(GET(kernel, Kernel_current));

@@ -76,12 +76,45 @@ wait_clear(Wait *self)
     return 0;
 }
 
+/* Return the name of the function that made a wait (a new reference), or NULL with an error. */
+static PyObject *
+name_of(Wait *self)
+{
+    switch (self->state) {
+    case TO_GET:
+        return PyObject_GetAttr(python_get, s___qualname__);
+    case TO_WAIT:
+        return PyObject_GetAttr(python_wait, s___qualname__);
+    case TO_ACQUIRE:
+        return PyObject_GetAttr(python_acquire, s___qualname__);
+    default:
+        return PyUnicode_FromString("sleep_ns");
+    }
+}
+
+/* Warn, as Python does for a coroutine, that a wait is dropped without having been awaited. */
+static void
+warn_unawaited(Wait *self)
+{
+    PyObject *type, *error, *trace, *name;
+    PyErr_Fetch(&type, &error, &trace);
+    name = name_of(self);
+    if (name == NULL || PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "coroutine '%U' was never awaited", name) < 0) {
+        PyErr_WriteUnraisable(name);
+    }
+    Py_XDECREF(name);
+    PyErr_Restore(type, error, trace);
+}
+
 static void
 wait_dealloc(Wait *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, wait_dealloc)
+    if (self->state < PAUSED) {
+        warn_unawaited(self);
+    }
     wait_clear(self); /* first: it may run arbitrary code, including this function */
     if (count_kept < KEPT) {
         kept[count_kept++] = self;
@@ -205,6 +238,8 @@ end_of(Wait *self, PyObject *value)
     return Py_NewRef(GET(self->inner, WakeBatch_value));
 }
 
+static const char reused[] = "cannot reuse already awaited coroutine"; /* what Python says of its own */
+
 static PySendResult
 wait_send(Wait *self, PyObject *value, PyObject **result)
 {
@@ -224,8 +259,15 @@ wait_send(Wait *self, PyObject *value, PyObject **result)
         self->state = PAUSED;
         *result = Py_NewRef(self->owner);
         return PYGEN_NEXT;
-    case PAUSED:
     case IN_LINE:
+        self->state = DONE;
+        if (hold_slot(self->owner) < 0) {
+            *result = NULL;
+            return PYGEN_ERROR;
+        }
+        *result = Py_NewRef(Py_None);
+        return PYGEN_RETURN;
+    case PAUSED:
         self->state = DONE;
         *result = Py_NewRef(Py_None);
         return PYGEN_RETURN;
@@ -235,8 +277,9 @@ wait_send(Wait *self, PyObject *value, PyObject **result)
     case LEFT_TO_PYTHON:
         return PyIter_Send(self->inner, value, result);
     default:
-        *result = Py_NewRef(Py_None); /* like a generator that has ended */
-        return PYGEN_RETURN;
+        *result = NULL;
+        PyErr_SetString(PyExc_RuntimeError, reused);
+        return PYGEN_ERROR;
     }
 }
 
@@ -367,6 +410,10 @@ wait_throw(Wait *self, PyObject *args)
         result = PyObject_Call(method, args, NULL);
         Py_DECREF(method);
         return result;
+    }
+    if (self->state == DONE) {
+        PyErr_SetString(PyExc_RuntimeError, reused);
+        return NULL;
     }
     if (!PyArg_UnpackTuple(args, "throw", 1, 3, &type, &value, &trace) || let_go(self, type) < 0) {
         return NULL;

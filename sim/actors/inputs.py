@@ -17,6 +17,7 @@ from sim.events.topic import check_free
 from sim.kernel import Actor, Outcome, to_duration
 from sim.kernel.codec import freeze
 from sim.kernel.effects import EffectHandle
+from sim.text import recordable_text
 from sim.world import Message
 from sim.world.action import Refused, near
 from sim.world.actions.messages import deliver
@@ -171,7 +172,7 @@ class Inputs:
         try:
             loop = self._manager.create_loop(self._manager.kinds[data["kind"]](data["agent"], world))
         except UsageError as error:
-            world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": str(error)})
+            world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": recordable_text(str(error))})
         else:
             self._manager.start(loop)
 

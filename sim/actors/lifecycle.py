@@ -13,7 +13,7 @@ from sim.actors.wake import Registration, WakeCondition, arm, check
 from sim.errors import OutOfMemoryError, RunError
 from sim.kernel import Actor, Duration, Exit, Fired, Latch, Signal, first_of, to_ns
 from sim.kernel.ports import DONE, Call
-from sim.text import of_error
+from sim.text import of_error, recordable_text
 from sim.world import World
 
 _S = AgentState
@@ -90,6 +90,7 @@ class Lifecycle(ABC):
         self.on_stopped: Callable[[Any], None] | None = None
         self.on_change: Callable[[], None] | None = None
         self.actor: Actor = world.kernel.adopt(agent.agent_id)
+        self.actor.listener = self
         self._kernel = world.kernel
         self._state = _S.STOPPED
         self._phase = Phase.OUTSIDE
@@ -200,16 +201,28 @@ class Lifecycle(ABC):
 
         Returns:
             Whether the agent was interrupted. It is not interrupted while it is stopped, stopping, paused, or between
-            two iterations.
+            two iterations. Interrupts of one instant arrive one after the other; those that are left when the
+            iteration has ended are recorded as `agent.interrupt_missed`.
         """
         self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
-        if self._state is _S.SLEEPING and self._phase is Phase.OUTSIDE:
+        answer = self.on_interrupt()
+        return self._kernel.interrupt(self.actor, cause) if answer is None else answer
+
+    def on_interrupt(self) -> bool | None:
+        """Return None if an interrupt may be raised in the iteration; otherwise whether it has woken the agent.
+
+        The kernel asks before it raises each interrupt, also one that had to wait for its turn.
+        """
+        outside = self._phase is Phase.OUTSIDE
+        if self._state is _S.SLEEPING and outside:
             self._woken("interrupt")
             return True
         paused = self._state is _S.PAUSED and self.pause_reason is not PauseReason.RESOURCES
-        if self._phase is Phase.OUTSIDE or paused or self._state is _S.STOPPING:
-            return False
-        return self._kernel.interrupt(self.actor, cause)
+        return False if outside or paused or self._state is _S.STOPPING else None
+
+    def missed(self, interrupt: BaseException) -> None:
+        """Record an interrupt that came after another one of the same instant, when the iteration had ended."""
+        self._kernel.emit("agent.interrupt_missed", {"interrupt": of_error(interrupt)[:500]}, self.agent_id)
 
     @property
     def stopped(self) -> bool:
@@ -412,7 +425,7 @@ class Lifecycle(ABC):
             self.crash_reason = of_error(exit.error)
             self._count_failure(self.crash_reason, exit.error)
         elif exit.kind == "abandoned":
-            self.crash_reason = str(exit.error)
+            self.crash_reason = recordable_text(str(exit.error))
             self._count_failure(self.crash_reason, exit.error)
         if self._state is not _S.STOPPING:
             self._settle()

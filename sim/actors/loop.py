@@ -24,7 +24,7 @@ from sim.errors import CausalityError, Interrupt, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
 from sim.kernel.ports import Call
-from sim.text import of_error
+from sim.text import of_error, recordable_text
 from sim.world import Action, ActionResult, World
 
 
@@ -360,6 +360,7 @@ class AgentLoop(Lifecycle):
 
     def _failed(self, error: str) -> None:
         """Record a failure and double the delay up to its maximum; at the error limit, pause or stop the agent."""
+        error = recordable_text(error)
         self.failures += 1
         self.world.count_error(error, self.agent_id)
         self.consecutive_errors += 1

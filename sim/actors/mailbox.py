@@ -1,6 +1,5 @@
 """Mailboxes: bounded queues of the messages to one agent."""
 
-import types
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator
 from itertools import takewhile
@@ -9,6 +8,7 @@ from typing import Any, Final, Literal
 
 from sim.errors import ClosedError
 from sim.kernel import Actor, Kernel, Queue, to_seconds
+from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING, Waiters
 from sim.world import Message
 
@@ -44,7 +44,7 @@ class Room:
         self._senders = Waiters()
         self._promised = 0
 
-    @types.coroutine
+    @coroutine
     def wait(self) -> Generator[Any, Any, None]:
         """Wait for a free place. The caller must use it in the same step, because the reservation ends here."""
         if self.take() is NOTHING:
@@ -91,7 +91,7 @@ class MailboxQueue(Queue):
         super().__init__(kernel, limit)
         self.room = Room(kernel, self)
 
-    @types.coroutine
+    @coroutine
     def get(self) -> Generator[Any, Any, Any]:
         """Wait for the next message, remove it and return it."""
         value = self.take()

@@ -1,7 +1,7 @@
 """The event bus: delivers published events to the subscribers of their topics.
 
 A publisher never runs code of a subscriber. An event is put into the bounded queue of each subscription. Actors that
-wait there are woken at the same instant in the next delta, in the order of their ordinals.
+wait there are woken at the same instant in the next delta, in their order.
 
 Mailboxes carry messages to one agent. The bus carries events, which have no addressee.
 """

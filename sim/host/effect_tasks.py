@@ -20,6 +20,7 @@ from sim.errors import SimError
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import EffectHandle, Outcome
 from sim.kernel.kernel import Kernel
+from sim.text import recordable_text
 
 LARGEST_RESULT = 16 * 2**20
 """Maximum length in bytes of a result as canonical JSON, because it is kept in memory, in the record and in replays."""
@@ -228,5 +229,4 @@ def _too_large(kept: bytes) -> Outcome:
 
 
 def _failure(error: BaseException) -> Outcome:
-    message = str(error).encode(errors="replace").decode()
-    return Outcome("error", {"type": type(error).__name__, "message": message})
+    return Outcome("error", {"type": type(error).__name__, "message": recordable_text(str(error))})

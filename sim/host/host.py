@@ -21,6 +21,7 @@ from sim.host.effect_tasks import EffectTasks
 from sim.host.inbox import Inbox
 from sim.host.pacing import MonotonicClock, Pacer
 from sim.host.replayer import Replayer
+from sim.host.surroundings import Surroundings
 from sim.host.time_slicer import TimeSlicer
 from sim.kernel.duration import MAX_NS, NS
 from sim.kernel.effects import EffectHandle, Outcome
@@ -72,6 +73,8 @@ class Host:
     ) -> None:
         self.kernel = kernel
         self._clock = clock or MonotonicClock()
+        self._surroundings = Surroundings()
+        kernel.surroundings = self._surroundings.hidden
         self.pacer = Pacer(kernel, self._clock, speed, strict=strict)
         self._progress = progress
         self._on_live = live
@@ -140,7 +143,8 @@ class Host:
     def _notify(self) -> None:
         door = self._tasks.door
         if door is None or get_ident() == self._thread:
-            self._news.set()
+            with self._surroundings.shown():
+                self._news.set()
         else:
             door.call(lambda: self._news.set())
 
@@ -446,7 +450,8 @@ class Host:
 
     def abandon(self, handle: EffectHandle) -> None:
         """Cancel the task of an effect whose outcome is no longer needed."""
-        self._tasks.drop(handle)
+        with self._surroundings.shown():
+            self._tasks.drop(handle)
 
     def _arrived(self, handle: EffectHandle, outcome: Outcome) -> None:
         """Queue the outcome of an effect with measured latency. It is placed when the kernel pauses."""

@@ -5,7 +5,6 @@ simulated time that is given in advance (modelled latency) or recorded (measured
 """
 
 import hashlib
-import types
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,6 +14,7 @@ import attrs
 from sim.errors import ActorError, Cancelled, UsageError
 from sim.kernel.actor import Actor
 from sim.kernel.codec import encode
+from sim.kernel.coroutines import coroutine
 from sim.kernel.duration import MAX_NS
 from sim.kernel.rows import ClosedRow, Ending, IntentRow, ResultRow
 
@@ -158,7 +158,7 @@ def hash_request(kind: str, request: bytes) -> str:
     return hashlib.sha256(kind.encode() + b"\0" + request).hexdigest()
 
 
-@types.coroutine
+@coroutine
 def perform(effect: Effect) -> Generator[Any, Any, Outcome]:
     """Run `effect` outside the core and wait for its outcome.
 

@@ -17,9 +17,10 @@ from itertools import chain
 from typing import Any
 
 from sim._speedups import core
+from sim.kernel.actor import Rank
 
-Entry = tuple[int, int, int, int, Any, int]
-"""(time_ns, priority, source ordinal, source counter, target, token). The first four are unique and give the order."""
+Entry = tuple[int, int, int | Rank, int, Any, int]
+"""(time_ns, priority, source rank, source counter, target, token). The first four are unique and give the order."""
 
 NEVER = 2**63
 """The due time that an empty list reports."""

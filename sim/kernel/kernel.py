@@ -1,7 +1,8 @@
 """The kernel: simulated time, the order of steps, and the loop that runs one actor at a time.
 
-The order key of a step is (time, delta, priority, source ordinal, source counter). If one event wakes several actors,
-the ordinal of each actor is a further part of the key.
+The order key of a step is (time, delta, priority, source, source counter). If one event wakes several actors, each
+actor is a further part of the key. Sources and actors are ordered by their ranks: those that exist before the run by
+the order of their declaration, then those that were made during the run, by the key of the step that made them.
 
 Time is superdense (Lee and Zheng, "Operational semantics of hybrid systems", 2005). A step that is caused at the
 present instant runs in the next delta; a later time starts at delta 0. One (time, delta) is called a round. All
@@ -21,7 +22,6 @@ If the C extension is available, `_speedups/loop.c` replaces `_run_some` and beh
 
 import contextlib
 import enum
-import inspect
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import Any
 
@@ -44,11 +44,15 @@ from sim.kernel.actor import (
     SUPERVISOR,
     Actor,
     Exit,
+    Rank,
     Source,
+    identity,
     owned_ordinal,
 )
+from sim.kernel.coroutines import ONE_CALL, check_coroutine, has_begun
 from sim.kernel.duration import MAX_NS, to_seconds
 from sim.kernel.effects import Effects
+from sim.kernel.foreign import named
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
 from sim.kernel.order import WakeBatch, livelock, sort, spread
 from sim.kernel.ports import NullRecorder, Recorder
@@ -62,6 +66,7 @@ ARMED = object()
 _RETURNED = Exit("returned")
 _RECANCELS = 100  # how often a swallowed cancellation is raised again before the actor is abandoned
 _CHILD_BITS = 20  # low bits of a derived ordinal: the index of the actor among the children of its parent
+_MANY_NEW = 1000  # how many new coroutines are remembered, to notice one that is spawned twice
 _AFTER_ALL = (
     2  # the priority of entries that run after all others of their round; see also `sim.resources.capacity.LAST`
 )
@@ -120,7 +125,7 @@ class Ticker(Timer):
         kernel, source = self.kernel, self.source
         kernel.current = source
         source.counter = counter = source.counter + 1
-        kernel.calendar.push((kernel.now + self.period, 0, source.ordinal, counter, self, 0))
+        kernel.calendar.push((kernel.now + self.period, 0, source.rank, counter, self, 0))
         self.callback()
 
 
@@ -156,15 +161,27 @@ class Throw:
 
 
 class Interruption(Throw):
-    """Like `Throw`; afterwards it schedules the next queued interrupt of the same actor."""
+    """Like `Throw`; afterwards it schedules the next queued interrupt of the same actor.
 
-    __slots__ = ()
+    Attributes:
+        queue: the interrupts that follow. The kernel drops its reference to it when the actor ends, so that a later
+            life of the same actor does not get them.
+    """
+
+    __slots__ = ("queue",)
+
+    def __init__(self, kernel: "Kernel", actor: Actor, error: BaseException, queue: list[Interrupt]) -> None:
+        super().__init__(kernel, actor, error)
+        self.queue = queue
 
     def fire(self) -> None:
-        """Raise the interrupt, unless the actor was cancelled in the meantime."""
+        """Raise the interrupt. An actor that has been resumed in the meantime gets it at its next wait."""
+        kernel, actor = self.kernel, self.actor
+        if actor.token != self.expected and isinstance(self.error, Interrupt):
+            self.queue.insert(0, self.error)
         super().fire()
-        self.kernel.current = self.actor
-        self.kernel.interrupt_next(self.actor)
+        kernel.current = actor
+        kernel.interrupt_next(actor, self.queue)
 
 
 _WOKEN = (Actor, Throw, Interruption, WakeBatch)  # an entry with such a target is a wake-up
@@ -175,7 +192,7 @@ class Kernel:
 
     Args:
         seed: the seed of all random streams.
-        shuffled: whether ties are ordered by a hash of (seed, time, delta, source) instead of by source ordinal.
+        shuffled: whether ties are ordered by a hash of (seed, time, delta, source) instead of by source rank.
         max_deltas: the number of rounds at one instant after which a livelock is reported.
         recorder: stores events, inputs and effects.
 
@@ -185,6 +202,7 @@ class Kernel:
         current: the source on whose behalf code runs now, or None while the kernel is paused.
         steps: the number of entries that have run.
         inputs: the handler of each kind of input.
+        surroundings: makes a context in which code of actors runs. A host hides its event loop by it.
         placed: by kind of input, a function that is called when the input is accepted, before its handler runs.
         addressee: returns whom an input (kind, data) concerns, or an empty text.
     """
@@ -200,9 +218,12 @@ class Kernel:
         "_horizon",
         "_interrupts",
         "_limit",
+        "_made",
         "_max_deltas",
         "_midway",
         "_names",
+        "_new",
+        "_new_at",
         "_owned",
         "_purge_at",
         "_reached",
@@ -227,6 +248,7 @@ class Kernel:
         "steps",
         "streams",
         "supervisor",
+        "surroundings",
         "throws",
     )
 
@@ -269,9 +291,13 @@ class Kernel:
         self._owned: dict[tuple[object, ...], Source] = {}
         self._names: dict[int, str] = {}  # by ordinal: the names of the actors, for shuffled ties
         self._declared = 0
+        self._made = 0  # the number of actors made during the run; it orders those of one step only
         self._children: dict[int, int] = {}  # by ordinal of the parent: the number of actors it made during the run
+        self.surroundings: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
         self.throws = 0  # the number of errors that were raised in actors
         self._interrupts: dict[int, list[Interrupt]] = {}  # by ordinal: interrupts queued after the pending one
+        self._new = set[int]()  # ids of the coroutines that were spawned last in this round; only for a check
+        self._new_at = (0, 0)
         self._stale = 0
         self._purge_at = _PURGE_FROM
         self._reached: int | None = None  # the committed time, while an actor runs ahead of it
@@ -301,13 +327,15 @@ class Kernel:
         self._limit = 0 if self._halted else limit
         self._look_at_limits()
         self._running = True
+        self._new.clear()  # they begin now
         try:
-            while budget > 0:
-                pause = self._run_some(min(budget, _CHUNK))
-                if pause is not Pause.BUDGET:
-                    return pause
-                self.calendar.relieve(self._begun)
-                budget -= _CHUNK
+            with self.surroundings():
+                while budget > 0:
+                    pause = self._run_some(min(budget, _CHUNK))
+                    if pause is not Pause.BUDGET:
+                        return pause
+                    self.calendar.relieve(self._begun)
+                    budget -= _CHUNK
             return Pause.BUDGET
         finally:
             self._running = False
@@ -362,7 +390,7 @@ class Kernel:
                                     bucket = bucket_of(due >> shift)
                                     if bucket is not None and request > 0:  # a bucket found here is not open yet
                                         target.counter = counter = target.counter + 1
-                                        bucket.append((due, 0, target.ordinal, counter, target, token))
+                                        bucket.append((due, 0, target.rank, counter, target, token))
                                     else:
                                         self._rest(target, request, token)
                                 elif request is not ARMED:
@@ -443,8 +471,9 @@ class Kernel:
         sort(batch, self._ties)
         bucket[start:end] = batch
 
-    def _ties(self, ordinal: int) -> int:
+    def _ties(self, rank: int | Rank) -> int:
         """Return the place of a source among ties, by its name: its ordinal tells how many others there are."""
+        ordinal = identity(rank)
         return derive(self.seed, self.now, self.delta, self._names.get(ordinal, ordinal))
 
     def _missing(self, time: int) -> bool:
@@ -465,9 +494,9 @@ class Kernel:
         source.counter += 1
         now = self.now
         if delay > 0:
-            self.calendar.push((now + delay, priority, source.ordinal, source.counter, target, token))
+            self.calendar.push((now + delay, priority, source.rank, source.counter, target, token))
         elif delay == 0:
-            self.ready.append((now, priority, source.ordinal, source.counter, target, token))
+            self.ready.append((now, priority, source.rank, source.counter, target, token))
         else:
             raise KernelError(f"{source.name} asked for a wake-up {-delay} ns in the past")
 
@@ -487,47 +516,71 @@ class Kernel:
         actor.value = value
         actor.via = via
         source.counter = counter = source.counter + 1
-        self.ready.append((self.now, 0, source.ordinal, counter, actor, token))
+        self.ready.append((self.now, 0, source.rank, counter, actor, token))
 
     def throw(self, actor: Actor, error: BaseException) -> None:
         """Raise `error` in `actor` where it waits, at this instant in the next delta."""
-        self._throw(actor, error, Throw)
+        self._throw(actor, error)
 
-    def _throw(self, actor: Actor, error: BaseException, kind: type[Throw]) -> None:
+    def _throw(self, actor: Actor, error: BaseException, queue: list[Interrupt] | None = None) -> None:
+        """Withdraw the wait of `actor`, and raise `error` in it in the next delta; then the interrupts in `queue`."""
         source = self.acting()
         self.throws += 1
         value, via = actor.value, actor.via if actor.token & 1 else None
         actor.token = (actor.token | 1) + 1
         actor.value = None
         actor.via = None
-        throw = kind(self, actor, error)
+        throw = Throw(self, actor, error) if queue is None else Interruption(self, actor, error, queue)
         self.schedule(0, source, throw, throw.token)
         self.drop_timer()  # the actor may have slept; an overcount only makes the next purge earlier
         if via is not None:
             via.undo(value)
 
+    def _too_late(self, actor: Actor) -> bool:
+        """Return whether the wait of `actor` has ended for good, because others already use what it gave them.
+
+        The actor then sees the end of its wait, and an interrupt or a cancellation comes at its next wait. trio has the
+        same rule for every operation that has succeeded.
+        """
+        final = getattr(actor.via, "final", None) if actor.token & 1 else None
+        return final is not None and final()
+
+    def _after_step(self, actor: Actor, callback: Callable[[], object]) -> None:
+        """Call `callback` after the step for which `actor` has been woken: priority 1 is behind all wake-ups."""
+        source = self.acting()
+        timer = Timer(self, source, callback)
+        self.schedule(0, source, timer, timer.token, 1)
+
     def cancel(self, actor: Actor) -> None:
         """Cancel `actor`: `Cancelled` is raised where it waits, and again at each later wait until it ends.
 
-        A value that was handed over to the actor but not yet received is given back.
+        A value that was handed over to the actor but not yet received is given back. What it has put is withdrawn,
+        unless another actor has taken it already: then its wait ends, and `Cancelled` is raised at its next wait.
         """
-        if actor.exit is None and not actor.cancelling:
+        if actor.exit is not None or actor.cancelling:
+            return
+        if self._too_late(actor):
+            coro = actor.coro
+            self._after_step(actor, lambda: self.throw(actor, Cancelled()) if actor.coro is coro else None)
+        else:
             self.throw(actor, Cancelled())  # correct for self-cancellation too: the error is due after the next wait
-            actor.cancelling = True
+        actor.cancelling = True
 
     def interrupt(self, actor: Actor, cause: object = None) -> bool:
         """Raise `Interrupt(cause)` in `actor` where it waits, at this instant in the next delta.
 
         The wait is withdrawn immediately: it takes nothing. A value that was handed over but not yet received is given
-        back. An actor that has not started is interrupted at its first wait. Several interrupts arrive in order, one
-        after the other.
+        back. What the actor has put is withdrawn, unless another actor has taken it already: then the wait ends, and
+        the interrupt is raised at the next wait. An actor that has not started is interrupted at its first wait.
+        Several interrupts arrive in order, one after the other.
 
         Args:
             actor: the actor to interrupt.
             cause: the reason, which the actor reads from `Interrupt.cause`.
 
         Returns:
-            Whether the actor gets the interrupt. It does not if it has ended or is being cancelled.
+            Whether the actor gets the interrupt. It does not if it has ended or is being cancelled. An agent does not
+            between two iterations, see `AgentLoop.interrupt`.
 
         Raises:
             UsageError: if an actor interrupts itself.
@@ -535,25 +588,37 @@ class Kernel:
         source = self.acting()
         if actor is source:
             raise UsageError(f"{actor.name} cannot interrupt itself", hint="raise an error, or return")
+        if actor.listener is not None and (answer := actor.listener.on_interrupt()) is not None:
+            return answer
         if actor.coro is None or actor.cancelling:
             return False
         if actor.ordinal in self._interrupts:
             self._interrupts[actor.ordinal].append(Interrupt(cause))
-        elif _has_begun(actor.coro):
-            self._interrupts[actor.ordinal] = []
-            self._throw(actor, Interrupt(cause), Interruption)
+            return True
+        queue = self._interrupts[actor.ordinal] = []
+        if not has_begun(actor.coro) or self._too_late(actor):
+            queue.append(Interrupt(cause))
+            self._after_step(actor, lambda: self.interrupt_next(actor, queue))
         else:
-            self._interrupts[actor.ordinal] = [Interrupt(cause)]
-            timer = Timer(self, source, lambda: self.interrupt_next(actor))
-            self.schedule(0, source, timer, timer.token, 1)  # priority 1: after the first step of this actor
+            self._throw(actor, Interrupt(cause), queue)
         return True
 
-    def interrupt_next(self, actor: Actor) -> None:
-        """Raise the next queued interrupt of `actor`, if there is one and the actor is still alive."""
-        waiting = self._interrupts.pop(actor.ordinal, None)
-        if waiting and actor.coro is not None and not actor.cancelling:
-            self._interrupts[actor.ordinal] = waiting[1:]
-            self._throw(actor, waiting[0], Interruption)
+    def interrupt_next(self, actor: Actor, queue: list[Interrupt]) -> None:
+        """Raise the next queued interrupt of `actor`, if it is still alive and can be interrupted."""
+        if self._interrupts.get(actor.ordinal) is not queue:
+            return  # the actor has ended since
+        while queue and not actor.cancelling:
+            if self._too_late(actor):
+                self._after_step(actor, lambda: self.interrupt_next(actor, queue))
+                return
+            interrupt = queue.pop(0)
+            answer = None if actor.listener is None else actor.listener.on_interrupt()
+            if answer is None:
+                self._throw(actor, interrupt, queue)
+                return
+            if not answer and actor.listener is not None:
+                actor.listener.missed(interrupt)
+        self._interrupts.pop(actor.ordinal, None)
 
     def spawn(
         self,
@@ -562,18 +627,35 @@ class Kernel:
         *,
         on_exit: Callable[[Actor, Exit], object] | None = None,
     ) -> Actor:
-        """Start an actor at this instant in the next delta. See `adopt` for its ordinal."""
+        """Start an actor at this instant in the next delta. See `adopt` for its ordinal.
+
+        Raises:
+            UsageError: if `coro` is not a coroutine, or has been started or spawned before.
+        """
+        check_coroutine(name, coro)
+        self._note_new(name, coro)
         actor = self.adopt(name)
         actor.on_exit = on_exit
         self.begin(actor, coro)
         return actor
 
+    def _note_new(self, name: str, coro: Coroutine[Any, Any, Any]) -> None:
+        """Refuse a coroutine that was spawned in the present round: its state does not show this before it begins."""
+        self.acting()  # first: it refuses a call from outside before anything changes
+        place = self.now, self.delta
+        if place != self._new_at or len(self._new) > _MANY_NEW:
+            self._new_at = place
+            self._new.clear()
+        if id(coro) in self._new:
+            raise UsageError(f"the coroutine of {name} was spawned already", hint=ONE_CALL)
+        self._new.add(id(coro))
+
     def adopt(self, name: str) -> Actor:
         """Create an actor without a coroutine.
 
         Before the run, the actor gets the next declared ordinal. During the run, its ordinal is derived from the
-        ordinal of its parent (the source that creates it), so that the children of one agent do not change the order of
-        other actors. Children of one parent are ordered by creation.
+        ordinal of its parent (the source that creates it), so that it does not depend on what others create. Its place
+        in the order follows from the step that creates it, see `Rank`.
 
         Raises:
             KernelError: if another actor has the same ordinal.
@@ -588,7 +670,14 @@ class Kernel:
             ordinal = FIRST_DERIVED + block + children
         if ordinal in self.actors:
             raise KernelError(f"the actors {name} and {self.actors[ordinal].name} have the same ordinal {ordinal}")
-        return Actor(name, ordinal)
+        actor = Actor(name, ordinal)
+        if parent is not self.scenario:
+            _, priority, source, counter, target, _ = self._entry
+            ran = getattr(target, "actor", target)  # a Throw runs its actor
+            self._made += 1
+            rank = ran.rank if isinstance(ran, Actor) else SCENARIO
+            actor.rank = Rank(ordinal, (self.now, self.delta, priority, source, counter), rank, self._made)
+        return actor
 
     def begin(self, actor: Actor, coro: Coroutine[Any, Any, Any]) -> None:
         """Give `actor` a coroutine and run it at this instant in the next delta."""
@@ -693,7 +782,7 @@ class Kernel:
         ordinal = source.ordinal
         source.counter = counter = source.counter + 1
         entry = self._entry
-        cause = entry[2], entry[3]
+        cause = identity(entry[2]), entry[3]
         self.recorder.event(
             (self.now, self.delta, entry[1], ordinal, counter, actor or source.name, topic, data, cause)
         )
@@ -709,7 +798,7 @@ class Kernel:
         self.wake_as_one(mark, source, counter)
 
     def wake_as_one(self, mark: int, source: Source, counter: int) -> None:
-        """Give all wake-ups that one event caused the same order key; among them, the ordinals of the actors decide.
+        """Give all wake-ups that one event caused the same order key; among them, the ranks of the actors decide.
 
         Args:
             mark: the length of `ready` before the event.
@@ -722,11 +811,11 @@ class Kernel:
             return
         woken, rest, counted = list[Any](), list[Entry](), 0
         for entry in ready[mark:]:
-            _, priority, ordinal, _, target, token = entry
+            _, priority, rank, _, target, token = entry
             if priority or target.__class__ not in _WOKEN:
                 rest.append(entry)
                 continue
-            counted += ordinal == source.ordinal
+            counted += rank == source.rank
             woken += target.waiting if target.__class__ is WakeBatch else (target, token)
         ready[mark:] = rest
         if woken:
@@ -738,22 +827,22 @@ class Kernel:
         """Handle the case of at most one plain wake-up (the hot path of messages). Return whether it applied."""
         if len(self.ready) == mark:
             return True
-        time, priority, ordinal, _, target, token = self.ready[mark]
-        if priority or target.__class__ is not Actor or ordinal != source.ordinal or source.counter != counter + 1:
+        time, priority, rank, _, target, token = self.ready[mark]
+        if priority or target.__class__ is not Actor or rank != source.rank or source.counter != counter + 1:
             return False
-        self.ready[mark] = (time, 0, ordinal, counter, target, token)
+        self.ready[mark] = (time, 0, rank, counter, target, token)
         source.counter = counter
         return True
 
     def _entry_for(self, woken: list[Any], source: Source, counter: int) -> Entry:
         if len(woken) == 2:
-            return (self.now, 0, source.ordinal, counter, woken[0], woken[1])
+            return (self.now, 0, source.rank, counter, woken[0], woken[1])
         batch = WakeBatch(self.throws)
         batch.waiting = woken
         batch.fired = True
         batch.sort()
         self.crowded = True
-        return (self.now, 0, source.ordinal, counter, batch, 0)
+        return (self.now, 0, source.rank, counter, batch, 0)
 
     def step_under_way(self) -> object:
         """Return an object that is different at each step, or None between runs. The watchdog uses it."""
@@ -806,11 +895,11 @@ class Kernel:
         """Schedule the end of a pause with the token of the step: it is stale if the actor has cancelled itself."""
         if span > 0:
             actor.counter += 1
-            self.calendar.push((self.now + span, 0, actor.ordinal, actor.counter, actor, token))
+            self.calendar.push((self.now + span, 0, actor.rank, actor.counter, actor, token))
         else:
             self._arm(actor, span)
 
-    def _arm(self, actor: Actor, request: Any) -> None:
+    def _arm(self, actor: Actor, request: Any, again: bool = False) -> None:
         if request is ARMED or actor.cancelling:  # if the actor cancelled itself, the entry that raises it is scheduled
             return
         try:
@@ -821,10 +910,14 @@ class Kernel:
             else:
                 raise UsageError(f"{actor.name} asked for a pause of {request} ns, which is negative")
         except Exception as error:
-            self._refuse(actor, request, error)
+            self._refuse(actor, request, error, again)
 
-    def _refuse(self, actor: Actor, request: Any, error: Exception) -> None:
-        """Raise the error in an actor whose wait could not be armed."""
+    def _refuse(self, actor: Actor, request: Any, error: Exception, again: bool) -> None:
+        """Raise the error in an actor whose wait could not be armed.
+
+        What is no wait at all is refused within the same step, but an actor that goes on to await such things gets the
+        next error in the next delta, so that one that does it for ever becomes a livelock error.
+        """
         if isinstance(error, RunError):
             raise error
         if not hasattr(request, "arm") and request.__class__ is not int:
@@ -832,7 +925,15 @@ class Kernel:
                 f"{actor.name} awaited {type(request).__name__!r}, which is not a wait of this kernel",
                 hint="use perform(effect) for work outside the simulation, and the sleep, queues and signals of sim",
             )
-        self.throw(actor, error)  # in the next delta, so that an actor that retries for ever becomes a livelock error
+            if not again and actor.coro is not None:
+                try:
+                    request = actor.coro.throw(error)
+                except BaseException as raised:
+                    self._ended(actor, raised)
+                else:
+                    self._arm(actor, request, again=True)
+                return
+        self.throw(actor, error)
 
     def throw_now(self, actor: Actor, error: BaseException) -> None:
         """Raise `error` in the actor now. While it swallows its cancellation, raise `Cancelled` again."""
@@ -860,13 +961,17 @@ class Kernel:
         elif isinstance(error, MemoryError):
             raise OutOfMemoryError(actor.name, str(error)) from error
         else:
-            self._close(actor, Exit("crashed", error=error))
+            self._close(actor, Exit("crashed", error=named(actor.name, error)))
 
     def _close(self, actor: Actor, end: Exit) -> None:
         actor.coro = None
         actor.token = (actor.token | 1) + 1
         actor.value = end
         self.actors.pop(actor.ordinal, None)
+        if self._interrupts:
+            self._interrupts.pop(actor.ordinal, None)
+        if actor.held is not None and actor.listener is None:
+            release_all(actor)
         if actor.on_exit is not None:
             actor.on_exit(actor, end)
         elif end.kind == "crashed":  # without `on_exit`, a crash stops the run
@@ -895,7 +1000,7 @@ class Kernel:
         now, before, entry = self.now, self.delta, self._entry
         self._reached = now
         self.now, self.delta = time, delta
-        self._entry = (time, 0, actor.ordinal, actor.counter, actor, 0)  # the cause of what the work causes
+        self._entry = (time, 0, actor.rank, actor.counter, actor, 0)  # the cause of what the work causes
         try:
             with self.acting_as(actor):
                 work()
@@ -1011,6 +1116,13 @@ class Kernel:
         return self.effects.first_missing()
 
 
+def release_all(holder: Source) -> None:
+    """Release all slots that a source still holds, because it has ended."""
+    held = holder.held
+    for pool in [*held] if held.__class__ is dict else () if held is None else (held,):
+        pool.release_all(holder)
+
+
 def crash_of(actor: Actor, end: Exit) -> Exception:
     """Return the error of a crashed actor as an `Exception` that can be raised elsewhere."""
     if isinstance(end.error, Exception):
@@ -1018,11 +1130,3 @@ def crash_of(actor: Actor, end: Exit) -> Exception:
     error = ActorError(f"{actor.name} ended with {end.error!r}")
     error.__cause__ = end.error
     return error
-
-
-def _has_begun(coro: Coroutine[Any, Any, Any]) -> bool:
-    """Return whether the first step of a coroutine has run, so that it can catch an error raised in it."""
-    body: object = coro  # a generator can serve as a coroutine
-    if inspect.isgenerator(body):
-        return inspect.getgeneratorstate(body) != inspect.GEN_CREATED
-    return not inspect.iscoroutine(body) or inspect.getcoroutinestate(body) != inspect.CORO_CREATED

@@ -1,11 +1,11 @@
 """`Latch`, an event that happens once and stays set, and `join`, the wait for the end of an actor."""
 
-import types
 from collections.abc import Callable, Generator
 from typing import Any
 
 from sim.errors import ActorError, UsageError
 from sim.kernel.actor import Actor, Exit
+from sim.kernel.coroutines import coroutine, warn_unawaited
 from sim.kernel.kernel import Kernel, crash_of
 from sim.kernel.waits import NOTHING, Waiters
 
@@ -32,7 +32,7 @@ class Latch:
         self.is_set = False
         self.value: Any = None
 
-    @types.coroutine
+    @coroutine
     def wait(self) -> Generator[Any, Any, Any]:
         """Wait until the latch is set, and return its value. If it is set already, return immediately.
 
@@ -43,7 +43,7 @@ class Latch:
         return (yield self) if value is NOTHING else value
 
     def set(self, value: Any = None) -> int:
-        """Set the latch and wake the waiting actors, in order of their ordinals. Return their number.
+        """Set the latch and wake the waiting actors, in their order. Return their number.
 
         Raises:
             UsageError: if it is set already.
@@ -110,10 +110,15 @@ class Latch:
 class Join:
     """The wait for the end of an actor. See `join`."""
 
-    __slots__ = ("actor",)
+    __slots__ = ("_used", "actor")
 
     def __init__(self, actor: Actor) -> None:
         self.actor = actor
+        self._used = False
+
+    def __del__(self) -> None:
+        if not self._used:
+            warn_unawaited("join", self)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         value = self.take()
@@ -121,6 +126,7 @@ class Join:
 
     def take(self) -> Any:
         """Return the result of the actor if it has ended, or raise its error; else return `NOTHING`."""
+        self._used = True
         end = self.actor.exit
         return NOTHING if end is None else _result(self.actor, end)
 

@@ -1,18 +1,22 @@
 """The order of the entries of one (time, delta), and the error for a livelock."""
 
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final
 
 from sim._speedups import core
 from sim.errors import KernelError, LivelockError
+from sim.kernel.actor import Rank, compare
 from sim.kernel.future_events import Entry, sort_entries
+
+Ties = Callable[[int | Rank], int]
+"""Maps the rank of a source to the key by which ties are sorted."""
 
 _MANY = 32  # minimum number of ended waits before they are removed
 
 
 class WakeBatch:
-    """The target of one entry that wakes several actors: those that one event wakes, in order of their ordinals.
+    """The target of one entry that wakes several actors: those that one event wakes, in their order.
 
     They run one after the other, as if each had its own entry with the same key. An event takes one counter of its
     source, independent of the number of actors that it wakes. The keys of later entries of the source therefore do not
@@ -45,11 +49,11 @@ class WakeBatch:
     def __iter__(self) -> Iterator[tuple[Any, int]]:
         return zip(self.waiting[::2], self.waiting[1::2], strict=True)
 
-    def sort(self, ties: Callable[[int], int] | None = None) -> None:
-        """Sort the actors by ordinal, or by `ties(ordinal)`."""
+    def sort(self, ties: Ties | None = None) -> None:
+        """Sort the actors by rank, or by `ties(rank)`."""
         if ties is None and in_order(self.waiting):
             return
-        pairs = sorted(self, key=lambda pair: _ordinal(pair[0], ties))
+        pairs = sorted(self, key=lambda pair: _place(pair[0], ties))
         self.waiting[:] = chain.from_iterable(pairs)
 
     def lose_one(self) -> None:
@@ -74,22 +78,22 @@ class WakeBatch:
         self.lost = 0
 
 
-def _ordinal(target: Any, ties: Callable[[int], int] | None) -> tuple[int, int]:
-    ordinal: int = getattr(target, "actor", target).ordinal  # a Throw is ordered like its actor
-    return (ordinal if ties is None else ties(ordinal), ordinal)
+def _place(target: Any, ties: Ties | None) -> tuple[int, int | Rank]:
+    rank: int | Rank = getattr(target, "actor", target).rank  # a Throw is ordered like its actor
+    return (0 if ties is None else ties(rank), rank)
 
 
 def in_order(waiting: list[Any], /) -> bool:
-    """Return whether a list of actors, each followed by a token, is sorted by ordinal."""
-    ordinals = [getattr(target, "actor", target).ordinal for target in waiting[::2]]
-    return ordinals == sorted(ordinals)
+    """Return whether a list of actors, each followed by a token, is sorted by rank."""
+    ranks = [getattr(target, "actor", target).rank for target in waiting[::2]]
+    return all(compare(one, other) <= 0 for one, other in pairwise(ranks))
 
 
 if core is not None:
     in_order = core.in_order
 
 
-def spread(batch: list[Entry], ties: Callable[[int], int] | None = None) -> list[Entry]:
+def spread(batch: list[Entry], ties: Ties | None = None) -> list[Entry]:
     """Return the entries with each `WakeBatch` replaced by one entry per actor."""
     spread = list[Entry]()
     for entry in batch:
@@ -103,12 +107,12 @@ def spread(batch: list[Entry], ties: Callable[[int], int] | None = None) -> list
     return spread
 
 
-def sort(batch: list[Entry], ties: Callable[[int], int] | None) -> None:
+def sort(batch: list[Entry], ties: Ties | None) -> None:
     """Sort entries of one (time, delta) by their keys.
 
     Args:
         batch: sorted in place.
-        ties: a function that maps a source ordinal to its sort key, or None to sort by ordinal. The counter of the
+        ties: a function that maps the rank of a source to its sort key, or None to sort by rank. The counter of the
             source is not mapped, so that entries of one source stay first-in, first-out.
 
     Raises:
@@ -118,7 +122,7 @@ def sort(batch: list[Entry], ties: Callable[[int], int] | None) -> None:
         if ties is None:
             sort_entries(batch)
         else:
-            places = {ordinal: ties(ordinal) for ordinal in dict.fromkeys(entry[2] for entry in batch)}
+            places = {rank: ties(rank) for rank in dict.fromkeys(entry[2] for entry in batch)}
             batch.sort(key=lambda entry: (entry[1], places[entry[2]], entry[2], entry[3]))
     except TypeError as error:  # if two keys are equal, the targets are compared, which is not possible
         raise KernelError(f"two wake-ups at {batch[0][0]} ns have the same order key") from error

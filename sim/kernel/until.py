@@ -5,11 +5,10 @@ from typing import Any, Self
 
 from sim.errors import Cancelled, UsageError
 from sim.kernel.actor import Actor, Exit
-from sim.kernel.all_of import armed
 from sim.kernel.duration import Duration, to_ns
 from sim.kernel.kernel import Kernel, Pause
 from sim.kernel.latch import Join
-from sim.kernel.waits import NOTHING, Wait
+from sim.kernel.waits import NOTHING, Wait, receive, wait_for
 
 Until = Duration | Wait | Actor | Callable[[], object]
 """The end of a run: a simulated time since the start, a wait, an actor (until its end), or a condition."""
@@ -72,10 +71,12 @@ class Watch:
     def __enter__(self) -> Self:
         with self._kernel.acting_as(self._kernel.host):
             self._value = self._wait.take()
-            if self._value is NOTHING:
+            if self._value is not NOTHING:
+                receive(self._wait, self._value)
+            else:
                 self._actor = self._kernel.adopt(_NAME)
                 self._actor.on_exit = self._exit
-                self._kernel.begin_now(self._actor, armed(self._wait))
+                self._kernel.begin_now(self._actor, wait_for(self._wait))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,24 +1,23 @@
-"""The waits of an actor: for a time, a signal, a queue, or the first of several.
+"""The waits of an actor: for a time, a signal, or a queue.
 
 An actor waits by yielding a whole number of nanoseconds (a pause), or a wait, which the kernel then arms. Each
 registration holds (actor, token). It becomes stale when the token of the actor changes. A wait that was cancelled or
 ended otherwise therefore takes nothing, and its registration need not be removed.
 
 What ends a wait is decided at the moment of the event, not when the actor runs. A queue hands its item over
-immediately, and takes it back (`undo`) if the actor is cancelled before it runs.
+immediately, and takes it back (`undo`) if the actor is cancelled before it runs. A wait that gives something, such as
+`put`, is withdrawn in the same way, but only until another actor has taken what was put (`final`).
 """
 
-import types
 from collections import deque
-from collections.abc import Awaitable, Generator
+from collections.abc import Generator
 from functools import partial
 from typing import Any, Protocol
-
-import attrs
 
 from sim._speedups import core
 from sim.errors import Cancelled, ClosedError, UsageError
 from sim.kernel.actor import Actor, Source
+from sim.kernel.coroutines import coroutine
 from sim.kernel.duration import Duration, to_ns
 from sim.kernel.kernel import ARMED, Kernel
 from sim.kernel.order import WakeBatch
@@ -30,7 +29,16 @@ _MANY = 32  # minimum number of registrations before stale ones are removed
 
 
 class Wait(Protocol):
-    """Something that an actor can wait for."""
+    """Something that an actor can wait for.
+
+    A wait may have more methods:
+
+    - `received(value)` is called in the step in which the actor gets the value, for example to note who holds a slot;
+    - `final()` returns whether what the actor gave is in use already, so that `undo` would come too late;
+    - `reserving()` returns a wait that keeps room for what the actor gives, and gives it in `received`. `all_of` uses
+      it, because it must be able to undo each of its waits until all have ended;
+    - `result(value)` returns the value of the wait, when its actor runs again with `value`.
+    """
 
     def take(self) -> Any:
         """Return the value if it is available, else `NOTHING`."""
@@ -99,7 +107,7 @@ class Signal:
         self._others = False  # whether some of them may also wait for something else
         self._purge_at = _MANY
 
-    @types.coroutine
+    @coroutine
     def wait(self) -> Generator[Any, Any, Any]:
         """Wait until the signal is fired and return the value it was fired with."""
         crowd, actor = self._crowd, self._kernel.current
@@ -117,7 +125,7 @@ class Signal:
         return crowd.value
 
     def fire(self, value: Any = None) -> int:
-        """Wake all waiting actors, in order of their ordinals, and return their number."""
+        """Wake all waiting actors, in their order, and return their number."""
         kernel, crowd = self._kernel, self._crowd
         source = kernel.acting()  # first: it refuses a call from outside before anything changes
         source.counter = counter = source.counter + 1
@@ -129,7 +137,7 @@ class Signal:
             return self._wake_each(crowd, source, counter)
         crowd.fired = True
         crowd.sort()
-        kernel.ready.append((kernel.now, 0, source.ordinal, counter, crowd, 0))
+        kernel.ready.append((kernel.now, 0, source.rank, counter, crowd, 0))
         kernel.crowded = True
         return len(crowd.waiting) // 2
 
@@ -196,12 +204,12 @@ class Queue:
         self.items: deque[Any] | None = None
         self.closed = False
         self._getters: Waiters | None = None  # created on first use, because no actor ever waits at most mailboxes
-        self._putters: deque[tuple[Actor, int, _Put]] | None = None
+        self._putters: _Putters | None = None  # created on first use; the C code leaves all to Python from then on
 
     def __len__(self) -> int:
         return len(self.items) if self.items else 0
 
-    @types.coroutine
+    @coroutine
     def get(self) -> Generator[Any, Any, Any]:
         """Wait for the next item and return it.
 
@@ -211,8 +219,8 @@ class Queue:
         items = self.items  # `take` inlined, because this is the hot path of messages
         if items:
             item = items.popleft()
-            if self._putters:
-                self._admit()
+            if self._putters is not None:
+                self._make_room(self._putters)
             return item
         if self.closed:
             raise ClosedError("the queue is closed and empty")
@@ -224,7 +232,7 @@ class Queue:
         waiting.append(actor.token)
         return (yield ARMED)
 
-    @types.coroutine
+    @coroutine
     def put(self, item: Any) -> Generator[Any, Any, None]:
         """Add an item, waiting while the queue is full.
 
@@ -255,7 +263,7 @@ class Queue:
                 actor.value = item
                 actor.via = self
                 source.counter = counter = source.counter + 1
-                kernel.ready.append((kernel.now, 0, source.ordinal, counter, actor, token))
+                kernel.ready.append((kernel.now, 0, source.rank, counter, actor, token))
                 return True
         items = self.items
         if items is None:
@@ -274,7 +282,7 @@ class Queue:
             self.items = None
             while (actor := self._next()) is not None:
                 self._kernel.throw(actor, ClosedError("what was waited on has been closed"))
-            for actor, token, _ in self._putters or ():
+            for actor, token, _ in () if self._putters is None else self._putters.line:
                 if actor.token == token:
                     self._kernel.throw(actor, ClosedError("what was waited on has been closed"))
             self._putters = None
@@ -287,7 +295,8 @@ class Queue:
                 raise ClosedError("the queue is closed and empty")
             return NOTHING
         item = self.items.popleft()
-        self._admit()
+        if self._putters is not None:
+            self._make_room(self._putters)
         return item
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
@@ -305,6 +314,8 @@ class Queue:
         if self.items is None:
             self.items = deque()
         self.items.appendleft(value)
+        if self._putters is not None:
+            self._putters.taken -= 1
 
     def leave(self) -> None:
         """No-op: each waiter wants one item, so it blocks no other waiter."""
@@ -312,57 +323,96 @@ class Queue:
     def _next(self) -> Actor | None:
         return None if self._getters is None else self._getters.pop()
 
-    def _admit(self) -> None:
-        while self._putters and len(self) < self.limit:
-            actor, token, put = self._putters.popleft()
+    def _make_room(self, putters: "_Putters") -> None:
+        """Count an item that has left at the front, and admit the actors for whose items there is room."""
+        putters.taken += 1
+        if putters.admitted:
+            putters.forget_past()
+        self._admit(putters)
+
+    def _admit(self, putters: "_Putters") -> None:
+        while putters.line and len(self) < self.limit:
+            actor, token, put = putters.line.popleft()
             if actor.token == token and self.items is not None:
+                put.place = putters.taken + len(self.items)
                 self.items.append(put.item)
                 self._kernel.wake(actor, None, put)
+                putters.admitted.append((actor, actor.token, put))
 
-    def withdraw(self, item: Any) -> None:
-        """Remove the item of an actor that was cancelled while it put; no-op if another actor has the item already."""
-        items = self.items or ()
-        for index in range(len(items) - 1, -1, -1):
-            if items[index] is item:
-                del self.items[index]  # type: ignore[union-attr]  # it is not empty
-                self._admit()
-                return
+    def has(self, put: "_Put") -> bool:
+        """Return whether the item of an admitted actor is still in the queue."""
+        return self._putters is not None and any(one[2] is put for one in self._putters.admitted)
+
+    def withdraw(self, put: "_Put") -> None:
+        """Remove the item of an actor that was admitted, but has not run since. It must still be in the queue."""
+        putters, items = self._putters, self.items
+        assert putters is not None
+        assert items is not None
+        del items[put.place - putters.taken]
+        putters.admitted = [one for one in putters.admitted if one[0].token == one[1] and one[2] is not put]
+        for _, _, other in putters.admitted:
+            other.place -= other.place > put.place
+        self._admit(putters)
+
+
+class _Putters:
+    """The actors that wait to put an item into a full queue, and where the items of admitted ones are.
+
+    Attributes:
+        line: the waiting actors, each with its token and its wait, in order of arrival.
+        admitted: those that were admitted, whose item has not left the queue, and that may not have run since.
+        taken: the number of items that have left at the front, less those that came back. The item at index i has the
+            place taken + i.
+    """
+
+    __slots__ = ("admitted", "line", "taken")
+
+    def __init__(self) -> None:
+        self.line: deque[tuple[Actor, int, _Put]] = deque()
+        self.admitted: list[tuple[Actor, int, _Put]] = []
+        self.taken = 0
+
+    def add(self, actor: Actor, put: "_Put") -> None:
+        """Add an actor at the end."""
+        self.forget_past()
+        self.line.append((actor, actor.token, put))
+
+    def forget_past(self) -> None:
+        """Forget admitted actors that have run since, or whose item has left the queue."""
+        self.admitted = [one for one in self.admitted if one[0].token == one[1] and one[2].place >= self.taken]
 
 
 class _Put:
     """The wait of an actor that puts an item into a full queue."""
 
-    __slots__ = ("item", "queue")
+    __slots__ = ("item", "place", "queue")
 
     def __init__(self, queue: Queue, item: Any) -> None:
         self.queue = queue
         self.item = item
+        self.place = 0  # once the actor is admitted
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         if self.queue._putters is None:
-            self.queue._putters = deque()
-        self.queue._putters.append((actor, actor.token, self))
+            self.queue._putters = _Putters()
+        self.queue._putters.add(actor, self)
+
+    def final(self) -> bool:
+        """Return whether another actor has the item already."""
+        return not self.queue.has(self)
 
     def undo(self, value: object) -> None:
-        """Remove the item, if it is still in the queue."""
-        self.queue.withdraw(self.item)
+        """Remove the item."""
+        self.queue.withdraw(self)
 
 
-@attrs.frozen
-class Fired:
-    """The result of `first_of`: the index of the wait that ended first (None for the timeout), and its value."""
-
-    index: int | None
-    value: Any = None
-
-
-@types.coroutine
+@coroutine
 def sleep(delay: Duration) -> Generator[Any, Any, None]:
     """Pause the actor for a duration in simulated time (seconds, or text such as `5m`)."""
     yield to_ns(delay)
 
 
-@types.coroutine
+@coroutine
 def sleep_ns(delay: int, /) -> Generator[Any, Any, None]:
     """Pause the actor for a whole number of nanoseconds of simulated time."""
     yield delay
@@ -372,72 +422,40 @@ if core is not None:
     sleep_ns = core.sleep_ns
 
 
-def first_of(*waits: Wait, timeout: Duration | None = None) -> Awaitable[Fired]:
-    """Wait for the first of several waits.
-
-    If several values are available already, the first wait in the order given wins. The other waits take nothing.
-
-    Args:
-        waits: signals, latches, queues, waits of pools, joins.
-        timeout: the maximum duration of the wait in simulated time (seconds, or text such as `5m`).
-
-    Returns:
-        The wait that ended first and its value. The index is None after the timeout.
-
-    Raises:
-        UsageError: if the timeout is not a duration, or negative.
-    """
-    return first_of_ns(*waits, timeout_ns=None if timeout is None else to_ns(timeout))
+@coroutine
+def wait_for(wait: Wait) -> Generator[Any, Any, Any]:
+    """Take the value of a wait, or wait for it."""
+    return (yield from taken(wait))
 
 
-@types.coroutine
-def first_of_ns(*waits: Wait, timeout_ns: int | None = None) -> Generator[Any, Any, Fired]:
-    """Like `first_of`, with the timeout in whole nanoseconds."""
-    if timeout_ns is not None and timeout_ns < 0:
-        raise UsageError(f"a timeout must not be negative, but {timeout_ns} ns is")
-    for index, wait in enumerate(waits):
-        value = wait.take()
-        if value is not NOTHING:
-            return Fired(index, value)
-    group = _FirstOf(waits, timeout_ns)
+def taken(wait: Wait) -> Generator[Any, Any, Any]:
+    """Like `wait_for`, for `yield from`."""
+    value = wait.take()
+    if value is NOTHING:
+        value = yield from wait_armed(wait)
+    receive(wait, value)
+    return value
+
+
+def wait_armed(wait: Wait) -> Generator[Any, Any, Any]:
+    """Wait for a wait whose `take` has just returned `NOTHING`. The caller passes the value to `receive`."""
     try:
-        value = yield group
-    except (Exception, Cancelled):
-        group.leave(None)
+        value = yield wait
+    except (Exception, Cancelled):  # not GeneratorExit: garbage collection must change nothing
+        wait.leave()
         raise
-    return group.result(value)
+    result = getattr(wait, "result", None)
+    return value if result is None else result(value)
 
 
-class _FirstOf:
-    __slots__ = ("actor", "kernel", "timeout_ns", "waits")
+def receive(wait: Wait, value: Any) -> None:
+    """Tell a wait that the running actor has its value now."""
+    received = getattr(wait, "received", None)
+    if received is not None:
+        received(value)
 
-    def __init__(self, waits: tuple[Wait, ...], timeout_ns: int | None) -> None:
-        self.waits = waits
-        self.timeout_ns = timeout_ns
 
-    def arm(self, kernel: Kernel, actor: Actor) -> None:
-        self.kernel = kernel
-        self.actor = actor
-        actor.via = None
-        token = actor.token
-        for wait in self.waits:
-            wait.arm(kernel, actor)
-            if actor.token != token:  # this wait has ended already; a further registration could end it twice
-                return
-        if self.timeout_ns is not None:
-            kernel.schedule(self.timeout_ns, actor, actor, actor.token)
-
-    def result(self, value: Any) -> Fired:
-        via = self.actor.via
-        self.leave(via)
-        if via is None:
-            return Fired(None)
-        if self.timeout_ns is not None:
-            self.kernel.drop_timer()
-        return Fired(next(index for index, wait in enumerate(self.waits) if wait is via), value)
-
-    def leave(self, winner: Any) -> None:
-        """End all waits but the winner, so that each can serve the waiters that this actor blocked."""
-        for wait in self.waits:
-            if wait is not winner:
-                wait.leave()
+def reserving(wait: Wait) -> Wait:
+    """Return a wait that can be undone at any time until its value was received."""
+    kept = getattr(wait, "reserving", None)
+    return wait if kept is None else kept()

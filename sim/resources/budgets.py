@@ -9,7 +9,7 @@ import attrs
 
 from sim.errors import LimitError, UsageError
 from sim.kernel import Kernel, Signal
-from sim.kernel.waits import first_of_ns
+from sim.kernel.groups import first_of_ns
 from sim.resources.ledger import amount_text, insufficient
 from sim.resources.windows import check_amount
 

@@ -1,13 +1,13 @@
 """The waits of a rate tracker: for capacity (`Capacity`) and for a level (`Watch`). See `admission` for their order."""
 
 import math
-import types
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import Cancelled, UsageError
+from sim.errors import UsageError
 from sim.kernel import Actor, Kernel, Source, Timer
-from sim.kernel.waits import NOTHING
+from sim.kernel.coroutines import coroutine
+from sim.kernel.waits import NOTHING, taken
 from sim.resources.windows import Need, Reservation
 
 if TYPE_CHECKING:
@@ -53,17 +53,10 @@ class Capacity:
         """Whether its actor still waits."""
         return self.actor is not None and self.actor.token == self.token
 
-    @types.coroutine
+    @coroutine
     def done(self) -> Generator[Any, Any, Reservation | None]:
         """Wait, and return the value."""
-        value = self.take()
-        if value is NOTHING:
-            try:
-                value = yield self
-            except (Exception, Cancelled):
-                self.leave()
-                raise
-        return value  # type: ignore[no-any-return]
+        return (yield from taken(self))  # type: ignore[no-any-return]
 
     def take(self) -> Any:
         """Return the value if there is room and no earlier wait is blocked on a window that this one needs."""

@@ -1,13 +1,13 @@
 """`Container`: a pool that holds an amount of something divisible, for example fuel or water."""
 
 import math
-import types
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Self
 
-from sim.errors import Cancelled, LimitError, UsageError
+from sim.errors import LimitError, UsageError
 from sim.kernel import Actor, Kernel
-from sim.kernel.waits import NOTHING
+from sim.kernel.coroutines import coroutine
+from sim.kernel.waits import NOTHING, taken
 from sim.resources.amounts import Amount, exact, minus, plus, shown
 from sim.resources.pool import Line, Pool, check_number
 
@@ -34,6 +34,7 @@ class Container(Pool):
         self._getters = Line()
         self._putters = Line()
         self._level = exact(level)
+        self._reserved: Amount = 0  # room that is kept for puts of `all_of`
         self._most: Amount | float = capacity if capacity == math.inf else exact(capacity)
         super().__init__(kernel, capacity, self._getters, self._putters)
 
@@ -42,7 +43,7 @@ class Container(Pool):
         """The present amount."""
         return shown(self._level)
 
-    @types.coroutine
+    @coroutine
     def get(self, amount: float) -> Generator[Any, Any, float]:
         """Wait until `amount` is available, take it and return it.
 
@@ -50,9 +51,9 @@ class Container(Pool):
             LimitError: if it exceeds the capacity.
             ClosedError: if the container is closed and holds less, also while waiting.
         """
-        return (yield from _done(self.getting(amount)))  # type: ignore[no-any-return]
+        return (yield from taken(self.getting(amount)))  # type: ignore[no-any-return]
 
-    @types.coroutine
+    @coroutine
     def put(self, amount: float) -> Generator[Any, Any, None]:
         """Wait until `amount` fits, and add it.
 
@@ -60,7 +61,7 @@ class Container(Pool):
             LimitError: if it exceeds the capacity.
             ClosedError: if the container is closed, also while waiting.
         """
-        yield from _done(self.putting(amount))
+        yield from taken(self.putting(amount))
 
     def getting(self, amount: float) -> "ContainerGet":
         """Return `get` as a wait for `first_of`."""
@@ -85,12 +86,15 @@ class Container(Pool):
             self._getters.pop()
             self._level = minus(self._level, getter[4])
             return True
-        if putter and (level := plus(self._level, putter[4])) <= self._most:
+        if putter and self._fits(putter[4]):
             self._kernel.wake(putter[2], None, putter[5])
             self._putters.pop()
-            self._level = level
+            putter[5].give()
             return True
         return False
+
+    def _fits(self, amount: Amount) -> bool:
+        return plus(plus(self._level, self._reserved), amount) <= self._most
 
     def _checked(self, amount: float) -> float:
         if amount.__class__ not in (int, float):
@@ -133,7 +137,7 @@ class ContainerGet:
 
     def undo(self, value: float) -> None:
         """Put the amount back. The level may exceed the capacity if the room was filled in the meantime."""
-        self._container._served -= 2
+        self._container._served -= 2  # `_change` counts one
         self._container._change(plus(self._container._level, self._exact))
 
     def leave(self) -> None:
@@ -142,23 +146,31 @@ class ContainerGet:
 
 
 class ContainerPut:
-    """A wait for room. If its actor is cancelled, the amount is removed, provided that the level allows it."""
+    """A wait for room. If its actor is cancelled, the amount is removed, unless others have taken it already.
 
-    __slots__ = ("_container", "_exact", "amount")
+    Args:
+        container: where to put the amount.
+        amount: the amount.
+        reserves: whether the wait only keeps room, and adds the amount when its actor has the value.
+    """
 
-    def __init__(self, container: Container, amount: float) -> None:
+    __slots__ = ("_container", "_exact", "_reserves", "amount")
+
+    def __init__(self, container: Container, amount: float, *, reserves: bool = False) -> None:
         self._container = container
         self.amount = amount
         self._exact = exact(amount)
+        self._reserves = reserves
 
     def take(self) -> Any:
         """Add the amount if it fits and no actor waits to put."""
-        pool, amount = self._container, self._exact
+        pool = self._container
         pool._check_open()
-        level = plus(pool._level, amount)
-        if level > pool._most or pool._putters.head():
+        if not pool._fits(self._exact) or pool._putters.head():
             return NOTHING
-        pool._change(level)
+        pool._served += 1
+        self.give()
+        pool.serve()
         return None
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
@@ -166,25 +178,40 @@ class ContainerPut:
         self._container._waited += 1
         self._container._putters.add(actor, self._exact, self)
 
-    def undo(self, value: object) -> None:
-        """Remove the amount, if the level allows it."""
+    def give(self) -> None:
+        """Add the amount, or keep room for it."""
         pool = self._container
-        if pool._level >= self._exact:
-            pool._served -= 1
-            pool._change(minus(pool._level, self._exact))
-            self._container.serve()
+        if self._reserves:
+            pool._reserved = plus(pool._reserved, self._exact)
+        else:
+            pool._level = plus(pool._level, self._exact)
+
+    def final(self) -> bool:
+        """Return whether others have taken of the amount."""
+        return not self._reserves and self._container._level < self._exact
+
+    def undo(self, value: object) -> None:
+        """Remove the amount, or keep no more room for it."""
+        pool = self._container
+        pool._served -= 1
+        if self._reserves:
+            pool._reserved = minus(pool._reserved, self._exact)
+        else:
+            pool._level = minus(pool._level, self._exact)
+        pool.serve()
 
     def leave(self) -> None:
         """Serve the actors behind this one, which no longer waits."""
         self._container.serve()
 
+    def reserving(self) -> Self:
+        """Return the same wait, which only keeps room until its actor has the value."""
+        return type(self)(self._container, self.amount, reserves=True)
 
-def _done(wait: ContainerGet | ContainerPut) -> Generator[Any, Any, Any]:
-    value = wait.take()
-    if value is NOTHING:
-        try:
-            value = yield wait
-        except (Exception, Cancelled):
-            wait.leave()
-            raise
-    return value
+    def received(self, value: object) -> None:
+        """Add the amount for which room was kept."""
+        pool = self._container
+        if self._reserves:
+            pool._reserved = minus(pool._reserved, self._exact)
+            pool._level = plus(pool._level, self._exact)
+            pool.serve()

@@ -28,6 +28,13 @@ def check_number(value: object, what: str) -> None:
         raise UsageError(f"{what} must be a number (NaN is none), not {value!r:.60}")
 
 
+def check_priority(priority: float) -> None:
+    """Raise `UsageError` unless a priority is a number, because anything else has no place in the order."""
+    given: object = priority
+    if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
+        raise UsageError(f"a priority must be a number, not {priority!r}", hint="lower numbers come first")
+
+
 class Line:
     """A queue of waiting actors, in order of arrival or by priority. Stale registrations are skipped.
 
@@ -37,16 +44,17 @@ class Line:
     Attributes:
         places: the registrations; always the same object.
         pop: a function that removes and returns the first registration.
+        ranked: whether the order is by priority.
     """
 
-    __slots__ = ("_arrivals", "_purge_at", "_put", "_ranked", "places", "pop")
+    __slots__ = ("_arrivals", "_purge_at", "_put", "places", "pop", "ranked")
 
     def __init__(self, ranked: bool = False) -> None:
         places: Any = [] if ranked else deque[Place]()
         self.places: list[Place] | deque[Place] = places
         self.pop: Callable[[], Place] = partial(heappop, places) if ranked else places.popleft
         self._put: Callable[[Place], None] = partial(heappush, places) if ranked else places.append
-        self._ranked = ranked
+        self.ranked = ranked
         self._arrivals = 0
         self._purge_at = _MANY
 
@@ -69,7 +77,7 @@ class Line:
     def comes_first(self, priority: float) -> bool:
         """Return whether a waiting actor precedes a new request of this priority."""
         head = self.head()
-        return head is not None and (not self._ranked or head[0] <= priority)
+        return head is not None and (not self.ranked or head[0] <= priority)
 
     def live(self) -> list[Place]:
         """Return the registrations of all actors that still wait; in order, unless the queue is ranked."""
@@ -80,7 +88,7 @@ class Line:
 
     def _purge(self) -> None:
         live = self.live()  # a part of a heap may not be a heap
-        if self._ranked:
+        if self.ranked:
             heapify(live)
         self.places.clear()
         self.places.extend(live)

@@ -1,6 +1,5 @@
 """`PreemptiveResource`: slots that a request with a lower priority number can take from their user."""
 
-import types
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any
@@ -8,9 +7,10 @@ from typing import Any
 import attrs
 
 from sim.errors import UsageError
-from sim.kernel import Actor, Kernel, to_seconds
-from sim.kernel.waits import NOTHING
-from sim.resources.pool import Line, Pool, check_number
+from sim.kernel import Actor, Kernel, Source, to_seconds
+from sim.kernel.coroutines import coroutine
+from sim.kernel.waits import NOTHING, taken
+from sim.resources.pool import Line, Pool, check_priority
 
 
 @attrs.frozen
@@ -41,6 +41,7 @@ class Use:
         since_ns: the time at which the user got it, in simulated nanoseconds.
         number: the number of this use among all uses of the resource, from 1.
         held: whether the slot is still in use; False after it was released or preempted.
+        received: whether the user has run since it got the slot.
     """
 
     actor: Actor | None
@@ -48,6 +49,7 @@ class Use:
     since_ns: int
     number: int
     held: bool = True
+    received: bool = False
 
 
 class PreemptiveResource(Pool):
@@ -85,8 +87,8 @@ class PreemptiveResource(Pool):
         """The names of the users, in the order in which they got their slots."""
         return [use.actor.name for use in self._users if use.actor is not None]
 
-    @types.coroutine
-    def acquire(self, priority: float = 0, *, preempt: bool = True) -> Generator[Any, Any, Use]:
+    @coroutine
+    def acquire(self, *, priority: float = 0, preempt: bool = True) -> Generator[Any, Any, Use]:
         """Wait for a slot and take it, if necessary from its user.
 
         Args:
@@ -96,20 +98,31 @@ class PreemptiveResource(Pool):
         Raises:
             ClosedError: if the resource is closed, also while waiting.
         """
-        wait = self.wait(priority, preempt=preempt)
-        value = wait.take()
-        return (yield wait) if value is NOTHING else value  # type: ignore[no-any-return]
+        return (yield from taken(self.wait(priority=priority, preempt=preempt)))  # type: ignore[no-any-return]
 
-    def wait(self, priority: float = 0, *, preempt: bool = True) -> "UseWait":
+    def wait(self, *, priority: float = 0, preempt: bool = True) -> "UseWait":
         """Return `acquire`, for the actor that runs now, as a wait for `first_of` and `all_of`."""
         return UseWait(self, priority, preempt)
 
-    def slot(self, priority: float = 0, *, preempt: bool = True) -> "UsedSlot":
+    def slot(self, *, priority: float = 0, preempt: bool = True) -> "UsedSlot":
         """Return a context manager: `async with resource.slot() as use:`. A preempted slot is not released again."""
+        check_priority(priority)
         return UsedSlot(self, priority, preempt)
 
     def release(self, use: Use) -> bool:
-        """Release a slot. The first waiting actor gets it. Return False if it was released or preempted before."""
+        """Release a slot. The first waiting actor gets it. Return False if it was released or preempted before.
+
+        Slots of an actor that ends, or of an agent that stops, are released without a call.
+
+        Raises:
+            UsageError: if `use` is not what `acquire` of this resource returned.
+        """
+        given: object = use
+        if not isinstance(given, Use) or (use.held and use not in self._users):
+            raise UsageError(
+                f"{use!r} is not the use of a slot of this resource",
+                hint="write `use = await resource.acquire()`, and then `resource.release(use)`",
+            )
         if not use.held:
             return False
         self._kernel.acting()
@@ -172,6 +185,44 @@ class PreemptiveResource(Pool):
     def _remove(self, use: Use) -> None:
         use.held = False
         self._users.remove(use)
+        if use.received and use.actor is not None:
+            self._forget(use.actor)
+
+    def hold(self, use: Use) -> None:
+        """Note that the user has received its slot, so that it is released when the user ends."""
+        if not use.held or use.actor is None:
+            return
+        use.received = True
+        held = use.actor.held
+        if held is None:
+            use.actor.held = self
+        else:
+            if held.__class__ is not dict:
+                held = use.actor.held = {held: 1}
+            held[self] = held.get(self, 0) + 1
+
+    def hand_to(self, holder: Source, use: Use) -> None:
+        """Make a slot belong to another actor. This is for code that acquires on behalf of an agent."""
+        if use.actor is not holder and isinstance(holder, Actor) and use.held:
+            if use.received and use.actor is not None:
+                self._forget(use.actor)
+            use.actor = holder
+            self.hold(use)
+
+    def _forget(self, holder: Source) -> None:
+        held = holder.held
+        if held is self:
+            holder.held = None
+        else:
+            held[self] -= 1
+            if not held[self]:
+                del held[self]
+                holder.held = held or None
+
+    def release_all(self, holder: Source) -> None:
+        """Release all slots of an actor that has ended."""
+        for use in [use for use in self._users if use.actor is holder and use.received]:
+            self.release(use)
 
     def put_back(self, use: Use) -> None:
         """Take back a slot that was handed over but not received."""
@@ -190,7 +241,7 @@ class UseWait:
     __slots__ = ("_pool", "actor", "preempt", "priority")
 
     def __init__(self, pool: PreemptiveResource, priority: float, preempt: bool) -> None:
-        check_number(priority, "a priority")
+        check_priority(priority)
         current = pool._kernel.acting()
         self._pool = pool
         self.actor = current if isinstance(current, Actor) else None
@@ -213,6 +264,10 @@ class UseWait:
     def leave(self) -> None:
         """No-op: each waiter wants one slot, so it blocks no other waiter."""
 
+    def received(self, value: Use) -> None:
+        """Note that the actor has its slot."""
+        self._pool.hold(value)
+
 
 class UsedSlot:
     """A context manager that holds a slot until the end of the block, or until the slot is preempted."""
@@ -225,7 +280,7 @@ class UsedSlot:
         self._preempt = preempt
 
     async def __aenter__(self) -> Use:
-        self._use = await self._pool.acquire(self._priority, preempt=self._preempt)
+        self._use = await self._pool.acquire(priority=self._priority, preempt=self._preempt)
         return self._use
 
     async def __aexit__(

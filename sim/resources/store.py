@@ -1,13 +1,13 @@
 """`Store`: a pool of distinct items, which are taken first-in, first-out or by a filter."""
 
 import math
-import types
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from sim.errors import UsageError
 from sim.kernel import Actor, Kernel
+from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING
 from sim.resources.pool import Line, Pool, check_number
 
@@ -28,6 +28,7 @@ class Store(Pool, Generic[T]):
             raise UsageError(f"the capacity of a store must be at least 1, not {capacity}")
         self._items: deque[tuple[int, T]] = deque()  # numbered, so that an item can return to its old position
         self._puts = 0
+        self._reserved = 0  # the number of places that are kept for puts of `all_of`
         self._getters = Line()
         self._putters = Line()
         super().__init__(kernel, capacity, self._getters, self._putters)
@@ -37,7 +38,7 @@ class Store(Pool, Generic[T]):
         """The number of items in the store."""
         return len(self._items)
 
-    @types.coroutine
+    @coroutine
     def get(self, accept: Callable[[T], bool] | None = None) -> Generator[Any, Any, T]:
         """Wait for the first item, or the first for which `accept` returns True. Take it and return it.
 
@@ -48,7 +49,7 @@ class Store(Pool, Generic[T]):
         value = wait.take()
         return (yield wait) if value is NOTHING else value  # type: ignore[no-any-return]
 
-    @types.coroutine
+    @coroutine
     def put(self, item: T) -> Generator[Any, Any, None]:
         """Wait until there is room, and add `item`.
 
@@ -65,7 +66,7 @@ class Store(Pool, Generic[T]):
             ClosedError: if the store is closed.
         """
         self._check_open()
-        if len(self._items) >= self.capacity or self._putters.head():
+        if self._full() or self._putters.head():
             return False
         self.take_in(item)
         return True
@@ -84,20 +85,33 @@ class Store(Pool, Generic[T]):
 
     def serve(self) -> None:
         """Add the items of actors that wait to put, as long as there is room."""
-        if len(self._items) >= self.capacity or self._putters.head() is None:
+        if self._full() or self._putters.head() is None:
             return
         with self._kernel.one_event():
-            while len(self._items) < self.capacity and (place := self._putters.head()) is not None:
+            while not self._full() and (place := self._putters.head()) is not None:
                 self._kernel.wake(place[2], None, place[5])
                 self._putters.pop()
-                self.take_in(place[4])
+                place[5].give()
 
-    def take_in(self, item: T) -> None:
-        """Number an item, and give it to the first actor that waits for such an item, or keep it."""
+    def _full(self) -> bool:
+        return len(self._items) + self._reserved >= self.capacity
+
+    def take_in(self, item: T) -> int:
+        """Number an item, and give it to the first actor that waits for such an item, or keep it. Return the number."""
         self._puts += 1
         self._served += 1
-        if not self._hand_over(self._puts, item):
-            self._items.append((self._puts, item))
+        number = self._puts
+        if not self._hand_over(number, item):
+            self._items.append((number, item))
+        return number
+
+    def reserve(self, places: int) -> None:
+        """Keep room for items (a positive number), or no longer (a negative one)."""
+        self._reserved += places
+
+    def has(self, number: int) -> bool:
+        """Return whether the item with this number is in the store."""
+        return any(number == other for other, _ in self._items)
 
     def put_back(self, number: int, item: T) -> None:
         """Take back an item that was handed over.
@@ -109,14 +123,12 @@ class Store(Pool, Generic[T]):
             index = next((i for i, (other, _) in enumerate(self._items) if other > number), len(self._items))
             self._items.insert(index, (number, item))
 
-    def withdraw(self, item: T) -> None:
-        """Remove the item of an actor that was cancelled while it put; no-op if another actor has the item already."""
-        for index, (_, other) in enumerate(self._items):
-            if other is item:
-                del self._items[index]
-                self._served -= 1
-                self.serve()
-                return
+    def withdraw(self, number: int) -> None:
+        """Remove the item of an actor that was cancelled while it put."""
+        index = next(index for index, (other, _) in enumerate(self._items) if other == number)
+        del self._items[index]
+        self._served -= 1
+        self.serve()
 
     def find(self, accept: Callable[[T], bool] | None) -> tuple[int, T] | None:
         """Remove and return the first accepted item. The free space goes to the first actor that waits to put."""
@@ -183,26 +195,64 @@ class StoreGet(Generic[T]):
 
 
 class Deposit(Generic[T]):
-    """A wait for room. If its actor is cancelled, the item is removed, unless another actor has it already."""
+    """A wait for room. If its actor is cancelled, the item is removed, unless another actor has it already.
 
-    __slots__ = ("_item", "_store")
+    Args:
+        store: where to put the item.
+        item: the item.
+        reserves: whether the wait only keeps room, and puts the item when its actor has the value.
+    """
 
-    def __init__(self, store: Store[T], item: T) -> None:
+    __slots__ = ("_item", "_number", "_reserves", "_store")
+
+    def __init__(self, store: Store[T], item: T, *, reserves: bool = False) -> None:
         self._store = store
         self._item = item
+        self._reserves = reserves
+        self._number = 0  # the number of the item, once it was put
 
     def take(self) -> Any:
         """Add the item if there is room and no actor waits to put."""
-        return None if self._store.put_nowait(self._item) else NOTHING
+        store = self._store
+        store._check_open()
+        if store._full() or store._putters.head():
+            return NOTHING
+        self.give()
+        return None
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
         """Join the queue."""
         self._store._waited += 1
         self._store._putters.add(actor, self._item, self)
 
+    def give(self) -> None:
+        """Put the item, or keep room for it."""
+        if self._reserves:
+            self._store.reserve(1)
+        else:
+            self._number = self._store.take_in(self._item)
+
+    def final(self) -> bool:
+        """Return whether another actor has the item already."""
+        return not self._reserves and not self._store.has(self._number)
+
     def undo(self, value: object) -> None:
-        """Remove the item, if it is still in the store."""
-        self._store.withdraw(self._item)
+        """Remove the item, or keep no more room for it."""
+        if self._reserves:
+            self._store.reserve(-1)
+            self._store.serve()
+        else:
+            self._store.withdraw(self._number)
 
     def leave(self) -> None:
         """No-op: each waiter puts one item, so it blocks no other waiter."""
+
+    def reserving(self) -> Self:
+        """Return the same wait, which only keeps room until its actor has the value."""
+        return type(self)(self._store, self._item, reserves=True)
+
+    def received(self, value: object) -> None:
+        """Put the item for which room was kept."""
+        if self._reserves:
+            self._store.reserve(-1)
+            self._number = self._store.take_in(self._item)

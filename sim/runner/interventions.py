@@ -22,7 +22,7 @@ from sim.scenario.interventions import Intervention
 from sim.scenario.overrides import Override
 from sim.scenario.schema import Scenario
 from sim.store.views import add_views
-from sim.text import of_error
+from sim.text import of_error, recordable_text
 from sim.world import Message, Service
 from sim.world.actions.messages import deliver
 
@@ -115,7 +115,9 @@ class Interventions(Service):
             done = _VERBS[verb](self, place, name, intervention)
         except (UsageError, LimitError) as error:
             self._counts["refused"] += 1
-            self._kernel.emit("intervention.refused", {"name": name, "does": verb, "reason": str(error)[:2000]})
+            self._kernel.emit(
+                "intervention.refused", {"name": name, "does": verb, "reason": recordable_text(str(error))[:2000]}
+            )
         else:
             self._counts["applied"] += 1
             self._kernel.emit("intervention.applied", {"name": name, "does": verb, **done})

@@ -7,7 +7,7 @@ import attrs
 from sim.errors import Interrupt, RunError, SimError
 from sim.events.bus import too_much
 from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze
-from sim.text import of_error
+from sim.text import of_error, recordable_text
 from sim.world.action import Action, ActionHandler, ActionResult, Refused
 from sim.world.costs import FREE, Charge, ChargeHold
 
@@ -153,7 +153,8 @@ class Dispatcher:
         return charge
 
     def _refuse(self, agent: "Inhabitant", action: Action, raw: Raw, error: Exception) -> ActionResult:
-        world, reason = self._world, str(error) if isinstance(error, Refused | SimError) else of_error(error)
+        world, own = self._world, isinstance(error, Refused | SimError)
+        reason = recordable_text(str(error)) if own else of_error(error)
         if len(raw) > world.event_bus.max_data_bytes:
             raw = freeze({"bytes": len(raw)})  # arguments that are too large are not recorded
         outcome = {"arguments": raw, "success": False, "error": reason}

@@ -11,6 +11,7 @@ from sim.events import EventBus
 from sim.kernel import Actor, Kernel, Recorder, Source, Stream, to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.codec import recordable
+from sim.kernel.kernel import release_all
 from sim.kernel.ports import Call, Intake
 from sim.kernel.rng import Draws
 from sim.permissions import Permission
@@ -224,11 +225,14 @@ class World:
         """End a run: record all effects in flight as abandoned, then stop all agents."""
         kernel = self.kernel
         kernel.begin_anew()
-        with kernel.acting_as(kernel.supervisor):
-            kernel.effects.abandon_all()
-        for agent in list(self.agents.values()):
-            with kernel.acting_as(agent.source or kernel.supervisor):  # so that no key tells how many others there are
-                agent.terminate("end")
+        with kernel.surroundings():
+            with kernel.acting_as(kernel.supervisor):
+                kernel.effects.abandon_all()
+            for agent in list(self.agents.values()):
+                with kernel.acting_as(
+                    agent.source or kernel.supervisor
+                ):  # so that no key tells how many others there are
+                    agent.terminate("end")
         kernel.drain()
 
     def stream(self, owner: str, purpose: str = "") -> Stream:
@@ -294,7 +298,9 @@ class World:
     def leave(self, agent: Inhabitant) -> None:
         """Release all slots that a stopped agent holds, and remove it from places and space."""
         for name, amount in list(self.held.get(agent.agent_id, {}).items()):
-            give_back(self, agent.agent_id, name, amount)
+            give_back(self, agent, name, amount)
+        if agent.source is not None:
+            release_all(agent.source)  # those that its own code acquired
         if self.places is not None and (here := self.places.where(agent.agent_id)) is not None:
             self.places.remove(agent.agent_id)
             self._left_at[agent.agent_id] = here

@@ -53,7 +53,7 @@ class Stopped(RunError):
     """Ends a run at once."""
 
 
-def keys(entry: Entry) -> list[tuple[int, ...]]:
+def keys(entry: Entry) -> list[tuple[object, ...]]:
     """Return an entry without its target; for a crowd, of which the loop in C has one, those of who has not run."""
     *key, counter, target, token = entry
     if not isinstance(target, WakeBatch):
@@ -227,7 +227,7 @@ class Program(NullRecorder):
         dice, slots = self.dice, self.dice.choice(self.slots)
         amount = dice.choice((1, 1, 2, 2, 3, 4, 5, 0, -1))
         if dice.random() < 0.5:
-            await slots.acquire(amount)
+            await slots.acquire(amount=amount)
         else:
             await slots.acquire(amount=amount, priority=dice.choice((0, -1, 2, 0.5)))
         try:
@@ -235,7 +235,7 @@ class Program(NullRecorder):
         finally:
             while amount:
                 part = dice.randrange(amount) + 1
-                slots.release(part)
+                slots.release(amount=part)
                 amount -= part
         return slots.level
 
@@ -248,7 +248,7 @@ class Program(NullRecorder):
                 await inner.acquire()
                 inner.release()
             else:
-                async with inner.slot(self.dice.choice((1, 1, 2))):
+                async with inner.slot(amount=self.dice.choice((1, 1, 2))):
                     await sleep_ns(0)
         return outer.level, inner.level
 
@@ -264,7 +264,7 @@ class Program(NullRecorder):
         """Wait for all of several, or give up."""
         dice = self.dice
         waits: list[Any] = [
-            *self.queues, *self.signals, self.latch, self.tank.getting(2), self.desk.wait(dice.randrange(3)),
+            *self.queues, *self.signals, self.latch, self.tank.getting(2), self.desk.wait(priority=dice.randrange(3)),
             *(slot.wait() for slot in self.slots),
         ]  # fmt: skip
         got = await all_of(*dice.sample(waits, dice.randrange(4)), timeout=dice.choice((None, "1ns", "1us", 1)))
@@ -272,7 +272,7 @@ class Program(NullRecorder):
 
     async def serve(self, _: str) -> object:
         """Use a slot that may be taken away."""
-        async with self.desk.slot(self.dice.randrange(4), preempt=self.dice.random() < 0.8) as use:
+        async with self.desk.slot(priority=self.dice.randrange(4), preempt=self.dice.random() < 0.8) as use:
             await sleep_ns(self.dice.choice(SPANS[:8]))
         return use.number
 
@@ -309,7 +309,7 @@ class Program(NullRecorder):
         wait: Any = dice.choice((self.queues[0].get, self.signals[0].wait, lambda: sleep_ns(7), slots.acquire))()
         for _again in range(dice.randrange(3)):
             try:
-                answer = dice.choice((lambda: wait.send(None), lambda: next(wait)))()
+                answer = wait.send(None)
                 result.append(answer.__class__.__name__)
             except StopIteration as stop:
                 result.append(("ended", stop.value))
@@ -353,7 +353,7 @@ class Program(NullRecorder):
     def give(self, _: str) -> object:
         """Give back slots, whoever holds them."""
         slots = self.dice.choice(self.slots)
-        slots.release(self.dice.choice((1, 1, max(1, int(slots.capacity) - slots.level), 2, 0, -1)))
+        slots.release(amount=self.dice.choice((1, 1, max(1, int(slots.capacity) - slots.level), 2, 0, -1)))
         return slots.level
 
     def shut(self, _: str) -> object:

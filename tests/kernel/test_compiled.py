@@ -195,7 +195,7 @@ print([queue.put_nowait(number) for number in range(3)])
 """,
     "somebody acts who is no source": """
 class Stranger:
-    name, ordinal, counter = "stranger", 7, 0
+    name, ordinal, rank, counter = "stranger", 7, 7, 0
 
 actor = kernel.spawn("a", queue.get())
 kernel.call_at(1, lambda: queue.put_nowait("item"), Stranger())
@@ -386,7 +386,7 @@ def test_end_of_a_wait_is_an_error_of_its_own():
 
 @pytest.mark.parametrize("kind", ["get", "wait", "sleep", "acquire"])
 def test_wait_by_hand(kind):
-    """A wait can be driven by hand like a generator: it yields once, raises what is thrown in, and stays over."""
+    """A wait can be driven by hand like a coroutine: it yields once, raises what is thrown in, and stays over."""
     kernel = Kernel()
     queue, signal, slots = Queue(kernel, 1), Signal(kernel), Resource(kernel, 1)
     slots.acquire_nowait()
@@ -395,12 +395,12 @@ def test_wait_by_hand(kind):
     }  # fmt: skip
     make = makes[kind]
     wait = make()
-    assert iter(wait) is wait
-    next(wait)
-    with pytest.raises(StopIteration):
-        next(wait)
+    wait.send(None)
     with pytest.raises(StopIteration):
         wait.send(None)
+    for use in (lambda: wait.send(None), lambda: wait.throw(KeyError())):
+        with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
+            use()
     for yielded in (0, 1):
         wait = make()
         for _ in range(yielded):
@@ -409,12 +409,14 @@ def test_wait_by_hand(kind):
             wait.throw(Cancelled("enough"))
         wait = make()
         for _ in range(yielded):
-            next(wait)
+            wait.send(None)
         wait.close()
-        with pytest.raises(StopIteration):
-            next(wait)
+        with pytest.raises(RuntimeError, match="cannot reuse"):
+            wait.send(None)
+    wait = make()
     with pytest.raises(TypeError):
-        make().throw(5)
+        wait.throw(5)
+    wait.close()
 
 
 def test_wait_is_the_life_of_an_actor():
@@ -435,16 +437,19 @@ def test_wait_is_the_life_of_an_actor():
 
 
 def test_wait_is_awaited_once():
-    """A wait that is over returns None at once, as a generator does."""
+    """A wait that is over cannot be awaited again, as with every coroutine: a queue has a new wait for each item."""
     kernel = Kernel()
     queue = Queue(kernel, 1)
     queue.put_nowait("item")
 
-    async def life() -> list[object]:
+    async def life() -> object:
         wait = queue.get()
-        return [await wait, await wait]
+        item = await wait
+        with pytest.raises(RuntimeError, match="cannot reuse"):
+            await wait
+        return item
 
     actor = kernel.spawn("a", life())
     kernel.run()
     assert actor.exit is not None
-    assert actor.exit.value == ["item", None]
+    assert actor.exit.value == "item"

@@ -509,7 +509,7 @@ def test_changing_from_outside_is_refused(kernel, rows, change):
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_foreign_awaits_are_refused(make_kernel, backend):
-    """Awaiting the host's own objects raises an error that names the actor and the way out; it can go on."""
+    """Awaiting what belongs to the host is an error at once; uncaught, it names the actor, the line and the way out."""
     kernel, rows = make_kernel()
     errors: list[Exception] = []
 
@@ -517,16 +517,21 @@ def test_foreign_awaits_are_refused(make_kernel, backend):
         for wait in (anyio.lowlevel.checkpoint, lambda: anyio.sleep(1), lambda: anyio.Event().wait()):
             try:
                 await wait()
-            except ForeignAwaitError as error:
+            except (ForeignAwaitError, RuntimeError) as error:
                 errors.append(error)
         await sleep(1)
         kernel.emit("done", None)
+        await anyio.sleep(1)
 
-    kernel.spawn("rita", actor())
+    rita = kernel.spawn("rita", actor(), on_exit=lambda *_: None)
     anyio.run(Host(kernel).run, 10 * NS, backend=backend)
     assert len(errors) == 3
-    assert all("rita" in str(error) and "perform" in str(error.hint) for error in errors)  # type: ignore[attr-defined]
     assert rows.seen()[0][0] == NS
+    assert rita.exit is not None
+    assert isinstance(rita.exit.error, ForeignAwaitError)
+    assert "rita awaited asyncio or trio" in str(rita.exit.error)
+    assert "test_kernel.py" in str(rita.exit.error)
+    assert "perform" in str(rita.exit.error.hint)
 
 
 def test_a_pause_of_nothing_ends_in_the_next_delta_from_the_first_instant_on(kernel, rows):

@@ -1,6 +1,6 @@
 import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -139,7 +139,7 @@ def test_close_answers_everyone(kernel):
     closed: list[str] = []
     left: list[Any] = []
 
-    async def waiter(name: str, wait: Coroutine[Any, Any, Any]) -> None:
+    async def waiter(name: str, wait: Awaitable[Any]) -> None:
         try:
             await wait
         except ClosedError:

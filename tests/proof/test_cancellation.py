@@ -100,16 +100,18 @@ def _preemptive(kernel: Kernel, number: int) -> Thing:
 
 def _slots(kernel: Kernel, number: int, kind: Any = Resource, amount: int = 1) -> Thing:
     pool = kind(kernel, 3)
-    pool.acquire_nowait(3)
+    pool.acquire_nowait(amount=3)
 
-    def name() -> int:
-        return {"victim": 1, "one": 0, "two": 2}.get(kernel.current.name, 0)  # type: ignore[union-attr]
+    def wanted() -> dict[str, int]:
+        name = kernel.current.name  # type: ignore[union-attr]  # an actor runs
+        ranks = {"victim": 1, "one": 0, "two": 2} if kind is PriorityResource else {}
+        return {"amount": amount if name == "victim" else 1, "priority": ranks.get(name, 0)}
 
     async def acquire() -> None:
-        await pool.acquire(amount if kernel.current.name == "victim" else 1, name())  # type: ignore[union-attr]
+        await pool.acquire(**wanted())
 
     def wait() -> Any:
-        return pool.wait(amount if kernel.current.name == "victim" else 1, name())  # type: ignore[union-attr]
+        return pool.wait(**wanted())
 
     return Thing(wait, acquire, pool.release, lambda: (pool.level, pool.queue))
 

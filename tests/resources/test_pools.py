@@ -26,7 +26,7 @@ def user(kernel, pool, name, log, *, amount=1, priority=0, hold=10, at=0):
 
     async def run():
         await sleep_ns(at)
-        async with pool.slot(amount, priority):
+        async with pool.slot(amount=amount, priority=priority):
             log.append((name, kernel.now))
             await sleep_ns(hold)
 
@@ -140,9 +140,9 @@ def test_more_is_neither_released_nor_acquired_than_there_is(kernel):
     with pytest.raises(UsageError):
         pool.release()
     with pytest.raises(LimitError):
-        pool.acquire_nowait(3)
+        pool.acquire_nowait(amount=3)
     with pytest.raises(UsageError):
-        pool.acquire_nowait(0)
+        pool.acquire_nowait(amount=0)
     with pytest.raises(UsageError):
         Resource(kernel, 0)
 
@@ -377,7 +377,7 @@ class PoolMachine(RuleBasedStateMachine):
         pool = getattr(self, name)
 
         async def run():
-            async with pool.slot(amount, priority):
+            async with pool.slot(amount=amount, priority=priority if pool is self.ranked else 0):
                 self.held[pool] += amount
                 self.holding[pool].append(self.kernel.current)
                 try:
@@ -506,7 +506,7 @@ def test_a_wait_that_lost_lets_those_behind_go_on(kernel):
     async def main():
         await pool.acquire()
         kernel.spawn("small", user(kernel, pool, "small", log, at=1))
-        await first_of_ns(pool.wait(2), timeout_ns=4)
+        await first_of_ns(pool.wait(amount=2), timeout_ns=4)
 
     kernel.spawn("main", main())
     kernel.run()

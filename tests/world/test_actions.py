@@ -591,8 +591,8 @@ def test_who_stands_in_line_has_paid(kind: str, pool: str) -> None:
                 item = await shelf.get()
                 return lambda: shelf.put(item)
             case Resource() as desk:
-                await desk.acquire(2)
-                return lambda: _async(lambda: desk.release(2))
+                await desk.acquire(amount=2)
+                return lambda: _async(lambda: desk.release(amount=2))
             case other:
                 raise AssertionError(other)
 

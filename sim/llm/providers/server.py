@@ -163,12 +163,12 @@ class ModelServer:
         self._tokens.take(tokens)
 
     async def _stand_in_line(self, priority: float) -> None:
-        if self._slots.acquire_nowait(1, priority):
+        if self._slots.acquire_nowait(priority=priority):
             return
         self._add(queue=1)
         self._done["longest_queue"] = max(self._done["longest_queue"], self._done["queue"])
         try:
-            await self._slots.acquire(1, priority)
+            await self._slots.acquire(priority=priority)
         finally:
             self._add(queue=-1)
 

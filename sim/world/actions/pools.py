@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from sim.errors import UsageError
 from sim.events import Event
 from sim.expressions import PURE_FUNCTIONS, Expression
-from sim.kernel.all_of import armed
+from sim.kernel import Source
 from sim.kernel.codec import Raw, decode, freeze
 from sim.kernel.duration import to_ns
-from sim.kernel.waits import NOTHING, Signal, Wait, first_of_ns
+from sim.kernel.groups import first_of_ns
+from sim.kernel.waits import NOTHING, Signal, Wait, receive, wait_for
 from sim.resources import Container, Pool, PreemptiveResource, PriorityResource, Resource, Store, Use
 from sim.world.action import ItemFilter, Pattern, Refused, SlotPool, StockPool, Time, action
 
@@ -33,15 +34,24 @@ async def _stand_in_line(
     if isinstance(slots, PreemptiveResource):
         if amount != 1:
             raise Refused(f"the pool {pool!r} is preemptive: its slots are acquired one by one, not {amount}")
-        use: Use = await _within(world, slots.wait(priority, preempt=preempt), timeout, or_event)
+        use: Use = await _within(world, slots.wait(priority=priority, preempt=preempt), timeout, or_event)
+        slots.hand_to(_holder(world, agent), use)
         return use
     if not isinstance(slots, Resource | PriorityResource):
         raise Refused(f"nothing can be acquired from the pool {pool!r}: it has no slots")
+    if not isinstance(slots, PriorityResource):
+        priority = 0  # a pool without priorities serves in order of arrival
     if timeout is None and or_event is None:
-        await slots.acquire(amount, priority)
+        await slots.acquire(amount=amount, priority=priority)
     else:
-        await _within(world, slots.wait(amount, priority), timeout, or_event)
+        await _within(world, slots.wait(amount=amount, priority=priority), timeout, or_event)
+    slots.hand_to(_holder(world, agent), amount)
     return amount
+
+
+def _holder(world: "World", agent: "Inhabitant") -> Source:
+    """Return to whom the slots of an agent belong, also if a process acts for the agent."""
+    return agent.source or world.kernel.acting()
 
 
 def _hand_back(world: "World", agent: "Inhabitant", granted: int | Use, pool: str, **arguments: Any) -> None:
@@ -51,7 +61,7 @@ def _hand_back(world: "World", agent: "Inhabitant", granted: int | Use, pool: st
         slots.release(granted)
     else:
         assert isinstance(slots, Resource | PriorityResource), "only slots are acquired"
-        slots.release(granted)
+        slots.release(amount=granted, holder=_holder(world, agent))
 
 
 @action("acquire", wait=_stand_in_line, undo=_hand_back)
@@ -87,12 +97,12 @@ def release(world: "World", agent: "Inhabitant", pool: SlotPool, amount: int = 1
     """
     if not 1 <= amount <= world.held.get(agent.agent_id, {}).get(pool, 0):
         raise Refused(f"{agent.agent_id} does not hold {amount} of {pool!r}")
-    give_back(world, agent.agent_id, pool, amount)
+    give_back(world, agent, pool, amount)
 
 
-def give_back(world: "World", agent_id: str, pool: str, amount: int) -> None:
+def give_back(world: "World", agent: "Inhabitant", pool: str, amount: int) -> None:
     """Release slots that an agent holds."""
-    slots = world.pools[pool]
+    slots, agent_id = world.pools[pool], agent.agent_id
     if isinstance(slots, PreemptiveResource):
         for _ in range(amount):
             use = world.uses[agent_id, pool].pop()
@@ -101,7 +111,7 @@ def give_back(world: "World", agent_id: str, pool: str, amount: int) -> None:
         return
     assert isinstance(slots, Resource | PriorityResource), "only slots are held"
     _forget(world, agent_id, pool, amount)
-    slots.release(amount)
+    slots.release(amount=amount, holder=_holder(world, agent))
 
 
 def preempted(world: "World", pool: str, use: Use, by: str) -> None:
@@ -235,11 +245,12 @@ async def _within(world: "World", wait: Wait, timeout: Any, or_event: Any) -> An
     Raises:
         Refused: with the reason `timeout` or `event TOPIC`, if that came first; nothing has been taken then.
     """
+    if timeout is None and or_event is None:
+        return await wait_for(wait)
     value = wait.take()
     if value is not NOTHING:
+        receive(wait, value)
         return value
-    if timeout is None and or_event is None:
-        return await armed(wait)
     waits, topics = [wait], list[str]()
     subscription = None
     if or_event is not None:
