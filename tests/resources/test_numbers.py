@@ -18,7 +18,8 @@ def test_numbers_that_are_none_are_named(wrong):
         attempts: tuple[Any, ...] = (
             lambda: sim.Resource(kernel, 1).acquire(amount=wrong),
             lambda: sim.PriorityResource(kernel, 1).acquire(priority=wrong),
-            lambda: sim.PreemptiveResource(kernel, 1).acquire(priority=wrong), lambda: sim.Container(kernel, 9, 5).get(wrong),
+            lambda: sim.PreemptiveResource(kernel, 1).acquire(priority=wrong),
+            lambda: sim.Container(kernel, 9, 5).get(wrong),
             lambda: sim.Container(kernel, 9, 5).put(wrong), lambda: sim.Container(kernel, wrong),
             lambda: sim.Container(kernel, 9, wrong), lambda: sim.Store(kernel, wrong), lambda: sim.Queue(kernel, wrong),
             lambda: sim.Resource(kernel, wrong), lambda: kernel.call_at(wrong, print), lambda: sim.sleep(wrong),
