@@ -64,10 +64,12 @@ def wanted() -> int:
 
 
 def drafts(folder: Path) -> list[str]:
-    """Return all that is hidden or temporary below a folder."""
-    return [
-        str(path.relative_to(folder)) for path in folder.rglob("*") if path.name[0] == "." or path.parent.name == "tmp"
-    ]
+    """Return all that is hidden or temporary below a folder.
+
+    A file in `tmp` is none: the `tempfile` of Python tries with one whether the folder can be written.
+    """
+    found = (path for path in folder.rglob("*") if path.name[0] == "." or (path.parent.name == "tmp" and path.is_dir()))
+    return [str(path.relative_to(folder)) for path in found]
 
 
 def prepared(commands: Commands, folder: Path) -> Path:
