@@ -67,7 +67,7 @@ def test_a_local_cluster_gives_the_same_rows(bees: Path) -> None:
     """`--on ray` has the plan, the rows and the hashes of processes of this machine; records come back."""
     given = ["sweep", bees, "--vary", VARY[0], "--seeds", 3, "--record"]
     for on, out in (([], "here"), (["--on", "ray"], "there")):
-        code, _, err = command(*given, *on, "--out", out, "--json")
+        code, _, err = command(*given, *on, "--to", out, "--json")
         assert code == 0, err
     assert table(Path("here")) == table(Path("there"))
     runs = sorted((Path("there") / "runs").iterdir())

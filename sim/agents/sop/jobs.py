@@ -144,10 +144,10 @@ def summarize_day(world: World, agent: Inhabitant) -> Mapping[str, Any]:
     counts, silent = sops.since_summary(), sops.silent()
     now, calendar = world.kernel.now, world.calendar
     date = f"day {now // DAY_NS + 1}" if calendar is None else calendar.date(now)
-    titles, failing = [pulse.title for pulse in silent], sops.faults.lasting
+    titles, failing = [heartbeat.title for heartbeat in silent], sops.faults.lasting
     channels.post(sops.settings.ops_channel, agent.agent_id, texts.daily_summary(date, counts, titles, failing))
-    for pulse in silent:
-        sops.warn(pulse)
+    for heartbeat in silent:
+        sops.warn(heartbeat)
     return {**counts, "silent": titles, "failing": failing}
 
 

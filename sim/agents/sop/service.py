@@ -13,7 +13,7 @@ import attrs
 from sim.actors import Agent
 from sim.agents.sop.channels import Channels
 from sim.agents.sop.faults import DeadLetter, Faults
-from sim.agents.sop.pulse import Pulse
+from sim.agents.sop.heartbeats import Heartbeat
 from sim.agents.sop.settings import DAY_NS, EmployeeSettings, Procedure, SopSettings, Step, Trigger
 from sim.agents.sop.texts import alert
 from sim.agents.sop.values import Evaluator
@@ -111,7 +111,7 @@ class Desk:
         agent: the employee.
         settings: its role.
         next_ns: when its next cycle is due, in simulated nanoseconds.
-        pulse: its heartbeat.
+        heartbeat: when it showed signs of work, and when the next one is due.
         cycles: the number of its cycles.
         noted: when each of its patterns was noted last, by index.
         triggers: what waits to become a task.
@@ -126,7 +126,7 @@ class Desk:
     agent: Agent
     settings: EmployeeSettings
     next_ns: int
-    pulse: Pulse
+    heartbeat: Heartbeat
     cycles: int = 0
     noted: dict[int, int] = attrs.field(factory=dict)
     triggers: deque[Found] = attrs.field(factory=deque)
@@ -165,7 +165,7 @@ class Sops(Service):
         self.counts: Counter[str] = Counter()
         self.faults = Faults(world, settings.alert_channel, self.counts)
         self.workers: dict[str, int | None] = {}  # step workers, with the task that each works on
-        self.pulses: dict[str, Pulse] = {}  # of recurring jobs, and of step workers
+        self.heartbeats: dict[str, Heartbeat] = {}  # of recurring jobs, and of step workers
         self.jobs: dict[str, int] = {}  # when each recurring job is due next, in simulated nanoseconds
         self._summed: Counter[str] = Counter()  # the counts at the last daily summary
         world.tasks.define_words(KIND, WORDS)  # type: ignore[arg-type]  # the statuses are checked there
@@ -184,7 +184,7 @@ class Sops(Service):
 
         Args:
             worker: its name.
-            interval_ns: how long a step waits for it at most, before half of the warning time has passed; see `Pulse`.
+            interval_ns: how long a step waits for it at most, before half of the warning time has passed; see `Heartbeat`.
         """
         self.workers.setdefault(worker, None)
         self.watch_over(worker, interval_ns, more=bool(self.queue))
@@ -194,9 +194,9 @@ class Sops(Service):
         desk = self.desks.get(agent.agent_id)
         now = self._world.kernel.now
         if desk is None:
-            pulse = Pulse(settings.title, settings.interval, now)
-            desk = self.desks[agent.agent_id] = Desk(agent, settings, now, pulse)
-            self._beat(pulse, more=self.settings.design != "event_driven")
+            heartbeat = Heartbeat(settings.title, settings.interval, now)
+            desk = self.desks[agent.agent_id] = Desk(agent, settings, now, heartbeat)
+            self._beat(heartbeat, more=self.settings.design != "event_driven")
         else:  # a new object for the same employee
             desk.agent, desk.settings = agent, settings
         return desk
@@ -556,7 +556,7 @@ class Sops(Service):
     def _expect_workers(self) -> None:
         """Expect heartbeats of the step workers that have none to show at present: a step waits for one of them."""
         for agent_id in self.workers:
-            if not self.pulses[agent_id].expected:
+            if not self.heartbeats[agent_id].expected:
                 self.show_life(agent_id)
 
     def claim(self, task: int, worker: str) -> None:
@@ -760,7 +760,7 @@ class Sops(Service):
         desk.cycles += 1
         self.counts["cycles"] += 1
         Channels.of(self._world).post(self.settings.ops_channel, desk.settings.title, text)
-        self._beat(desk.pulse, more=self.settings.design != "event_driven")
+        self._beat(desk.heartbeat, more=self.settings.design != "event_driven")
 
     def watch_over(self, agent_id: str, interval_ns: int, *, more: bool) -> None:
         """Expect heartbeats of an agent that is no employee, unless that was said before.
@@ -770,28 +770,33 @@ class Sops(Service):
             interval_ns: the longest time between two heartbeats, in simulated nanoseconds.
             more: whether one is expected now.
         """
-        if agent_id not in self.pulses:
-            pulse = self.pulses[agent_id] = Pulse(agent_id, interval_ns, self._world.kernel.now)
-            self._beat(pulse, more=more)
+        if agent_id not in self.heartbeats:
+            heartbeat = self.heartbeats[agent_id] = Heartbeat(agent_id, interval_ns, self._world.kernel.now)
+            self._beat(heartbeat, more=more)
 
     def show_life(self, agent_id: str, *, more: bool = True) -> None:
         """Take a heartbeat of an agent that is no employee; see `watch_over`."""
-        if agent_id in self.pulses:
-            self._beat(self.pulses[agent_id], more=more)
+        if agent_id in self.heartbeats:
+            self._beat(self.heartbeats[agent_id], more=more)
 
-    def _beat(self, pulse: Pulse, *, more: bool) -> None:
-        pulse.beat(self._world.kernel, self.warn, more=more)
+    def _beat(self, heartbeat: Heartbeat, *, more: bool) -> None:
+        heartbeat.beat(self._world.kernel, self.warn, more=more)
 
-    def silent(self) -> list[Pulse]:
+    def silent(self) -> list[Heartbeat]:
         """Return the heartbeats that have been missing for twice their interval."""
-        now, pulses = self._world.kernel.now, [*(desk.pulse for desk in self.desks.values()), *self.pulses.values()]
-        return [pulse for pulse in pulses if pulse.is_missing(now)]
+        now, heartbeats = (
+            self._world.kernel.now,
+            [*(desk.heartbeat for desk in self.desks.values()), *self.heartbeats.values()],
+        )
+        return [heartbeat for heartbeat in heartbeats if heartbeat.is_missing(now)]
 
-    def warn(self, pulse: Pulse) -> None:
+    def warn(self, heartbeat: Heartbeat) -> None:
         """Post that a heartbeat is missing."""
-        pulse.alerts += 1
+        heartbeat.alerts += 1
         self.counts["alerts"] += 1
-        self.faults.say("sop", alert(pulse.title, self._world.kernel.now - pulse.heard_ns, pulse.interval_ns))
+        self.faults.say(
+            "sop", alert(heartbeat.title, self._world.kernel.now - heartbeat.heard_ns, heartbeat.interval_ns)
+        )
 
     def since_summary(self) -> dict[str, int]:
         """Return what was done since the last call, and how many tasks are overdue at present."""
@@ -806,7 +811,7 @@ class Sops(Service):
         """Return the state of employees, tasks, queue and watchers."""
         desks = {
             name: [
-                d.next_ns, d.pulse.state(), d.cycles, sorted(d.noted.items()), d.lost, list(d.concluded),
+                d.next_ns, d.heartbeat.state(), d.cycles, sorted(d.noted.items()), d.lost, list(d.concluded),
                 list(d.hurried),
                 [attrs.astuple(found) for found in d.triggers], list(map(list, d.answered)),
             ]
@@ -820,7 +825,7 @@ class Sops(Service):
             "queue": list(self.queue),
             "watchers": watchers,
             "jobs": self.jobs,
-            "pulses": {name: pulse.state() for name, pulse in self.pulses.items()},
+            "heartbeats": {name: heartbeat.state() for name, heartbeat in self.heartbeats.items()},
             "faults": self.faults.state(),
         }
 
@@ -834,7 +839,7 @@ class Sops(Service):
         """Return the same, and for each employee the cycles, the warnings, and the hours until a task was begun."""
         desks = {
             name: {
-                "cycles": d.cycles, "alerts": d.pulse.alerts, "tasks_begun": len(d.answered),
+                "cycles": d.cycles, "alerts": d.heartbeat.alerts, "tasks_begun": len(d.answered),
                 "response_hours": _mean_hours([hours for _, hours in d.answered]),
             }
             for name, d in self.desks.items()

@@ -12,7 +12,7 @@ from sim.kernel import Kernel, Timer
 
 
 @attrs.define
-class Pulse:
+class Heartbeat:
     """The heartbeat of one agent.
 
     Attributes:
@@ -34,7 +34,7 @@ class Pulse:
         """Return whether the heartbeat has been missing for twice the interval."""
         return self.expected and now_ns - self.heard_ns >= 2 * self.interval_ns
 
-    def beat(self, kernel: Kernel, warn: Callable[["Pulse"], object], *, more: bool = True) -> None:
+    def beat(self, kernel: Kernel, warn: Callable[["Heartbeat"], object], *, more: bool = True) -> None:
         """Take a heartbeat.
 
         Args:
@@ -48,7 +48,7 @@ class Pulse:
             self._timer = None
         if more:
             due = self.heard_ns + 2 * self.interval_ns
-            self._timer = kernel.call_at(due, lambda: warn(self), kernel.source_for(self.title, purpose="pulse"))
+            self._timer = kernel.call_at(due, lambda: warn(self), kernel.source_for(self.title, purpose="heartbeat"))
 
     def state(self) -> list[int | bool]:
         """Return what the final digest has of it."""
