@@ -13,7 +13,7 @@ from sim.store import open_run
 from tests.golden.agents import KINDS
 from tests.golden.make import MAKERS, RUNS
 
-LARGEST = 64 * 1024
+LARGEST = 128 * 1024  # a third of which are the texts of its views
 """Bytes of a golden run."""
 
 

@@ -184,7 +184,7 @@ class Sops(Service):
 
         Args:
             worker: its name.
-            interval_ns: how long a step waits for it at most, before half of the warning time has passed; see `Heartbeat`.
+            interval_ns: after twice this time without a sign of work, while steps wait, there is a warning.
         """
         self.workers.setdefault(worker, None)
         self.watch_over(worker, interval_ns, more=bool(self.queue))
