@@ -71,7 +71,7 @@ def _checked_name(name: str | None, source: str | None, *, package: bool) -> str
         name = name or source.replace("_", "-")
     if name is None:
         raise UsageError("the name of the scenario is missing", hint="sim new village, or sim new --from contagion")
-    if not re.fullmatch("[a-z][a-z0-9-]{0,63}", name):
+    if not re.fullmatch("[a-z][a-z0-9_-]{0,63}", name):
         what = "package" if package else "scenario"
         raise UsageError(f"{name!r} is not a valid name of a {what}", hint="use a-z, 0-9 and hyphens, a letter first")
     return name

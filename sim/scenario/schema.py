@@ -651,7 +651,8 @@ class Scenario(f.Part):
     name: Annotated[
         str,
         Field(
-            pattern=r"^[a-z][a-z0-9-]{0,63}$", description="the name of the scenario: small letters, digits and hyphens"
+            pattern=r"^[a-z][a-z0-9_-]{0,63}$",
+            description="the name of the scenario: small letters, digits, hyphens and underscores",
         ),
     ]
     description: Annotated[str, Field(description="a description for readers")] = ""
