@@ -34,7 +34,7 @@ def coroutine(function: Callable[P, Generator[Any, Any, R]]) -> Callable[P, Coro
     )
     native.__kwdefaults__ = function.__kwdefaults__
     update_wrapper(native, function)
-    del native.__wrapped__  # it is no wrapper: the code is that of the function
+    del native.__dict__["__wrapped__"]  # it is no wrapper: the code is that of the function
     return cast(Callable[P, Coroutine[Any, Any, R]], native)
 
 
