@@ -3,6 +3,8 @@
 import inspect
 import warnings
 from collections.abc import Callable, Coroutine, Generator
+from functools import update_wrapper
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from sim.errors import UsageError
@@ -23,8 +25,17 @@ def coroutine(function: Callable[P, Generator[Any, Any, R]]) -> Callable[P, Coro
     """
     code = function.__code__
     flags = code.co_flags & ~inspect.CO_GENERATOR | inspect.CO_COROUTINE
-    function.__code__ = code.replace(co_flags=flags)
-    return cast(Callable[P, Coroutine[Any, Any, R]], function)
+    native = FunctionType(
+        code.replace(co_flags=flags),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    native.__kwdefaults__ = function.__kwdefaults__
+    update_wrapper(native, function)
+    del native.__wrapped__  # it is no wrapper: the code is that of the function
+    return cast(Callable[P, Coroutine[Any, Any, R]], native)
 
 
 def warn_unawaited(name: str, source: object) -> None:
