@@ -266,7 +266,8 @@ class AgentLoop(Lifecycle):
             log_failure(self.agent_id, self.world, error, raised)
         finally:
             self._phase = _OUTSIDE
-            bus.marks.pop(self.agent_id, None)
+            if self.agent_id in bus.marks:  # it may have left meanwhile; `pop` would be a call
+                del bus.marks[self.agent_id]
         if error is None:
             error = self._find_state_fault() if agent.state else None
         self.last_beat = now = kernel.now

@@ -236,14 +236,14 @@ class Mailbox:
                 return f"the mailbox of {message.to} is full"
             self._drop_oldest()
             self.queue.put_nowait(message)
-        self.notify()
+        if self.watchers:
+            self.notify()
         return None
 
     def notify(self) -> None:
         """Call the watchers: there is a message to read."""
-        if self.watchers:
-            for watcher in list(self.watchers):
-                watcher.callback()
+        for watcher in list(self.watchers):
+            watcher.callback()
 
     def _drop_oldest(self) -> None:
         self.dropped += 1

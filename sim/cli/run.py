@@ -21,7 +21,8 @@ from sim.host.watchdog import Stuck
 from sim.kernel.duration import seconds_text
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
-from sim.runner.probing import check_batches
+from sim.runner.options import RunOptions
+from sim.runner.probing import check_batched_run
 from sim.scenario.packaged import find_scenario
 from sim.store.summary import unread_advice
 
@@ -101,12 +102,11 @@ def command(
     if probe is not None and not only_estimate:
         raise UsageError("--probe is given without --estimate", hint="add --estimate")
     if only_estimate:
-        if probe and options["access"] is not None and options["access"].batching:
-            check_batches(options["access"])
+        if probe:
+            check_batched_run(scenario, RunOptions.of(options))
         _estimate(scenario, options, probe or 0, as_json=as_json)
         return 0
-    if options["access"] is not None and options["access"].batching:
-        check_batches(options["access"])
+    check_batched_run(scenario, RunOptions.of(options))
     with exporting(wanted) as metrics:
         if options["access"] is not None and options["access"].outside:
             with redirect_stdout(sys.stderr):

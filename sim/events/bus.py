@@ -197,7 +197,13 @@ class EventBus:
         identity = kernel.emit(topic, raw)
         self.counts[topic] = count + 1
         self.sequence += 1
-        self._keep(topic, (self.sequence, kernel.now, source, raw, identity))
+        try:
+            recent = self._recent[topic]
+        except KeyError:
+            recent = self._begin_recent(topic)
+        recent.append((self.sequence, kernel.now, source, raw, identity))
+        if self.sequence >= self._tidy_at:
+            self._tidy()
         event = Event(self.sequence, kernel.now, source, topic, raw, identity)
         audience = self._audience.get(topic)
         if audience is None:
@@ -237,25 +243,33 @@ class EventBus:
         identity = kernel.emit(topic, kept)
         self.counts[topic] += 1
         self.sequence += 1
-        self._keep(topic, (self.sequence, kernel.now, source, kept, identity))
-
-    def _keep(self, topic: str, past: _Past) -> None:
-        """Keep an event for the agents in an iteration, which may decide to sleep until it."""
-        recent = self._recent.get(topic)
-        if recent is None:
-            recent = self._recent[topic] = deque(maxlen=RECENT + 1)
-        recent.append(past)
+        try:
+            recent = self._recent[topic]
+        except KeyError:
+            recent = self._begin_recent(topic)
+        recent.append((self.sequence, kernel.now, source, kept, identity))
         if self.sequence >= self._tidy_at:
             self._tidy()
+
+    def _begin_recent(self, topic: str) -> deque[_Past]:
+        """Begin to keep the events of a topic for the agents in an iteration, which may decide to sleep until one."""
+        recent = self._recent[topic] = deque[_Past](maxlen=RECENT + 1)
+        return recent
 
     def _tidy(self) -> None:
         """Remove the events that precede every iteration under way. This changes no answer, only the memory."""
         oldest, kept = min(self.marks.values(), default=self.sequence), 0
         for topic, recent in list(self._recent.items()):
-            while recent and recent[0][0] <= oldest:
-                recent.popleft()
-            kept += len(recent)
-            if not recent:
+            missable = []  # from the newest: there are few, while there can be thousands of others
+            for past in reversed(recent):
+                if past[0] <= oldest:
+                    break
+                missable.append(past)
+            if missable:
+                recent.clear()
+                recent.extend(reversed(missable))
+                kept += len(missable)
+            else:
                 del self._recent[topic]
         self._tidy_at = self.sequence + max(_TIDY, kept)
 

@@ -25,6 +25,9 @@ _OUTSIDE: Final = (
 )
 """The beginnings of what these libraries say where none of them runs the code."""
 
+_NO_LOOP: Final = "'NoneType' object has no attribute 'create_future'"
+"""What locks, events and queues of asyncio say there: they ask for the loop without a check."""
+
 HINT: Final = (
     "write self.loop.sleep(...) and return, or await sim.sleep(...), or await perform(effect) for work outside of the"
     " simulation"
@@ -33,9 +36,13 @@ HINT: Final = (
 
 def foreign_place(error: BaseException) -> str | None:
     """Return the line of the code that waited by asyncio, trio or anyio, if the error says that it did."""
-    if isinstance(error, ForeignAwaitError) or (isinstance(error, RuntimeError) and str(error).startswith(_OUTSIDE)):
-        return _place(error.__traceback__)
-    return None
+    if isinstance(error, RuntimeError):
+        foreign = str(error).startswith(_OUTSIDE)
+    elif isinstance(error, AttributeError):
+        foreign = str(error) == _NO_LOOP
+    else:
+        foreign = isinstance(error, ForeignAwaitError)
+    return _place(error.__traceback__) if foreign else None
 
 
 def named(actor: str, error: BaseException) -> BaseException:

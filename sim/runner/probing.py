@@ -1,22 +1,48 @@
 """Measures a few real calls of a run before it starts, for its estimate (edge)."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import anyio
 import attrs
 
 from sim.assembly.build import build
+from sim.assembly.models import check_batching
 from sim.llm.access import INSIDE, Access
 from sim.llm.answers import check_answer
 from sim.llm.service import Models, Traced
 from sim.llm.types import Answer, Attempt, ModelError
 from sim.runner.event_loop import in_plain_code
 from sim.runner.options import RunOptions
-from sim.scenario import Scenario
+from sim.runner.running import speed_of
+from sim.scenario import Scenario, load
+
+
+def check_batched_run(scenario: Path, options: RunOptions) -> None:
+    """Check that a run can have its calls answered in batches, if it is to, before an estimate is made for it.
+
+    What contradicts batches is refused before any request to an endpoint. It costs nothing.
+
+    Args:
+        scenario: the path of the scenario file.
+        options: the options of the run.
+
+    Raises:
+        ScenarioError: if the file is not valid.
+        UsageError: if something contradicts batches, an endpoint has none, or the key is missing or refused.
+        RunError: if an endpoint cannot be reached.
+    """
+    access = options.access
+    if access is None or not access.batching:
+        return
+    checked = load(scenario, options.overrides, options.allow, options.kinds)
+    if checked.models is not None:
+        check_batching(checked.models, access, speed_of(checked, options))
+    check_batches(access)
 
 
 async def check_batches_async(access: Access, *, backend: str = "asyncio") -> None:
-    """Check that endpoints have batches, before an estimate is made for them. It costs nothing.
+    """Check that endpoints have batches. It costs nothing.
 
     Args:
         access: the access, with batches.

@@ -103,22 +103,24 @@ class TickDriver:
         return loops
 
     async def _sequential(self, loops: list[AgentLoop]) -> None:
+        self._begin_turns()
         for loop in loops:
-            if self._turn(loop) and not loop.through:
+            if loop.turn() and not loop.through:
                 await self._settled(loop)
+                self._begin_turns()
 
-    def _turn(self, loop: AgentLoop) -> bool:
-        """Have an agent take its turn. The cause of what it does is the number of the tick, not the turns before."""
+    def _begin_turns(self) -> None:
+        """Make the number of the tick the cause of what the next turns do, and not the turns before."""
         self._kernel.begin_anew(self._actor, self.ticks)
-        return loop.turn()
 
     async def _parallel(self, loops: list[AgentLoop]) -> None:
         """All decide on the state at the start of the tick, then the actions apply in order."""
         gates: list[tuple[AgentLoop, _Start]] = []
+        self._begin_turns()
         for loop in loops:
             gate = _Start(self._kernel)
             loop.hold(gate)
-            if self._turn(loop):
+            if loop.turn():
                 gates.append((loop, gate))
             else:
                 loop.hold(None)  # an iteration of an earlier tick must not wait for this one

@@ -512,26 +512,32 @@ def test_foreign_awaits_are_refused(make_kernel, backend):
     """Awaiting what belongs to the host is an error at once; uncaught, it names the actor, the line and the way out."""
     kernel, rows = make_kernel()
     errors: list[Exception] = []
+    waits: list[Callable[[], Any]] = [
+        anyio.lowlevel.checkpoint, lambda: anyio.sleep(1), lambda: anyio.Event().wait(),
+        lambda: anyio.Condition().wait(), lambda: anyio.to_thread.run_sync(print),
+    ]  # fmt: skip
 
-    async def actor() -> None:
-        for wait in (anyio.lowlevel.checkpoint, lambda: anyio.sleep(1), lambda: anyio.Event().wait()):
-            try:
-                await wait()
-            except (ForeignAwaitError, RuntimeError) as error:
-                errors.append(error)
+    async def actor(wait: Callable[[], Any]) -> None:
+        try:
+            await wait()
+        except Exception as error:
+            errors.append(error)
         await sleep(1)
         kernel.emit("done", None)
-        await anyio.sleep(1)
+        await wait()
 
-    rita = kernel.spawn("rita", actor(), on_exit=lambda *_: None)
+    actors = [kernel.spawn(f"rita {number}", actor(wait), on_exit=lambda *_: None) for number, wait in enumerate(waits)]
     anyio.run(Host(kernel).run, 10 * NS, backend=backend)
-    assert len(errors) == 3
-    assert rows.seen()[0][0] == NS
-    assert rita.exit is not None
-    assert isinstance(rita.exit.error, ForeignAwaitError)
-    assert "rita awaited asyncio or trio" in str(rita.exit.error)
-    assert "test_kernel.py" in str(rita.exit.error)
-    assert "perform" in str(rita.exit.error.hint)
+    assert len(errors) == len(waits)
+    assert [row[0] for row in rows.seen()] == [NS] * len(waits)
+    for rita in actors:
+        assert rita.exit is not None
+        assert isinstance(rita.exit.error, ForeignAwaitError)
+        assert f"{rita.name} awaited" in str(rita.exit.error)
+        assert "perform" in str(rita.exit.error.hint)
+    said = str(actors[2].exit and actors[2].exit.error)
+    assert "rita 2 awaited asyncio or trio" in said
+    assert "test_kernel.py" in said
 
 
 def test_a_pause_of_nothing_ends_in_the_next_delta_from_the_first_instant_on(kernel, rows):

@@ -150,7 +150,7 @@ def test_concurrency(limit: int):
     assert grants == pytest.approx(50 * limit, abs=5 * limit)
 
 
-@pytest.mark.parametrize("kind", ["timeout", "overload"])
+@pytest.mark.parametrize("kind", ["timeout", "overload", "rate_limit"])
 def test_a_small_server_gets_few_requests_at_once(kind: ErrorClass):
     """A server that answers four requests in time gets about four at once, and few requests are lost: one in ten."""
 

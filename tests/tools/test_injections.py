@@ -316,7 +316,7 @@ def test_text_stays_where_it_belongs(place: str, monkeypatch: Any) -> None:
         assert all(line.startswith("- [observation, importance 9, from tool] ") for line in lines)
 
 
-SECTIONS: Final = ("time_context", "user_context", "notes_context", "conversation_summary")
+SECTIONS: Final = ("user_context", "notes_context", "conversation_summary", "time_context")
 
 
 @pytest.mark.parametrize("kind", ["use_tool", "ask", "answer"])

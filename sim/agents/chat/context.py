@@ -46,7 +46,10 @@ def build_context(
 def system_prompt(
     world: World, chats: Chats, user: User, conversation: Conversation, persona: Persona | None, incoming: str
 ) -> str:
-    """Return the system prompt: of the persona, then the time, memories and the summary of the conversation."""
+    """Return the system prompt: of the persona, then what is known, by how seldom it changes: the time is last.
+
+    Endpoints keep the beginnings of prompts in a cache.
+    """
     remembered = []
     if chats.memories is not None and chats.settings.memories:
         hits = chats.memories.recall(user.id, incoming, kind="semantic", limit=chats.settings.memories)

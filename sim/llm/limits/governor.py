@@ -12,8 +12,9 @@ A request needs four things: its turn, a free slot, tokens, and a place in the p
   divided by the time until the endpoint accepts requests again. The estimate then rises slowly.
 
 - The concurrency is a window as in TCP (Jacobson 1988): it begins small, grows with each answer, and is halved if a
-  request times out or is refused, once for all requests that were sent before. After that, it grows by one for each
-  window of answers, and slower near the size that failed, up to the limit of the operator.
+  request times out or is refused as too many, once for all requests that were sent before. After that, it grows by one
+  for each window of answers, and slower near the size that failed, up to the limit of the operator. A rate limit that
+  says when to come again is about requests or tokens a minute, not about requests at once: the window stays as it is.
 
 The governor has no task of its own. One waiting request at a time (the driver) keeps the time for all. So the same code
 runs in simulated time, and it costs no step there if there is nothing to wait for.
@@ -57,7 +58,7 @@ FIRST_WINDOW: Final = 8.0
 """The requests that are in flight at first. A small server needs minutes for 64, and all of them would time out."""
 
 SHRINK: Final = 0.5
-"""The share of the requests in flight that remains after a timeout or a refusal."""
+"""The share of the requests in flight that remains after a timeout, or a refusal of too many at once."""
 
 CAUTION: Final = 0.1
 """How much slower the window grows near the size at which requests have timed out."""
@@ -98,6 +99,11 @@ class ReportedLimits:
     remaining_tokens: float | None = None
     reset_requests: float | None = None
     reset_tokens: float | None = None
+
+
+def _too_many_at_once(error: ModelError) -> bool:
+    """Whether a failure can mean that fewer requests should be in flight."""
+    return error.kind in ("timeout", "overload") or (error.kind == "rate_limit" and error.retry_after is None)
 
 
 @attrs.frozen
@@ -346,7 +352,7 @@ class Governor:
             limiting = self._in_flight + 1 >= self._window or (self._waiting and 2 * self._in_flight >= self._window)
             if limiting:
                 self._window = min(self._concurrency, self._window + self._growth())
-        elif error.kind in ("timeout", "rate_limit", "overload") and since >= self._shrunk_at:
+        elif _too_many_at_once(error) and since >= self._shrunk_at:
             self._grown_fast = False
             self._shrunk_at = now
             self._failed_at = self._in_flight

@@ -144,7 +144,7 @@ def test_an_internal_error(tmp_path: Path) -> None:
 
 def test_long_conversations_are_summarised(tmp_path: Path) -> None:
     """What is past the window is in the summary; facts of it are memories, of which the best five are in the prompt."""
-    known = "<memories>\n{facts*}\n</memories>*<conversation_summary>\n{summary*}\n</"
+    known = "<conversation_summary>\n{summary*}\n</conversation_summary>*<memories>\n{facts*}\n</memories>"
     rules = [
         {"use": "summarize", "say": "They spoke of gardens."},
         {"use": "extract", "say": "- Ana has a rose garden.\n- Ana likes roses.\nnothing"},
