@@ -201,7 +201,8 @@ def scenario(*islands: tuple[str, str, int], between: bool = False, until: str =
         agent = {
             "name": name, "count": count, "start": "=uniform(0, 1)", "state": {"n": 0}, "loop": LOOP, **case,
         }  # fmt: skip
-        parts.append([agent, {**agent, "name": f"{name}x", "group": name, "count": 2}])
+        group = {"group": name} if count > 1 else {}  # a single agent has the name, which no group can have, too
+        parts.append([agent, {**agent, "name": f"{name}x", "count": 2, **group}])
     entries = [parts[0][0], *parts[1], parts[0][1]] if between else [one for part in parts for one in part]
     entries += [
         {"name": kid, "template": True, "state": {"n": 0}, "loop": LOOP, "rules": what} for kid, what in kids.items()
