@@ -68,12 +68,14 @@ def _checked_name(name: str | None, source: str | None, *, package: bool) -> str
         if package:
             raise UsageError("--from copies a scenario, and --package writes a package", hint="give one of them")
         scenario_text(source)  # a wrong --from is said first
-        name = name or source.replace("_", "-")
+        name = name or source
     if name is None:
         raise UsageError("the name of the scenario is missing", hint="sim new village, or sim new --from contagion")
     if not re.fullmatch("[a-z][a-z0-9_-]{0,63}", name):
         what = "package" if package else "scenario"
-        raise UsageError(f"{name!r} is not a valid name of a {what}", hint="use a-z, 0-9 and hyphens, a letter first")
+        raise UsageError(
+            f"{name!r} is not a valid name of a {what}", hint="use a-z, 0-9, hyphens and underscores, a letter first"
+        )
     return name
 
 

@@ -271,6 +271,8 @@ class RunController:
         self._world.on_all_stopped = None
         if status == "finished":
             self._world.close()
+            if services := self._world.service_states():  # the end of an agent can withdraw what it asked a person
+                digest = {**digest, "services": services}
         fields = self._summary(status, states)
         hash = keeper.finish(status, digest, kernel.now, fields)
         return RunResult(run=run, backend=backend, hash=hash, events=keeper.events, wall_seconds=wall_seconds, **fields)

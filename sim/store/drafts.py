@@ -146,13 +146,13 @@ def _remove_unlocked(path: Path) -> None:
     if sys.platform == "win32":
         if time.time() - path.stat().st_mtime > _UNLOCKABLE:
             _remove(path)
-        return
-    descriptor = os.open(path / LOCK, os.O_RDWR)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove(path)
-    finally:
-        os.close(descriptor)
+    else:
+        descriptor = os.open(path / LOCK, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+        finally:
+            os.close(descriptor)
 
 
 def _remove(path: Path) -> None:

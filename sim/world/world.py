@@ -392,11 +392,15 @@ class World:
         self.kernel.emit("observation", {"name": name, "value": kept}, agent_id)
         self.observations.setdefault(name, array("d")).append(number)
 
+    def service_states(self) -> Mapping[str, Any]:
+        """Return the states of all services that have one, as the digest has them."""
+        states = {name: service.state() for name, service in sorted(self.services.items())}
+        return {name: recordable(state, name) for name, state in states.items() if state is not None}
+
     def digest(self) -> Mapping[str, Any]:
         """Return the final state of all parts, for the hash of the run."""
         space = {} if self.space is None else {"space": self.space.state()}
-        states = {name: service.state() for name, service in sorted(self.services.items())}
-        services = {name: recordable(state, name) for name, state in states.items() if state is not None}
+        services = self.service_states()
         stocks = {} if self.stocks is None else {"stocks": self.stocks.state()}
         return {
             **space,

@@ -16,7 +16,7 @@ until: 10m
 agents:
   - name: walker
     count: 3
-    loop: {min_loop_delay: 30s}
+    loop: {min_loop_delay: 30s, unmatched: drop}
     rules:
       - when: chance(0.5)
         do: {publish: {topic: step.made, data: {by: "=me"}}}

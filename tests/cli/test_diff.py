@@ -48,7 +48,7 @@ def test_two_seeds(sim, diff, make):
     assert found["settings"] == {"seed": {"left": 1, "right": 2}}
     assert f"equal events before the first difference: {number - 1}\nevent {number} " in done.out
     assert re.search(r"^seed +1 +2 *$", done.out, re.MULTILINE)
-    for heading in ("outcome", "metric", "observation", "final state"):
+    for heading in ("outcome", "metric", "observation"):
         assert re.search(rf"^{heading} ", done.out, re.MULTILINE)
 
 

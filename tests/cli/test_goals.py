@@ -78,12 +78,13 @@ LIVE = """
 name: live
 until: 2h
 conversations: {level: user}
-memory: {kinds: {context: 6, note: 6, learning: 7}}
+memory: {}
 goals: {}
 models: {provider: simulated, simulated: {first_token: 3600}}
 agents:
   - {name: goal, kind: goal, template: true}
   - {name: task, kind: agent_task, template: true}
+  - {name: monitor, kind: health_monitor}
   - name: ana
     state: {made: 0}
     rules:

@@ -75,7 +75,10 @@ def test_hash_depends_on_the_seed_alone(sim, start, tiny):
         (["tiny.yaml", "--seed", "-1"], "'--seed'"),
         (["tiny.yaml", "--mode", "ticks"], "'--mode'"),
         (["tiny.yaml", "--speed", "2"], "hint: add --clock wall"),
-        (["tiny.yaml", "--clock", "wall", "--speed", "nan"], "speed must be above 0"),
+        (
+            ["tiny.yaml", "--clock", "wall", "--speed", "nan"],
+            "the speed is simulated seconds per real second, a number above 0, not nan",
+        ),
         ([], "SCENARIO"),
     ],
 )

@@ -15,7 +15,7 @@ def test_pages_do_not_have_the_folder(sim, tiny, tmp_path):
     for made in (run, branch):
         assert sim("report", made).code == sim("view", made).code == 0
     commands = (
-        ("sweep", tiny, "--seeds", 2, "--jobs", 1, "--out", tmp_path / "sweep"),
+        ("sweep", tiny, "--seeds", 2, "--jobs", 1, "--to", tmp_path / "sweep"),
         (
             "branch",
             run,
@@ -30,7 +30,7 @@ def test_pages_do_not_have_the_folder(sim, tiny, tmp_path):
             "--to",
             tmp_path / "arms",
         ),
-        ("bench", tiny, "--seeds", 1, "--out", tmp_path / "bench"),
+        ("bench", tiny, "--seeds", 1, "--to", tmp_path / "bench"),
     )
     for command in commands:
         done = sim(*command)

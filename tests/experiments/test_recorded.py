@@ -126,10 +126,11 @@ def test_a_trial_that_is_done_again_has_its_new_run_alone(monkeypatch: pytest.Mo
 
 
 def test_results_name_no_folder_elsewhere(dice: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name in hand-edited results that leads out of the folder of runs removes nothing."""
+    """Hand-edited results are refused; a name in them that leads out of the folder of runs removes nothing."""
     folder = sim.sweep("dice.yaml", seeds=1, record=True, jobs=1, out="out").folder
     (dice / "mine").mkdir()
     with contextlib.closing(sqlite3.connect(folder / "results.db", isolation_level=None)) as database:
         database.execute("UPDATE trials SET run = '../../mine', status = 'failed', problem = ''")
-    sim.Experiment.open(folder).resume(again=True, jobs=1)
+    with pytest.raises(sim.SimError, match="was changed since it was recorded"):
+        sim.Experiment.open(folder).resume(again=True, jobs=1)
     assert (dice / "mine").exists()

@@ -84,12 +84,14 @@ def test_it_shows_what_its_first_lines_say(tmp_path: Path) -> None:
         paid = stored.query("SELECT json_extract(arguments, '$.amount') FROM actions WHERE kind = 'transfer'")
         posts = [row[0] for row in stored.query("SELECT time FROM actions WHERE kind = 'post_message'")]
         stored.verify()
-    assert {status for status, *_ in gates} == {"used", "denied"}
+    assert {status for status, *_ in gates} == {"used", "denied", "cancelled"}  # by the end of the run
     assert all(amount > 50 for _, amount, *_ in gates)
     assert {amount for status, amount, *_ in gates if status == "used"} == {180}
     assert {amount for (amount,) in paid} == {45, 180}
     assert world.calendar is not None
-    for *_, decided in gates:
+    for status, *_, decided in gates:
+        if status == "cancelled":
+            continue
         civil = world.calendar.at(round(decided * 1e9))
         assert civil.weekday() < 5
         assert 9 <= civil.hour < 17

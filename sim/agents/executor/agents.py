@@ -143,7 +143,9 @@ def _prepare(plan: WorldPlan) -> Make:
         for name in executors.settings.in_order():
             executors.add("scenario", name, executors.settings.tasks[name])
 
-    world.kernel.call_at(world.kernel.now, begin, world.kernel.source_for("tasks"))
+    kernel = world.kernel
+    source = kernel.source_for("tasks")  # a delta later than the agents, so that all executors are known by then
+    kernel.call_at(kernel.now, lambda: kernel.call_at(kernel.now, begin, source), source)
 
     def make(agent: AgentPlan) -> Agent:
         return Executor(
