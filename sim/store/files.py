@@ -400,6 +400,8 @@ class Database:
         Raises:
             UsageError: if it has no result, or one that is larger than `MOST_RESULT`.
         """
+        if self._closed:  # SQLite refuses limits with an error of its own
+            raise _was_closed()
         before = {limit: self._connection.setlimit(limit, most) for limit, most in _OF_USERS.items()}
         try:
             columns, rows = self._fetch(sql, parameters, _bounded)
@@ -444,7 +446,7 @@ class Database:
 
     def _failure(self, error: sqlite3.Error) -> SimError:
         if self._closed:
-            return UsageError("this run was closed", hint="open it again")
+            return _was_closed()
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         if code == sqlite3.SQLITE_AUTH:
             return UsageError("a run is read-only: only SELECT is allowed")
@@ -467,6 +469,10 @@ def limit_memory() -> None:
 
 
 _LESS = "select fewer rows or columns, or shorter parts of them"
+
+
+def _was_closed() -> UsageError:
+    return UsageError("this run was closed", hint="open it again")
 
 
 def _bounded(cursor: sqlite3.Cursor) -> Rows:

@@ -14,7 +14,7 @@ Frame = Any
 """A `pandas.DataFrame`, a `polars.DataFrame` or a `pyarrow.Table`."""
 
 JSON_COLUMNS: Final = frozenset({
-    "action", "arguments", "attempts", "data", "fallbacks", "files", "links", "metadata", "request",
+    "action", "arguments", "attempts", "data", "fallbacks", "files", "item", "links", "metadata", "request",
     "set", "state_snapshot", "tool_calls", "validation",
 })  # fmt: skip
 """The columns that hold JSON text in the views that have them. `result` is missing: in `actions` it is often text."""

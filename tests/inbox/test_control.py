@@ -1,7 +1,7 @@
 """The verbs of people in `sim.Control`, for programs."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import anyio
 import pytest
@@ -20,14 +20,16 @@ class Listener(sim.Agent):
         self.loop.sleep(sim.WakeCondition.after_delay(1))
 
 
-def _run(calls: Callable[[sim.Control, sim.World], object], backend: str) -> tuple[sim.AgentLoopManager, HashRecorder]:
-    """Run agents `alice` and `bob` for 5 s, make the calls, and run on to 10 s."""
+def _run(
+    calls: Callable[[sim.Control, sim.World], object], backend: str, names: Sequence[str] = ("alice", "bob")
+) -> tuple[sim.AgentLoopManager, HashRecorder]:
+    """Run agents for 5 s, make the calls, and run on to 10 s."""
     recorder = HashRecorder(keep=True)
     world = sim.World(1, recorder=recorder)
     manager = sim.AgentLoopManager(world)
 
     async def main() -> None:
-        for name in ("alice", "bob"):
+        for name in names:
             await manager.create_loop(Listener(name, world)).start()
         await world.run(until=5)
         calls(sim.Control(manager), world)
@@ -69,11 +71,7 @@ def test_only_text_can_be_told():
 def test_an_agent_cannot_pass_for_a_person(backend):
     """In a world with an agent that is called `person`, people tell nothing: its messages would look like theirs."""
 
-    def calls(control: sim.Control, world: sim.World) -> None:
-        world.add(Listener("person", world))
-        control.tell("alice", "x")
-
-    manager, recorder = _run(calls, backend)
+    manager, recorder = _run(lambda control, _: control.tell("alice", "x"), backend, ("alice", "person"))
     assert "heard" not in manager.loops["alice"].agent.state
     assert len(recorder.inputs) == 1
 

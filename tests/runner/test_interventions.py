@@ -245,7 +245,7 @@ def test_an_intervention_comes_first_at_its_time(record):
     assert made.metrics["beta"][-1] == 0
     assert rows(made, "SELECT count(*) FROM events WHERE topic = 'person.spoke' AND time = 21600") == [(0,)]
     assert rows(made, "SELECT priority, source, actor FROM events WHERE topic = 'intervention.applied'") == [
-        (-1, 3, "intervention")
+        (-1, 1 - 2**20, "intervention")  # the source of the first entry of `interventions`
     ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.errors import RunError
+from sim.errors import RecordWarning, RunError
 from sim.runner.prompts import calls_in_core, prompt_rows, repeated_prompts
 from sim.store import open_run
 
@@ -71,5 +71,7 @@ def test_a_record_that_does_not_fit_is_refused(debate, tmp_path):
     for name in ("run.db", "run.head"):
         (tmp_path / name).write_bytes((debate / name).read_bytes())
     (tmp_path / "scenario.yaml").write_text(text.replace("against", "contra"))
-    with open_run(tmp_path) as stored, pytest.raises((RunError, sim.UsageError)):
+    with pytest.warns(RecordWarning, match="is not the scenario that was run: it was changed"):
+        stored = open_run(tmp_path)
+    with stored, pytest.raises((RunError, sim.UsageError)):
         repeated_prompts(stored)

@@ -64,7 +64,7 @@ ISLANDS: dict[str, dict[str, Any]] = {
     },
     "send later": {
         "rules": [
-            {"when": "chance(0.1)", "do": "stop"},
+            {"when": "index > 0 and chance(0.1)", "do": "stop"},  # one goes on, as a run without agents ends
             {"when": "chance(0.5)", "do": {"send": {"to": "=choice(agents('G') or ['G'])", "data": "=n", "after": 7}}},
             {"when": "message != None", "do": "noop", "set": {"n": "=n + 1"}},
             {"do": "noop"},
@@ -307,12 +307,12 @@ def test_strangers_that_do_the_same_change_nothing(does, place):
 
 
 @given(
-    st.sampled_from(sorted(MIXED)), st.lists(st.sampled_from(sorted(MIXED)), min_size=1, max_size=2), st.integers(1, 4),
+    st.sampled_from(sorted(MIXED)), st.lists(st.sampled_from(sorted(MIXED)), min_size=1, max_size=2), st.integers(2, 4),
     st.booleans(), st.booleans(),
 )  # fmt: skip
 @settings(max_examples=15, deadline=None)
 def test_any_strangers_change_nothing(does, others, count, first, trio):
-    """The same for strangers that do anything else, before or behind."""
+    """The same for strangers that do anything else, before or behind. A group has no name of a single agent."""
     mine, theirs = (does, "aa", 3), [(other, f"b{number}", count) for number, other in enumerate(others)]
     text = scenario(*theirs, mine) if first else scenario(mine, *theirs)
     rows, _ = recorded(text, "trio" if trio else "asyncio", "aa")
