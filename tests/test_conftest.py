@@ -2,6 +2,8 @@ import socket
 
 import pytest
 
+from tests.conftest import in_sample
+
 
 @pytest.mark.parametrize("address", [("192.0.2.1", 80), ("example.invalid", 80), ("2001:db8::1", 80)])
 def test_network_is_off(address):
@@ -25,3 +27,12 @@ def test_loopback_is_on():
         port = server.getsockname()[1]
         with socket.create_connection(("localhost", port), timeout=5) as client:
             client.sendall(b"x")
+
+
+def test_commits_draw_halves_of_the_proofs():
+    """A commit draws about half of the proofs, always the same ones; a few commits draw them all."""
+    names = [f"tests/proof/test_a.py::test_{number}" for number in range(1000)]
+    drawn = [{name for name in names if in_sample(name, f"commit {number}")} for number in range(20)]
+    assert all(400 < len(some) < 600 for some in drawn)
+    assert set().union(*drawn) == set(names)
+    assert drawn[3] == {name for name in names if in_sample(name, "commit 3")}
