@@ -89,16 +89,16 @@ def test_it_shows_what_its_first_lines_say(tmp_path: Path) -> None:
     assert {amount for status, amount, *_ in gates if status == "used"} == {180}
     assert {amount for (amount,) in paid} == {45, 180}
     assert world.calendar is not None
-    for status, *_, decided in gates:
-        if status == "cancelled":
-            continue
+    judged = [(asked, decided) for status, _, asked, decided in gates if status != "cancelled"]
+    for _, decided in judged:
         civil = world.calendar.at(round(decided * 1e9))
         assert civil.weekday() < 5
         assert 9 <= civil.hour < 17
-    assert max(decided - asked for *_, asked, decided in gates) > 48 * 3600
+    assert max(decided - asked for asked, decided in judged) > 48 * 3600
     by_day = sum(8 <= world.calendar.at(round(at * 1e9)).hour < 20 for at in posts)
     assert by_day > 0.8 * len(posts)
-    assert Conversations.of(world).waiting() == []
+    late = result.sim_seconds - 86_400  # what waits for the supervisor on the last day is not answered before the end
+    assert all(one.last_active_ns > late * 1e9 for one in Conversations.of(world).waiting())
     assert result.services["memories"]["added"] == len(paid)
     assert result.wall_seconds < 20
 
