@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import attrs
 
-from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult
+from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, spec_of
 from sim.errors import LimitError
 from sim.llm.answers import TOOL_CHOICES, answer_schema_fault, extra_body_fault, value_of
 from sim.llm.service import Skipped
@@ -113,7 +113,7 @@ class Ask:
             raise Refused(f"tools is a list of names from models.tools, not {tools!r:.60}")
         opening = [ChatMessage("system", system)] if system else []
         decisions, run = self._offered(world, agent, tools)
-        offered = (*decisions, *(ToolSpec(tool.wire_name, tool.description, tool.parameters) for tool in run))
+        offered = (*decisions, *map(spec_of, run))
         request = ModelRequest(
             (),
             sampling=_sampling(options),

@@ -30,18 +30,18 @@ class LoopLimits:
     """The limits of one loop of model calls and tool calls. They are checked before each model call.
 
     Args:
-        iterations: the most model calls with valid answers.
-        same_tool: how often the same tool may be called in a row.
+        iterations: the most model calls.
+        same_tool: how often the same tool may be called in a row; null: no limit.
         time: the longest simulated time of the loop.
         history: the most messages of the model history; null: no limit.
         tokens: the most tokens of all calls; null: no limit.
         cost: the most money for all calls; null: no limit.
-        invalid_answers: how many answers that cannot be used are tolerated.
+        invalid_answers: how many answers are tolerated of which nothing can be used.
         result_length: how many characters of a tool's result the model sees.
     """
 
     iterations: Annotated[int, Range(1, 1000)] = 20
-    same_tool: Annotated[int, Range(1, 1000)] = 5
+    same_tool: Annotated[int, Range(1, 1000)] | None = 5
     time: PositiveDuration = 600 * NS
     history: Annotated[int, Range(2, 100_000)] | None = None
     tokens: Annotated[int, Range(1)] | None = None

@@ -12,7 +12,7 @@ from sim.agents.executor.tools import CONTROL, FINISH
 from sim.kernel import to_seconds
 from sim.kernel.codec import encode
 from sim.llm.service import Skipped
-from sim.llm.types import ChatMessage, ModelRequest, ToolSpec
+from sim.llm.types import ChatMessage, ModelRequest
 from sim.resources import MICRO
 from sim.tools import Tool, Tools
 
@@ -99,7 +99,7 @@ class Planner:
         tools = offered_tools(execution, only)
         loop = CoreLoop(
             execution.world, execution.agent,
-            decisions=[ToolSpec(tool.wire_name, tool.description, tool.parameters) for tool in tools],
+            decisions=tools,
             limits=LoopLimits(time=execution.state.timeout_ns),
             request=ModelRequest((), use=execution.settings.use, immediate=True), complete=execution.complete,
         )  # fmt: skip

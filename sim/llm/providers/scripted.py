@@ -142,7 +142,7 @@ class Scripted:
             "role": last.role,
             "text": last.content[:_LONGEST],
             "system": next((m.content[:_LONGEST] for m in request.messages if m.role == "system"), ""),
-            "tools": [tool.name for tool in request.tools],
+            "tools": [tool.name.replace("__", ".", 1) for tool in request.tools],
             "calls": calls,
             "messages": len(request.messages),
             "result": _last_result(request.messages),
@@ -192,7 +192,7 @@ def _kept(rule: ScriptedRule, names: Mapping[str, Any]) -> dict[str, str] | None
         return None
     if rule.role is not None and rule.role != names["role"]:
         return None
-    if rule.tool is not None and wire_name(rule.tool) not in names["tools"]:
+    if rule.tool is not None and wire_name(rule.tool) not in map(wire_name, names["tools"]):
         return None
     kept: dict[str, str] = {}
     for pattern, text in ((rule.text, names["text"]), (rule.system, names["system"]), (rule.result, names["result"])):
