@@ -265,8 +265,8 @@ async def loop(
     result = await engine.run(messages)
     last = result.completion
     response = AgentResponse(
-        result.text, tuple(files.values()), ending=result.ending, stop=None if last is None else last.stop, shortened=turn.shortened,
-        iterations=result.iterations, tools=result.tools, tokens=result.tokens,
+        result.text, tuple(files.values()), ending=result.ending, stop=None if last is None else last.stop,
+        shortened=turn.shortened, iterations=result.iterations, tools=result.tools, tokens=result.tokens,
         text_tokens=None if last is None else last.usage.output_tokens, cost_micro=result.cost_micro,
         models=tuple(dict.fromkeys(models)),
     )  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from sim.agents.engine import CoreLoop, LoopLimits, LoopResult, prompt, section, time_context
+from sim.agents.engine import CoreLoop, LoopResult, prompt, section, time_context
 from sim.agents.executor.execution import Execution
 from sim.agents.executor.records import PlannedAction, Result, Step, cut
 from sim.agents.executor.tools import CONTROL, FINISH
@@ -97,10 +97,11 @@ class Planner:
         """Ask the model for a plan."""
         execution = self.execution
         tools = offered_tools(execution, only)
+        limits = execution.executors.settings.limits
         loop = CoreLoop(
             execution.world, execution.agent,
             decisions=tools,
-            limits=LoopLimits(time=execution.state.timeout_ns),
+            limits=attrs.evolve(limits, time=min(limits.time, execution.state.timeout_ns)),
             request=ModelRequest((), use=execution.settings.use, immediate=True), complete=execution.complete,
         )  # fmt: skip
         try:

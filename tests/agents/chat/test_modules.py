@@ -160,3 +160,13 @@ def test_what_people_cannot_send(tmp_path: Path, step: Step, why: str) -> None:
     assert why in error
     assert ran.rows("SELECT user FROM users") == []
     assert ran.chats.state() is None
+
+
+def test_a_tool_that_failed_is_tried_once_more(tmp_path: Path) -> None:
+    """A call outside that failed is made once more, if that does no harm; then the model reads the error."""
+    tools = {"commands": {"my.count": {"description": "x", "command": ["python", "-c", ""]}}}
+    chat = {"personas": {"all": {"prompt": "x", "default": True, "modules": ["my"]}}}
+    ran = called(tmp_path, {"my.count": {}}, chat=chat, tools=tools)  # commands are not allowed, so it fails
+    assert ran.rows("SELECT count(*) FROM effects WHERE kind = 'tool.my.count'") == [2]
+    assert "has not allowed commands" in results(ran)[0]
+    assert ran.answers() == ["ok"]

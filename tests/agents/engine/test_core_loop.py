@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import pytest
 
 import sim
-from sim.agents.engine import CoreLoop, LoopLimits, LoopResult
+from sim.agents.engine import CoreLoop, LoopLimits, LoopResult, limits_from
+from sim.errors import UsageError
 from sim.kernel.codec import decode
 from sim.llm.types import ChatMessage
 from sim.permissions import Permission
@@ -309,3 +310,45 @@ def test_rules_ask_with_tools_that_are_run() -> None:
     scene = Scene(rules, asker, "until: 10m\naccounts: {shop: 0}").run()
     assert scene.state()["told"] == "paid natural_completion"
     assert scene.world.balance("shop") == 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ("{iterations: 3, same_tool: null}", "3 max_iterations"),
+        ("{same_tool: 2}", "2 same_tool"),
+        ("{cost: 0.5, time: 10m, tokens: 400}", "5 same_tool"),
+    ],
+)
+def test_a_rule_sets_the_limits_of_its_question(limits: str, told: str) -> None:
+    """`ask` takes all limits of the engine; its result names the one that ended it."""
+    asker = f"""
+  - name: asker
+    state: {{told: none}}
+    rules:
+      - when: told == 'none'
+        do: {{ask: {{prompt: Go., tools: [world.noop], limits: {limits}}}}}
+        set: {{told: "=str(result.data.tools) + ' ' + result.data.ending"}}
+      - do: stop
+"""
+    scene = Scene("  rules:\n    - {call: {world.noop: {}}}\n", asker).run()
+    assert scene.state()["told"] == told
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"iteration": 3}, "did you mean 'iterations'"),
+        ({"iterations": 0}, "the limit iterations is a whole number from 1 to 1,000, not 0"),
+        ({"iterations": None}, "the limit iterations is a whole number"),
+        ({"cost": -1}, "the limit cost is a number from 0, not -1"),
+        ({"same_tool": True}, "the limit same_tool is a whole number"),
+        ({"time": 0}, "the limit time is above 0"),
+        ([3], "limits is a mapping"),
+    ],
+)
+def test_limits_that_cannot_be(given: Any, why: str) -> None:
+    """A wrong limit is one sentence, and nothing is asked."""
+    with pytest.raises(UsageError) as caught:
+        limits_from(given, LoopLimits())
+    assert why in f"{caught.value} {caught.value.hint}"
