@@ -206,12 +206,19 @@ class Reader:
         names["messages"] = (mailbox.waiting if self._candidates else len(mailbox)) - (1 if number else 0)
 
     def _take_in(self) -> None:
-        """Offer the messages that arrived since."""
+        """Offer the messages that arrived since, and set aside those that no rule can read.
+
+        All rules test them now, not when a rule is reached: `messages` would depend on which rules were reached.
+        """
         mailbox = self._mailbox
+        if not len(mailbox.queue):
+            return
         while len(mailbox.queue):
             number = mailbox.hold()
             if not self._candidates:
                 self._unwanted(number)
+        for place in self._candidates:
+            self._fitting(place)
 
     def _fitting(self, place: int) -> _Candidates:
         """Return the messages that a rule may read, after testing those that are new to it."""
