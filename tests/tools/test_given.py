@@ -30,7 +30,7 @@ def server_tool(name: str = "find", server: str = "notes", **more: Any) -> Tool:
         (server_tool(parameters={"text": TEXT, "user_id": TEXT}), ("user_id",), {"text"}),
         (server_tool(parameters={"text": TEXT, "channel": TEXT}), (), {"text", "channel"}),
         (server_tool(parameters={"text": TEXT, "user_id": TEXT}, given=()), (), {"text", "user_id"}),
-        (server_tool(parameters={"text": TEXT, "user": TEXT}, given=("channel", "user")), ("channel", "user"), {"text"}),
+        (server_tool(parameters={"text": TEXT}, given=("channel", "user")), ("channel", "user"), {"text"}),
         # any arguments: they can be the server's own, but for what it is given
         (server_tool(), (), {*SENT} - {"user_id"}),
         (server_tool(given=("user", "channel")), ("user", "channel"), {*SENT} - {"user", "channel"}),
