@@ -78,9 +78,13 @@ class Budgets:
         limit, account = self.limit(user), self.account(user)
         return limit is None or account.used < limit
 
+    def bounded(self, user: User) -> bool:
+        """Return whether the calls of a user must fit its budget."""
+        return self.settings.rule == "strict" and self.limit(user) is not None
+
     def fits(self, user: User, input_tokens: int, max_tokens: int) -> bool:
         """Return whether the budget of a user has room for a prompt and a short answer, by the strict rule."""
-        left = None if self.settings.rule == "seed" else self.left(user)
+        left = self.left(user) if self.bounded(user) else None
         return left is None or input_tokens + min(LEAST_ANSWER, max_tokens) <= left
 
     def hold(self, user: User, input_tokens: int, max_tokens: int) -> int:

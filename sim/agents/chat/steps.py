@@ -113,10 +113,9 @@ async def _answer(turn: Turn) -> AgentResponse:
         tools = get_available_tools(turn, behalf)
         request = _request(turn, tools)
         messages = build_context(turn, message, request)
-        shortest = _shortest(messages)
-        plan = Models.of(turn.world).plan(turn.agent, attrs.evolve(request, messages=tuple(shortest)))
-        if not turn.chats.budgets.fits(turn.user, plan.input_tokens, plan.max_tokens):
-            return over_budget(turn, plan)
+        short = _shortage(turn, request, messages)
+        if short is not None:
+            return over_budget(turn, short)
         take_in(turn, message, files)
         return await loop(turn, messages, tools, request, behalf)
     except (Cancelled, Interrupt, RunError, MemoryError):
@@ -235,9 +234,13 @@ def _starts(messages: Sequence[ChatMessage]) -> list[int]:
     return [place for place, message in enumerate(messages) if message.role == "user"]
 
 
-def _shortest(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return a prompt without all that comes before its last turn."""
-    return [*messages[:1], *messages[(_starts(messages) or [1])[-1] :]]
+def _shortage(turn: Turn, request: ModelRequest, messages: Sequence[ChatMessage]) -> CallPlan | None:
+    """Return the shortest call, with nothing before the last turn, if the budget has no room for it; else None."""
+    if not turn.chats.budgets.bounded(turn.user):
+        return None
+    shortest = (*messages[:1], *messages[(_starts(messages) or [1])[-1] :])
+    plan = Models.of(turn.world).plan(turn.agent, attrs.evolve(request, messages=shortest))
+    return None if turn.chats.budgets.fits(turn.user, plan.input_tokens, plan.max_tokens) else plan
 
 
 # -- 8. the loop
