@@ -33,7 +33,11 @@ class User(Protocol):
 
 
 class Toolbox:
-    """Functions for rules, over a world and the agent whose rules are evaluated."""
+    """Functions for rules, over a world and the agent whose rules are evaluated.
+
+    Attributes:
+        functions: the functions by name; they act for the agent that called `used_by` last.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -45,12 +49,12 @@ class Toolbox:
         )  # fmt: skip
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
-        self._functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
+        self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
 
     def used_by(self, user: User) -> Mapping[str, Callable[..., object]]:
         """Return the functions by name; they act for `user` until the next call of `used_by`."""
         self._user = user
-        return self._functions
+        return self.functions
 
     @property
     def _rng(self) -> Draws:

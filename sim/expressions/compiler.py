@@ -22,7 +22,7 @@ import attrs
 
 from sim.expressions.errors import ExpressionError, did_you_mean
 from sim.expressions.functions import OPERATORS, PURE_FUNCTIONS, number
-from sim.expressions.limits import counted
+from sim.expressions.limits import counted, measured
 from sim.expressions.missing import LENIENT, LENIENT_FUNCTIONS, ORDERINGS
 from sim.expressions.operations import NoValueError, guarded, item, items, mapping, part
 
@@ -97,8 +97,11 @@ class Compiled:
         self._marks = marks
         self._globals = namespace
 
-    def explain(self, error: Exception) -> ExpressionError:
-        """Return the error of the expression for an error that came out of one of the functions."""
+    def explain(self, error: Exception) -> Exception:
+        """Return the error of the expression for an error that came out of one of the functions.
+
+        It is `error` itself if no expression of the code is the reason.
+        """
         frame, line = None, 1
         found = error.__traceback__
         while found is not None and found.tb_frame.f_globals is not self._globals:
@@ -107,6 +110,8 @@ class Compiled:
             frame, line = found.tb_frame, found.tb_lineno
             found = found.tb_next
         mark = self._marks[line - 1]
+        if not mark.text:
+            return error
         local = {} if frame is None else frame.f_locals
         text, hint = str(error), getattr(error, "hint", None)
         if mark.what is not None and isinstance(error, KeyError):
@@ -116,7 +121,9 @@ class Compiled:
             written = ast.unparse(lacking)
             text = f"`{written}` has no value (null)"
             hint = f"test it first: {written} is not None and ..."
-        return ExpressionError(f"{mark.text!r}: {text or type(error).__name__}", hint=hint)
+        explained = ExpressionError(f"{mark.text!r}: {text or type(error).__name__}", hint=hint)
+        explained.__cause__ = None if isinstance(error, ExpressionError) else error
+        return explained
 
 
 def _lacking(mark: Mark, error: Exception, local: Mapping[str, Any]) -> ast.expr | None:
@@ -147,8 +154,8 @@ class Writer:
         self._pure = LENIENT_FUNCTIONS if lenient else PURE_FUNCTIONS
         self._globals: dict[str, Any] = {"__builtins__": {}}
         self._held: dict[int, str] = {}  # the globals, by identity
-        self._marks: list[Mark] = []
-        self._line = 0  # the line of all code of the present expression that has no line of its own
+        self._marks = [Mark("")]  # the first line is that of code that belongs to no expression
+        self._line = 1  # the line of all code of the present expression that has no line of its own
         self._text = ""
         self._fresh = 0
         self._bound: dict[str, str] = {}  # the variables of the loops around the present node
@@ -157,11 +164,19 @@ class Writer:
 
     # -- functions
 
-    def expression(self, tree: ast.expr, text: str) -> Code:
-        """Return the code of an expression; `text` is how errors name it."""
+    def expression(self, tree: ast.expr, text: str, *, whole: bool = True) -> Code:
+        """Return the code of an expression.
+
+        Args:
+            tree: its checked syntax tree.
+            text: how errors name it.
+            whole: whether the value is kept, so that it must not be too large.
+        """
         self._text = text
         self._line = self._mark(Mark(text))
         node, kind = self._go(tree)
+        if whole and kind not in _SMALL:
+            node = _call(self.hold(measured), node)
         if any(isinstance(inner, ast.ListComp) for inner in ast.walk(node)):
             work = ast.NamedExpr(_store("W"), ast.List([ast.Constant(0)], ast.Load()))
             node = ast.BoolOp(ast.And(), [work, node])  # a list with one item is true
