@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NoReturn, Protocol
 
 from sim.agents.toolbox import Toolbox
 from sim.expressions import Expression
-from sim.expressions.compiler import Code, Compiled, Kind, Source, Writer
+from sim.expressions.compiler import KINDS, Code, Compiled, Source, Writer
 
 Computed = Mapping[str, Callable[[Any], Any]]
 """What computes the names that every agent has."""
@@ -20,7 +20,6 @@ Computed = Mapping[str, Callable[[Any], Any]]
 _NUMBERS: Final = frozenset({"now", "index", "balance", "iteration", "messages", "pi"})
 """Those of them that are numbers."""
 
-_KINDS: Final[Mapping[Any, Kind]] = {bool: "truth", int: "number", float: "number"}
 _SCALARS: Final = frozenset({int, float, bool, str, type(None)})
 
 
@@ -131,7 +130,7 @@ class _Names(Source):
         if function is None:
             missing = ast.Subscript(writer.hold(self._functions), ast.Constant(name), ast.Load())
             return writer.marked(missing, "function", name), "any"
-        return writer.hold(function), _KINDS.get(inspect.signature(function).return_annotation, "any")
+        return writer.hold(function), KINDS.get(inspect.signature(function).return_annotation, "any")
 
     def known(self, what: Literal["name", "function"], local: Mapping[str, Any]) -> list[str]:
         """See `Source`."""

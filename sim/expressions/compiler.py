@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 import attrs
 
+from sim.expressions.declared import functions_at
 from sim.expressions.errors import ExpressionError, did_you_mean
 from sim.expressions.functions import OPERATORS, PURE_FUNCTIONS, number
 from sim.expressions.limits import counted, measured
@@ -31,17 +32,13 @@ Kind = Literal["number", "truth", "text", "none", "counted", "any"]
 
 _SMALL: Final = frozenset({"number", "truth", "text", "none"})
 _VALUED: Final = frozenset({"number", "truth", "text"})
-_KINDS: Final[Mapping[str, Kind]] = {
-    **dict.fromkeys(
-        ("len", "sum", "abs", "round", "int", "float", "floor", "ceil", "sqrt", "log", "exp"), "number"
-    ),
-    **dict.fromkeys(("bool", "any", "all", "contains"), "truth"),
-}  # fmt: skip
-"""What pure functions return."""
+KINDS: Final[Mapping[Any, Kind]] = {bool: "truth", int: "number", float: "number"}
+"""What the annotation of a function says about its values."""
 
 _LOOKS_ONLY: Final = frozenset({"len", "bool", "first"})
 """Pure functions whose work does not grow with their argument."""
 
+_KIND_OF: Final = {name: KINDS.get(function.returns, "any") for name, function in functions_at("any").items()}
 _SHORT: Final = 1000
 _SURE: Final = 10**15  # what lies between plus and minus this is a number that JSON can hold
 _FILE: Final = "<expression>"
@@ -350,7 +347,7 @@ class Writer:
     def _call(self, node: ast.Call) -> Code:
         assert isinstance(node.func, ast.Name), "checked by the grammar"
         name, pure = node.func.id, node.func.id in PURE_FUNCTIONS
-        function, kind = (None, _KINDS.get(name, "any")) if pure else self._source.function(self, name)
+        function, kind = (None, _KIND_OF[name]) if pure else self._source.function(self, name)
         arguments = [self._go(argument) for argument in node.args]
         keywords = [ast.keyword(keyword.arg, self._node(keyword.value)) for keyword in node.keywords]
         if function is not None:
