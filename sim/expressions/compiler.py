@@ -25,7 +25,7 @@ from sim.expressions.errors import ExpressionError, did_you_mean
 from sim.expressions.functions import OPERATORS, PURE_FUNCTIONS, number
 from sim.expressions.limits import counted, measured
 from sim.expressions.missing import LENIENT, LENIENT_FUNCTIONS, ORDERINGS
-from sim.expressions.operations import NoValueError, guarded, item, items, mapping, part
+from sim.expressions.operations import NoValueError, guarded, item, items, mapping, part, rows
 
 Kind = Literal["number", "truth", "text", "none", "counted", "any"]
 """What is known about a value: a number, a truth value, a short text, None, or a value whose size was counted."""
@@ -37,6 +37,9 @@ KINDS: Final[Mapping[Any, Kind]] = {bool: "truth", int: "number", float: "number
 
 _LOOKS_ONLY: Final = frozenset({"len", "bool", "first"})
 """Pure functions whose work does not grow with their argument."""
+
+_MAKES_MORE: Final = frozenset({"range"})
+"""Pure functions whose value can be larger than their arguments."""
 
 _KIND_OF: Final = {name: KINDS.get(function.returns, "any") for name, function in functions_at("any").items()}
 _SHORT: Final = 1000
@@ -361,7 +364,7 @@ class Writer:
         call = self._operation(self._pure[name], node.args, arguments)
         assert isinstance(call, ast.Call), "an operation is a call"
         call.keywords = keywords
-        return call, self._result(kind)
+        return self._grown(call) if name in _MAKES_MORE else (call, self._result(kind))
 
     def _attribute(self, node: ast.Attribute) -> Code:
         return _call(self.hold(item), self._node(node.value), ast.Constant(node.attr)), "any"
@@ -391,11 +394,16 @@ class Writer:
             self._in_source += 1
             source = _call(self.hold(items), self._node(loop.iter), _load("W"))
             self._in_source -= 1
-            assert isinstance(loop.target, ast.Name), "checked by the grammar"
-            variable = self._bound[loop.target.id] = self._variable("b")
+            target: ast.expr
+            if isinstance(loop.target, ast.Name):
+                target = self._bind(loop.target)
+            else:
+                assert isinstance(loop.target, ast.Tuple | ast.List), "checked by the grammar"
+                source = _call(self.hold(rows), source, ast.Constant(len(loop.target.elts)))
+                target = ast.Tuple([self._bind(name) for name in loop.target.elts], ast.Store())
             self._loops += 1
             tests = [self._node(condition) for condition in loop.ifs]
-            loops.append(ast.comprehension(_store(variable), source, tests, 0))
+            loops.append(ast.comprehension(target, source, tests, 0))
         element, kind = self._go(node.elt)
         if kind not in _SMALL and kind != "counted":
             element = self._counted(element)
@@ -404,6 +412,11 @@ class Writer:
         return ast.ListComp(element, loops), "counted"
 
     _generatorexp = _listcomp
+
+    def _bind(self, name: ast.expr) -> ast.Name:
+        assert isinstance(name, ast.Name), "checked by the grammar"
+        variable = self._bound[name.id] = self._variable("b")
+        return _store(variable)
 
     def _grown(self, code: ast.expr) -> Code:
         """Return the code of a value that an operation has made; in a loop its size counts."""

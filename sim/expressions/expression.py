@@ -12,14 +12,11 @@ from sim.expressions.errors import ExpressionError, did_you_mean
 from sim.expressions.grammar import Grammar, Literal, read
 
 INSTEAD: Final[Mapping[str, str]] = {
-    "range": "a loop goes over a list: [x * 2 for x in items]",
     "list": "write [x for x in items], or sorted(items)",
-    "set": "write a list, and `x in items`",
+    "set": "write distinct(items), and `x in items`",
     "dict": "write {key: value}",
     "map": "write [x * 2 for x in items]",
     "filter": "write [x for x in items if x > 0]",
-    "enumerate": "a loop goes over a list: [x * 2 for x in items]",
-    "zip": "a loop goes over a list: [x * 2 for x in items]",
     "pow": "write x ** y",
     "random": "write uniform(0, 1), or chance(0.5)",
     "normal": "write gauss(mean, deviation)",

@@ -270,6 +270,49 @@ def _first(x: Any) -> Any:
 
 
 @rule_function(place="any", pure=True)
+def _range(first: Any, end: Any = None, step: Any = 1) -> list[int]:
+    """Return whole numbers from `first` to before `end`; with one argument, from 0 to before it."""
+    if any(type(bound) is not int for bound in (first, step, 0 if end is None else end)) or not step:
+        raise ExpressionError("range needs whole numbers, and a step that is not 0")
+    found = range(first) if end is None else range(first, end, step)
+    if len(found) > MAX_LENGTH:
+        raise ExpressionError(f"the result of range is longer than {MAX_LENGTH}")
+    return list(found)
+
+
+@rule_function(place="any", pure=True)
+def _zip(*lists: Any) -> list[list[Any]]:
+    """Return lists of the first items of all lists, of the second, and so on, as long as all have one."""
+    return [list(items) for items in zip(*(_list("zip", values) for values in lists), strict=False)]
+
+
+@rule_function(place="any", pure=True)
+def _enumerate(x: Any, first: Any = 0) -> list[list[Any]]:
+    """Return lists of a number, from `first` on, and an item of a list."""
+    if type(first) is not int:
+        raise ExpressionError(f"enumerate counts from a whole number, not {_kind(first)}")
+    return [[number(first + place), item] for place, item in enumerate(_list("enumerate", x))]
+
+
+@rule_function(place="any", pure=True)
+def _distinct(x: Any) -> list[Any]:
+    """Return the items of a list without those that are equal to one before."""
+    found: dict[Any, Any] = {}
+    for item in _list("distinct", x):
+        found.setdefault(_comparable(item), item)
+    return list(found.values())
+
+
+def _comparable(value: Any) -> Any:
+    """Return a hashable value that is equal for equal values."""
+    if isinstance(value, dict):
+        return dict, frozenset((key, _comparable(inner)) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return type(value), tuple(map(_comparable, value))
+    return value
+
+
+@rule_function(place="any", pure=True)
 def _contains(x: Any, item: Any) -> bool:
     """Return whether a list or text contains an item."""
     if not isinstance(x, str | list | tuple | dict):
