@@ -49,7 +49,7 @@ from sim.kernel.actor import (
     identity,
     owned_ordinal,
 )
-from sim.kernel.coroutines import ONE_CALL, check_coroutine, has_begun
+from sim.kernel.coroutines import ONE_CALL, UNDER_WAY, check_coroutine, has_begun
 from sim.kernel.duration import MAX_NS, to_seconds
 from sim.kernel.effects import Effects
 from sim.kernel.foreign import named
@@ -704,6 +704,34 @@ class Kernel:
             self._ended(actor, error)
         else:
             self._arm(actor, request)
+        finally:
+            self.current = before
+
+    def run_now(self, actor: Actor, step: Callable[[], Coroutine[Any, Any, Any] | None]) -> None:
+        """Run a step of `actor` immediately, within the present step, as the first step of a coroutine.
+
+        Args:
+            actor: an actor without a coroutine.
+            step: does the work as far as it does not wait, and returns a coroutine with the rest; None: it is done.
+        """
+        actor.coro = UNDER_WAY
+        actor.cancelling = False
+        actor.token = (actor.token | 1) + 1
+        actor.value = actor.via = None
+        self.actors[actor.ordinal] = actor
+        before, self.current = self.current, actor
+        try:
+            rest = step()
+            if rest is not None:
+                actor.coro = rest
+                request = rest.send(None)
+        except BaseException as error:
+            self._ended(actor, error)
+        else:
+            if rest is None:
+                self._close(actor, _RETURNED)
+            else:
+                self._arm(actor, request)
         finally:
             self.current = before
 
