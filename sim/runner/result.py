@@ -153,6 +153,8 @@ class RunResult:
         services: the numbers of the services of the world, such as tools and memories, by their names.
         never: what the scenario has and could not happen, such as an event that was due after the end, in one sentence
             each; `sim check` has the positions in the file.
+        warnings: what should be known before the numbers are trusted, as mappings: `text`, one sentence, and `hint`,
+            what to do about it, or None.
         doubts: effects that wait for a decision; only after a crash. Unless the run was continued without decisions,
             it is unchanged, a branch has no run, and the other figures are those of the replay.
         service: measurements on the axis of service time (`execution.sync`), else empty: `sync`, the policy;
@@ -194,6 +196,7 @@ class RunResult:
     never: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     unread: Sequence[Mapping[str, Any]] = ()
     dropped: int = 0
+    warnings: Sequence[Mapping[str, Any]] = ()
     doubts: tuple[InDoubtEffect, ...] = ()
 
     @property
