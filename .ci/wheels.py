@@ -22,6 +22,8 @@ import time
 import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -169,9 +171,12 @@ def rows_of(scratch: Path, builds: Iterable[str], folder: Path) -> Iterator[Row]
         except Failed as error:
             yield ("-", version, "-", "-", "-", "-", "-", f"FAILED: {error}")
             continue
-        for wheel in trials:
-            home = Path(tempfile.mkdtemp(dir=scratch)) / "home"
-            yield try_wheel(Trial(wheel, python, home, compiled=wheel is trials[-1]), expected)
+        homes = [Path(tempfile.mkdtemp(dir=scratch)) / "home" for _ in trials]
+        tried = [
+            Trial(wheel, python, home, compiled=wheel is trials[-1]) for wheel, home in zip(trials, homes, strict=True)
+        ]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # each is a chain of processes, one after another
+            yield from pool.map(partial(try_wheel, expected=expected), tried)
         shutil.copy(trials[-1], folder)
     if pure is not None:
         shutil.copy(pure, folder)

@@ -1,5 +1,6 @@
 """For the whole suite: no network but this machine, and one hypothesis profile."""
 
+import gc
 import ipaddress
 import os
 import subprocess
@@ -74,6 +75,23 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hide what is compiled, before any test imports `sim`."""
     if config.getoption("--plain"):
         sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+
+
+def pytest_sessionstart() -> None:
+    """Collect no garbage while tests are collected: nearly all that is made stays."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave thousands of tests out of each collection of garbage from now on, of which some tests make many."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter take everything down as usual."""
+    gc.unfreeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:

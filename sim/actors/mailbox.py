@@ -124,13 +124,15 @@ class Pending:
 
     Attributes:
         message: the message.
+        nth: how many messages with the same sender, topic and time were offered to this agent before.
         refusals: how many rules will never read it.
     """
 
-    __slots__ = ("_names", "message", "refusals")
+    __slots__ = ("_names", "message", "nth", "refusals")
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, nth: int) -> None:
         self.message = message
+        self.nth = nth
         self.refusals = 0
         self._names: dict[str, Any] | None = None
 
@@ -164,7 +166,7 @@ class Offered:
         left: how many messages waited when the agent stopped, by topic.
     """
 
-    __slots__ = ("aside", "left", "offered", "unread", "waiting")
+    __slots__ = ("_latest", "_same", "aside", "left", "offered", "unread", "waiting")
 
     def __init__(self, size: int) -> None:
         self.offered = 0
@@ -172,6 +174,20 @@ class Offered:
         self.aside: deque[tuple[int, Pending]] = deque(maxlen=size)
         self.unread: dict[str, int] = {}
         self.left: dict[str, int] = {}
+        self._latest = -1  # the time of the message that was offered last
+        self._same: dict[tuple[str, str], int] = {}  # sender and topic → how many messages of this time were offered
+
+    def add(self, message: Message) -> int:
+        """Let a message wait, and return its number."""
+        if message.time != self._latest:
+            self._latest = message.time
+            self._same.clear()
+        kind = message.sender, message.topic
+        nth = self._same.get(kind, 0)
+        self._same[kind] = nth + 1
+        self.offered += 1
+        self.waiting[self.offered] = Pending(message, nth)
+        return self.offered
 
 
 def count_topic(counts: dict[str, int], topic: str, number: int = 1) -> None:
@@ -259,11 +275,8 @@ class Mailbox:
 
         It keeps its place: the queue and its limit both get shorter by one, so that no sender is admitted.
         """
-        offered = self._offers()
         self.queue.limit -= 1
-        offered.offered += 1
-        offered.waiting[offered.offered] = Pending(self.queue.take())
-        return offered.offered
+        return self._offers().add(self.queue.take())
 
     def pending(self, number: int) -> Pending:
         """Return the waiting message with a number."""

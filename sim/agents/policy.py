@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import attrs
 
 from sim.actors import Agent
-from sim.actors.mailbox import message_names
+from sim.actors.mailbox import Pending, message_names
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
 from sim.agents.reading import Functions, Reader, Reading
 from sim.agents.toolbox import Toolbox
 from sim.events import Event, Subscription
 from sim.expressions import Expression
 from sim.kernel import to_seconds
-from sim.kernel.rng import Draws
+from sim.kernel.rng import Draws, derive
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
@@ -162,14 +162,31 @@ class PolicyAgent(Agent):
         self._patterns = subscribe
         self._subscriptions: tuple[Subscription, ...] = ()
         self._draws: Draws | None = None
+        self._message_draws: Draws | None = None
 
     @property
     def rng(self) -> Draws:
-        """The random draws of the rules at the present moment; see `Agent.rng`."""
+        """The random draws of the rules at the present moment (see `Agent.rng`).
+
+        While a `when` is evaluated for a message: draws that depend on the sender, the topic and the time of the
+        message, and on the place of the rule, but not on what else waits, or when the message is read.
+        """
+        reader = self._reader
+        if reader is not None and reader.drawn_for is not None:
+            return self._drawn_for(*reader.drawn_for)
         draws = self._draws
         if draws is None:
             draws = self._draws = self.world.draws_now(self.agent_id, "rules")
         return draws.moment(self.world.kernel.now, 0 if self._loop is None else self._loop.iteration_count)
+
+    def _drawn_for(self, pending: Pending, place: int) -> Draws:
+        """Return the draws of the condition of a rule for a message."""
+        draws = self._message_draws
+        if draws is None:
+            draws = self._message_draws = self.world.draws_now(self.agent_id, "messages")
+        message = pending.message
+        key = derive("message", self.world.draws_as(message.sender), message.topic, message.time, pending.nth)
+        return draws.moment(key ^ place, place)
 
     async def decide_action(self) -> Action | None:
         """Return the action of the first rule that applies, or None."""

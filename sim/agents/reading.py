@@ -9,7 +9,8 @@ and fail. So a condition is split at its `and`:
 - Parts that do not depend on the message are evaluated once for all messages that wait. So a busy agent does not look
   at each message of a long line.
 - Parts that draw random numbers come last, and once for each message. If there were a draw in every iteration in which
-  a message waits, it would be read sooner or later, whatever the probability.
+  a message waits, it would be read sooner or later, whatever the probability. These draws depend on the message and the
+  rule, not on the moment: what else waits, and when the agent comes to read, changes neither them nor any other draw.
 
 If a part cannot be evaluated on its own, the condition is evaluated as it is written: its parts may guard each other.
 """
@@ -20,8 +21,8 @@ from typing import Any, Protocol
 
 import attrs
 
-from sim.actors.mailbox import Mailbox, Unmatched
-from sim.agents.toolbox import DRAWS
+from sim.actors.mailbox import Mailbox, Pending, Unmatched
+from sim.agents.toolbox import DRAWING
 from sim.errors import ActorError
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.world import Message
@@ -58,7 +59,7 @@ class Reading:
         rest: list[Expression] = []
         draws: list[Expression] = []
         for part in () if when is None else when.conjuncts():
-            if part.functions & DRAWS:
+            if part.functions & DRAWING:
                 draws.append(part)
             elif "message" not in part.names:
                 own.append(part)
@@ -122,12 +123,15 @@ class Reader:
 
     Attributes:
         rules: the rules.
+        drawn_for: the message, and the place of the rule whose condition is evaluated for it: its random draws depend
+            on these. None: draws depend on the moment.
     """
 
-    __slots__ = ("_candidates", "_mailbox", "_unmatched", "_unused", "rules")
+    __slots__ = ("_candidates", "_mailbox", "_unmatched", "_unused", "drawn_for", "rules")
 
     def __init__(self, mailbox: Mailbox, rules: Sequence[Rule]) -> None:
         self.rules = rules
+        self.drawn_for: tuple[Pending, int] | None = None
         self._mailbox = mailbox
         readings = ((place, rule.reading) for place, rule in enumerate(rules))
         self._candidates = {place: _Candidates(reading) for place, reading in readings if reading is not None}
@@ -187,7 +191,7 @@ class Reader:
                 continue
             self._show(names, 0)
             when = rule.when
-            if when is None or not (when.functions & DRAWS or _hold((when,), names, functions) is False):
+            if when is None or not (when.functions & DRAWING or _hold((when,), names, functions) is False):
                 return False
         return False
 
@@ -202,12 +206,19 @@ class Reader:
         names["messages"] = (mailbox.waiting if self._candidates else len(mailbox)) - (1 if number else 0)
 
     def _take_in(self) -> None:
-        """Offer the messages that arrived since."""
+        """Offer the messages that arrived since, and set aside those that no rule can read.
+
+        All rules test them now, not when a rule is reached: `messages` would depend on which rules were reached.
+        """
         mailbox = self._mailbox
+        if not len(mailbox.queue):
+            return
         while len(mailbox.queue):
             number = mailbox.hold()
             if not self._candidates:
                 self._unwanted(number)
+        for place in self._candidates:
+            self._fitting(place)
 
     def _fitting(self, place: int) -> _Candidates:
         """Return the messages that a rule may read, after testing those that are new to it."""
@@ -261,6 +272,7 @@ class Reader:
         """
         rule, reading = self.rules[place], self._candidates[place].reading
         self._show(names, number)
+        self.drawn_for = self._mailbox.pending(number), place
         try:
             rest = None if whole else _hold(reading.rest, names, functions)
             if rest is None:
@@ -269,6 +281,8 @@ class Reader:
         except ExpressionError:
             self._mailbox.read(number)  # otherwise it would fail again in each iteration
             raise
+        finally:
+            self.drawn_for = None
 
     def _wants(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
         """Return whether a rule would read one of the messages that wait; nothing is drawn, and nothing raised."""

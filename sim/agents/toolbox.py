@@ -16,7 +16,10 @@ from sim.world import World
 from sim.world.calendar import calendar_functions
 
 DRAWS: Final = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
-"""Functions that draw random numbers; draws depend on the seed, the agent and its iteration."""
+"""Functions that draw random numbers; see `PolicyAgent.rng`."""
+
+DRAWING: Final = DRAWS | {"richest"}
+"""Functions that draw, or may draw: `richest` decides between places by chance."""
 
 
 class User(Protocol):

@@ -1,7 +1,7 @@
 """Expressions of scenario files: a small safe grammar, never `eval`.
 
-`grammar` checks the syntax, `expression` evaluates (with simpleeval), `functions` has the pure functions that are
-available everywhere, and `errors` the error class and the search for the nearest name.
+`grammar` checks the syntax, `compiler` turns the checked syntax tree into code, `expression` evaluates it, `functions`
+has the pure functions that are available everywhere, and `errors` the error class and the search for the nearest name.
 """
 
 from sim.expressions.errors import ExpressionError, did_you_mean, nearest

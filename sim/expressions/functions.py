@@ -15,6 +15,9 @@ MAX_LENGTH = 100_000
 
 Number = int | float
 
+_PLAIN = (int, float)
+_SURE = 10**15  # what lies between plus and minus this is a number that JSON can hold
+
 
 def number(value: Any) -> Any:
     """Return `value` if it is a number that JSON can hold: a 64-bit int or a finite float.
@@ -52,7 +55,37 @@ def _arithmetic(symbol: str, compute: Callable[[Any, Any], Any]) -> Callable[[An
     return operate
 
 
+# The most frequent operators are written out, because a call takes longer than the operation.
+
+
+def _subtract(left: Any, right: Any) -> Any:
+    if left.__class__ in _PLAIN and right.__class__ in _PLAIN:
+        result = left - right
+        return result if -_SURE < result < _SURE else number(result)
+    _needs_numbers("-", left, right)
+    return number(left - right)
+
+
+def _multiply(left: Any, right: Any) -> Any:
+    if left.__class__ in _PLAIN and right.__class__ in _PLAIN:
+        result = left * right
+        return result if -_SURE < result < _SURE else number(result)
+    _needs_numbers("*", left, right)
+    return number(left * right)
+
+
+def _divide(left: Any, right: Any) -> Any:
+    if left.__class__ in _PLAIN and right.__class__ in _PLAIN:
+        result = left / right
+        return result if -_SURE < result < _SURE else number(result)
+    _needs_numbers("/", left, right)
+    return number(left / right)
+
+
 def _add(left: Any, right: Any) -> Any:
+    if left.__class__ in _PLAIN and right.__class__ in _PLAIN:
+        result = left + right
+        return result if -_SURE < result < _SURE else number(result)
     kind = type(left)
     if kind in (str, list, tuple) and type(right) is kind:
         if len(left) + len(right) > MAX_LENGTH:
@@ -76,9 +109,9 @@ def _negative(value: Any) -> Any:
 OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = MappingProxyType(
     {
         ast.Add: _add,
-        ast.Sub: _arithmetic("-", operator.sub),
-        ast.Mult: _arithmetic("*", operator.mul),
-        ast.Div: _arithmetic("/", operator.truediv),
+        ast.Sub: _subtract,
+        ast.Mult: _multiply,
+        ast.Div: _divide,
         ast.FloorDiv: _arithmetic("//", operator.floordiv),
         ast.Mod: _arithmetic("%", operator.mod),
         ast.Pow: _power,
@@ -157,7 +190,13 @@ def _contains(container: Any, item: Any) -> bool:
 
 def _sum(values: Any) -> Any:
     """Return the sum. For floats it is rounded once (`fsum`), so their order does not matter."""
-    numbers = [number(value) for value in _list("sum", values)]
+    try:
+        total = sum(_list("sum", values))
+        if total.__class__ is int:  # so all items are whole numbers or truth values
+            return number(total)
+    except TypeError:  # the next line says which item is no number
+        pass
+    numbers = [number(value) for value in values]
     return number(sum(numbers) if all(isinstance(value, int) for value in numbers) else math.fsum(numbers))
 
 

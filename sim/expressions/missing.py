@@ -5,13 +5,13 @@ value fails.
 """
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from sim.expressions.functions import OPERATORS
+from sim.expressions.functions import OPERATORS, PURE_FUNCTIONS
 
 _QUOTIENTS: Final = (ast.Div, ast.FloorDiv, ast.Mod)
-ORDERINGS: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+ORDERINGS: Final[tuple[type[ast.AST], ...]] = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _ANY_VALUE: Final = frozenset({"bool", "str", "len", "first", "contains", "any", "all"})
 """Pure functions for which null is a value as any other."""
 
@@ -37,7 +37,7 @@ LENIENT: Final[Mapping[type[ast.AST], Callable[..., Any]]] = {
 """The operators for values that may be missing."""
 
 
-def lacks_value(function: str, arguments: list[Any]) -> bool:
+def _lacks_value(function: str, arguments: Sequence[Any]) -> bool:
     """Return whether a pure function cannot be computed because an argument, or an item of a list, is no value.
 
     `min` and `max` of an empty list have no value either.
@@ -48,3 +48,16 @@ def lacks_value(function: str, arguments: list[Any]) -> bool:
         return True
     items = (item for value in arguments for item in (value if isinstance(value, list | tuple) else [value]))
     return any(item is None for item in items)
+
+
+def _lenient_function(name: str) -> Callable[..., Any]:
+    function = PURE_FUNCTIONS[name]
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        return None if _lacks_value(name, arguments) else function(*arguments, **named)
+
+    return call
+
+
+LENIENT_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {name: _lenient_function(name) for name in PURE_FUNCTIONS}
+"""The pure functions for values that may be missing."""

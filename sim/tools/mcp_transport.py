@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import signal
+import ssl
 import sys
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -203,7 +204,7 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
     """
 
     def __init__(self, connection: Connection) -> None:
-        super().__init__()
+        super().__init__(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # no certificates: no address of ours has TLS
         self._connection = connection
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -257,6 +257,10 @@ class World:
         kernel = self.kernel
         return kernel.streams.draws(self._born.get(owner, owner), purpose).moment(kernel.now, turn)
 
+    def draws_as(self, agent_id: str) -> str:
+        """Return the owner of the draws of an agent: its birth if it was created during the run, else its name."""
+        return self._born.get(agent_id, agent_id)
+
     def is_born(self, agent_id: str, birth: str | None) -> None:
         """Have an agent that is created during the run draw by its birth, not by its name; None: it is not created.
 

@@ -295,6 +295,18 @@ def expected(
     return None, None
 
 
+def test_what_no_rule_reads_is_not_counted_before_a_rule_is_reached():
+    """`messages` counts what a rule may read, also where a rule before was chosen and the others did not look yet."""
+    rules, kernel = reads("message is not None and message.topic == 'a'", "messages > 2", CONDITIONS[1]), Kernel()
+    mailbox = filled(kernel, ("a", 0), ("b", 0), ("c", 0))
+    reader = Reader(mailbox, rules)
+    place, number = reader.choose({"n": 1}, PURE_FUNCTIONS, "keep")
+    assert (place, mailbox.read(number).topic) == (0, "a")
+    put(kernel, mailbox, Message("s", "p", "b", freeze(0), 2))
+    place, number = reader.choose({"n": 2}, PURE_FUNCTIONS, "keep")
+    assert (place, mailbox.read(number).topic) == (2, "b")
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=5),

@@ -121,7 +121,7 @@ def test_the_privacy_check_works_in_both_directions():
 
 def test_every_test_states_its_rule():
     """Every test function has a docstring that states the rule it proves."""
-    assert found_in(TEST_FILES, lambda path: silent_in(tree_of(path))) == {}
+    assert found_in(TEST_FILES, lambda path: silent_in(ast.parse(path.read_text()))) == {}
 
 
 def test_sim_imports_only_what_it_declares():

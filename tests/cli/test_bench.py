@@ -293,10 +293,10 @@ def test_seeds_without_calls_are_counted_like_the_others(sim, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "rare.yaml"
     file.write_text(RARE)
-    done = sim("bench", file, "--seeds", 3, "--jobs", 1, "--mode", "tick-parallel", "--mode", "causal", "--to", "rare")
+    done = sim("bench", file, "--seeds", 6, "--jobs", 1, "--mode", "tick-parallel", "--mode", "causal", "--to", "rare")
     trials = json.loads((tmp_path / "rare" / "bench.json").read_text())["trials"]
 
     assert {trial["basis"] for trial in trials} == {"service"}
     assert {trial["calls"] > 0 for trial in trials} == {True, False}
     assert all((trial["makespan"] > 0) == (trial["calls"] > 0) for trial in trials)
-    assert "makespan in service time, mean over 3 seeds" in done.out
+    assert "makespan in service time, mean over 6 seeds" in done.out

@@ -7,7 +7,7 @@ import pytest
 import sim as package
 from sim.cli import VERBS, verbs
 
-HEAVY = ("pydantic", "anyio", "trio", "openai", "rich", "asyncio", "sqlite3", "msgspec", "simpleeval")
+HEAVY = ("pydantic", "anyio", "trio", "openai", "rich", "asyncio", "sqlite3", "msgspec")
 
 
 @pytest.mark.parametrize("verb", VERBS)

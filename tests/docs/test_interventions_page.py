@@ -41,7 +41,7 @@ def test_what_if_and_surveys(tmp_path):
                 assert stored.info.summary is not None
                 recovered.append(stored.info.summary["metrics"]["R"][-1])
                 events.append([tuple(row) for row in stored.events() if not row.topic.startswith("intervention.")])
-    assert sorted(recovered) == [6, 6, 28]
+    assert sorted(recovered) == [9, 9, 23]
     assert len({len(rows) for rows in events}) == 2  # the branch and the scenario with an intervention are the same
     assert "careful" in shown["$ uv run sim list"][1]
     with (tmp_path / "belief.csv").open(encoding="utf-8") as file:

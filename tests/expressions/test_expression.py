@@ -3,7 +3,7 @@ import json
 import timeit
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, Literal, did_you_mean, nearest
@@ -164,6 +164,7 @@ texts = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(texts)
 def test_random_expressions_agree_with_python(text):
     """On random small expressions the value is Python's, or both fail; we alone refuse more than 64 bits."""

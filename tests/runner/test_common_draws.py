@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ agents:
     state: {drawn: [], luck: 0.0}
     loop: {min_loop_delay: DELAY}
     rules:
-      - when: message != None and len(drawn) % 3 == 1
+      - when: message != None and uniform(0, 1) < 0.3
         do: {spawn: {agent: kid}}
         set: {drawn: "=drawn + [[now, randint(1, 999)]]"}
       - {when: message != None, do: noop, set: {drawn: "=drawn + [[now, randint(1, 999)]]"}}
@@ -77,16 +78,59 @@ def draws(simulation: Any) -> dict[tuple[str, float], list[float]]:
 @given(st.integers(0, 50), st.integers(0, 40), st.sampled_from(["1s", "0.3s"]))
 @settings(max_examples=15, deadline=None)
 def test_worlds_that_differ_in_one_message_share_all_draws_at_equal_moments(seed, dropped, delay):
-    """What an agent draws at one time for one purpose is equal in both worlds, whatever it drew and met before.
-
-    No `when` draws for a message here: it would draw for each message that waits, and the worlds differ in them.
-    """
+    """What an agent draws at one time for one purpose is equal in both worlds, whatever it drew and met before."""
     text = TALK.replace("SEED", str(seed)).replace("DELAY", delay)
     mine = draws(run(text)[0])
     theirs = draws(run(text, lambda number, message: number == dropped)[0])
     assert mine
     for moment in mine.keys() & theirs.keys():
         assert mine[moment] == theirs[moment]
+
+
+MAIL = """
+name: mail
+until: 20s
+seed: 3
+agents:
+  - name: reader
+    state: {got: [], left: []}
+    loop: {min_loop_delay: DELAY, unmatched: POLICY}
+    rules:
+      - {when: "message != None and uniform(0, 1) < 0.5", do: noop, set: {got: "=got + [LETTER]"}}
+      - {when: "message != None and uniform(0, 1) < 0.5", do: noop, set: {left: "=left + [LETTER]"}}
+      - {do: {sleep: {message: true}}}
+  - name: writer
+    count: 5
+    state: {n: 1}
+    loop: {min_loop_delay: 2s}
+    rules:
+      - do: [{send: {to: reader, topic: a, data: "=n"}}, {send: {to: reader, topic: b, data: "=-n"}}]
+        set: {n: "=n + 1"}
+"""
+
+
+def _is(dropped: int, number: int, message: Any) -> bool:
+    return number == dropped
+
+
+@pytest.mark.parametrize("policy", ["keep", "drop"])
+def test_a_message_has_the_same_luck_whatever_else_waits(policy):
+    """What a condition draws for a message depends on the message: not on others before it, or on when it is read."""
+    text = MAIL.replace("POLICY", policy).replace("LETTER", "[message.sender, message.data]")
+    worlds = [(text.replace("DELAY", delay), dropped) for delay in ("0s", "0.01s") for dropped in (-1, 0, 1, 4, 12)]
+    lucky = []
+    for world, dropped in worlds:
+        simulation, _ = run(world, partial(_is, dropped))
+        reader = simulation.world.agents["reader"]
+        lucky.append((dropped, reader.state["got"], reader.state["left"]))
+    _, got, left = lucky[0]
+    assert len(got) > 30
+    assert len(left) > 10
+    for dropped, *others in lucky[1:]:
+        for mine, theirs in zip((got, left), others, strict=True):
+            missing = [message for message in mine if message not in theirs]
+            assert len(missing) <= (dropped >= 0)
+            assert [message for message in theirs if message not in mine] == []
 
 
 def infections(rows: Any) -> list[tuple[Any, ...]]:
@@ -103,7 +147,7 @@ def test_a_message_without_effect_has_no_false_effect():
     without = [number for number, moment in enumerate(sent) if moment not in ill]
     assert len(ill) > 3
     for number in without[:: max(1, len(without) // 6)][:6]:
-        _, others = run(text, lambda place, message, dropped=number: place == dropped)  # type: ignore[misc]
+        _, others = run(text, partial(_is, number))
         assert infections(others) == ill
 
 
