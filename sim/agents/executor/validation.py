@@ -176,7 +176,10 @@ def _judged(execution: Execution, criteria: Sequence[Criterion]) -> list[Criteri
     detail = "not judged yet" if verdict is None else str(verdict["said"])
     detail = "" if met else detail
     return [
-        CriterionResult(one.text, "model", score, met, detail, tests_judged=one.tests is not None) for one in criteria
+        CriterionResult(
+            one.text, "model", score, met, detail, tests_judged=one.tests is not None and verdict is not None
+        )
+        for one in criteria
     ]
 
 
