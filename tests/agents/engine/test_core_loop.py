@@ -147,7 +147,7 @@ def test_a_faulty_call_is_never_run(call: str) -> None:
     assert NOTED == []
     assert [message.role for message in noted] == ["assistant", "tool"] * 3
     assert [len(message.tool_calls) for message in noted] == [1, 0] * 3
-    assert [(one["what"], one["data"]["tool"][:6]) for one in scene.events("audit")] == [
+    assert [(one["what"], one["data"]["tool"][:6]) for one in scene.events("audit.record")] == [
         ("tool.denied", call[1:7] if "nothing" not in call else "nothin")
     ] * 3
     assert sim.Tools.of(scene.world).faulty == 3
