@@ -368,10 +368,10 @@ SchemaValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _answer
 ExtraBodyValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _extra_body)), WithJsonSchema(_ANY)]
 HistoryValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _history)), WithJsonSchema(_TEXT)]
 
-StartValue = Annotated[ValueTemplate, PlainValidator(ReadValue("start")), WithJsonSchema(_ANY)]
-StartTime = Annotated[ValueTemplate, PlainValidator(ReadValue("start", _time)), WithJsonSchema(_TIME)]
-StartNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("start", check_number)), WithJsonSchema(_NUMBER)]
-StartPlace = Annotated[ValueTemplate, PlainValidator(ReadValue("start", _place)), WithJsonSchema(_ANY)]
+StartValue = Annotated[ValueTemplate, PlainValidator(ReadValue("entry")), WithJsonSchema(_ANY)]
+StartTime = Annotated[ValueTemplate, PlainValidator(ReadValue("entry", _time)), WithJsonSchema(_TIME)]
+StartNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("entry", check_number)), WithJsonSchema(_NUMBER)]
+StartPlace = Annotated[ValueTemplate, PlainValidator(ReadValue("entry", _place)), WithJsonSchema(_ANY)]
 PlaceNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("place", check_number)), WithJsonSchema(_NUMBER)]
 CostValue = Annotated[ValueTemplate, PlainValidator(ReadValue("cost", check_number)), WithJsonSchema(_NUMBER)]
 

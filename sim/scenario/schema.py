@@ -562,6 +562,7 @@ class Agent(f.Part):
     ] = ()
 
     _marks: Mapping[str, Mark] = PrivateAttr(default_factory=dict)
+    _state_order: tuple[Mapping[str, Any], tuple[str, ...]] | None = PrivateAttr(default=None)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -606,6 +607,34 @@ class Agent(f.Part):
             if (properties := _properties(family, handler))
         ]
         return found
+
+    @model_validator(mode="after")
+    def _check_state_order(self) -> "Agent":
+        self.state_order()
+        return self
+
+    def state_order(self) -> tuple[str, ...]:
+        """Return the state variables, each after those that its start value uses, otherwise as in the file.
+
+        Raises:
+            FieldError: if some need each other.
+        """
+        if self._state_order is None or self._state_order[0] is not self.state:
+            order: dict[str, None] = {}
+            for key in self.state:
+                self._place_in(order, key, ())
+            self._state_order = (self.state, tuple(order))
+        return self._state_order[1]
+
+    def _place_in(self, order: dict[str, None], key: str, users: tuple[str, ...]) -> None:
+        if key in users:
+            circle = " needs ".join((*users[users.index(key) :], key))
+            raise FieldError(f"the start values of `state` need each other: {circle}", "give one of them a value")
+        if key not in order:
+            for name in self.state:
+                if name in self.state[key].names:
+                    self._place_in(order, name, (*users, key))
+            order[key] = None
 
     @property
     def group_name(self) -> str:

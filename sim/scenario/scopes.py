@@ -14,9 +14,10 @@ from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
-    "agent", "start", "world", "where", "item", "cost", "formula", "model", "call", "work", "intervention", "place"
+    "agent", "start", "entry", "world", "where", "item", "cost", "formula", "model", "call", "work", "intervention", "place"
 ]  # fmt: skip
-"""The place of an expression: a rule, a value that is evaluated once at the start, metrics and stop, the `where` of an
+"""The place of an expression: a rule, a value that is evaluated once at the start (`entry`: after the state variables of
+the agent, or among them), metrics and stop, the `where` of an
 event condition or of an item to get, costs, the formula of an artifact, a scripted answer, the call of a tool, the work
 of an employee, an intervention (for each agent that it may concern), or a property of a place."""
 
@@ -40,6 +41,7 @@ _PURE = frozenset(PURE_FUNCTIONS)
 _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "agent": (AGENT_NAMES, AGENT_FUNCTIONS | _PURE),
     "start": (START_NAMES, _START_FUNCTIONS | _PURE),
+    "entry": (START_NAMES, _START_FUNCTIONS | _PURE),
     "world": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
     "where": (WHERE_NAMES | AGENT_NAMES, _PURE),
     "item": (frozenset({"item"}) | AGENT_NAMES, _PURE),
@@ -102,7 +104,7 @@ class Context:
             ExpressionError: if it uses something that does not exist in this place.
         """
         names, functions = _PLACES[place]
-        if place in ("agent", "where", "item", "intervention") and self.state:
+        if place in ("agent", "entry", "where", "item", "intervention") and self.state:
             names = names | frozenset(self.state)
         if place == "model":
             names = names | frozenset(self.kept)
