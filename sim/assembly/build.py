@@ -496,7 +496,7 @@ def to_rules(entry: schema.Agent) -> tuple[PolicyRule, ...]:
 def _rule(rule: schema.Rule) -> PolicyRule:
     always = rule.when.text in ("true", "True")
     actions = tuple(_action(do, rule.reason or "") for do in rule.do)
-    return PolicyRule(None if always else rule.when, actions, rule.set, rule.record)
+    return PolicyRule(None if always else rule.when, actions, rule.set, rule.record, rule.let)
 
 
 def _action(do: Do, reason: str) -> PolicyAction:

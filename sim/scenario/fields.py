@@ -264,6 +264,13 @@ def _declared_state(value: str, info: ValidationInfo) -> str:
     return value
 
 
+def _let_key(value: str, info: ValidationInfo) -> str:
+    context = context_of(info)
+    if context is not None and value in context.state:
+        raise FieldError(f"the agent has a state variable {value!r} already; choose another name")
+    return _state_key(value)
+
+
 LEVELS: Final = [level.name.lower() for level in Permission]
 """The names of the levels of trust."""
 
@@ -315,6 +322,7 @@ def plain(value: Any) -> Any:
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """Name of an agent, group, account, pool, artifact or resource."""
 StateKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(_state_key)]
+LetKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(_let_key)]
 SetKey = Annotated[str, AfterValidator(_declared_state)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=200)]

@@ -456,6 +456,10 @@ class Rule(f.Part):
     """A condition, and the actions to take if it is true."""
 
     name: Annotated[str | None, Field(max_length=100, description="a name for readers")] = None
+    let: Annotated[
+        dict[f.LetKey, f.Value],
+        Field(description="values with a name within this rule, computed in order each time before `when` is"),
+    ] = Field(default_factory=dict)
     when: Annotated[f.Condition, Field(description="a condition; default true")] = _TRUE
     set: Annotated[dict[f.SetKey, f.Value], Field(description="new values, after all actions succeeded")] = Field(
         default_factory=dict
@@ -465,6 +469,26 @@ class Rule(f.Part):
         default_factory=dict
     )
     reason: Annotated[str | None, Field(max_length=1000, description="text that is recorded with the action")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_let(cls, data: Any, info: ValidationInfo) -> Any:
+        """Tell the validators of the rule which values it has named."""
+        context = f.context_of(info)
+        if context is not None and isinstance(data, Map):
+            given = data.get("let")
+            context.let = frozenset(given) if isinstance(given, dict) else frozenset()
+        return data
+
+    @model_validator(mode="after")
+    def _check_let(self) -> "Rule":
+        """Refuse a named value that uses itself or one after it."""
+        later = dict.fromkeys(self.let)
+        for name, value in self.let.items():
+            if early := [other for other in later if other in value.names]:
+                raise FieldError(f"`let`: {name} uses {early[0]}, which is computed after it", "change their order")
+            del later[name]
+        return self
 
 
 def _entry_settings(raw: Any, info: ValidationInfo) -> Any:
