@@ -15,6 +15,8 @@ from sim.resources import MICRO
 from sim.world import World
 from sim.world.calendar import calendar_functions
 
+_SCALARS: Final = frozenset({int, float, str, bool, type(None)})
+
 
 class User(Protocol):
     """The part of an agent that the toolbox uses."""
@@ -148,12 +150,16 @@ class Toolbox:
         here = places.where(self._id) if places else None
         if places is None or stocks is None or here is None:
             return None
-        most, found = stocks.level(here), [here]
+        level, is_free = stocks.level, places.is_free
+        most, found = level(here), [here]
         for ring in places.straight(here, distance):
-            levels = [(stocks.level(place), place) for place in ring if places.is_free(place)]
-            best = max((level for level, _ in levels), default=most)
-            if best > most:
-                most, found = best, [place for level, place in levels if level == best]
+            nearer = most  # of what is nearer; a place of the ring has to have more
+            for place in ring:
+                if (there := level(place)) > nearer and there >= most and is_free(place):
+                    if there > most:
+                        most, found = there, [place]
+                    else:
+                        found.append(place)
         return found[0] if len(found) == 1 else self._rng.choice(found)
 
     @rule_function(place="agent")
@@ -165,7 +171,7 @@ class Toolbox:
         if key not in known.state:
             raise ExpressionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), known.state))
         value = known.state[key]
-        return copy.deepcopy(value) if isinstance(value, dict | list) else value
+        return _copy(value) if isinstance(value, dict | list) else value
 
     @rule_function(place="agent", senses="space")
     def in_sight(self) -> list[dict[str, Any]]:
@@ -257,6 +263,15 @@ class Toolbox:
     def open_conversations(self) -> list[str]:
         """Return the ids of the conversations whose latest text is from a person, the longest waiting first."""
         return Conversations.of(self._world).open_conversations()
+
+
+def _copy(value: Any) -> Any:
+    """Return a copy of a value of a state, whose lists and mappings its agent may change later."""
+    if value.__class__ is list:
+        return [part if part.__class__ in _SCALARS else _copy(part) for part in value]
+    if value.__class__ is dict:
+        return {key: part if part.__class__ in _SCALARS else _copy(part) for key, part in value.items()}
+    return copy.deepcopy(value)
 
 
 def _plain(position: Any) -> Any:

@@ -239,6 +239,7 @@ class Kernel:
         "effects",
         "host",
         "inputs",
+        "kept",
         "now",
         "placed",
         "ready",
@@ -280,6 +281,7 @@ class Kernel:
         self._midway = False  # whether the budget or an error stopped the loop, possibly within an instant
         self.streams = Streams(seed)
         self.recorder: Recorder = recorder or NullRecorder()
+        self.kept: frozenset[str] | None = None  # the topics whose events the recorder gets; None: all
         self.host = Source("host", HOST)
         self.scenario = Source("scenario", SCENARIO)
         self.supervisor = Source("supervisor", SUPERVISOR)
@@ -801,6 +803,8 @@ class Kernel:
     def emit(self, topic: str, data: object, actor: str | None = None) -> tuple[int, int]:
         """Record an event and return its identity: (source ordinal, source counter).
 
+        An event that is not kept has an identity as well, so that the run is the same whatever is recorded of it.
+
         Args:
             topic: the dotted name of the event.
             data: a JSON value. It must not be changed afterwards.
@@ -809,12 +813,24 @@ class Kernel:
         source = self.current or self.acting()
         ordinal = source.ordinal
         source.counter = counter = source.counter + 1
+        if self.kept is not None and topic not in self.kept:
+            return ordinal, counter
         entry = self._entry
         cause = identity(entry[2]), entry[3]
         self.recorder.event(
             (self.now, self.delta, entry[1], ordinal, counter, actor or source.name, topic, data, cause)
         )
         return ordinal, counter
+
+    def pass_over(self, topic: str, data: object, actor: str) -> None:
+        """Count an event that is not recorded, and tell it to those who listen to the recorder; see `emit`."""
+        source = self.current or self.acting()
+        source.counter = counter = source.counter + 1
+        hear = getattr(self.recorder, "unrecorded", None)
+        if hear is not None:
+            entry = self._entry
+            cause = identity(entry[2]), entry[3]
+            hear((self.now, self.delta, entry[1], source.ordinal, counter, actor, topic, data, cause))
 
     @contextlib.contextmanager
     def one_event(self) -> Iterator[None]:

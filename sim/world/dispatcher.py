@@ -40,12 +40,16 @@ class Dispatcher:
 
     Args:
         world: the world that the actions change.
+
+    Attributes:
+        only_seen: whether an action that succeeded is recorded only if it has waited, caused an event or woken someone.
     """
 
-    __slots__ = ("_world",)
+    __slots__ = ("_world", "only_seen")
 
     def __init__(self, world: "World") -> None:
         self._world = world
+        self.only_seen = False
 
     def price(self, action: Action) -> Charge:
         """Return the charge for an action."""
@@ -154,6 +158,7 @@ class Dispatcher:
         """
         world, arguments = self._world, action.arguments
         raw = freeze(arguments)
+        before = world.kernel.acting().counter if self.only_seen else 0
         try:
             if handler is None:
                 handler = world.actions.get(action.kind)  # raises `Refused` with the nearest name
@@ -174,7 +179,10 @@ class Dispatcher:
             return self._refuse(agent, action, raw, error)
         if charge is not FREE:
             world.costs.take(agent.agent_id, charge, arguments.get("artifact"))
-        world.kernel.emit(handler.topic, kept, agent.agent_id)
+        if self.only_seen and (handler.idle or (not granted and world.kernel.acting().counter == before)):
+            world.kernel.pass_over(handler.topic, kept, agent.agent_id)
+        else:
+            world.kernel.emit(handler.topic, kept, agent.agent_id)
         world.done[handler.kind] += 1
         return ActionResult(True, as_dict(data) if fact else decode(data) if isinstance(data, Raw) else data)
 
