@@ -360,6 +360,12 @@ class AgentFactory:
             self._reaches[entry.name], self.rule_sets[entry.name], params,
         )  # fmt: skip
         agent = self._makes[entry.name](plan)
+        if not isinstance(agent, self.class_of[entry.name]):
+            wanted, made = self.class_of[entry.name].__name__, type(agent).__name__
+            raise entry.problem(
+                "kind", f"the agents of {entry.kind} would be of the class {made}, not {wanted}",
+                f"define a family of your own, whose `prepare` makes agents of the class {wanted}",
+            )  # fmt: skip
         if params is not None:
             agent.params = params
         return agent

@@ -215,10 +215,19 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
     for told, hint in unread_advice(fields):
         say(f"sim: warning: {plain(told)}")
         say(f"hint: {plain(hint)}")
+    _say_warnings(result)
     if result.deadlock:
         say(f"sim: warning: {plain(result.deadlock)}")
     if result.commonest_error:
         say(f"sim: warning: {result.errors} errors of agents; most frequent: {plain(result.commonest_error)}")
+
+
+def _say_warnings(result: RunResult) -> None:
+    """Say what should be known before the numbers are trusted."""
+    for one in result.warnings:
+        say(f"sim: warning: {plain(one['text'])}")
+        if one["hint"]:
+            say(f"hint: {plain(one['hint'])}")
 
 
 def _say_unanswered(result: RunResult) -> None:

@@ -158,6 +158,8 @@ class RunResult:
         never: what the scenario has and could not happen, such as an event that was due after the end, in one sentence
             each; `sim check` has the positions in the file.
         recording: how much of the run is recorded, and covered by the hash: `all`, `changes` or `samples`.
+        warnings: what should be known before the numbers are trusted, as mappings: `text`, one sentence, and `hint`,
+            what to do about it, or None.
         doubts: effects that wait for a decision; only after a crash. Unless the run was continued without decisions,
             it is unchanged, a branch has no run, and the other figures are those of the replay.
         service: measurements on the axis of service time (`execution.sync`), else empty: `sync`, the policy;
@@ -200,6 +202,7 @@ class RunResult:
     unread: Sequence[Mapping[str, Any]] = ()
     dropped: int = 0
     recording: Level = "all"
+    warnings: Sequence[Mapping[str, Any]] = ()
     doubts: tuple[InDoubtEffect, ...] = ()
 
     @property

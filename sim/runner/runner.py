@@ -286,6 +286,7 @@ class RunController:
             "seed": self._seed,
             "status": status,
             "never": self._never(),
+            "warnings": [attrs.asdict(one) for service in world.services.values() for one in service.warnings()],
             "stopped_by": self.feed.stopped_by
             or self._refusal()
             or (self.interrupted_by if status == "interrupted" else None),

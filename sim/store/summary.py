@@ -192,6 +192,8 @@ def _counts(fields: Fields) -> Iterator[tuple[str, str]]:
         yield "deadlock", fields["deadlock"].removeprefix("deadlock: ")
     if fields.get("overruns"):
         yield "late ticks", number(fields["overruns"])
+    for one in fields.get("warnings") or ():
+        yield "warning", str(one["text"])
 
 
 def _unread(rows: Sequence[Fields]) -> str:
