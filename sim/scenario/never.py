@@ -121,12 +121,13 @@ def _behind(scenario: Scenario, tree: Map) -> Iterator[Found]:
                 yield mark, f"{where} is never chosen: {why}", "put it before that rule, or give that rule a `when`"
             elif truth is False:
                 yield _mark(content, "when"), f"{where} is never chosen: its condition is never true", None
-            elif text in before and not rule.when.functions & DRAWS:
+            elif text in before and not rule.let and not rule.when.functions & DRAWS:
                 why = f"rules[{before[text]}] before it has the same condition"
                 yield mark, f"{where} is never chosen: {why}", "the first rule whose condition is true is chosen"
             if truth and always is None:
                 always = place
-            before.setdefault(text, place)
+            if not rule.let:
+                before.setdefault(text, place)
 
 
 def _truth(condition: Expression) -> bool | None:
