@@ -15,6 +15,10 @@ Durable = Callable[[Exception | None], object]
 """A callback: it gets None when the recorded rows are on disk, or the error. It may be called in another thread."""
 
 
+def anyone() -> None:
+    """Let any caller change what is part of no run, in the place of `Kernel.acting`."""
+
+
 class Recorder(Protocol):
     """Stores what happens in a run. The kernel calls it in key order, and never changes a row afterwards."""
 

@@ -1,11 +1,12 @@
 """Places: a graph of nodes with travel times, and the positions of agents in it."""
 
 import importlib.resources
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 
 from sim.errors import UsageError
 from sim.kernel.codec import decode
+from sim.kernel.ports import anyone
 
 Attributes = Mapping[str, str | int | float | bool]
 """Attributes of a place or an edge by name."""
@@ -20,6 +21,9 @@ class Places:
         about: attributes of nodes, as a graph file gives them.
         between: attributes of edges, as tuples (node, node, attributes).
 
+    Attributes:
+        acting: called before an agent is placed or removed; it raises for a call from outside the run.
+
     Raises:
         UsageError: if an edge names an unknown node.
     """
@@ -31,6 +35,7 @@ class Places:
         about: Mapping[str, Attributes] | None = None,
         between: Iterable[tuple[str, str, Attributes]] = (),
     ) -> None:
+        self.acting: Callable[[], object] = anyone
         self._about = dict(about or {})
         self._between: dict[tuple[str, str], Attributes] = {}
         for start, end, attributes in between:
@@ -162,14 +167,19 @@ class Places:
         Raises:
             UsageError: if the place does not exist.
         """
+        self.acting()  # first: it refuses a call from outside before anything changes
         if node not in self._edges:
             raise UsageError(f"{node!r} is no place")
-        self.remove(agent_id)
+        self._leave(agent_id)
         self._where[agent_id] = node
         self._standing[node][agent_id] = None
 
     def remove(self, agent_id: str) -> None:
         """Remove an agent from the graph."""
+        self.acting()  # first: it refuses a call from outside before anything changes
+        self._leave(agent_id)
+
+    def _leave(self, agent_id: str) -> None:
         here = self._where.pop(agent_id, None)
         if here is not None:
             del self._standing[here][agent_id]

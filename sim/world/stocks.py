@@ -36,6 +36,7 @@ class Stocks:
 
     def take(self, place: str, most: float | None = None) -> float:
         """Remove all that there is at a place, or at most `most` units; return how much that is."""
+        self._kernel.acting()  # first: it refuses a call from outside before anything changes
         there = self.level(place)
         taken = there if most is None else min(there, most)
         if taken:
