@@ -86,8 +86,8 @@ class Family:
         settings: the class of the settings that an entry gives as `settings`; None: there are none. See
             `sim.world.section`.
         prepare: called once for each world that has such an entry. It adds what the agents share (services, tools), and
-            returns the function that creates one agent. By default an agent is created by its class, with its name, its
-            world, `group`, `permission` and, if the family has settings, `settings`.
+            returns the function that creates one agent. By default, or if it returns None, an agent is created by its
+            class, with its name, its world, `group`, `permission` and, if the family has settings, `settings`.
         check: called with each scenario that has been checked, also one without such agents, and the end of the run in
             nanoseconds (None: that of the scenario); raises `UsageError` if the scenario does not fit.
         actions: kinds of action that only worlds with such agents have.
@@ -99,7 +99,7 @@ class Family:
     kind: str
     agent: type[Agent]
     settings: type | None = None
-    prepare: Callable[[WorldPlan], Make] | None = None
+    prepare: Callable[[WorldPlan], Make | None] | None = None
     check: Callable[[Any, int | None], object] | None = None
     actions: tuple[ActionHandler, ...] = ()
     tools: tuple[Tool, ...] = ()
@@ -116,7 +116,7 @@ class Family:
         memories = plan.world.services.get(Memories.name)
         if isinstance(memories, Memories):
             memories.add_kinds(self.agent.memory_kinds)
-        return self._create if self.prepare is None else self.prepare(plan)
+        return (None if self.prepare is None else self.prepare(plan)) or self._create
 
     def _create(self, plan: AgentPlan) -> Agent:
         given = {} if self.settings is None else {"settings": plan.settings}
@@ -216,8 +216,16 @@ def named_family(kind: str, allow: Collection[str]) -> Family:
     if isinstance(found, Family):
         return _add(kind, found)
     if isinstance(found, type) and issubclass(found, Agent):
-        return Family(kind, found) if found.Params is None else _add(kind, Family(kind, found))
+        family = _family_of_class(kind, found)
+        return family if found.Params is None and family.settings is None else _add(kind, family)
     raise UsageError(f"{kind!r} is not a subclass of sim.Agent, nor a family")
+
+
+def _family_of_class(kind: str, agent: type[Agent]) -> Family:
+    """Return the family of a class of agents. It has what the family of the nearest class above it has."""
+    above = {family.agent: family for family in reversed(FAMILIES.values())}
+    inherited = next((above[one] for one in agent.__mro__[1:] if one in above), None)
+    return Family(kind, agent) if inherited is None else attrs.evolve(inherited, kind=kind, agent=agent, views={})
 
 
 def allow_families(names: Collection[str]) -> None:
@@ -241,7 +249,8 @@ def _define_offered(offer: Offer, allow: Collection[str]) -> Family:
     before = FAMILIES.get(offer.name)
     found = offer.load(allow)
     if isinstance(found, type) and issubclass(found, Agent):
-        found = before if before is not None and before.agent is found else Family(offer.name, found)
+        same = before is not None and before.agent is found
+        found = before if same else _family_of_class(offer.name, found)
     if not isinstance(found, Family) or found.kind != offer.name:
         raise UsageError(
             f"the entry point {offer.name!r} in {AGENTS} of the package {offer.package} leads to no class of agents,"

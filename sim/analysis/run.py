@@ -63,8 +63,8 @@ class Run(StoredRun):
             RunError: if the run is damaged.
         """
         if where is None:
-            return frame((self.columns(view), list(self.stream(view))), as_, expand)
-        return self.sql(f"{self.select(view)} WHERE {where}", parameters, as_=as_, expand=expand)
+            return frame((self.columns(view), list(self.stream(view))), as_, expand, view)
+        return frame(self.table(f"{self.select(view)} WHERE {where}", parameters), as_, expand, view)
 
     def sql(
         self,

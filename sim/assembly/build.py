@@ -11,7 +11,7 @@ from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
 from sim.agents.family import Make, family_of, named_family
 from sim.agents.latest_events import LatestEvents
-from sim.assembly.metric_functions import PI, MetricFunctions
+from sim.agents.metric_functions import PI, MetricFunctions
 from sim.assembly.models import furnish_models
 from sim.assembly.sync_checks import check_sync, reach_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
@@ -359,6 +359,12 @@ class AgentFactory:
             self._reaches[entry.name], self.rule_sets[entry.name], params,
         )  # fmt: skip
         agent = self._makes[entry.name](plan)
+        if not isinstance(agent, self.class_of[entry.name]):
+            wanted, made = self.class_of[entry.name].__name__, type(agent).__name__
+            raise entry.problem(
+                "kind", f"the agents of {entry.kind} would be of the class {made}, not {wanted}",
+                f"define a family of your own, whose `prepare` makes agents of the class {wanted}",
+            )  # fmt: skip
         if params is not None:
             agent.params = params
         return agent

@@ -169,14 +169,15 @@ def _view(stored: StoredRun, view: str, first: int | None, found: Rows | None, a
     columns = stored.columns(view)
     with closing(stored.stream(view) if found is None else found) as stream:
         rows = list(islice(stream, first))
-    _rows(columns, rows, None, as_json, mixed=False)
+    _rows(columns, rows, None, as_json, view=view)
 
 
 def _rows(
-    columns: list[str], rows: Sequence[tuple[Any, ...]], count: int | None, as_json: bool, *, mixed: bool = True
+    columns: list[str], rows: Sequence[tuple[Any, ...]], count: int | None, as_json: bool, *, view: str | None = None
 ) -> None:
     if as_json:
-        print_json({"columns": columns, "rows": list(json_rows(columns, rows, mixed=mixed))})
+        found = list(json_rows(columns, rows, mixed=view is None, view=view))
+        print_json({"columns": columns, "rows": found})
         return
     print_table(columns, rows, exact=True)
     _say_rest(len(rows), count)

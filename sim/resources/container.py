@@ -131,7 +131,8 @@ class ContainerGet:
         if amount > pool._level or pool._getters.head():
             pool._check_open()
             return NOTHING
-        pool._kernel.acting()  # first: it refuses a call from outside before anything changes
+        if pool._kernel.current is None:
+            pool._kernel.acting()  # it refuses a call from outside before anything changes
         pool._served += 1
         self.draw()
         pool.serve()
@@ -201,7 +202,8 @@ class ContainerPut:
         pool._check_open()
         if not pool._fits(self._exact) or pool._putters.head():
             return NOTHING
-        pool._kernel.acting()  # first: it refuses a call from outside before anything changes
+        if pool._kernel.current is None:
+            pool._kernel.acting()  # it refuses a call from outside before anything changes
         pool._served += 1
         self.give()
         pool.serve()

@@ -1,11 +1,10 @@
 """Quotas: how much of something an agent can hold at one time, for example bytes on a disk, files, conversations."""
 
-from collections.abc import Callable
 
 import attrs
 
 from sim.errors import UsageError
-from sim.kernel.ports import anyone
+from sim.kernel.ports import ANYONE, Gate
 from sim.resources.windows import check_amount
 
 
@@ -28,11 +27,11 @@ class Quotas:
     """The quotas of all agents. Amounts are whole units and never negative.
 
     Args:
-        acting: called before each change; it raises for a call from outside the run.
+        gate: who may change it.
     """
 
-    def __init__(self, acting: Callable[[], object] = anyone) -> None:
-        self._acting = acting
+    def __init__(self, gate: Gate = ANYONE) -> None:
+        self._gate = gate
         self._limits: dict[str, int] = {}
         self._held: dict[tuple[str, str], int] = {}  # by name and agent
 
@@ -42,7 +41,8 @@ class Quotas:
         Raises:
             UsageError: if the limit is not a whole number from 0.
         """
-        self._acting()  # first: it refuses a call from outside before anything changes
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         check_amount(limit)
         self._limits[name] = limit
 
@@ -51,7 +51,8 @@ class Quotas:
 
     def hold(self, agent_id: str, name: str, amount: int) -> bool:
         """Hold `amount` more if it is within the limit. Return whether it is held."""
-        self._acting()  # first: it refuses a call from outside before anything changes
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         check_amount(amount)
         if amount > self.remaining(agent_id, name):
             return False
@@ -65,7 +66,8 @@ class Quotas:
         Raises:
             UsageError: if the agent holds less.
         """
-        self._acting()  # first: it refuses a call from outside before anything changes
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         check_amount(amount)
         left = self.held(agent_id, name) - amount
         if left < 0:

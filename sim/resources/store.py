@@ -65,7 +65,8 @@ class Store(Pool, Generic[T]):
         Raises:
             ClosedError: if the store is closed.
         """
-        self._kernel.acting()  # first: it refuses a call from outside before anything changes
+        if self._kernel.current is None:
+            self._kernel.acting()  # it refuses a call from outside before anything changes
         self._check_open()
         if self._full() or self._putters.head():
             return False
@@ -140,7 +141,8 @@ class Store(Pool, Generic[T]):
         """
         for index, entry in enumerate(self._items):
             if accept is None or accept(entry[1]):
-                self._kernel.acting()  # first: it refuses a call from outside before anything changes
+                if self._kernel.current is None:
+                    self._kernel.acting()  # it refuses a call from outside before anything changes
                 del self._items[index]
                 self._served += 1
                 self._reserved += keeps
@@ -251,7 +253,8 @@ class Deposit(Generic[T]):
         store._check_open()
         if store._full() or store._putters.head():
             return NOTHING
-        store._kernel.acting()  # first: it refuses a call from outside before anything changes
+        if store._kernel.current is None:
+            store._kernel.acting()  # it refuses a call from outside before anything changes
         self.give()
         return None
 

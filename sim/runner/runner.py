@@ -286,6 +286,7 @@ class RunController:
             "seed": self._seed,
             "status": status,
             "never": self._never(),
+            "warnings": [attrs.asdict(one) for service in world.services.values() for one in service.warnings()],
             "stopped_by": self.feed.stopped_by
             or self._refusal()
             or (self.interrupted_by if status == "interrupted" else None),
@@ -307,6 +308,7 @@ class RunController:
             "metrics": {"time": self.feed.times, **self.feed.samples} if self.feed.times else {},
             "observations": {n: Distribution.of(v) for n, v in sorted(world.observations.items())},
             "surveys": self.interventions.surveys(),
+            "recording": self.simulation.scenario.recording.level,
             "overruns": self.ticks.overruns,
             "models": self._models(),
             "services": self._services(),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sim.agents.toolbox import DRAWING
+from sim.agents.toolbox import DRAWS
 from sim.errors import Problem
 from sim.events.topic import OWN_TOPICS, OWN_WORDS, matches
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
@@ -134,7 +134,7 @@ def _is_same(condition: Expression) -> bool:
 
     Draws differ. So does `messages`, if one of the rules reads a message, which does not count, and the other does not.
     """
-    return not condition.functions & DRAWING and ("message" in condition.names or "messages" not in condition.names)
+    return not condition.functions & DRAWS and ("message" in condition.names or "messages" not in condition.names)
 
 
 def _truth(condition: Expression) -> bool | None:

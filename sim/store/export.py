@@ -3,7 +3,7 @@
 import csv
 import glob
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ _ROW_BYTES = 2**28
 _DUCKDB: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": "false"}
 """Configuration of DuckDB: no downloads. Its reader for JSON and its writer for Parquet are built in."""
 
-Rows = Iterator[tuple[Any, ...]]
+Rows = Iterator[Sequence[Any]]
 
 
 def export(
@@ -73,7 +73,8 @@ def export(
     try:
         with draft_folder(target.parent, ".export") as folder:
             draft = folder / "draft"
-            count = write(draft, columns, run.stream(view) if rows is None else rows)
+            found: Rows = run.stream(view) if rows is None else rows
+            count = write(draft, columns, json_rows(columns, found, view=view) if format == "json" else found)
             draft.chmod(0o600)  # DuckDB has replaced the file
             sync_file(draft)
             draft.replace(target)
@@ -104,7 +105,7 @@ def csv_cell(value: Any) -> Any:
 def _json(draft: Path, columns: list[str], rows: Rows) -> int:
     count = 0
     with draft.open("wb") as file:
-        for row in json_rows(columns, rows):
+        for row in rows:
             file.write(b",\n" if count else b"[\n")
             file.write(encode(dict(zip(columns, row, strict=True))))
             count += 1

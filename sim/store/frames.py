@@ -14,10 +14,15 @@ Frame = Any
 """A `pandas.DataFrame`, a `polars.DataFrame` or a `pyarrow.Table`."""
 
 JSON_COLUMNS: Final = frozenset({
-    "action", "arguments", "attempts", "data", "fallbacks", "files", "item", "links", "metadata", "request",
-    "set", "state_snapshot", "tool_calls", "validation",
+    "action", "arguments", "attempts", "data", "fallbacks", "files", "item", "links", "llm_calls", "metadata",
+    "refused_plans", "request", "set", "state_snapshot", "tool_calls", "validation",
 })  # fmt: skip
 """The columns that hold JSON text in the views that have them. `result` is missing: in `actions` it is often text."""
+
+_MORE_JSON: Final[Mapping[str, frozenset[str]]] = {
+    "agent_execution_steps": frozenset({"result"}), "tasks": frozenset({"depends_on", "result"}),
+}  # fmt: skip
+"""The further columns that hold JSON text, by view."""
 
 MOST_PARTS: Final = 200
 """A column of objects with more different keys is not expanded: its keys are data, for instance names of agents."""
@@ -30,7 +35,14 @@ Columns = dict[str, Cells]
 Kind = Literal["none", "bool", "int", "float", "text", "object"]
 
 
-def frame(table: Table, as_: Library | None = None, expand: bool | Sequence[str] = True) -> Frame:
+def json_columns(view: str | None) -> frozenset[str]:
+    """Return the columns of a view that hold JSON text; None: of a query."""
+    return JSON_COLUMNS | _MORE_JSON.get(view or "", frozenset())
+
+
+def frame(
+    table: Table, as_: Library | None = None, expand: bool | Sequence[str] = True, view: str | None = None
+) -> Frame:
     """Return rows as a DataFrame or an Arrow table.
 
     Columns with whole numbers, numbers, booleans or text have that type, and can have missing values. All other
@@ -42,6 +54,7 @@ def frame(table: Table, as_: Library | None = None, expand: bool | Sequence[str]
         expand: whether JSON becomes columns: an object in `data` gives a column `data.KEY` for each of its keys, in
             alphabetical order, and other values stay in `data`. Nested objects and lists stay objects. Names of columns
             expand only these.
+        view: the view that the rows are from; None: from a query.
 
     Raises:
         UsageError: if the library is not installed, two columns have one name, or there is no column to expand.
@@ -51,7 +64,7 @@ def frame(table: Table, as_: Library | None = None, expand: bool | Sequence[str]
         raise UsageError(f"a frame is made with {', '.join(get_args(Library))}, not {library!r}")
     columns = _columns(table)
     if expand is True:
-        columns = expanded(columns, JSON_COLUMNS)
+        columns = expanded(columns, json_columns(view))
     elif expand:
         for name in expand:
             if name not in columns:
@@ -82,16 +95,20 @@ def expanded(columns: Mapping[str, Cells], names: Collection[str]) -> Columns:
     return found
 
 
-def json_rows(columns: Sequence[str], rows: Iterable[tuple[Any, ...]], *, mixed: bool = False) -> Iterator[list[Any]]:
-    """Yield rows with the JSON text in `JSON_COLUMNS` decoded, for output as JSON.
+def json_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, mixed: bool = False, view: str | None = None
+) -> Iterator[list[Any]]:
+    """Yield rows with the JSON text in their `json_columns` decoded, for output as JSON.
 
     Args:
         columns: the names of the columns.
         rows: the rows.
         mixed: whether such a column can have ordinary text too, as in a query of a user: only objects and lists are
             decoded then.
+        view: the view that the rows are from; None: from a query.
     """
-    places = [place for place, name in enumerate(columns) if name in JSON_COLUMNS]
+    known = json_columns(view)
+    places = [place for place, name in enumerate(columns) if name in known]
     for row in rows:
         cells = list(row)
         for place in places:

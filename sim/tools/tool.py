@@ -72,6 +72,7 @@ class Tool:
     deadline: Duration = "1h"
     operation: str | None = None
     action: str | None = None
+    defaults: Mapping[str, Any] = attrs.field(factory=dict)
 
     @runs.default
     def _runs(self) -> Runs:
@@ -125,6 +126,15 @@ class Tool:
         sent = arguments.get(self.operation, "" if default is None else default)
         return sent if isinstance(sent, str) else None
 
+    def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call in one form, so that two calls that are the same call have the same form.
+
+        Defaults are filled in, null is as if it were missing, what the runtime gives is left out, and 1.0 is 1.
+        """
+        sent = {name: value for name, value in arguments.items() if value is not None and name not in self.given}
+        found = canonical({**self.defaults, **sent}, self.parameters, self.parameters)
+        return dict(found)
+
     def effect(self, arguments: Mapping[str, Any]) -> Effect:
         """Return the effect of a call with these arguments.
 
@@ -145,6 +155,45 @@ class Tool:
 def wire_name(name: str) -> str:
     """Return the name of a tool as models see it."""
     return name.replace(".", "__")
+
+
+def canonical(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
+    """Return a value in one form: objects with the defaults of their schema and without null, whole numbers as such.
+
+    Args:
+        value: the value.
+        schema: its JSON Schema; what is no schema says nothing.
+        whole: the schema to whose `$defs` it can refer.
+    """
+    form = _form(schema, whole)
+    if isinstance(value, Mapping):
+        parts = form.get("properties", {})
+        open_ones = {name: part for name, part in parts.items() if isinstance(part, Mapping)}
+        given = {name: part["default"] for name, part in open_ones.items() if "default" in part}
+        given |= {name: part for name, part in value.items() if part is not None}
+        return {name: canonical(part, parts.get(name), whole) for name, part in given.items() if part is not None}
+    if isinstance(value, list | tuple):
+        return [canonical(part, form.get("items"), whole) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _form(schema: Any, whole: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the one form of a schema that describes the parts of a value; empty if there is none, or several."""
+    for _ in range(_REFERENCES):
+        if not isinstance(schema, Mapping):
+            return {}
+        if "$ref" in schema:
+            schema = whole.get("$defs", {}).get(str(schema["$ref"]).removeprefix("#/$defs/"))
+            continue
+        others = [one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())]
+        described = [one for one in others if isinstance(one, Mapping) and {"$ref", "properties", "items"} & one.keys()]
+        if {"properties", "items"} & schema.keys() or len(described) != 1:
+            return schema
+        schema = described[0]
+    return {}
+
+
+_REFERENCES: Final = 20  # the most references from one schema to the next
 
 
 def is_async(function: Callable[..., Any]) -> bool:

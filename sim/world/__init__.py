@@ -11,7 +11,7 @@ from sim.world.artifact import Artifact
 from sim.world.message import Message
 from sim.world.places import Places
 from sim.world.section import Range, Section, define_section
-from sim.world.service import Service
+from sim.world.service import Service, Warned
 from sim.world.space import Sighting, Space
 from sim.world.world import Inhabitant, World
 
@@ -19,5 +19,6 @@ from sim.world.calendar import CALENDAR  # after the world, which it fills in  #
 
 __all__ = [
     "CALENDAR", "DONE", "NOOP", "Action", "ActionHandler", "ActionResult", "Artifact", "Inhabitant", "Message",
-    "Places", "Range", "Refused", "Section", "Service", "Sharing", "Sighting", "Space", "World", "define_section",
+    "Places", "Range", "Refused", "Section", "Service", "Sharing", "Sighting", "Space", "Warned", "World",
+    "define_section",
 ]  # fmt: skip

@@ -198,6 +198,11 @@ class ActionHandler:
         return list(inspect.signature(self.apply).parameters.values())[2 if self.wait is None else 3 :]
 
     @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The values of the arguments that can be left out."""
+        return {p.name: p.default for p in self._parameters() if p.default is not inspect.Parameter.empty}
+
+    @property
     def summary(self) -> str:
         """The summary of the action, in one sentence, from the docstring."""
         return (inspect.getdoc(self.apply) or "").split("\n\n", 1)[0].replace("\n", " ")

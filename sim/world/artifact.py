@@ -1,11 +1,11 @@
 """Artifacts: named objects with content that agents read, write, edit, delete and invoke."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from sim.expressions import Expression
 from sim.kernel.codec import Raw, Record, decode, freeze
-from sim.kernel.ports import anyone
+from sim.kernel.ports import ANYONE, Gate
 
 Access = Literal["all", "owner"] | tuple[str, ...]
 """Which agents have access: all, the owner only, or the named agents and groups. The owner always has access."""
@@ -55,11 +55,11 @@ class Artifacts:
     """The artifacts of a world, by id.
 
     Args:
-        acting: called before each change; it raises for a call from outside the run.
+        gate: who may change it.
     """
 
-    def __init__(self, acting: Callable[[], object] = anyone) -> None:
-        self._acting = acting
+    def __init__(self, gate: Gate = ANYONE) -> None:
+        self._gate = gate
         self._held: dict[str, Artifact] = {}
         self.get = self._held.get  # returns an artifact or None; twice as fast as a method
 
@@ -68,12 +68,14 @@ class Artifacts:
 
     def put(self, artifact: Artifact) -> None:
         """Add an artifact, or replace the one with the same id."""
-        self._acting()  # first: it refuses a call from outside before anything changes
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         self._held[artifact.id] = artifact
 
     def remove(self, id: str) -> None:
         """Remove an artifact."""
-        self._acting()  # first: it refuses a call from outside before anything changes
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         del self._held[id]
 
     def ids(self) -> list[str]:

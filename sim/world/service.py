@@ -4,13 +4,23 @@ An agent keeps nothing of such state itself, so an agent object that is made ane
 a name. Its state is part of the final digest of a run, its numbers are metrics, and its summary is part of the result.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import attrs
 
 from sim.errors import UsageError
 
 if TYPE_CHECKING:
     from sim.world.world import World
+
+
+@attrs.frozen
+class Warned:
+    """What a user of a run should know before trusting its numbers, in one sentence, and what to do about it."""
+
+    text: str
+    hint: str | None = None
 
 
 class Service:
@@ -36,6 +46,10 @@ class Service:
     def summary(self) -> Mapping[str, Any]:
         """Return the numbers of the service for the result of a run, JSON-like; empty: the result omits it."""
         return {}
+
+    def warnings(self) -> Sequence[Warned]:
+        """Return what the user should know at the end of a run; empty: nothing."""
+        return ()
 
     @classmethod
     def of(cls, world: "World") -> Self:

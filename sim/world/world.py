@@ -94,9 +94,9 @@ class World:
         self.event_bus = EventBus(self.kernel)
         self.rate_tracker = RateTracker(self.kernel)
         self.budgets = Budgets(self.kernel)
-        self.quotas = Quotas(self.kernel.acting)
-        self.ledger = Ledger(self.kernel.acting)
-        self.artifacts = Artifacts(self.kernel.acting)
+        self.quotas = Quotas(self.kernel)
+        self.ledger = Ledger(self.kernel)
+        self.artifacts = Artifacts(self.kernel)
         self.costs = Costs(self.rate_tracker, self.budgets, self.quotas)
         self.calendar: Calendar | None = None
         self._places: Places | None = None
@@ -146,7 +146,7 @@ class World:
     @places.setter
     def places(self, places: Places | None) -> None:
         if places is not None:
-            places.acting = self.kernel.acting
+            places.gate = self.kernel
         self._places = places
 
     @property
@@ -157,7 +157,7 @@ class World:
     @space.setter
     def space(self, space: Space | None) -> None:
         if space is not None:
-            space.acting = self.kernel.acting
+            space.gate = self.kernel
         self._space = space
 
     # -- processes and inputs

@@ -53,7 +53,7 @@ def test_denials_gates_and_help_are_told(ran: str) -> None:
     assert help_of.index("denied ") < help_of.index("resumed ") < help_of.index("step 2")
     assert "10 help-publish (success)" in help_of
     doubt = shown(ran, "--task", "8")
-    assert "confidence  0.40: 0.4 It does not know what is wanted." in doubt
+    assert "confidence  0.40 (uncertain): 0.4 It does not know what is wanted." in doubt
     assert "asked       Low confidence: 0.40 (gate-1)" in doubt
     assert "approved    lead let it go on" in doubt
     loop = shown(ran, "--task", "3")

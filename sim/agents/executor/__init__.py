@@ -3,18 +3,34 @@
 Modules: `settings` (what a scenario says of them), `records` (the state of a task, its steps), `service` (all that is
 known, and who works on what), `task_time` (timeouts), `execution` (a task under way, and its calls of models),
 `planning`, `loop` (one step), `orchestrator` (calls of tools, confidence, gates, help), `validation`,
-`loop_detection`, `workspace` (files), `testing` and `pytest_driver` (test runs), `tools`, `agents`, `section`,
-`views` and `story`.
+`loop_detection`, `base_agent` (the class of executors), `workspace` (files), `testing` and `pytest_driver` (test runs),
+`tools`, `agents`, `section`, `views` and `story`.
 """
 
-from sim.agents.executor import views  # noqa: F401 - registers the views
-from sim.agents.executor.agents import Executor
-from sim.agents.executor.records import Step, TaskState
+from sim.agents.executor import (
+    agents,  # noqa: F401 - defines the kind
+    views,  # noqa: F401 - registers the views
+)
+from sim.agents.executor.base_agent import BaseAgent
+from sim.agents.executor.execution import Execution
+from sim.agents.executor.loop import StepDraft
+from sim.agents.executor.loop_detection import LoopDetector
+from sim.agents.executor.planning import Plan, Planner
+from sim.agents.executor.records import (
+    CriterionResult,
+    PlannedAction,
+    Result,
+    Step,
+    TaskState,
+    ValidationResult,
+)
 from sim.agents.executor.section import EXECUTOR
 from sim.agents.executor.service import Executors
 from sim.agents.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings, Project
+from sim.agents.executor.validation import Validator
 
 __all__ = [
-    "EXECUTOR", "Criterion", "ExecutionTask", "Executor", "ExecutorSettings", "Executors", "ExecutorsSettings",
-    "Project", "Step", "TaskState",
+    "EXECUTOR", "BaseAgent", "Criterion", "CriterionResult", "Execution", "ExecutionTask", "ExecutorSettings",
+    "Executors", "ExecutorsSettings", "LoopDetector", "Plan", "PlannedAction", "Planner", "Project", "Result", "Step",
+    "StepDraft", "TaskState", "ValidationResult", "Validator",
 ]  # fmt: skip

@@ -1,74 +1,20 @@
-"""The executors, and what people do with tasks."""
+"""The kind of agents `executor`, and what people do with tasks."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from sim.actors import Agent
-from sim.actors.inputs import PERSON
+from sim.agents.executor.base_agent import BaseAgent
 from sim.agents.executor.loop import execute_step
-from sim.agents.executor.service import WAKE_UP, Executors
+from sim.agents.executor.service import Executors
 from sim.agents.executor.settings import ExecutorSettings
 from sim.agents.executor.testing import run_tests
 from sim.agents.executor.tools import TOOLS
-from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
+from sim.agents.family import FAMILIES, Family, WorldPlan, define_family, has_ability
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
-from sim.kernel import to_duration
 from sim.permissions import Permission
-from sim.world import Action, Inhabitant, Refused, World
+from sim.world import Inhabitant, Refused, World
 from sim.world.action import action
-
-
-class Executor(Agent):
-    """An agent that works on tasks step by step, until their goals are reached or something ends them.
-
-    It keeps nothing between two steps; what it knows is in the service `Executors`.
-
-    Args:
-        agent_id, world, group, permission: see `Agent`.
-        settings: what it is.
-    """
-
-    def __init__(
-        self,
-        agent_id: str,
-        world: World,
-        *,
-        group: str | None = None,
-        permission: Permission = Permission.USER,
-        settings: ExecutorSettings,
-    ) -> None:
-        super().__init__(agent_id, world, group=group, permission=permission)
-        self.settings = settings
-
-    async def on_start(self) -> None:
-        """Offer itself for tasks of its type."""
-        Executors.of(self.world).register(self.agent_id, self.settings)
-
-    def on_stop(self) -> None:
-        """Give its tasks back."""
-        Executors.of(self.world).leave(self.agent_id, last=self.loop.stop_reason == "end")
-
-    def about(self) -> Mapping[str, Any]:
-        """See `Agent.about`: its role, and the tasks that it works on."""
-        return {"role": self.settings.prompt, "own_tasks": Executors.of(self.world).goals_of(self.agent_id)}
-
-    async def decide_action(self) -> Action:
-        """Take notes of people, else do the next step of a task, else sleep until there is one."""
-        executors = Executors.of(self.world)
-        executors.time.add_hold(self.agent_id, self.loop.held_ns, executors.tasks_of(self.agent_id))
-        while (message := self.mailbox.take()) is not None:
-            if message.topic != WAKE_UP and message.sender == PERSON:
-                return Action("take_note", {"author": message.sender, "text": str(message.data)})
-        state = executors.next_task(self.agent_id)
-        if state is not None:
-            return Action("execute_step", {"task": state.number})
-        wake: list[Mapping[str, Any]] = [{"message": True}]
-        due = executors.next_due_ns(self.agent_id)
-        if due is not None:
-            wake.append({"until": to_duration(due)})
-        return Action("sleep", {"condition": {"any": wake}})
 
 
 @action("take_note", permission=Permission.GUEST, everywhere=False)
@@ -132,9 +78,11 @@ ACTIONS = (run_task, check_confidence)
 """The actions that every world with executors has."""
 
 
-def _prepare(plan: WorldPlan) -> Make:
+def _prepare(plan: WorldPlan) -> None:
     """Fill the workspaces, and add the tasks of the scenario when the run begins."""
     executors, world = Executors.of(plan.world), plan.world
+    if executors.types:
+        return  # another kind of executors has prepared the world
     entries = [entry for entry in plan.scenario.agents if isinstance(entry.settings, ExecutorSettings)]
     executors.types = tuple(sorted({entry.settings.type for entry in entries}))
 
@@ -147,17 +95,12 @@ def _prepare(plan: WorldPlan) -> Make:
     source = kernel.source_for("tasks")  # a delta later than the agents, so that all executors are known by then
     kernel.call_at(kernel.now, lambda: kernel.call_at(kernel.now, begin, source), source)
 
-    def make(agent: AgentPlan) -> Agent:
-        return Executor(
-            agent.name, agent.world, group=agent.group, permission=agent.permission, settings=agent.settings
-        )
-
-    return make
-
 
 def _check(scenario: Any, until_ns: int | None) -> None:
     """Refuse executors that cannot work, before the run."""
-    entries = [entry for entry in scenario.agents if entry.kind == "executor"]
+    entries = [entry for entry in scenario.agents if has_ability(entry, "do tasks")]
+    if any(entry.settings is not None and entry.kind not in FAMILIES for entry in scenario.agents):
+        return  # of a kind that is not imported here, which can be one of executors
     settings = scenario.sections.get("executor")
     if settings is None:
         if entries:
@@ -183,7 +126,7 @@ def _check(scenario: Any, until_ns: int | None) -> None:
 
 define_family(
     Family(
-        "executor", Executor, settings=ExecutorSettings, prepare=_prepare, check=_check,
+        "executor", BaseAgent, settings=ExecutorSettings, prepare=_prepare, check=_check,
         actions=(execute_step, take_note, run_tests), tools=TOOLS,
     )
 )  # fmt: skip

@@ -1,21 +1,27 @@
 """One execution while a step of it is under way, and the calls of models that are made for it."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from sim.agents.engine import prompt
-from sim.agents.executor.records import LLMCall, TaskState
+from sim.agents.executor.records import TaskState
 from sim.agents.executor.service import Executors
 from sim.agents.executor.settings import ExecutorSettings
 from sim.errors import LimitError
 from sim.kernel import to_seconds
 from sim.llm.reading import value_in
-from sim.llm.service import Models
+from sim.llm.service import CallPlan, Models
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest, TokenUsage
-from sim.world import Inhabitant, World
+from sim.world import World
+
+if TYPE_CHECKING:
+    from sim.agents.executor.base_agent import BaseAgent
+
+LEAST_ANSWER: Final = 16
+"""The fewest tokens of an answer for which it is worth asking."""
 
 TASK_COST: Final = "cost of the task"
 """The kind of the `LimitError` when a call could exceed the cost limit of a task."""
@@ -46,7 +52,7 @@ class Execution:
     """
 
     world: World
-    agent: Inhabitant
+    agent: "BaseAgent"
     executors: Executors
     state: TaskState
     settings: ExecutorSettings
@@ -58,37 +64,67 @@ class Execution:
         return state.timeout_reached or state.resource_limit_hit or state.escalation_triggered
 
     async def complete(self, request: ModelRequest) -> Answer:
-        """Call a model for the task, if the call cannot exceed the cost limit.
+        """Call a model for the task. By the rule `strict`, the answer is as long as the cost limit allows at most.
 
         Args:
             request: the request.
 
         Raises:
-            LimitError: if it could, or a limit of the scenario does not allow the call.
+            LimitError: if the prompt and a short answer could exceed the cost limit, or a limit of the scenario does
+                not allow the call.
             ModelError: if no model answers.
         """
-        state, models = self.state, Models.of(self.world)
-        most, left = models.plan(self.agent, request).cost_micro, state.cost_limit_micro - state.total_cost_micro
-        if most > left:
-            state.resource_limit_hit = True
-            raise LimitError(TASK_COST, most, left, self.agent.agent_id)
+        models, most = Models.of(self.world), self._affordable(request)
+        if most is None:
+            return await models.complete(self.agent, request)
         try:
-            answer = await models.complete(self.agent, request)
-        except ModelError as error:  # its attempts can have cost something
-            used = [(attempt.model, attempt.usage) for attempt in error.attempts if attempt.usage is not None]
-            if used:
-                self._spend(request.use, [usage for _, usage in used], sum(models.cost(*one) for one in used))
-            raise
-        self._spend(request.use, [answer.completion.usage], answer.cost_micro)
+            answer = await models.complete(self.agent, _with_most(request, most))
+        except ModelError as error:
+            if error.kind != "reasoning":
+                raise
+            raise self._too_expensive(request) from error  # what it had for its answer went into reasoning
+        self.state.resource_limit_hit = answer.completion.stop == "max_tokens"
         return answer
 
-    def _spend(self, use: str, usages: Sequence[TokenUsage], cost_micro: int) -> None:
-        """Note what a call used."""
-        state, tokens = self.state, sum(usage.input_tokens + usage.output_tokens for usage in usages)
-        state.token_usage.append(tokens)
-        state.llm_calls.append(LLMCall(use, tokens, cost_micro))
-        state.total_cost_micro += cost_micro
-        self.executors.spend(cost_micro)
+    def _affordable(self, request: ModelRequest) -> int | None:
+        """Return the longest answer in tokens that the cost limit allows; None if it allows all that is wanted.
+
+        Raises:
+            LimitError: if it does not allow a short one.
+        """
+        left = self.state.left_micro
+        if self.executors.settings.cost_rule == "seed":
+            return None
+        plan = Models.of(self.world).plan(self.agent, request)
+        if (whole := self._most_micro(plan, plan.max_tokens)) <= left:
+            return None
+        fewest = min(LEAST_ANSWER, plan.max_tokens)
+        if (least := self._most_micro(plan, fewest)) > left:
+            raise self._too_expensive(request)
+        most = fewest + (plan.max_tokens - fewest) * (left - least) // (whole - least)
+        while most > fewest and self._most_micro(plan, most) > left:  # costs are rounded up
+            most -= 1
+        return most
+
+    def _most_micro(self, plan: CallPlan, max_tokens: int) -> int:
+        """Return the highest possible cost of a call with an answer of at most `max_tokens`.
+
+        The tokens of a prompt are known for models inside the simulation. At an endpoint they are not, so what the plan
+        says is cautious.
+        """
+        models, targets = Models.of(self.world), plan.route.targets
+        costs = [models.cost(target.model, TokenUsage(plan.input_tokens, max_tokens)) for target in targets]
+        if not plan.outside:
+            return max(costs)
+        fewer = [models.cost(target.model, TokenUsage(plan.input_tokens, plan.max_tokens)) for target in targets]
+        return max(costs) + max(0, plan.cost_micro - max(fewer))
+
+    def _too_expensive(self, request: ModelRequest) -> LimitError:
+        state = self.state
+        state.resource_limit_hit = True
+        plan = Models.of(self.world).plan(self.agent, request)
+        needed = self._most_micro(plan, min(LEAST_ANSWER, plan.max_tokens))
+        return LimitError(TASK_COST, needed, state.left_micro, self.agent.agent_id)
 
     def delay_ns(self, use: str, number: int, error: str) -> int:
         """Note that no model answered, and return after which time to ask again: twice as long each time.
@@ -124,6 +160,11 @@ class Execution:
         text = answer.completion.text
         score = value_in(text, ("score",))
         return Rating(number_of(text if score is None else str(score)), text)
+
+
+def _with_most(request: ModelRequest, most: int) -> ModelRequest:
+    """Return a request whose answer has at most as many tokens."""
+    return attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=most))
 
 
 def is_quota(error: object) -> bool:

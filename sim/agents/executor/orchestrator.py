@@ -15,6 +15,7 @@ from sim.agents.executor.service import ORCHESTRATOR
 from sim.agents.executor.settings import Criterion, ExecutionTask
 from sim.errors import Cancelled
 from sim.kernel.codec import encode
+from sim.resources import MICRO
 from sim.tools import Tools
 from sim.tools.access import Access
 from sim.tools.approvals import Approvals, ending_of
@@ -123,7 +124,7 @@ def _ask_specialist(execution: Execution, action: PlannedAction) -> str | None:
         f"Help with the task {state.task_id}: call {action.tool_name} with {encode(dict(action.parameters)).decode()}"
     )
     criterion = Criterion(f"{action.tool_name} was called with success", tool=action.tool_name)
-    left = max(0, state.cost_limit_micro - state.total_cost_micro) / 1_000_000
+    left = max(0, state.left_micro) / MICRO
     given = ExecutionTask(
         words[:4000], specialist, (criterion,), project=state.project_id, priority=_HELP_PRIORITY, cost_limit=left
     )
@@ -166,16 +167,23 @@ async def evaluate_confidence(execution: Execution) -> float | None:
         "steps": [encode(step.to_json(300)).decode() for step in state.steps_history[-_STEPS:]],
         "artifacts": state.artifacts,
         "uncertainty": str(state.metadata.get("uncertain", "")),
+        "stalled": str(state.metadata.get("stalled", "")),
     })  # fmt: skip
     if not isinstance(rating, Rating):
         return None
     score = 0.0 if rating.number is None else round(rating.number, 4)
     state.last_confidence_check_step, state.last_confidence_score = state.current_step, score
-    for flag in ("uncertain", "request_confidence_check"):
-        state.metadata.pop(flag, None)
+    why = [reason for flag, reason in _REASONS.items() if state.metadata.pop(flag, None)] or ["interval"]
     executors.counts["confidence_checks"] += 1
-    executors.report("confidence", state, score=score, readable=rating.number is not None, said=rating.text[:500])
+    executors.report(
+        "confidence", state, step=state.current_step, why=why, score=score, readable=rating.number is not None,
+        said=rating.text[:500],
+    )  # fmt: skip
     return score
+
+
+_REASONS: Final = {"uncertain": "uncertain", "request_confidence_check": "requested", "stalled": "stalled"}
+"""Why the confidence was checked, by the key of the state; else the interval has passed."""
 
 
 async def create_gate(execution: Execution, reason: str, ending: Ending = "escalation", **context: Any) -> str | None:
@@ -227,7 +235,7 @@ async def create_gate(execution: Execution, reason: str, ending: Ending = "escal
         return gate.id
     approvals.use(gate.id, gate.agent, CONTINUE, about)
     executors.counts["gates_approved"] += 1
-    state.escalation_triggered = False
+    state.escalation_triggered, state.escalation_reason = False, None
     state.last_confidence_check_step = state.current_step
     if gate.note:
         state.metadata.setdefault("notes", []).append({"from": gate.decided_by, "text": gate.note})

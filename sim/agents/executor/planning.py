@@ -7,7 +7,7 @@ import attrs
 
 from sim.agents.engine import CoreLoop, LoopLimits, LoopResult, prompt, section, time_context
 from sim.agents.executor.execution import Execution
-from sim.agents.executor.records import PlannedAction, Result, Step, cut
+from sim.agents.executor.records import PlannedAction, RefusedPlan, Result, Step, cut
 from sim.agents.executor.tools import CONTROL, FINISH
 from sim.kernel import to_seconds
 from sim.kernel.codec import encode
@@ -44,19 +44,23 @@ class Plan:
 
 @attrs.define
 class Planner:
-    """Plans one step. It knows what was tried in this step.
+    """Plans one step, by asking a model. Inherit from it, and override `ask`, to plan otherwise.
+
+    It knows what was tried in this step: a plan that was tried is refused, and asked for again.
 
     Attributes:
         execution: the execution.
         messages: the prompt, the plans, and what became of them.
-        tried: the plans that were tried, as tool, operation and canonical parameters.
+        tried: the plans that were tried, as tool, operation and canonical parameters; see `Tool.canonical`.
+        refused: the plans that were refused, because they had been tried.
         failure: the result of the call of a model that brought no plan; None: all did.
         fault: why there is no further plan; None: there is one.
     """
 
     execution: Execution
     messages: list[ChatMessage] = attrs.field(factory=list)
-    tried: dict[bytes, None] = attrs.field(factory=dict)
+    tried: dict[bytes, int] = attrs.field(factory=dict)
+    refused: list[RefusedPlan] = attrs.field(factory=list)
     failure: LoopResult | None = None
     fault: str | None = None
 
@@ -81,20 +85,45 @@ class Planner:
 
     async def _different(self, only: Sequence[str]) -> Plan | None:
         for refused in range(self.execution.executors.settings.same_plans + 1):
-            plan = await self._ask(only)
+            plan = await self.ask(only)
             if plan is None:
                 return None
-            key = encode([plan.action.tool_name, plan.action.operation, dict(plan.action.parameters)])
+            key, attempt = self._key(plan.action), len(self.tried) + 1
             if key not in self.tried:
-                self.tried[key] = None
+                self.tried[key] = attempt
                 return attrs.evolve(plan, refused=refused)
+            now = self.execution.world.kernel.now
+            self.refused.append(RefusedPlan(attempt, plan.reasoning, plan.action, now))
             self.execution.executors.counts["same_plans"] += 1
             self._answer(Result(False, "failed", error="the same plan was tried before"), DIFFERENTLY)
         self.fault = "no different approach was found"
         return None
 
-    async def _ask(self, only: Sequence[str]) -> Plan | None:
-        """Ask the model for a plan."""
+    def _key(self, action: PlannedAction) -> bytes:
+        """Return what makes a plan the same as another one: tool, operation and canonical parameters."""
+        tool = Tools.of(self.execution.world).find(action.tool_name)
+        parameters = tool.canonical(action.parameters)
+        return encode([tool.name, tool.operation_of(parameters), parameters])
+
+    def plan(self, reasoning: str, tool: str, arguments: Mapping[str, Any]) -> Plan:
+        """Return a plan, and note its reasoning.
+
+        Args:
+            reasoning: why.
+            tool: the name of the tool.
+            arguments: its arguments.
+
+        Raises:
+            Refused: if there is no such tool.
+        """
+        return self._plan(reasoning, Tools.of(self.execution.world).find(tool), arguments)
+
+    async def ask(self, only: Sequence[str]) -> Plan | None:
+        """Return the next plan; None, with `fault`, if there is none.
+
+        Args:
+            only: the tools that may be used; empty: all that are offered.
+        """
         execution = self.execution
         tools = offered_tools(execution, only)
         loop = CoreLoop(
@@ -152,7 +181,7 @@ def situation(execution: Execution) -> str:
     world, state = execution.world, execution.state
     meta, files = state.metadata, execution.executors.workspace.files
     left = to_seconds(execution.executors.time.left_ns(state))
-    cost = (state.cost_limit_micro - state.total_cost_micro) / MICRO
+    cost = max(0, state.left_micro) / MICRO
     return prompt("", [
         ("task", f"{state.task_id}: {state.goal}"),
         ("acceptance_criteria", criteria_lines(state.criteria, state.metadata.get("criteria", []))),

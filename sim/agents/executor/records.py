@@ -100,7 +100,7 @@ class Attempt:
         reasoning: why the model planned it.
         action: what it planned.
         result: what became of it.
-        refused_plans: how many plans before it were refused, because they had been tried.
+        refused_plans: how many plans before it were refused, because they had been tried; the step has them.
         time_ns: when it was made, in simulated nanoseconds.
     """
 
@@ -120,6 +120,30 @@ class Attempt:
 
 
 @attrs.frozen
+class RefusedPlan:
+    """A plan that was refused, because it had been tried in this step.
+
+    Attributes:
+        attempt: the number of the attempt that it would have been.
+        reasoning: why the model planned it.
+        action: what it planned.
+        time_ns: when it was refused, in simulated nanoseconds.
+    """
+
+    attempt: int
+    reasoning: str
+    action: PlannedAction
+    time_ns: int
+
+    def to_json(self, longest: int = _LONGEST) -> dict[str, Any]:
+        """Return the plan with texts of at most `longest` characters."""
+        return {
+            "attempt": self.attempt, "reasoning": cut(self.reasoning, longest), "action": self.action.to_json(longest),
+            "timestamp": to_seconds(self.time_ns),
+        }  # fmt: skip
+
+
+@attrs.frozen
 class CriterionResult:
     """How far one criterion is met.
 
@@ -129,6 +153,7 @@ class CriterionResult:
         progress: how far, from 0 to 1.
         met: whether it is met.
         detail: what is missing, in words.
+        tests_judged: whether a model judged it although tests should show it, because no tests can be run.
     """
 
     text: str
@@ -136,6 +161,7 @@ class CriterionResult:
     progress: float
     met: bool
     detail: str = ""
+    tests_judged: bool = False
 
 
 @attrs.frozen
@@ -174,6 +200,15 @@ class ValidationResult:
 
 
 @attrs.frozen
+class LLMCall:
+    """One call of a model: what it was for, its tokens, and its cost in micro-units."""
+
+    use: str
+    tokens: int
+    cost_micro: int
+
+
+@attrs.frozen
 class Step:
     """One step: planned, executed, validated.
 
@@ -189,8 +224,12 @@ class Step:
         acceptance_progress: how far the goal is reached, from 0 to 1.
         success: whether the action succeeded and made nothing worse.
         error_if_failed: what went wrong; None: nothing.
-        tokens_used, cost_micro: the tokens and the cost of all its calls of models.
-        duration_ns: its simulated duration.
+        duration_ns: its simulated duration, without the wait for a person who decides after it.
+        llm_calls: its calls of models, also those that judged it and evaluated the confidence after it. Each call for
+            a task belongs to one step.
+        refused_plans: the plans that were refused, because they had been tried.
+        finding: a digest of what its tool returned, or of the files that it changed; None: neither.
+        new_result: whether no step of the task before had this finding.
     """
 
     step_number: int
@@ -204,9 +243,21 @@ class Step:
     acceptance_progress: float
     success: bool
     error_if_failed: str | None = None
-    tokens_used: int = 0
-    cost_micro: int = 0
     duration_ns: int = 0
+    llm_calls: tuple[LLMCall, ...] = ()
+    refused_plans: tuple[RefusedPlan, ...] = ()
+    finding: str | None = None
+    new_result: bool = False
+
+    @property
+    def tokens_used(self) -> int:
+        """The tokens of its calls of models."""
+        return sum(call.tokens for call in self.llm_calls)
+
+    @property
+    def cost_micro(self) -> int:
+        """The cost of its calls of models, in micro-units."""
+        return sum(call.cost_micro for call in self.llm_calls)
 
     def to_json(self, longest: int = _LONGEST) -> dict[str, Any]:
         """Return the step with texts of at most `longest` characters; times in seconds."""
@@ -218,16 +269,9 @@ class Step:
             "acceptance_progress": self.acceptance_progress, "success": self.success,
             "error_if_failed": cut(self.error_if_failed, longest), "tokens_used": self.tokens_used,
             "cost_usd": self.cost_micro / MICRO, "duration_ms": self.duration_ns // 1_000_000,
+            "llm_calls": [attrs.asdict(call) for call in self.llm_calls],
+            "refused_plans": [plan.to_json(longest) for plan in self.refused_plans], "new_result": self.new_result,
         }  # fmt: skip
-
-
-@attrs.frozen
-class LLMCall:
-    """One call of a model: what it was for, its tokens, and its cost in micro-units."""
-
-    use: str
-    tokens: int
-    cost_micro: int
 
 
 @attrs.frozen
@@ -325,32 +369,57 @@ class TaskState:
         return None if self.ending is None else FINAL[self.ending]
 
     @property
+    def unassigned_calls(self) -> tuple[LLMCall, ...]:
+        """The calls of models that belong to no step yet."""
+        return tuple(self.llm_calls[sum(len(step.llm_calls) for step in self.steps_history) :])
+
+    @property
+    def tests_judged(self) -> int:
+        """How many criteria that tests should show were judged by a model after the last step."""
+        last = self.steps_history[-1].validation.criteria if self.steps_history else ()
+        return sum(one.tests_judged for one in last)
+
+    @property
+    def left_micro(self) -> int:
+        """What its calls of models, and those of help for it, may still cost, in micro-units."""
+        return self.cost_limit_micro - self.total_cost_micro - int(self.metadata.get("help_cost_micro", 0))
+
+    @property
     def execution_id(self) -> str:
         """The id of its execution."""
         return f"execution-{self.number}"
 
-    def to_json(self, longest: int = _SHOWN) -> dict[str, Any]:
-        """Return the whole state, with texts of at most `longest` characters; times in seconds, money in units."""
-        longest = min(longest, _SHOWN)
+    def summary(self, longest: int = _LONGEST) -> dict[str, Any]:
+        """Return what is not in the records of its steps, with texts of at most `longest` characters.
+
+        Times are in seconds, money in units. The view `agent_execution_history` adds what the steps have.
+        """
         own = {
             name: getattr(self, name)
             for name in (
                 "task_id", "agent_id", "project_id", "goal", "acceptance_criteria", "constraints", "protected",
                 "current_step", "max_steps", "artifacts", "failure_count", "consecutive_failures", "progress_score",
-                "progress_metrics", "token_usage", "escalation_triggered", "escalation_reason", "timeout_reached",
-                "resource_limit_hit", "last_confidence_check_step", "last_confidence_score", "metadata",
+                "progress_metrics", "escalation_triggered", "escalation_reason", "timeout_reached",
+                "resource_limit_hit", "last_confidence_check_step", "last_confidence_score", "last_errors", "metadata",
             )
         }  # fmt: skip
         return {
             **cut(own, longest),
             "started_at": None if self.started_ns is None else to_seconds(self.started_ns),
+            "total_cost_usd": self.total_cost_micro / MICRO,
+        }
+
+    def to_json(self, longest: int = _SHOWN) -> dict[str, Any]:
+        """Return the whole state, with texts of at most `longest` characters; times in seconds, money in units."""
+        longest = min(longest, _SHOWN)
+        return {
+            **self.summary(longest),
+            "token_usage": self.token_usage,
             "steps_history": [step.to_json(longest) for step in self.steps_history],
-            "last_errors": cut(self.last_errors, longest),
             "llm_calls": [attrs.asdict(call) for call in self.llm_calls],
             "tool_executions": [attrs.asdict(one) for one in self.tool_executions],
-            "total_cost_usd": self.total_cost_micro / MICRO,
             "decision_reasoning": cut(self.decision_reasoning, longest),
-        }  # fmt: skip
+        }
 
 
 def cut(value: Any, longest: int) -> Any:

@@ -10,15 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, ClassVar, Final
 
-from sim.agents.executor.records import FINAL, Ending, Step, TaskState
+import attrs
+
+from sim.agents.executor.records import FINAL, Ending, LLMCall, Step, TaskState
 from sim.agents.executor.settings import MOST_PRIORITY, Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
 from sim.agents.executor.task_time import TaskTime
 from sim.agents.executor.workspace import Workspace, is_in
 from sim.errors import UsageError
 from sim.kernel import to_seconds
 from sim.kernel.codec import encode, freeze
+from sim.llm.service import Models
 from sim.resources import MICRO, to_micro
-from sim.world import Message, Refused, Service, World
+from sim.tools import Tools
+from sim.world import Message, Refused, Service, Warned, World
 from sim.world.actions.messages import deliver
 from sim.world.tasks import TaskStatus
 
@@ -80,7 +84,10 @@ class Executors(Service):
         self._ready: dict[str, list[tuple[bool, int, int]]] = {}  # type → tasks that nobody has, as a heap
         self._idle: dict[str, dict[str, None]] = {}  # type → executors that sleep
         self._dependents: dict[int, list[int]] = {}
+        self._unlogged: dict[int, None] = {}  # tasks whose last step is not on record yet
         self._spent_micro = 0
+        if Models.name in world.services:
+            Models.of(world).on_cost.append(self._book)
         world.tasks.define_words(KIND, WORDS, managed=True)
 
     # -- executors
@@ -104,6 +111,7 @@ class Executors(Service):
         self.release(agent_id)
         for number in self._own.pop(agent_id):
             state = self.states[number]
+            self.log(state)
             state.agent_id = ""
             if not last:
                 self.report("returned", state, by=agent_id)
@@ -360,9 +368,14 @@ class Executors(Service):
             ending: why it ended.
             reason: the same in words.
         """
+        self.log(state)
         status, now = FINAL[ending], self._world.kernel.now
         state.ending, state.completed_ns = ending, now
         state.metadata["reason"] = reason
+        if status != "escalated":  # a person has let it go on since
+            state.escalation_triggered, state.escalation_reason = False, None
+        judged = state.tests_judged if status == "success" else 0
+        self.counts["tests_judged"] += judged > 0
         for key in ("waits_for", "waits_since_ns"):  # its time was up in the step that asked for help
             state.metadata.pop(key, None)
         self.counts[status] += 1
@@ -374,8 +387,8 @@ class Executors(Service):
             self._world.tasks.update(task.id, ORCHESTRATOR, status="active")
         self._world.tasks.update(state.number, state.agent_id or ORCHESTRATOR, status=status, result=result)
         money = {"cost": state.total_cost_micro / MICRO, "tokens": sum(state.token_usage)}
-        why = {"escalation_reason": state.escalation_reason}
-        self.report("ended", state, **result, **money, **why, snapshot=self._fitting(state.to_json))
+        why = {"escalation_reason": state.escalation_reason, "tests_judged": judged}
+        self.report("ended", state, **result, **money, **why, snapshot=self._fitting(state.summary))
         self._tell_waiting(state)
         for number in self._dependents.pop(state.number, ()):
             self._offer(self.states[number])
@@ -388,6 +401,8 @@ class Executors(Service):
         if waiting.metadata.get("waits_for") != state.number:
             return
         del waiting.metadata["waits_for"]
+        cost = state.cost_limit_micro - state.left_micro  # what it cost itself, and help for it
+        waiting.metadata["help_cost_micro"] = int(waiting.metadata.get("help_cost_micro", 0)) + cost
         self.time.add_pause(waiting, self._world.kernel.now - waiting.metadata.pop("waits_since_ns"))
         outputs = [step.execution_result.output for step in state.steps_history if step.success]
         helped = {"task": state.task_id, "status": state.final_status, "output": outputs[-2:]}
@@ -413,21 +428,62 @@ class Executors(Service):
             del notes[:-_MOST_NOTES]
         return bool(own)
 
-    def spend(self, cost_micro: int) -> None:
-        """Count what a call of a model cost."""
+    def _book(self, agent_id: str, use: str, tokens: int, cost_micro: int) -> None:
+        """Count a call of a model for the task that its executor works on, when it is settled, however it ended."""
+        number = self.current.get(agent_id)
+        if number is None or not (tokens or cost_micro):
+            return
+        state = self.states[number]
+        state.token_usage.append(tokens)
+        state.llm_calls.append(LLMCall(use, tokens, cost_micro))
+        state.total_cost_micro += cost_micro
         self._spent_micro += cost_micro
 
-    # -- the record
+    # -- the steps and their record
 
-    def log(self, state: TaskState, step: Step) -> None:
-        """Put a step on record."""
+    def add_step(self, state: TaskState, step: Step) -> None:
+        """Add a step to a task. It is on record as soon as it is complete, see `log`."""
+        self.log(state)
+        state.steps_history.append(step)
+        state.current_step += 1
+        self._unlogged[state.number] = None
+
+    def is_unlogged(self, state: TaskState) -> bool:
+        """Return whether the last step of a task is not on record yet."""
+        return state.number in self._unlogged
+
+    def settle(self, state: TaskState) -> None:
+        """Give the last step of a task its duration, and the calls of models since the step before."""
+        last = state.steps_history[-1]
+        calls, duration_ns = last.llm_calls + state.unassigned_calls, self._world.kernel.now - last.time_ns
+        state.steps_history[-1] = attrs.evolve(last, llm_calls=calls, duration_ns=duration_ns)
+
+    def log(self, state: TaskState) -> None:
+        """Put the last step of a task on record, unless it is."""
+        if state.number not in self._unlogged:
+            return
+        del self._unlogged[state.number]
+        last = state.steps_history[-1]
+        step = state.steps_history[-1] = attrs.evolve(last, llm_calls=last.llm_calls + state.unassigned_calls)
         self.report("step", state, **self._fitting(step.to_json))
 
     def _fitting(self, make: Callable[[int], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return a record with texts that are as long as an event allows. The actions on record have the whole."""
+        """Return a record with texts that are as long as an event allows. The actions on record have the whole.
+
+        If short texts do not fit either, the largest fields are left out, and named.
+        """
         most = self._world.event_bus.max_data_bytes - _ROOM
-        found = (made for longest in _LENGTHS if len(encode(made := make(longest))) <= most)
-        return next(found, {"left_out": "too large for an event"})
+        for longest in _LENGTHS:
+            if len(encode(made := make(longest))) <= most:
+                return made
+        sizes = {name: len(encode(value)) for name, value in made.items()}
+        left_out: list[str] = []
+        for name in sorted(sizes, key=lambda name: -sizes[name]):
+            if sum(sizes.values()) + 8 * len(sizes) <= most:
+                break
+            left_out.append(name)
+            del sizes[name]
+        return {**{name: made[name] for name in sizes}, "left_out": left_out}
 
     def report(self, what: str, state: TaskState, **more: Any) -> None:
         """Publish what happened to a task."""
@@ -454,7 +510,7 @@ class Executors(Service):
         names = (
             "tasks", "success", "failed", "escalated", *(f"ended_{ending}" for ending in FINAL), "replans",
             "same_plans", "denied", "alternatives", "help", "gates", "gates_approved", "confidence_checks", "loops",
-            "test_runs",
+            "stalls", "test_runs", "tests_judged",
         )  # fmt: skip
         found = {name: float(counts[name]) for name in names}
         per_task = counts["steps"] / ended if ended else None
@@ -465,6 +521,14 @@ class Executors(Service):
     def summary(self) -> Mapping[str, Any]:
         """Return the same numbers; empty without tasks."""
         return self.metrics() if self.states else {}
+
+    def warnings(self) -> Sequence[Warned]:
+        """Warn of tasks that have succeeded although no test was run."""
+        if not (count := self.counts["tests_judged"]):
+            return ()
+        tasks = "1 task has" if count == 1 else f"{count} tasks have"
+        hint = None if Tools.on(self._world).processes.allowed else "allow test runs with --allow-commands"
+        return (Warned(f"{tasks} succeeded with tests that a model judged: {self.tests_fault}", hint),)
 
 
 _NEVER: Final = 2**62

@@ -1,7 +1,7 @@
 """What a scenario says of executors: their tasks, projects and limits. The defaults are those of seed 003."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import attrs
 
@@ -138,10 +138,11 @@ class Monitoring:
     """What shows that an execution gets nowhere. The first is checked by the executor, the others from outside.
 
     Args:
-        same_errors: as many failed steps in a row with the same error.
-        similar_actions: as many actions in a row that are alike, while the progress does not grow.
+        same_errors: as many failed steps in a row with the same error are a loop.
+        similar_actions: as many actions in a row that are alike, without progress and without a new result of a tool,
+            are a loop.
         similarity: the share of words that two actions have in common, from which on they are alike.
-        stalled_steps: as many steps without progress.
+        stalled_steps: after as many steps without progress and without a new result, the confidence is checked.
     """
 
     same_errors: Annotated[int, Range(2, 100)] = 3
@@ -160,6 +161,8 @@ class ExecutorsSettings:
         max_steps: the most steps of a task.
         timeout: the longest time of a task, without waiting for people and help.
         cost_limit: the most money for the calls of models of a task.
+        cost_rule: `strict`: an answer can be as long as the cost limit allows, and a call that could exceed it is not
+            made; `seed`: the check of the seed, which is made once for a step, so that one step may exceed it.
         attempts: how often a step is tried, each time in another way.
         backoff: the wait after the first attempt is twice this; after each further one it is twice as long.
         same_plans: how often a plan that was tried before is refused, before the step fails.
@@ -185,6 +188,7 @@ class ExecutorsSettings:
     max_steps: Count = 20
     timeout: PositiveDuration = HOUR_NS
     cost_limit: Money = 1.0
+    cost_rule: Literal["strict", "seed"] = "strict"
     attempts: Annotated[int, Range(1, 20)] = 3
     backoff: PositiveDuration = NS
     same_plans: Annotated[int, Range(0, 20)] = 3

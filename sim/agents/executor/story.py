@@ -1,6 +1,6 @@
 """The story of each task from its events: what was planned, tried, denied, asked and approved, and what it cost."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -8,8 +8,8 @@ import attrs
 from sim.kernel.codec import encode
 
 StoryKind = Literal[
-    "step", "planned", "tried", "result", "failed", "denied", "checked", "confidence", "asked", "approved", "resumed",
-    "waits", "ended",
+    "step", "planned", "refused", "tried", "result", "failed", "denied", "checked", "confidence", "asked", "approved",
+    "resumed", "waits", "ended",
 ]  # fmt: skip
 """What a line of a story is about."""
 
@@ -46,6 +46,7 @@ class Story:
         lines: what happened, oldest first.
         left_out: how many lines were left out.
         pending: lines of the step under way, which is on record at its end.
+        last: further ones, which come after its validation.
     """
 
     number: int
@@ -73,6 +74,7 @@ class Story:
     lines: list[StoryLine] = attrs.field(factory=list)
     left_out: int = 0
     pending: list[StoryLine] = attrs.field(factory=list)
+    last: list[StoryLine] = attrs.field(factory=list)
 
     def add(self, time_ns: int, kind: StoryKind, text: str) -> None:
         """Add a line, if there is room."""
@@ -86,6 +88,12 @@ class Story:
         for line in self.pending:
             self.add(line.time_ns, line.kind, line.text)
         self.pending.clear()
+
+    def flush_last(self) -> None:
+        """Add the lines that come after the validation of a step."""
+        for line in self.last:
+            self.add(line.time_ns, line.kind, line.text)
+        self.last.clear()
 
 
 def _line(time_ns: int, kind: StoryKind, text: str) -> StoryLine:
@@ -150,31 +158,49 @@ def _step(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     story.agent = _text(data, "agent")
     story.progress, story.steps = progress, story.steps + 1
     story.tokens, story.cost = story.tokens + tokens, story.cost + cost
-    for attempt in _items(data.get("attempts")):
+    refused = _items(data.get("refused_plans"))
+    attempts = _items(data.get("attempts"))
+    for number, attempt in enumerate(attempts, 1):
+        _refused(story, [one for one in refused if one.get("attempt") == number])
         _attempt(story, round(_number(attempt.get("timestamp")) * 1e9), attempt)
+    _refused(story, [one for one in refused if _number(one.get("attempt")) > len(attempts)])
     story.flush()
     validation = _mapping(data.get("validation"))
     checks = _items(validation.get("criteria"))
-    story.criteria = [(_text(one, "text"), bool(one.get("met"))) for one in checks]
+    story.criteria = [(_checked(one), bool(one.get("met"))) for one in checks]
     for one in checks:
         detail = f": {_text(one, 'detail')}" if one.get("detail") else ""
-        story.add(time_ns, "checked", f"[{'x' if one.get('met') else ' '}] {_text(one, 'text')}{detail}")
+        story.add(time_ns, "checked", f"[{'x' if one.get('met') else ' '}] {_checked(one)}{detail}")
     if validation.get("fault"):
         story.add(time_ns, "failed", _text(validation, "fault"))
+    story.flush_last()
+
+
+def _checked(criterion: Mapping[str, Any]) -> str:
+    """Return the text of a criterion, with a mark if a model judged it although tests should show it."""
+    return _text(criterion, "text") + (" (judged by a model)" if criterion.get("tests_judged") else "")
 
 
 def _attempt(story: Story, time_ns: int, attempt: Mapping[str, Any]) -> None:
     story.attempts += 1
     action, result = _mapping(attempt.get("action")), _mapping(attempt.get("result"))
     story.add(time_ns, "planned", _text(attempt, "reasoning") or "(no reason given)")
-    if refused := int(_number(attempt.get("refused_plans"))):
-        story.add(time_ns, "planned", f"({refused} plans before were refused, because they had been tried)")
-    arguments = ", ".join(f"{key}={_short(value)}" for key, value in _mapping(action.get("parameters")).items())
-    story.add(time_ns, "tried", f"{_text(action, 'tool_name')}({arguments})")
+    story.add(time_ns, "tried", _call(action))
     if result.get("success"):
         story.add(time_ns, "result", _short(result.get("output"), _LONGEST))
     else:
         story.add(time_ns, "denied" if result.get("status") == "denied" else "failed", _text(result, "error"))
+
+
+def _refused(story: Story, plans: Sequence[Mapping[str, Any]]) -> None:
+    for plan in plans:
+        text = f"{_call(_mapping(plan.get('action')))} was refused, because it had been tried"
+        story.add(round(_number(plan.get("timestamp")) * 1e9), "refused", text)
+
+
+def _call(action: Mapping[str, Any]) -> str:
+    arguments = ", ".join(f"{key}={_short(value)}" for key, value in _mapping(action.get("parameters")).items())
+    return f"{_text(action, 'tool_name')}({arguments})"
 
 
 def _denied(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
@@ -188,7 +214,10 @@ def _denied(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
 
 
 def _confidence(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    story.add(time_ns, "confidence", f"{_number(data.get('score')):.2f}: {_text(data, 'said')}")
+    """Tell a check of the confidence, which belongs to the step that is on record next."""
+    told = data.get("why")
+    why = f" ({', '.join(map(str, told))})" if isinstance(told, list) and told != ["interval"] else ""
+    story.last.append(_line(time_ns, "confidence", f"{_number(data.get('score')):.2f}{why}: {_text(data, 'said')}"))
 
 
 def _escalated(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
@@ -219,6 +248,7 @@ def _returned(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
 
 def _ended(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     story.flush()
+    story.flush_last()
     story.status, story.ending = _text(data, "status"), _text(data, "ending")
     story.reason, story.ended_ns = _text(data, "reason"), time_ns
     story.tokens, story.cost = int(_number(data.get("tokens"))), _number(data.get("cost"))

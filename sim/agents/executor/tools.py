@@ -142,7 +142,7 @@ def assign_task(
 
 
 CONTROL: Final = (FINISH, UNCERTAIN, CHECK)
-"""The tools that each executor is offered."""
+"""The tools that each executor is offered. What they return says nothing about the work."""
 
 TOOLS: Final = (
     list_files, read_file, write_file, edit_file, delete_file, TESTS, finish, report_uncertainty,

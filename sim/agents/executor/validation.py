@@ -22,34 +22,56 @@ _SHOWN: Final = 20_000  # characters of files that a judgement is based on
 _METHODS: Final[tuple[Method, ...]] = ("tests", "artifacts", "model")
 
 
-async def validate_step(execution: Execution, action: PlannedAction, result: Result) -> ValidationResult:
-    """Return what a step has changed.
-
-    Tests run again if the files have changed. A model judges only what nothing else can show, and only when all other
-    criteria are met, and the files have changed or the executor says that it has finished.
+class Validator:
+    """Finds out what a step has changed. Inherit from it, and override `check`, to check criteria in another way.
 
     Args:
         execution: the execution.
-        action: the action of the step.
-        result: what became of it.
     """
-    state = execution.state
-    if result.success:
-        await _refresh_tests(execution)
-    found, outage = [_checked(execution, one) for one in state.criteria], None
-    if None in found:
-        open_ones = [one for one, known in zip(state.criteria, found, strict=True) if known is None]
-        finished = action.tool_name == FINISH
-        if result.success and all(one.met for one in found if one is not None):
-            outage = await _judge(execution, open_ones, finished=finished)
-        judged = iter(_judged(execution, open_ones))
-        found = [next(judged) if one is None else one for one in found]
-    criteria = tuple(one for one in found if one is not None)
-    progress = round(sum(one.progress for one in criteria) / len(criteria), 4)
-    methods = [one.method for one in criteria]
-    metrics = _metrics(execution, methods)
-    fault = None if outage else _fault(action, result, criteria, state.progress_score, progress)
-    return ValidationResult(min(methods, key=_METHODS.index), criteria, progress, metrics, fault, outage)
+
+    def __init__(self, execution: Execution) -> None:
+        self.execution = execution
+
+    async def validate(self, action: PlannedAction, result: Result) -> ValidationResult:
+        """Return what a step has changed.
+
+        Tests run again if the files have changed. A model judges only what nothing else can show, and only when all
+        other criteria are met, and the files have changed or the executor says that it has finished.
+
+        Args:
+            action: the action of the step.
+            result: what became of it.
+        """
+        execution, state = self.execution, self.execution.state
+        if result.success:
+            await _refresh_tests(execution)
+        found, outage = [self.check(one) for one in state.criteria], None
+        if None in found:
+            open_ones = [one for one, known in zip(state.criteria, found, strict=True) if known is None]
+            finished = action.tool_name == FINISH
+            if result.success and all(one.met for one in found if one is not None):
+                outage = await _judge(execution, open_ones, finished=finished)
+            judged = iter(_judged(execution, open_ones))
+            found = [next(judged) if one is None else one for one in found]
+        criteria = tuple(one for one in found if one is not None)
+        progress = round(sum(one.progress for one in criteria) / len(criteria), 4)
+        methods = [one.method for one in criteria]
+        metrics = _metrics(execution, methods)
+        fault = None if outage else _fault(action, result, criteria, state.progress_score, progress)
+        return ValidationResult(min(methods, key=_METHODS.index), criteria, progress, metrics, fault, outage)
+
+    def check(self, criterion: Criterion) -> CriterionResult | None:
+        """Return how far a criterion is met by tests or artifacts; None if only a model can say that."""
+        execution, state, executors = self.execution, self.execution.state, self.execution.executors
+        if criterion.tests is not None and executors.tests_fault is None:
+            return _by_tests(criterion, state.metadata.get("tests"))
+        if criterion.file is not None:
+            return _by_file(execution, criterion, criterion.file)
+        if criterion.tool is not None:
+            calls = sum(one.tool_name == criterion.tool and one.status == "ok" for one in state.tool_executions)
+            share, met = min(1.0, round(calls / criterion.times, 4)), calls >= criterion.times
+            return CriterionResult(criterion.text, "artifacts", share, met, "" if met else f"{calls} calls so far")
+        return None
 
 
 def _fault(
@@ -62,20 +84,6 @@ def _fault(
     if action.tool_name == FINISH and missing is not None:
         return f"the criteria are not met: {missing.text}" + (f" ({missing.detail})" if missing.detail else "")
     return f"the progress fell from {before:g} to {progress:g}" if progress < before else None
-
-
-def _checked(execution: Execution, criterion: Criterion) -> CriterionResult | None:
-    """Return how far a criterion is met by tests or artifacts; None if only a model can say that."""
-    state, executors = execution.state, execution.executors
-    if criterion.tests is not None and executors.tests_fault is None:
-        return _by_tests(criterion, state.metadata.get("tests"))
-    if criterion.file is not None:
-        return _by_file(execution, criterion, criterion.file)
-    if criterion.tool is not None:
-        calls = sum(one.tool_name == criterion.tool and one.status == "ok" for one in state.tool_executions)
-        share, met = min(1.0, round(calls / criterion.times, 4)), calls >= criterion.times
-        return CriterionResult(criterion.text, "artifacts", share, met, "" if met else f"{calls} calls so far")
-    return None
 
 
 def _by_tests(criterion: Criterion, report: Mapping[str, Any] | None) -> CriterionResult:
@@ -166,7 +174,13 @@ def _judged(execution: Execution, criteria: Sequence[Criterion]) -> list[Criteri
     score = 0.0 if verdict is None else float(verdict["score"])
     met = score >= execution.executors.settings.accept
     detail = "not judged yet" if verdict is None else str(verdict["said"])
-    return [CriterionResult(one.text, "model", score, met, "" if met else detail) for one in criteria]
+    detail = "" if met else detail
+    return [
+        CriterionResult(
+            one.text, "model", score, met, detail, tests_judged=one.tests is not None and verdict is not None
+        )
+        for one in criteria
+    ]
 
 
 def _texts(execution: Execution) -> list[str]:

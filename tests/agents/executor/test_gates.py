@@ -1,15 +1,16 @@
 """Confidence, loops seen from inside and outside, and the people who decide whether a task goes on."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sim.agents.executor.execution import number_of
-from sim.agents.executor.loop_detection import is_looping, overlap, seen_from_outside
+from sim.agents.executor.loop_detection import LoopDetector, overlap
 from sim.agents.executor.records import PlannedAction, Result, Step, TaskState, ValidationResult
-from sim.agents.executor.settings import Criterion, Monitoring
-from tests.agents.executor.team import ASKED, WRITE, Team, team, write
+from sim.agents.executor.settings import Criterion
+from tests.agents.executor.team import ASKED, DONE, WRITE, Team, read, team, write
 from tests.agents.executor.test_tasks import outside, stop_coder
 
 UNSURE = {"executor.report_uncertainty": {"reason": "Which file?"}}
@@ -28,8 +29,13 @@ def notes(count: int) -> list[Any]:
 
 def checks(ran: Team) -> list[Any]:
     """Return after which step the confidence was checked."""
-    sql = "SELECT (SELECT max(data ->> '$.step_number') FROM events AS one WHERE one.topic = 'execution.step' AND "
-    return ran.rows(sql + "one.id < events.id) FROM events WHERE topic = 'execution.confidence' ORDER BY id")
+    return ran.rows("SELECT data ->> '$.step' FROM events WHERE topic = 'execution.confidence' ORDER BY id")
+
+
+def reasons(ran: Team) -> list[Any]:
+    """Return why the confidence was checked."""
+    found = ran.rows("SELECT data -> '$.why' FROM events WHERE topic = 'execution.confidence' ORDER BY id")
+    return [one for reasons in found for one in json.loads(reasons)]
 
 
 # -- when the confidence is checked
@@ -48,6 +54,7 @@ def test_on_uncertainty_and_on_request(tmp_path: Path) -> None:
     """An executor that is not sure, or asks for it, is checked after this step; then the interval begins anew."""
     ran = team(tmp_path, {"job": [UNSURE, CHECK, *notes(5), write()]}, executor={"monitoring": {"stalled_steps": 50}})
     assert checks(ran) == [1, 2, 7]
+    assert reasons(ran) == ["uncertain", "requested", "interval"]
 
 
 def test_a_person_can_ask_for_it(tmp_path: Path) -> None:
@@ -96,8 +103,9 @@ def test_without_an_answer_the_confidence_is_evaluated_later(tmp_path: Path) -> 
 def test_the_cost_limit_is_no_low_confidence(tmp_path: Path) -> None:
     """If the call that evaluates could exceed the cost limit, the task ends for this reason, and nobody is asked."""
     money = {"provider": "simulated", "prices": {"simulated": {"input": 0, "output": 100}}, "max_tokens": 100}
-    ran = team(tmp_path, {"job": [UNSURE, write()]}, models=money, approvals=DENIED, executor={"cost_limit": 0.0101})
+    ran = team(tmp_path, {"job": [UNSURE, write()]}, models=money, approvals=DENIED, executor={"cost_limit": 0.003})
     assert ran.ended() == ("failed", "cost_limit")
+    assert ran.state().current_step == 1
     assert ran.count("gates") == 0
 
 
@@ -218,7 +226,7 @@ def state_with(errors: list[str]) -> TaskState:
 )  # fmt: skip
 def test_three_identical_errors_in_a_row_are_a_loop(errors: list[str], looping: bool) -> None:
     """They are compared exactly, and only the last three count."""
-    assert is_looping(state_with(errors), Monitoring()) is looping
+    assert LoopDetector().is_looping(state_with(errors)) is looping
 
 
 def test_a_step_that_succeeds_ends_a_series(tmp_path: Path) -> None:
@@ -246,48 +254,84 @@ def test_a_loop_leads_to_a_gate(tmp_path: Path) -> None:
     assert ran.state().current_step == 3
 
 
-def seen(*steps: tuple[str, float]) -> str | None:
-    """Return what the monitor sees of steps with an action in words, and the progress after it."""
+def after(*steps: tuple[str, float], new: int = 0) -> TaskState:
+    """Return the state after steps with an action in words and the progress after it; the `new`th had a new result."""
     state = state_with([])
     for number, (words, progress) in enumerate(steps, 1):
         action = PlannedAction("t.x", "x", {"text": words})
         checked = ValidationResult("artifacts", (), progress)
-        made = Step(number, 0, "", action, Result(True, "ok"), 1, (), checked, progress, True)
+        made = Step(number, 0, "", action, Result(True, "ok"), 1, (), checked, progress, True, new_result=number == new)
         state.steps_history.append(made)
-    return seen_from_outside(state, Monitoring())
+    return state
 
 
 def test_actions_that_are_alike_are_seen_from_outside() -> None:
-    """Four actions with nine tenths of their words in common, without progress, are a loop; fewer or others are not."""
+    """Four actions with nine tenths of their words in common are a loop, without progress and without a new result."""
     words = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
     alike = [f"{words} {end}" for end in ("a", "a", "b", "b")]
-    assert seen(*((text, 0.0) for text in alike)) == "the last 4 actions are alike"
-    assert seen(*((text, 0.0) for text in alike[:3])) is None
-    assert seen(*((text, 0.1 * n) for n, text in enumerate(alike, 1))) is None
-    assert seen(*((f"{text} {n} x{n} y{n}", 0.0) for n, text in enumerate(alike))) is None
+    loop_in = LoopDetector().loop_in
+    assert loop_in(after(*((text, 0.0) for text in alike))) == "the last 4 actions are alike"
+    assert loop_in(after(*((text, 0.0) for text in alike[:3]))) is None
+    assert loop_in(after(*((text, 0.1 * n) for n, text in enumerate(alike, 1)))) is None
+    assert loop_in(after(*((f"{text} {n} x{n} y{n}", 0.0) for n, text in enumerate(alike)))) is None
+    assert loop_in(after(*((text, 0.0) for text in alike), new=2)) is None
 
 
-def test_five_steps_without_progress_are_seen_from_outside() -> None:
-    """The progress must grow within five steps; falling back and coming back is no progress."""
+def test_five_steps_without_progress_are_a_stall_and_no_loop() -> None:
+    """The progress must grow within five steps, or a result be new; falling back and coming back is no progress."""
     words = ["one two", "three four", "five six", "seven eight", "nine ten"]
-    assert seen(*((text, 0.0) for text in words)) == "no progress in 5 steps"
-    assert seen(("z", 0.5), *((text, at) for text, at in zip(words, (0.2, 0.5, 0.2, 0.5, 0.5), strict=True)))
-    assert seen(*((text, at) for text, at in zip(words, (0, 0, 0, 0, 0.1), strict=True))) is None
-    assert seen(*((text, 0.0) for text in words[:4])) is None
+    detector, none = LoopDetector(), [(text, 0.0) for text in words]
+    falls = [(text, at) for text, at in zip(words, (0.2, 0.5, 0.2, 0.5, 0.5), strict=True)]
+    assert detector.is_stalled(after(*none))
+    assert detector.loop_in(after(*none)) is None
+    assert detector.is_stalled(after(("z", 0.5), *falls))
+    assert not detector.is_stalled(after(*none[:4], ("nine ten", 0.1)))
+    assert not detector.is_stalled(after(*none[:4]))
+    assert not detector.is_stalled(after(*none, new=3))
 
 
-def test_what_is_seen_from_outside_leads_to_a_gate(tmp_path: Path) -> None:
-    """The monitor's view ends a task that succeeds in each step and reaches nothing."""
-    ran = team(tmp_path, {"job": notes(8)}, approvals=DENIED)
+def test_a_stall_asks_for_a_check_and_a_person_only_if_it_is_low(tmp_path: Path) -> None:
+    """Five steps without progress and new results have the confidence checked; the task goes on if that is not low."""
+    given: dict[str, Any] = {
+        "approvals": DENIED, "executor": {"attempts": 1, "check_every": 50, "monitoring": {"same_errors": 50}},
+    }  # fmt: skip
+    plans: Any = {"job": [{"executor.finish": {"summary": str(n)}} for n in range(7)] + [write()]}
+    ran = team(tmp_path / "high", plans, **given)
+    assert ran.ended() == ("success", "criteria_met")
+    assert (checks(ran), reasons(ran), ran.count("gates"), ran.count("stalls")) == ([5], ["stalled"], 0, 1)
+    ran = team(tmp_path / "low", plans, confidence="0.2 lost", **given)
+    assert ran.ended() == ("escalated", "escalation")
+    reason = ran.state().escalation_reason or ""
+    assert reason.startswith("Low confidence: 0.20 (no progress and no new result in 5 steps); ")
+
+
+@pytest.mark.parametrize("folder", ["", "reports/of/the/year/2025/by/region/and/by/month/and/by/product/"])
+def test_reading_is_no_loop(tmp_path: Path, folder: str) -> None:
+    """Eight files that are read for a report are eight new results, also if their names have most words in common."""
+    files = {f"{folder}in{n}.txt": f"{n}" for n in range(8)}
+    tasks = {"job": {"goal": "Compare", "type": "coder", "criteria": [{"text": "All are compared."}]}}
+    ran = team(tmp_path, {"job": [*(read(name) for name in files), DONE]}, tasks=tasks, files=files, approvals=DENIED)
+    assert ran.ended() == ("success", "criteria_met")
+    assert (ran.state().current_step, checks(ran), ran.count("gates")) == (9, [5], 0)
+    assert ran.rows("SELECT sum(new_result) FROM agent_execution_steps") == [8]
+
+
+def test_writing_the_same_again_is_a_loop(tmp_path: Path) -> None:
+    """A file with the text that it had is no new result, although it is a new version; so is a text seen before."""
+    ran = team(tmp_path, {"job": [write("same", "x")]}, approvals=DENIED)
     assert ran.ended() == ("escalated", "loop_detected")
-    assert (ran.state().escalation_reason or "").startswith("Loop detected: no progress in 5 steps")
-    again = team(tmp_path / "again", {"job": [write("same", "x")]}, approvals=DENIED)
-    assert (again.state().escalation_reason or "").startswith("Loop detected: the last 4 actions are alike")
+    assert (ran.state().escalation_reason or "").startswith("Loop detected: the last 4 actions are alike")
+    assert [step.new_result for step in ran.state().steps_history] == [True, False, False, False, False]
+    words = "one two three four five six seven eight nine ten eleven twelve"
+    plans = [write("same", f"{words} {end}") for end in "ababababab"]
+    ran = team(tmp_path / "turns", {"job": plans}, approvals=DENIED)
+    assert ran.ended() == ("escalated", "loop_detected")
 
 
 def test_an_approved_loop_is_not_seen_again_at_once(tmp_path: Path) -> None:
     """What a person has seen does not count for the next look."""
-    ran = team(tmp_path, {"job": [*notes(9), write()]}, approvals=ASKED, executor={"check_every": 100})
+    plans = [write("same", "x")] * 8
+    ran = team(tmp_path, {"job": [*plans, write()]}, approvals=ASKED, executor={"check_every": 100})
     assert ran.ended() == ("success", "criteria_met")
     assert ran.count("loops") == 1
 

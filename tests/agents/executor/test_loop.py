@@ -1,9 +1,11 @@
 """The loop: plan, execute, validate, update; its six ends, retries with other plans, and the state that it keeps."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import sim
@@ -11,8 +13,9 @@ from sim.agents.executor.records import FINAL
 from sim.llm.service import Models
 from sim.llm.types import Answer, ModelRequest
 from sim.world import World
-from tests.agents.executor.team import DONE, FILE, WRITE, read, team, write
+from tests.agents.executor.team import ASKED, DONE, FILE, WRITE, read, team, write
 from tests.agents.executor.test_tasks import outside
+from tests.helpers import command
 
 BROKEN: dict[str, Any] = {
     "functions": {"data.fetch": {"description": "Fetch.", "parameters": {"n": {"type": "integer"}}, "returns": "1 / 0"}}
@@ -137,14 +140,121 @@ def test_a_step_that_is_too_large_for_an_event_is_shortened(tmp_path: Path) -> N
     assert text.endswith("...")
 
 
-def test_the_next_call_could_exceed_the_cost_limit(tmp_path: Path) -> None:
-    """Nothing is spent above the limit: a call that could exceed it is not made."""
-    money = {"provider": "simulated", "prices": {"simulated": {"input": 100, "output": 100}}, "max_tokens": 100}
-    ran = team(tmp_path, {"job": [write("a", "1"), write("b", "2")]}, models=money, executor={"cost_limit": 0.2})
+MONEY: dict[str, Any] = {"provider": "simulated", "prices": {"simulated": {"input": 1, "output": 1000}}}
+
+
+@pytest.mark.parametrize("most", [100, 5_000])
+def test_nothing_is_spent_above_the_cost_limit_and_almost_all_below(tmp_path: Path, most: int) -> None:
+    """By the rule `strict` an answer is as long as the limit allows, so what is spent comes close to it."""
+    plans: Any = {"job": [write(f"{n}", "word " * 40) for n in range(9)]}
+    ran = team(tmp_path, plans, models={**MONEY, "max_tokens": most}, executor={"cost_limit": 0.3})
     state = ran.state()
     assert ran.ended() == ("failed", "cost_limit")
-    assert 0 < state.total_cost_micro <= 200_000
+    assert 0.9 * 300_000 < state.total_cost_micro <= 300_000
     assert state.resource_limit_hit
+    assert ran.rows("SELECT reason FROM agent_execution_history") == [
+        "the next call could exceed the cost limit of 0.3"
+    ]
+
+
+def test_the_cost_rule_of_the_seed_is_a_check_before_a_step(tmp_path: Path) -> None:
+    """By the rule `seed` a step begins while less than the limit is spent, so the last one may exceed it."""
+    plans: Any = {"job": [write(f"{n}", "word " * 40) for n in range(9)]}
+    rule = {"cost_limit": 0.1, "cost_rule": "seed"}
+    ran = team(tmp_path, plans, models=MONEY, executor=rule)
+    state = ran.state()
+    assert ran.ended() == ("failed", "cost_limit")
+    assert state.total_cost_micro - state.steps_history[-1].cost_micro < 100_000 < state.total_cost_micro
+    assert ran.rows("SELECT reason FROM agent_execution_history") == ["the cost limit of 0.1 is reached"]
+
+
+def test_an_answer_that_the_cost_limit_cuts_off_ends_the_task_by_it(tmp_path: Path) -> None:
+    """A plan that was cut off because of the money is no fault of the plan: the reason is the cost limit."""
+    ran = team(tmp_path, {"job": [write("a", "word " * 200)]}, models=MONEY, executor={"cost_limit": 0.05})
+    assert ran.ended() == ("failed", "cost_limit")
+    assert 0.9 * 50_000 < ran.state().total_cost_micro <= 50_000
+
+
+# -- what belongs to a step
+
+
+def test_each_call_of_a_model_belongs_to_one_step(tmp_path: Path) -> None:
+    """The tokens and the cost of all steps are those of the task: plans, judgements, checks of the confidence."""
+    tasks = {"job": {"goal": "Write", "type": "coder", "criteria": [{"text": "It is a poem."}]}}
+    unsure: Any = {"executor.report_uncertainty": {"reason": "?"}}
+    plans: Any = {"job": [unsure, write("a", "1"), unsure, DONE]}
+    ran = team(tmp_path / "checks", plans, tasks=tasks, models=MONEY, rules=[
+        {"use": "judge", "text": "<summary>*done*", "say": "1.0 It is."}, {"use": "judge", "say": "0.1 No."},
+    ])  # fmt: skip
+    assert ran.ended() == ("success", "criteria_met")
+    uses = [[call.use for call in step.llm_calls] for step in ran.state().steps_history]
+    assert uses == [["agent", "confidence"], ["agent", "judge"], ["agent", "confidence"], ["agent", "judge"]]
+    poor = team(tmp_path / "poor", plans, tasks=tasks, models=MONEY, executor={"cost_limit": 0.02}, judge="0.1 No.")
+    assert poor.ended() == ("failed", "cost_limit")
+    slow = {**MONEY, "simulated": {"first_token": {"lognormal": [100, 300]}}}
+    late = team(tmp_path / "late", plans, tasks=tasks, models=slow, executor={"timeout": "10m"}, judge="0.1 No.")
+    assert late.ended()[0] == "failed"
+    sums = """SELECT total_tokens, total_cost_usd, sum(tokens_used), sum(cost_usd), total_steps, count(*)
+        FROM agent_execution_history AS h JOIN agent_execution_steps AS s ON s.execution_id = h.id GROUP BY h.id"""
+    for one in (ran, poor, late):
+        ((tokens, cost, tokens_of_steps, cost_of_steps, steps, rows),) = one.rows(sums)
+        assert tokens == tokens_of_steps > 0
+        assert cost == pytest.approx(cost_of_steps)
+        assert (steps, rows) == (one.state().current_step, one.state().current_step)
+
+
+def test_no_reason_of_an_escalation_on_success(tmp_path: Path) -> None:
+    """A task that a person let go on has no reason of an escalation when it ends in another way."""
+    unsure: Any = {"executor.report_uncertainty": {"reason": "?"}}
+    given: Any = {"confidence": "0.1 lost", "approvals": ASKED}
+    for steps, status in (({}, "success"), ({"max_steps": 1}, "failed")):
+        ran = team(tmp_path / status, {"job": [unsure, write()]}, executor=steps, **given)
+        found = ran.rows("SELECT final_status, escalation_reason FROM agent_execution_history")
+        assert found == [(status, None)]
+        snapshot = json.loads(ran.rows("SELECT state_snapshot FROM agent_execution_history")[0])
+        assert (snapshot["escalation_triggered"], snapshot["escalation_reason"]) == (False, None)
+
+
+def test_the_snapshot_of_a_long_task_is_whole(tmp_path: Path) -> None:
+    """The state of 120 steps does not fit into an event here; the view puts it together from the steps."""
+    steps = 120
+    fetch = {"data.fetch": {"n": 1}}
+    plans: Any = [write(f"{n}", f"{n} {'x' * 300}") for n in range(steps - 2)]
+    given: Any = {
+        "execution": {"max_data_bytes": 10_000}, "offered": ["data.fetch", *WRITE], "tools": BROKEN,
+        "executor": {"max_steps": 400, "check_every": 500, "files": 500, "same_plans": 1},
+    }  # fmt: skip
+    ran = team(tmp_path, {"job": [fetch, *plans, write()]}, **given)
+    state = ran.state()
+    assert ran.ended() == ("success", "criteria_met")
+    found = json.loads(ran.rows("SELECT state_snapshot FROM agent_execution_history")[0])
+    assert [one["step_number"] for one in found["steps_history"]] == list(range(1, steps + 1))
+    assert "left_out" not in found["steps_history"][-1]
+    assert found["steps_history"][5]["planned_action"]["parameters"]["text"] == f"4 {'x' * 300}"
+    assert found["llm_calls"] == [attrs.asdict(call) for call in state.llm_calls]
+    assert found["tool_executions"] == [attrs.asdict(one) for one in state.tool_executions]
+    assert (found["token_usage"], found["decision_reasoning"]) == (state.token_usage, state.decision_reasoning)
+    assert found["left_out"] == ["artifacts"]  # 119 files are too many for this event, and that is said
+
+
+def test_columns_with_json_are_objects(tmp_path: Path) -> None:
+    """Actions, results, validations and snapshots are objects where rows are shown as JSON, and in frames."""
+    ran = team(tmp_path, {"job": [write()]})
+    columns, rows = (json.loads(command("show", ran.folder, "--view", view, "--json")[1])["rows"] for view in (
+        "agent_execution_steps", "tasks",
+    ))  # fmt: skip
+    with sim.open(ran.folder) as run:
+        step = dict(zip(run.columns("agent_execution_steps"), columns[0], strict=True))
+        task = dict(zip(run.columns("tasks"), rows[0], strict=True))
+        assert "result.output" in run.frame("agent_execution_steps", as_="pandas").columns
+    assert step["result"] == {
+        "success": True,
+        "status": "ok",
+        "output": {"path": "out.txt", "version": 1},
+        "error": None,
+    }
+    assert [type(step[name]) for name in ("action", "validation", "attempts", "llm_calls")] == [dict, dict, list, list]
+    assert (task["result"]["ending"], task["depends_on"]) == ("criteria_met", None)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -201,6 +311,33 @@ def test_an_identical_plan_is_refused_counted_and_planned_again(tmp_path: Path) 
     assert [one.refused_plans for one in step.attempts] == [0, 2]
     assert ran.count("same_plans") == 2
     assert ran.ended() == ("success", "criteria_met")
+    assert [(one.attempt, one.reasoning) for one in step.refused_plans] == [(2, "job 1.2"), (2, "job 1.3")]
+    (refused,) = ran.rows("SELECT refused_plans FROM agent_execution_steps")
+    assert [one["action"]["parameters"] for one in json.loads(refused)] == [{"path": "a"}] * 2
+
+
+TYPES: Any = {"n": {"type": ["integer", "null"], "default": 3}, "deep": {"type": "object", "properties": {
+    "unit": {"type": ["string", "null"], "default": "m"}}}}  # fmt: skip
+SAME_CALLS: list[tuple[str, Any, Any]] = [
+    ("workspace.run_tests", {}, {"path": ""}),
+    ("data.fetch", {}, {"n": 3}),
+    ("data.fetch", {"n": None}, {"n": 3.0}),
+    ("data.fetch", {"deep": {}}, {"n": 3, "deep": {"unit": "m"}}),
+    ("data.fetch", {"n": 1, "deep": {"unit": None}}, {"deep": {"unit": "m"}, "n": 1}),
+    ("executor.assign_task", {"name": "a", "goal": "b", "agent_type": "c"},
+     {"name": "a", "goal": "b", "agent_type": "c", "tests": None, "files": [], "priority": 0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "one", "other"), SAME_CALLS)
+def test_a_call_in_other_words_is_the_same_plan(tmp_path: Path, tool: str, one: Any, other: Any) -> None:
+    """Defaults are filled in, and null is as if it were missing, before a plan counts as different."""
+    fetch = {**BROKEN["functions"]["data.fetch"], "parameters": TYPES, "optional": list(TYPES)}
+    given: Any = {"offered": [tool, *WRITE], "tools": {"functions": {"data.fetch": fetch}}}
+    ran = team(tmp_path, {"job": [[{tool: one}, {tool: other}, write()]]}, **given)
+    step = ran.state().steps_history[0]
+    assert [attempt.refused_plans for attempt in step.attempts] == [0, 1]
+    assert ran.ended() == ("success", "criteria_met")
 
 
 def test_the_order_of_arguments_makes_no_other_plan(tmp_path: Path) -> None:
@@ -218,6 +355,7 @@ def test_without_another_plan_the_step_fails(tmp_path: Path) -> None:
     assert (first.success, first.attempt_number) == (False, 1)
     assert "no further plan: no different approach was found" in (first.error_if_failed or "")
     assert ran.count("same_plans") == 4
+    assert [one.attempt for one in first.refused_plans] == [2, 2, 2, 2]  # they belong to no attempt, but to the step
     assert ran.ended() == ("success", "criteria_met")
 
 

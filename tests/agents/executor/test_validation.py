@@ -12,6 +12,7 @@ from sim.errors import UsageError
 from sim.tools.process import sandbox_fault
 from tests.agents.executor.team import DONE, Team, team, write
 from tests.agents.people import rows_of
+from tests.helpers import command
 
 needs_sandbox = pytest.mark.skipif(sandbox_fault() is not None, reason=f"no sandbox here: {sandbox_fault()}")
 ALLOWED = {"allow_commands": True}
@@ -134,6 +135,34 @@ def test_where_no_tests_can_be_run_a_model_judges(tmp_path: Path) -> None:
     assert ran.executors.tests_fault == "the operator has not allowed commands in this run"
     assert ran.ended() == ("success", "criteria_met")
     assert ran.count("test_runs") == 1
+
+
+def test_tests_that_a_model_judged_are_told_as_such(tmp_path: Path) -> None:
+    """Code that fails its test can end as a success then: the run warns, counts it, and the story says who judged."""
+    plans: Any = {"job": [write("one.py", WRONG)]}
+    tasks = {**TESTED, "other": {"goal": "Write", "type": "coder", "criteria": [{"text": "It is a poem."}]}}
+    ran = team(tmp_path, {**plans, "other": [DONE]}, tasks=tasks, files={"test_one.py": TEST}, offered=OFFERED)
+    assert (ran.ended("job"), ran.ended("other")) == (("success", "criteria_met"),) * 2
+    assert ran.result.services["executor"]["tests_judged"] == 1
+    ((warning,), hint) = [one["text"] for one in ran.result.warnings], ran.result.warnings[0]["hint"]
+    fault = "the operator has not allowed commands in this run"
+    assert warning == f"1 task has succeeded with tests that a model judged: {fault}"
+    assert hint == "allow test runs with --allow-commands"
+    story, shown = (command("show", ran.folder, *given)[1] for given in (("--task", "1"), ()))
+    assert story.count("[x] add works (judged by a model)") == 2  # in the head, and after the step
+    assert "all criteria are met (tests judged by a model)" in story
+    assert warning in shown
+    assert "judged by a model" not in command("show", ran.folder, "--task", "2")[1]
+    assert ran.rows("SELECT tests_judged FROM agent_execution_history") == [1, 0]
+    code, _, err = command("run", ran.file, "--no-record")
+    assert (code, f"sim: warning: {warning}\nhint: {hint}\n" in err) == (0, True)
+
+
+@needs_sandbox
+def test_tests_that_ran_are_not_judged(tmp_path: Path) -> None:
+    """Where tests run, there is no warning, and nothing counts as judged."""
+    ran = with_tests(tmp_path, [write("one.py", RIGHT)])
+    assert (ran.ended(), ran.result.warnings, ran.count("tests_judged")) == (("success", "criteria_met"), [], 0)
 
 
 def test_a_planned_run_that_is_not_allowed_fails(tmp_path: Path) -> None:
