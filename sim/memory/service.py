@@ -490,6 +490,7 @@ class Memories(Service):
         self._counts["added"] += 1
 
     def _delete(self, agent_id: str, memories: Sequence[Memory]) -> None:
+        self._world.kernel.acting()  # first: it refuses a call from outside before anything changes
         held = self._agents[agent_id]
         for memory in memories:
             held.remove(memory.id)

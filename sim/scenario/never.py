@@ -121,13 +121,21 @@ def _behind(scenario: Scenario, tree: Map) -> Iterator[Found]:
                 yield mark, f"{where} is never chosen: {why}", "put it before that rule, or give that rule a `when`"
             elif truth is False:
                 yield _mark(content, "when"), f"{where} is never chosen: its condition is never true", None
-            elif text in before and not rule.let and not rule.when.functions & DRAWS:
+            elif text in before and not rule.let and _is_same(rule.when):
                 why = f"rules[{before[text]}] before it has the same condition"
                 yield mark, f"{where} is never chosen: {why}", "the first rule whose condition is true is chosen"
             if truth and always is None:
                 always = place
             if not rule.let:
                 before.setdefault(text, place)
+
+
+def _is_same(condition: Expression) -> bool:
+    """Return whether a condition is the same for two rules of one iteration that have it.
+
+    Draws differ. So does `messages`, if one of the rules reads a message, which does not count, and the other does not.
+    """
+    return not condition.functions & DRAWS and ("message" in condition.names or "messages" not in condition.names)
 
 
 def _truth(condition: Expression) -> bool | None:
