@@ -5,7 +5,9 @@ import ipaddress
 import os
 import subprocess
 import sys
+import time
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from hypothesis import settings
 # Deadlines measure the machine, not the code. In CI the same examples are tried every time.
 settings.register_profile("sim", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("sim")
+
+_BEGAN = time.monotonic()
 
 # Many tests start processes, which take twice as long if each compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -49,26 +53,32 @@ def _refuse_network(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(_refuse_network)
 
 
-def in_sample(name: str, commit: str) -> bool:
-    """Return whether a proof is in the half that a commit draws."""
-    return zlib.crc32(f"{commit} {name}".encode()) % 2 == 0
+def drawn(names: Iterable[str], commit: str) -> list[str]:
+    """Return names of files in an order that depends on the commit: what is left out at the end differs each time."""
+    return sorted(names, key=lambda name: zlib.crc32(f"{commit} {name}".encode()))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out half of the proofs with `SIM_CAMPAIGN=sample`: another half with each commit, one for all workers."""
-    if os.environ.get("SIM_CAMPAIGN") != "sample":
+    """Put files in the order of the commit if there is not time for all proofs."""
+    if config.getoption("--proofs-for") is None:
         return
     command = ["git", "-C", str(config.rootpath), "rev-parse", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    left_out = [item for item in items if item.get_closest_marker("proof") and not in_sample(item.nodeid, commit)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+    places = {name: place for place, name in enumerate(drawn({str(item.path) for item in items}, commit))}
+    items.sort(key=lambda item: places[str(item.path)])
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave a proof out when the time for proofs is over."""
+    minutes = item.config.getoption("--proofs-for")
+    if minutes is not None and time.monotonic() > _BEGAN + 60 * minutes:
+        pytest.skip("the time for proofs is over; .ci/campaign runs all")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the whole suite run without what is compiled."""
+    """Let the whole suite run without what is compiled, and proofs end in time."""
     parser.addoption("--plain", action="store_true", help="run the kernel in Python, also where it is compiled")
+    parser.addoption("--proofs-for", type=float, metavar="MINUTES", help="begin no test after this time, and skip it")
 
 
 def pytest_configure(config: pytest.Config) -> None:

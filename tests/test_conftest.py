@@ -1,8 +1,13 @@
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.conftest import in_sample
+from tests.conftest import drawn
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("address", [("192.0.2.1", 80), ("example.invalid", 80), ("2001:db8::1", 80)])
@@ -29,10 +34,30 @@ def test_loopback_is_on():
             client.sendall(b"x")
 
 
-def test_commits_draw_halves_of_the_proofs():
-    """A commit draws about half of the proofs, always the same ones; a few commits draw them all."""
-    names = [f"tests/proof/test_a.py::test_{number}" for number in range(1000)]
-    drawn = [{name for name in names if in_sample(name, f"commit {number}")} for number in range(20)]
-    assert all(400 < len(some) < 600 for some in drawn)
-    assert set().union(*drawn) == set(names)
-    assert drawn[3] == {name for name in names if in_sample(name, "commit 3")}
+def test_each_commit_proves_in_an_order_of_its_own():
+    """All files of proofs are in the order that a commit draws; over some commits each comes early."""
+    names = [f"tests/proof/test_{number}.py" for number in range(100)]
+    orders = [drawn(names, f"commit {number}") for number in range(20)]
+    assert all(sorted(order) == sorted(names) for order in orders)
+    assert {name for order in orders for name in order[:50]} == set(names)
+    assert orders[3] == drawn(set(names), "commit 3")
+
+
+PROOFS = """
+import pytest
+
+@pytest.mark.proof
+def test_a():
+    pass
+"""
+
+
+def test_no_proof_begins_after_its_time(tmp_path):
+    """What is left out for lack of time is skipped with the command that runs it, and so is counted."""
+    (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
+    (tmp_path / "test_a.py").write_text(PROOFS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = proof")
+    for minutes, told in (("0", ["1 skipped", ".ci/campaign"]), ("1", ["1 passed"])):
+        command = [sys.executable, "-m", "pytest", "-rs", "--proofs-for", minutes]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert all(text in done.stdout for text in told)

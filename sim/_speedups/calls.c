@@ -115,8 +115,13 @@ make_row(PyObject *kernel, PyObject *actor, PyObject *source, PyObject *counter,
 static PyObject *
 record(PyObject *kernel, PyObject *source, PyObject *counter, PyObject *actor, PyObject *topic, PyObject *data)
 {
+    PyObject *kept = GET(kernel, Kernel_kept), *row, *done;
+    int wanted = kept == Py_None ? 1 : PySet_Contains(kept, topic);
     PyObject *identity[] = {Py_NewRef(GET(source, Source_ordinal)), Py_NewRef(counter)};
-    PyObject *row = make_row(kernel, actor, source, counter, topic, data), *done;
+    if (wanted == 0) {
+        return pack(identity, 2);
+    }
+    row = wanted < 0 ? NULL : make_row(kernel, actor, source, counter, topic, data);
     done = row == NULL ? NULL : PyObject_CallMethodOneArg(GET(kernel, Kernel_recorder), s_event, row);
     Py_XDECREF(row);
     if (done == NULL) {

@@ -107,6 +107,16 @@ class Agent(ABC):
     async def decide_action(self) -> Action | None:
         """Return the next action; None skips this iteration. Called once per iteration."""
 
+    def decide_now(self) -> Action | None:
+        """Return what `decide_action` returns, without waiting: a class whose decisions never wait can define it.
+
+        It is then called in place of `decide_action`, which saves a coroutine in each iteration.
+        """
+        raise NotImplementedError
+
+    def after_action(self, result: ActionResult) -> None:
+        """Called after each action that was executed, within the same step, with its result."""
+
     def next_action(self) -> Action | None:
         """Return the next action of this iteration. Called only if `has_more` is true."""
         return None

@@ -7,7 +7,7 @@ calls `turn` once per tick. Sleeping and paused agents are not polled: a registe
 import logging
 import math
 import types
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any, Protocol
 
 from sim.actors.agent import Agent
@@ -23,9 +23,11 @@ from sim.actors.wake import WakeCondition
 from sim.errors import CausalityError, Interrupt, LimitError, RunError
 from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
+from sim.kernel.coroutines import resume
 from sim.kernel.ports import Call
 from sim.text import of_error, recordable_text
 from sim.world import Action, ActionResult, World
+from sim.world.costs import FREE
 
 
 class Gate(Protocol):
@@ -58,6 +60,11 @@ def _looks_plain(state: object) -> bool:
     return True
 
 
+def _owner(kind: type, name: str) -> type:
+    """Return the class that defines a method of a class."""
+    return next(base for base in kind.__mro__ if name in base.__dict__)
+
+
 class AgentLoop(Lifecycle):
     """The execution loop of one agent, in either mode.
 
@@ -72,7 +79,9 @@ class AgentLoop(Lifecycle):
 
     __slots__ = (
         "_backoff_ns",
+        "_decide",
         "_direct",
+        "_follow",
         "_gate",
         "_greeted",
         "_rest_ns",
@@ -96,6 +105,8 @@ class AgentLoop(Lifecycle):
         self._rest_ns = 0
         self._restarts: RestartLimit | None = None
         self._gate: Gate | None = None
+        self._decide: Callable[[], Action | None] | None = None  # `decide_now`, if the agent has it
+        self._follow: Callable[[ActionResult], None] | None = None  # `after_action`, if the agent has it
         self._direct = False  # whether `execute` is not overridden, so that instant actions need no coroutine
         self._greeted = False
         self._ticking = False
@@ -176,7 +187,9 @@ class AgentLoop(Lifecycle):
             elif resource := tracker.blocked(self.agent_id):
                 yield from self._without_capacity(resource)
             else:
-                yield from self.iterate()
+                rest = self.iterate_now()
+                if rest is not None:
+                    yield from rest
                 if self._state is _RUNNING:  # yield at least once, so that agents that never wait count as a livelock
                     wait = self._due - kernel.now
                     yield wait if wait > 0 else 0
@@ -185,6 +198,11 @@ class AgentLoop(Lifecycle):
         await self.agent.on_start()  # `yield from` would not accept every kind of awaitable
         own, worlds = self.agent.execute_action, self.world.execute
         self._direct = (getattr(own, "__func__", None), getattr(worlds, "__func__", None)) == _EXECUTE
+        agent, kind = self.agent, type(self.agent)
+        self._follow = None if kind.after_action is Agent.after_action else agent.after_action
+        now, later = (_owner(kind, name) for name in ("decide_now", "decide_action"))
+        replaced = "decide_action" in agent.__dict__  # a subclass, or an object, can have another `decide_action`
+        self._decide = agent.decide_now if now is not Agent and issubclass(now, later) and not replaced else None
 
     def turn(self) -> bool:
         """Begin an iteration in tick mode if the agent is due, and return whether it was due.
@@ -199,7 +217,10 @@ class AgentLoop(Lifecycle):
         tracker = self.world.rate_tracker
         resource = tracker.blocked(self.agent_id)
         if resource is None:
-            self._kernel.begin_now(self.actor, self.iterate() if self._greeted else self._first_turn())
+            if self._greeted:
+                self._kernel.run_now(self.actor, self.iterate_now)
+            else:
+                self._kernel.begin_now(self.actor, self._first_turn())
             return True
         if tracker.policy(resource) == "block":
             self._pause(PauseReason.RESOURCES, resource)
@@ -221,44 +242,113 @@ class AgentLoop(Lifecycle):
         """Make iterations wait at `gate` between the decision and its execution (tick mode, parallel decisions)."""
         self._gate = gate
 
-    async def iterate(self) -> None:  # noqa: C901 - one function on purpose: this is the hot path, and calls are slow
-        """Run one iteration: decide, execute the actions, and set the time of the next iteration."""
-        agent, world, kernel = self.agent, self.world, self._kernel
+    def iterate_now(self) -> Coroutine[Any, Any, None] | None:  # noqa: C901 - the hot path, and calls are slow
+        """Run one iteration, as far as this is possible without waiting, and return the rest of it; None: it has ended.
+
+        Coroutines of the agent are run up to their first wait, and the rest continues from there.
+        """
+        if self._gate is not None:
+            return self.iterate()
+        agent, kernel = self.agent, self._kernel
         self.iteration_count += 1
         self.began_ns = self.last_beat = kernel.now
-        bus = world.event_bus
+        bus = self.world.event_bus
         bus.marks[self.agent_id] = bus.sequence
+        self._phase = _INSIDE
+        first = action = rest = None
+        error: str | None = None
+        try:
+            if self._decide is not None:
+                first = action = self._decide()
+            else:
+                decision: Any = agent.decide_action()
+                if decision.__class__ is not types.CoroutineType:
+                    rest = self.iterate(decision=decision)
+                    return rest
+                try:
+                    request = decision.send(None)
+                except StopIteration as decided:
+                    first = action = decided.value
+                else:
+                    rest = self.iterate(decision=resume(decision, request))
+                    return rest
+            if action is not None and action.__class__ is not Action:
+                check_decision(agent, action)
+            while action is not None and agent.alive:
+                handler = self.world.actions.find(action.kind)
+                if not self._direct or handler is None or not self._is_free(action):
+                    rest = self.iterate(first=first, action=action)
+                    return rest
+                if handler.wait is None:
+                    result = self.world.dispatcher.apply(agent, action, handler)
+                else:
+                    begun = self.world.dispatcher.begin(agent, action, handler)
+                    if begun.__class__ is not ActionResult:
+                        rest = self.iterate(first=first, action=action, acting=begun)
+                        return rest
+                    result = begun
+                error, more = self._acted(action, result)
+                if not more:
+                    break
+                action = self._next()
+        except (MemoryError, RunError):
+            raise  # these concern the process or the run, not this agent
+        except (Exception, SystemExit) as raised:
+            error = failure_text(raised)
+            log_failure(self.agent_id, self.world, error, raised)
+        finally:
+            if rest is None:
+                self._phase = _OUTSIDE
+                if self.agent_id in bus.marks:  # it may have left meanwhile; `pop` would be a call
+                    del bus.marks[self.agent_id]
+        self._iterated(first, action, error)
+        return None
+
+    async def iterate(  # noqa: C901 - as `iterate_now`
+        self,
+        *,
+        first: Action | None = None,
+        action: Action | None = None,
+        acting: Any = None,
+        decision: Awaitable[Any] | None = None,
+    ) -> None:
+        """Run one iteration: decide, execute the actions, and set the time of the next iteration.
+
+        Args:
+            first, action: of an iteration that has begun and waits now: its first action, and the one that waits.
+            acting: the rest of that action, if it has begun.
+            decision: of an iteration that has begun: the decision for which it waits now.
+        """
+        agent, world = self.agent, self.world
+        bus = world.event_bus
+        if action is None and decision is None:
+            self.iteration_count += 1
+            self.began_ns = self.last_beat = self._kernel.now
+            bus.marks[self.agent_id] = bus.sequence
         self._phase = _INSIDE
         error: str | None = None
         try:
-            first = action = await agent.decide_action()
-            if action is not None and action.__class__ is not Action:
-                check_decision(agent, action)
-            if self._gate is not None:
-                await self._at_gate(self._gate, action)
+            if action is None:
+                first = action = await (agent.decide_action() if decision is None else decision)
+                if action is not None and action.__class__ is not Action:
+                    check_decision(agent, action)
+                if self._gate is not None:
+                    await self._at_gate(self._gate, action)
             while action is not None and agent.alive:
-                charge = world.costs.fixed(action.kind) or world.dispatcher.price(action)
-                if charge.budgets:
-                    await self.until_funded(charge.budgets)
-                rates = charge.rates
-                short = world.rate_tracker.blocked_by(self.agent_id, rates) if rates else None
-                if short is not None and self._waits_for(short):
-                    await self._until_capacity(short, rates)
+                if acting is None and not self._is_free(action):
+                    await self._until_paid(action)
                 handler = world.actions.find(action.kind)
                 if self._direct and (handler is None or handler.wait is None):
                     result = world.dispatcher.apply(agent, action, handler)
                 else:
-                    result = await agent.execute_action(action)
+                    result = await (agent.execute_action(action) if acting is None else acting)
+                    acting = None
                     if result.__class__ is not ActionResult:
                         check_result(agent, result)
-                if not (result.success or result.skipped):
-                    error = result.error or "the action failed"
-                    log_failure(self.agent_id, world, f"{action.kind}: {error}", None)
-                if not (agent.has_more and result.success) or self._state is _STOPPING:
+                error, more = self._acted(action, result)
+                if not more:
                     break
-                action = agent.next_action()
-                if action is not None and action.__class__ is not Action:
-                    check_decision(agent, action, "next_action")
+                action = self._next()
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
@@ -268,12 +358,47 @@ class AgentLoop(Lifecycle):
             self._phase = _OUTSIDE
             if self.agent_id in bus.marks:  # it may have left meanwhile; `pop` would be a call
                 del bus.marks[self.agent_id]
+        self._iterated(first, action, error)
+
+    def _is_free(self, action: Action) -> bool:
+        """Return whether an action has no price for which its agent may have to wait."""
+        return self.world.costs.fixed(action.kind) is FREE
+
+    async def _until_paid(self, action: Action) -> None:
+        """Wait until the agent can pay an action."""
+        world = self.world
+        charge = world.costs.fixed(action.kind) or world.dispatcher.price(action)
+        if charge.budgets:
+            await self.until_funded(charge.budgets)
+        rates = charge.rates
+        short = world.rate_tracker.blocked_by(self.agent_id, rates) if rates else None
+        if short is not None and self._waits_for(short):
+            await self._until_capacity(short, rates)
+
+    def _acted(self, action: Action, result: ActionResult) -> tuple[str | None, bool]:
+        """Handle the result of an action; return why the iteration has failed, if so, and whether an action follows."""
+        if self._follow is not None:
+            self._follow(result)
+        error = None
+        if not (result.success or result.skipped):
+            error = result.error or "the action failed"
+            log_failure(self.agent_id, self.world, f"{action.kind}: {error}", None)
+        return error, self.agent.has_more and result.success and self._state is not _STOPPING
+
+    def _next(self) -> Action | None:
+        action = self.agent.next_action()
+        if action is not None and action.__class__ is not Action:
+            check_decision(self.agent, action, "next_action")
+        return action
+
+    def _iterated(self, first: Action | None, last: Action | None, error: str | None) -> None:
+        """End an iteration: look at the state of the agent, and set the time of the next iteration."""
         if error is None:
-            error = self._find_state_fault() if agent.state else None
-        self.last_beat = now = kernel.now
+            error = self._find_state_fault() if self.agent.state else None
+        self.last_beat = now = self._kernel.now
         if error is None:
             if self.consecutive_errors:
-                self._succeeded(first, action)
+                self._succeeded(first, last)
             due = now if self._ticking else now + self.config.min_delay_ns
         else:
             self._failed(error)

@@ -155,15 +155,14 @@ class WakeCondition:
         Raises:
             UsageError: if the mapping is not a valid condition.
         """
-        written = {head.name: kind for kind in CONDITIONS.values() for head in kind.heads}
-        heads = [key for key in given if key in written]
-        kind = written[heads[0]] if len(heads) == 1 else None
-        if kind is None or not {*heads, "timeout", *kind.besides()} >= given.keys():
+        heads = [key for key in given if key in _HEADS]
+        kind, keys = _HEADS[heads[0]] if len(heads) == 1 else (None, _NO_KEYS)
+        if kind is None or not keys >= given.keys():
             raise UsageError(
-                f"a wake condition has one of {', '.join(written)}, not {', '.join(map(str, given)) or 'nothing'}"
+                f"a wake condition has one of {', '.join(_HEADS)}, not {', '.join(map(str, given)) or 'nothing'}"
             )
         condition = kind.parse(heads[0], given)
-        if given.get("timeout") is not None:
+        if "timeout" in given and given["timeout"] is not None:
             condition = attrs.evolve(condition, timeout_ns=to_ns(given["timeout"]))
         return condition
 
@@ -262,9 +261,13 @@ class Armed:
         """Report that the condition is met; `cause` is its type. Only the first call has an effect."""
         if not self.done:
             actor = self.sleeper.loop.actor
-            with self.world.kernel.acting_as(actor):  # the wake-up must not use counters of the actor that caused it
+            kernel = self.world.kernel
+            before, kernel.current = kernel.current, actor  # the wake-up must not use counters of who caused it
+            try:
                 self.cancel()
                 self.met(cause)
+            finally:
+                kernel.current = before
 
     def cancel(self) -> None:
         """Cancel all registrations."""
@@ -352,6 +355,11 @@ class ConditionType(ABC):
 CONDITIONS: Final[dict[str, ConditionType]] = {}
 """All types of wake conditions, by name."""
 
+_HEADS: Final[dict[str, tuple[ConditionType, frozenset[str]]]] = {}
+"""The type that a key of a mapping names, and all keys that may be given with it."""
+
+_NO_KEYS: Final[frozenset[str]] = frozenset()
+
 _Type = TypeVar("_Type", bound=type[ConditionType])
 
 
@@ -372,7 +380,9 @@ def wake_condition(cls: _Type) -> _Type:
     twice = sorted(taken.intersection(key.name for key in (*cls.heads, *cls.more)))
     if name in CONDITIONS or twice:
         raise UsageError(f"a wake condition named {(twice or [name])[0]!r} already exists")
-    CONDITIONS[name] = cls()
+    kind = CONDITIONS[name] = cls()
+    for head in kind.heads:
+        _HEADS[head.name] = (kind, frozenset({head.name, "timeout", *kind.besides()}))
     return cls
 
 

@@ -87,6 +87,10 @@ class Listener:
         self._event(row)
         self._note(row)
 
+    def unrecorded(self, row: EventRow, /) -> None:
+        """Note an event that is not on record."""
+        self._note(row)
+
     def __getattr__(self, name: str) -> Any:
         """Return any other method or attribute of the inner recorder."""
         return getattr(self.inner, name)

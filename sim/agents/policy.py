@@ -6,14 +6,15 @@ a `Scope` and the functions in the `Toolbox` of the world.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
 from sim.actors import Agent
 from sim.actors.mailbox import Pending, message_names
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
-from sim.agents.reading import Functions, Reader, Reading
+from sim.agents.reading import Reader, Reading
+from sim.agents.rule_code import RuleCode, Value
 from sim.agents.toolbox import Toolbox
 from sim.events import Event, Subscription
 from sim.expressions import Expression
@@ -21,21 +22,6 @@ from sim.kernel import to_seconds
 from sim.kernel.rng import Draws, derive
 from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
-
-
-class Value(Protocol):
-    """A value in a rule: a literal, or an expression that is evaluated at each use."""
-
-    @property
-    def constant(self) -> bool:
-        """Whether the value is a literal."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names that the value uses."""
-
-    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], /) -> Any:
-        """Return the value."""
 
 
 @attrs.frozen
@@ -58,11 +44,6 @@ class PolicyAction:
         if all(value.constant for value in self.arguments.values()):
             return Action(self.kind, {name: v.evaluate({}, {}) for name, v in self.arguments.items()}, self.reason)
         return None
-
-    def on(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Action:
-        """Return the action with its arguments evaluated."""
-        arguments = {name: value.evaluate(names, functions) for name, value in self.arguments.items()}
-        return Action(self.kind, arguments, self.reason)
 
 
 @attrs.frozen
@@ -98,10 +79,18 @@ class RuleSet:
         rules: the rules in order; the first one that applies is used.
     """
 
-    __slots__ = ("rules",)
+    __slots__ = ("_code", "rules")
 
     def __init__(self, rules: tuple[PolicyRule, ...]) -> None:
         self.rules = rules
+        self._code: RuleCode | None = None
+
+    def code(self, toolbox: Toolbox) -> RuleCode:
+        """Return the functions of the present rules, over the functions of a world."""
+        code = self._code
+        if code is None or code.rules is not self.rules or code.toolbox is not toolbox:
+            code = self._code = RuleCode(self.rules, toolbox, _COMPUTED, Scope)
+        return code
 
 
 class Scope(dict[str, Any]):
@@ -155,7 +144,9 @@ class PolicyAgent(Agent):
         self.woken_by = ""
         self._toolbox = toolbox
         self.rule_set = rule_set
+        self._code: RuleCode  # of the rules at the latest decision
         self._chosen: PolicyRule | None = None
+        self._place = 0  # the place of the chosen rule
         self._taken = 0  # number of actions of the chosen rule that were returned so far
         self._reader: Reader | None = None  # made with the first message
         self._seen = 0  # sequence number of the event that woke the agent last
@@ -190,31 +181,41 @@ class PolicyAgent(Agent):
 
     async def decide_action(self) -> Action | None:
         """Return the action of the first rule that applies, or None."""
+        return self.decide_now()
+
+    def decide_now(self) -> Action | None:
+        """Decide without waiting, see `Agent.decide_now`."""
         self.message = None
         self.event = self._next_event()
         self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # only for the first iteration after the wake-up
-        scope = Scope(self)
-        functions = self._toolbox.used_by(self)
         self._chosen = None
-        rule = self._chosen = self._choose(scope, functions)
-        if rule is None:
+        functions = self._toolbox.used_by(self)
+        code = self._code = self.rule_set.code(self._toolbox)
+        if self._may_read():
+            place, number = self._reads().choose(Scope(self), functions, self.loop.config.unmatched)
+            self.message = self.mailbox.read(number) if number else None
+        else:
+            try:
+                place = code.choose(self, self.state)
+            except Exception as error:
+                code.fail(error)
+        if place is None:
             return None
+        rule = self._chosen = self.rule_set.rules[place]
+        self._place = place
         self.has_more = len(rule.actions) > 1
         self._taken = 1
-        first = rule.actions[0]
-        return first.constant or first.on(scope, functions)
+        return rule.actions[0].constant or self._prepared(rule, 0)
 
-    def _choose(self, scope: Scope, functions: Functions) -> PolicyRule | None:
-        """Return the first rule that applies, and take the message that it reads."""
-        rules, mailbox = self.rule_set.rules, self.mailbox
-        if self._may_read():
-            place, number = self._reads().choose(scope, functions, self.loop.config.unmatched)
-            self.message = mailbox.read(number) if number else None
-            return None if place is None else rules[place]
-        for rule in rules:
-            if rule.when is None or rule.when.evaluate(scope, functions):
-                return rule
-        return None
+    def _prepared(self, rule: PolicyRule, number: int) -> Action:
+        """Return an action of the chosen rule with its arguments computed."""
+        code, action = self._code, rule.actions[number]
+        arguments = code.arguments[self._place][number]
+        assert arguments is not None, "otherwise the action is constant"
+        try:
+            return Action(action.kind, arguments(self, self.state), action.reason)
+        except Exception as error:
+            code.fail(error)
 
     def _may_read(self) -> bool:
         """Return whether there is a message that waits, or may wait because the rules were replaced."""
@@ -228,15 +229,16 @@ class PolicyAgent(Agent):
             reader = self._reader = Reader(self.mailbox, rules)
         return reader
 
-    async def execute_action(self, action: Action) -> ActionResult:
-        """Execute an action; after the last action of a rule succeeds, record observations and update the state."""
+    def after_action(self, result: ActionResult) -> None:
+        """After the last action of a rule succeeds, record observations and update the state."""
+        self.result = result
+        if self.has_more:
+            return
         rule = self._chosen
-        result = self.result = await self.world.execute(self, action)
-        if result.success and rule is not None and (rule.set or rule.record) and not self.has_more:
-            self._conclude(rule)
-        if not self.has_more:
+        if result.success and rule is not None and (rule.set or rule.record):
+            self._conclude()
+        if self.mailbox.watchers:
             self.look_again()
-        return result
 
     def look_again(self) -> None:
         """Wake the agent if it sleeps until a message, and would now read one that waits.
@@ -258,7 +260,10 @@ class PolicyAgent(Agent):
         action = actions[self._taken]
         self._taken += 1
         self.has_more = self._taken < len(actions)
-        return action.constant or action.on(Scope(self), self._toolbox.used_by(self))
+        if action.constant is not None:
+            return action.constant
+        self._toolbox.used_by(self)
+        return self._prepared(self._chosen, self._taken - 1)
 
     async def on_start(self) -> None:
         """Subscribe to the topic patterns of the agent."""
@@ -271,13 +276,17 @@ class PolicyAgent(Agent):
         self._subscriptions = ()
         self._reader = self.message = None
 
-    def _conclude(self, rule: PolicyRule) -> None:
-        scope = Scope(self)  # a new scope, because time may have passed and the world has changed since the decision
-        functions = self._toolbox.used_by(self)
-        for name, value in rule.record.items():
-            self.world.observe(self.agent_id, name, float(value.evaluate(scope, functions)))
-        new = {name: value.evaluate(scope, functions) for name, value in rule.set.items()}
-        self.state.update(new)
+    def _conclude(self) -> None:
+        code = self._code
+        self._toolbox.used_by(self)
+        try:
+            for name, value in code.records[self._place].items():
+                self.world.observe(self.agent_id, name, float(value(self, self.state)))
+            changes = code.changes[self._place]
+            if changes is not None:
+                self.state.update(changes(self, self.state))
+        except Exception as error:
+            code.fail(error)
 
     def _next_event(self) -> Event | None:
         """Return the event that woke the agent, or else the next subscribed event; skip one that it has seen."""

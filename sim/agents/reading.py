@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import attrs
 
 from sim.actors.mailbox import Mailbox, Pending, Unmatched
-from sim.agents.toolbox import DRAWING
+from sim.agents.toolbox import DRAWS
 from sim.errors import ActorError
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.world import Message
@@ -59,7 +59,7 @@ class Reading:
         rest: list[Expression] = []
         draws: list[Expression] = []
         for part in () if when is None else when.conjuncts():
-            if part.functions & DRAWING:
+            if part.functions & DRAWS:
                 draws.append(part)
             elif "message" not in part.names:
                 own.append(part)
@@ -191,7 +191,7 @@ class Reader:
                 continue
             self._show(names, 0)
             when = rule.when
-            if when is None or not (when.functions & DRAWING or _hold((when,), names, functions) is False):
+            if when is None or not (when.functions & DRAWS or _hold((when,), names, functions) is False):
                 return False
         return False
 

@@ -5,21 +5,17 @@ A world has one toolbox. An evaluation never waits, so the functions act for the
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 from sim.agents.conversation.records import VISIBLE
 from sim.agents.conversation.service import Conversations
-from sim.expressions import PURE_FUNCTIONS, ExpressionError, did_you_mean
+from sim.expressions import PURE_FUNCTIONS, ExpressionError, Refers, did_you_mean, functions_at, rule_function
 from sim.kernel.rng import Draws
 from sim.resources import MICRO
 from sim.world import World
 from sim.world.calendar import calendar_functions
 
-DRAWS: Final = frozenset({"chance", "uniform", "exponential", "gauss", "randint", "choice"})
-"""Functions that draw random numbers; see `PolicyAgent.rng`."""
-
-DRAWING: Final = DRAWS | {"richest"}
-"""Functions that draw, or may draw: `richest` decides between places by chance."""
+_SCALARS: Final = frozenset({int, float, str, bool, type(None)})
 
 
 class User(Protocol):
@@ -33,24 +29,24 @@ class User(Protocol):
 
 
 class Toolbox:
-    """Functions for rules, over a world and the agent whose rules are evaluated."""
+    """Functions for rules, over a world and the agent whose rules are evaluated.
+
+    Attributes:
+        functions: the functions by name; they act for the agent that called `used_by` last.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._user: User | None = None
-        names = (
-            *sorted(DRAWS), "neighbours", "nearby", "adjacent", "attribute", "free_places", "richest", "stock",
-            "state_of", "agents", "remaining", "usage", "budget", "exists", "content", "level", "queue", "in_sight",
-            "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
-        )  # fmt: skip
+        names = [name for name in functions_at("agent") if hasattr(self, name)]
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
-        self._functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
+        self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
 
     def used_by(self, user: User) -> Mapping[str, Callable[..., object]]:
         """Return the functions by name; they act for `user` until the next call of `used_by`."""
         self._user = user
-        return self._functions
+        return self.functions
 
     @property
     def _rng(self) -> Draws:
@@ -64,71 +60,86 @@ class Toolbox:
 
     # -- random draws, from the draws of the user
 
+    @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def chance(self, probability: float) -> bool:
-        """Return True with this probability."""
+        """Return true with probability `probability`; draws depend on the seed, the agent and the simulated time; in a
+        `when`, if a message waits that it may read, on the message.
+        """
         return self._rng.chance(probability)
 
+    @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def uniform(self, low: float, high: float) -> float:
-        """Return a uniformly distributed number between `low` and `high`."""
+        """Return a number between `low` and `high`."""
         return self._rng.uniform(low, high)
 
+    @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def exponential(self, mean: float) -> float:
         """Return an exponentially distributed number with this mean."""
         if mean <= 0:
             raise ExpressionError(f"the mean of exponential must be above 0, not {mean:g}")
         return self._rng.exponential(mean)
 
+    @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def gauss(self, mean: float, deviation: float) -> float:
-        """Return a normally distributed number with mean `mean` and standard deviation `deviation`."""
+        """Return a normally distributed number."""
         return self._rng.gauss(mean, deviation)
 
+    @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def randint(self, low: int, high: int) -> int:
-        """Return an integer from `low` to `high`, both included."""
+        """Return a whole number from `low` to `high`, both ends included."""
         return self._rng.randint(low, high)
 
+    @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def choice(self, items: Any) -> Any:
-        """Return a random element of `items`, or None if there is none."""
+        """Return a random item, or none if there are no items."""
         return self._rng.choice(items) if len(items) else None
 
     # -- the state of the world
 
+    @rule_function(place="agent")
     def neighbours(self) -> list[str]:
-        """Return the other agents at the same place or one edge away."""
+        """Return the other agents at the agent's place or one edge away."""
         return self._world.places.neighbours(self._id) if self._world.places else []
 
+    @rule_function(place="agent")
     def nearby(self) -> list[str]:
-        """Return the other agents at the same place."""
+        """Return the other agents at the agent's place."""
         places = self._world.places
         here = places.where(self._id) if places else None
         return [id for id in places.at(here) if id != self._id] if places and here is not None else []
 
+    @rule_function(place="agent")
     def adjacent(self) -> list[str]:
         """Return the places one edge away."""
         places = self._world.places
         here = places.where(self._id) if places else None
         return places.adjacent(here) if places and here is not None else []
 
+    @rule_function(place="agent")
     def attribute(self, name: str, place: str | None = None) -> Any:
-        """Return an attribute of a place, as its graph file gives it; by default of the agent's own place.
-
-        None if the place has no such attribute.
+        """Return an attribute of a place, by default of the agent's own, that a [graph file](#graph-files) gives; none
+        if it has none.
         """
         places = self._world.places
         where = place if place is not None or places is None else places.where(self._id)
         return places.about(where).get(name) if places is not None and where is not None else None
 
+    @rule_function(place="agent")
     def free_places(self) -> list[str]:
         """Return the places where no agent stands."""
         return self._world.places.free() if self._world.places else []
 
-    def stock(self, place: str) -> float:
+    @rule_function(place="agent", needs=("stock",))
+    def stock(self, place: Annotated[str, Refers("place")]) -> float:
         """Return how much there is to gather at a place."""
         return 0.0 if self._world.stocks is None else self._world.stocks.level(place)
 
+    @rule_function(place="agent", draws=True, needs=("stock", "grid"))
     def richest(self, distance: Any) -> str | None:
-        """Return the place where there is most to gather: the agent's own, or a free one in its row or column.
+        """Return of the agent's own place and the free ones up to that far away in its row and column of a grid, that
+        with most to gather; of several the nearest, and of equally near ones a random one.
 
-        Of several, the nearest is returned, and of equally near ones a random one. None for an agent without a place.
+        None for an agent without a place.
 
         Args:
             distance: how far the agent sees, in places.
@@ -139,83 +150,106 @@ class Toolbox:
         here = places.where(self._id) if places else None
         if places is None or stocks is None or here is None:
             return None
-        most, found = stocks.level(here), [here]
+        level, is_free = stocks.level, places.is_free
+        most, found = level(here), [here]
         for ring in places.straight(here, distance):
-            levels = [(stocks.level(place), place) for place in ring if places.is_free(place)]
-            best = max((level for level, _ in levels), default=most)
-            if best > most:
-                most, found = best, [place for level, place in levels if level == best]
+            nearer = most  # of what is nearer; a place of the ring has to have more
+            for place in ring:
+                if (there := level(place)) > nearer and there >= most and is_free(place):
+                    if there > most:
+                        most, found = there, [place]
+                    else:
+                        found.append(place)
         return found[0] if len(found) == 1 else self._rng.choice(found)
 
-    def state_of(self, agent: str, key: str) -> Any:
-        """Return the present value of a state variable of another agent; None if the agent does not exist."""
+    @rule_function(place="agent")
+    def state_of(self, agent: Annotated[str, Refers("agent")], key: Annotated[str, Refers("state")]) -> Any:
+        """Return the current value of a state variable of another agent, or none if there is no such agent."""
         known = self._world.agents.get(agent)
         if known is None:
             return None
         if key not in known.state:
             raise ExpressionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), known.state))
         value = known.state[key]
-        return copy.deepcopy(value) if isinstance(value, dict | list) else value
+        return _copy(value) if isinstance(value, dict | list) else value
 
+    @rule_function(place="agent", senses="space")
     def in_sight(self) -> list[dict[str, Any]]:
-        """Return what the agent sees in space: for each visible agent, `agent`, `position` and `doing`."""
+        """Return the agents that the agent sees in space, as a list of `agent`, `position`, `doing`."""
         space = self._world.space
         seen = space.near(self._id) if space is not None and self._id in space.histories else ()
         return [{"agent": one.agent, "position": _plain(one.position), "doing": one.doing} for one in seen]
 
+    @rule_function(place="agent", senses="space")
     def position(self) -> Any:
-        """Return the position of the agent in space; None if it is not in space."""
+        """Return the agent's own position in space, or none."""
         space = self._world.space
         return _plain(space.where(self._id)) if space is not None and self._id in space.histories else None
 
-    def agents(self, group: str) -> list[str]:
-        """Return the live agents of a group."""
+    @rule_function(place="agent")
+    def agents(self, group: Annotated[str, Refers("group")]) -> list[str]:
+        """Return the living agents of a group."""
         return self._world.group(group)
 
-    def remaining(self, resource: str) -> float:
-        """Return what the agent has left of a rate limit, budget or quota."""
+    @rule_function(place="agent")
+    def remaining(self, resource: Annotated[str, Refers("resource")]) -> float:
+        """Return how much of a limit, budget or quota the agent has left."""
         return self._world.remaining(self._id, resource)
 
-    def usage(self, resource: str) -> float:
-        """Return how many units of a rate limit the agent has used within its window."""
+    @rule_function(place="agent")
+    def usage(self, resource: Annotated[str, Refers("resource")]) -> float:
+        """Return the agent's use of a limit within its window."""
         return self._world.rate_tracker.get_usage(self._id, resource)
 
-    def budget(self, name: str) -> float:
-        """Return what the agent has left of a budget, in units."""
+    @rule_function(place="agent")
+    def budget(self, name: Annotated[str, Refers("budget")]) -> float:
+        """Return how much the agent has left of a budget, in units."""
         return self._world.budgets.remaining(self._id, name) / MICRO
 
-    def exists(self, artifact: str) -> bool:
-        """Return whether an artifact exists."""
+    @rule_function(place="agent")
+    def exists(self, artifact: Annotated[str, Refers("artifact")]) -> bool:
+        """Return whether the artifact exists."""
         return self._world.artifacts.get(artifact) is not None
 
-    def content(self, artifact: str) -> Any:
-        """Return the content of an artifact; None if it does not exist or the agent has no read access."""
+    @rule_function(place="agent")
+    def content(self, artifact: Annotated[str, Refers("artifact")]) -> Any:
+        """Return the content of an artifact, or none if there is none or the agent may not read it."""
         return self._world.readable(self._id, artifact)
 
-    def level(self, pool: str) -> float:
-        """Return the level of a pool: free slots, an amount, or a number of items."""
+    @rule_function(place="agent")
+    def level(self, pool: Annotated[str, Refers("pool")]) -> float:
+        """Return free slots, amount or number of items of a pool."""
         return self._world.pools[pool].level
 
-    def holds(self, pool: str) -> int:
+    @rule_function(place="agent")
+    def holds(self, pool: Annotated[str, Refers("slots")]) -> int:
         """Return the number of slots of a pool that the agent holds."""
         return self._world.held.get(self._id, {}).get(pool, 0)
 
+    @rule_function(place="agent")
     def my_tasks(self, status: str | None = None) -> list[dict[str, Any]]:
-        """Return the open tasks of the agent, the most urgent first; with a status, only those."""
+        """Return the open tasks of the agent, or those with a status, the most urgent first; each has `id`, `title`,
+        `status`, `priority`, `assignee`, `due`, `data`, `result` and the other arguments of `create_task`.
+        """
         return [task.to_json() for task in self._world.tasks.open(self._id, status)]
 
+    @rule_function(place="agent")
     def task(self, id: int) -> dict[str, Any] | None:
-        """Return a task; None if it does not exist."""
+        """Return a task, or none if there is no such task."""
         return next((task.to_json() for task in self._world.tasks.all() if task.id == id), None)
 
-    def queue(self, pool: str) -> int:
-        """Return the number of requests that wait at a pool."""
+    @rule_function(place="agent")
+    def queue(self, pool: Annotated[str, Refers("pool")]) -> int:
+        """Return the number of agents that wait at a pool."""
         return self._world.pools[pool].queue
 
     # -- conversations
 
+    @rule_function(place="agent")
     def conversation(self, id: str) -> dict[str, Any]:
-        """Return a conversation: its place, and the texts and errors that a person sees, oldest first."""
+        """Return a conversation: `user`, `platform`, `channel`, `thread`, `session`, `summary`, and `messages`, the
+        texts and errors that a person sees, oldest first, a list of `role`, `author`, `text`.
+        """
         conversations = Conversations.of(self._world)
         found = conversations.find(id)
         texts = [message for message in conversations.thread(id) if message.role in VISIBLE]
@@ -225,10 +259,24 @@ class Toolbox:
             "messages": [{"role": m.role, "author": m.author, "text": m.content} for m in texts],
         }  # fmt: skip
 
+    @rule_function(place="agent")
     def open_conversations(self) -> list[str]:
         """Return the ids of the conversations whose latest text is from a person, the longest waiting first."""
         return Conversations.of(self._world).open_conversations()
 
 
+def _copy(value: Any) -> Any:
+    """Return a copy of a value of a state, whose lists and mappings its agent may change later."""
+    if value.__class__ is list:
+        return [part if part.__class__ in _SCALARS else _copy(part) for part in value]
+    if value.__class__ is dict:
+        return {key: part if part.__class__ in _SCALARS else _copy(part) for key, part in value.items()}
+    return copy.deepcopy(value)
+
+
 def _plain(position: Any) -> Any:
     return list(position) if isinstance(position, tuple) else position
+
+
+DRAWS: Final = frozenset(name for name, function in functions_at("agent").items() if function.draws)
+"""Functions that draw random numbers, or may draw, as `richest` between equal places; see `PolicyAgent.rng`."""

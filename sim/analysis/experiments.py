@@ -20,6 +20,7 @@ from sim.experiments.results import Results
 from sim.experiments.tables import differences_table, estimates_table, reach_table
 from sim.expressions import did_you_mean
 from sim.kernel import Duration
+from sim.kernel.levels import Level
 from sim.pages import Chart, Table, tag
 from sim.runner.event_loop import beside_the_loop, is_cancelled
 from sim.runner.progress import bar
@@ -243,6 +244,7 @@ def sweep(
     samples: int | None = None,
     mode: Mode | None = None,
     overrides: Sequence[str] = (),
+    recording: Level | None = None,
     **options: Unpack[ExperimentKeywords],
 ) -> Experiment:
     """Run a scenario with other values and seeds, and estimate its outcomes with 95 % intervals; see `sim sweep`.
@@ -257,6 +259,8 @@ def sweep(
         samples: the number of combinations of a latin or sobol design.
         mode: `autonomous` or `tick`; None: that of the scenario.
         overrides: `key=value` changes to all runs.
+        recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
+            otherwise `samples`.
         options: see `ExperimentOptions`.
 
     Raises:
@@ -267,7 +271,7 @@ def sweep(
     models = () if chosen.access is None else chosen.access.models
     plan = make_sweep(
         Path(scenario), vary=varied(vary or {}), design=design, samples=samples, mode=mode, overrides=tuple(overrides),
-        models=models, kinds=chosen.kinds, **chosen.planned(),
+        recording=recording, models=models, kinds=chosen.kinds, **chosen.planned(),
     )  # fmt: skip
     return _made(plan, chosen)
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from sim.agents.toolbox import DRAWS
+from sim.expressions import functions_at
 from sim.scenario.fields import plain as as_plain
 from sim.scenario.overrides import apply_overrides, parse_all
 from sim.scenario.symbols import items, mapping
@@ -25,11 +27,8 @@ _CONCEPTS: Final = (
     ("Learning", "whether agents change their way of deciding by experience"),
     ("Prediction", "what agents expect of the future, and on what ground"),
 )
-_DRAWS: Final = re.compile(r"\b(chance|uniform|exponential|gauss|randint|choice)\(")
-_SENSES: Final = re.compile(
-    r"\b(neighbours|nearby|adjacent|free_places|richest|stock|state_of|agents|remaining|usage|budget|exists|content|level"
-    r"|queue|in_sight|position|holds|published)\("
-)
+_SENSES: Final = {name for name, function in functions_at("agent").items() if function.senses != "nothing"}
+_CALLS: Final = re.compile(r"\b(\w+)\(")
 _LONGEST: Final = 2000  # characters of a value
 
 
@@ -136,7 +135,7 @@ def _concepts(scenario: dict[str, Any]) -> Iterator[str]:
     yield "\n## 4. Design concepts\n"
     for name, what in _CONCEPTS:
         yield f"**{name}.** {_BY_AUTHOR.format(what)}\n"
-    senses = sorted(set(_SENSES.findall(rules)))
+    senses = sorted(_SENSES.intersection(_CALLS.findall(rules)))
     sensed = (
         f"Rules read {', '.join(f'`{name}`' for name in senses)}." if senses else "Rules read the agent's own state."
     )
@@ -146,7 +145,7 @@ def _concepts(scenario: dict[str, Any]) -> Iterator[str]:
         "Agents interact only by what they share."
     )  # fmt: skip
     yield f"**Interaction.** {met}\n"
-    draws = sorted(set(_DRAWS.findall(everything)))
+    draws = sorted(DRAWS.intersection(_CALLS.findall(everything)))
     chance = (
         f"These are drawn at random: {', '.join(f'`{name}`' for name in draws)}." if draws else "Nothing is random."
     )

@@ -11,7 +11,7 @@ from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
 from sim.agents.family import Make, family_of, named_family
 from sim.agents.latest_events import LatestEvents
-from sim.assembly.metric_functions import PI, MetricFunctions
+from sim.agents.metric_functions import PI, MetricFunctions
 from sim.assembly.models import furnish_models
 from sim.assembly.sync_checks import check_sync, reach_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate

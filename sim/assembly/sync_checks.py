@@ -4,16 +4,17 @@ from collections.abc import Mapping
 
 from sim.actors import Agent
 from sim.agents import PolicyAgent
-from sim.agents.toolbox import DRAWS
 from sim.errors import UsageError
-from sim.expressions import PURE_FUNCTIONS
+from sim.expressions import functions_at
 from sim.llm.access import INSIDE, Access
 from sim.scenario import schema
 from sim.scenario.models import Models
 from sim.world import Sharing
 from sim.world.action import DEFINED
 
-_LOCAL_FUNCTIONS = DRAWS | frozenset(PURE_FUNCTIONS) | {"in_sight", "position"}
+_LOCAL_FUNCTIONS = frozenset(
+    name for name, function in functions_at("any", "agent").items() if function.senses != "shared"
+)
 _LOCAL_NAMES = frozenset({"now", "me", "index", "group", "iteration", "result", "pi"})
 
 

@@ -19,6 +19,7 @@ from sim.cli.render.summary import print_summary
 from sim.errors import SimError, UsageError
 from sim.host.watchdog import Stuck
 from sim.kernel.duration import seconds_text
+from sim.kernel.levels import LEVELS
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
 from sim.runner.options import RunOptions
@@ -70,6 +71,7 @@ MAX_SEED = 2**63 - 1
 @model_options
 @metrics_options
 @OUT
+@click.option("--recording", type=click.Choice(LEVELS), help="How much is recorded. Default: that of the scenario.")
 @click.option("--no-record", is_flag=True, help="Do not record the run.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")

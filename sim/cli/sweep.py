@@ -18,6 +18,7 @@ from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario, make_sweep
 from sim.experiments.workers import check_workers, workers_of
+from sim.kernel.levels import LEVELS
 
 
 @click.command(
@@ -41,6 +42,11 @@ from sim.experiments.workers import check_workers, workers_of
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="Default: that of the scenario.")
 @click.option("--until", metavar="DURATION", help="The simulated time of each run.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value in all runs.")
+@click.option(
+    "--recording",
+    type=click.Choice(LEVELS),
+    help="How much is recorded of each trial. Default: what the scenario says, otherwise samples.",
+)
 @click.option("--plan", "plan_file", type=PATH, metavar="FILE", help="Carry out a plan that a sweep has written.")
 @click.option("--resume", type=PATH, metavar="FOLDER", help="Go on with a stopped sweep, or with arms.")
 @click.option("--allow-change", is_flag=True, help="Arms: accept a changed scenario or code. The past is verified.")

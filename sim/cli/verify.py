@@ -188,7 +188,9 @@ def _run(folder: Path, known: AuditHead | None) -> _Report:
     found, facts = integrity_of(folder, known)
     audit = None if found.audit is None else {"records": found.audit.n, "head": found.audit.hash}
     fields: dict[str, object] = {"run": str(folder), **facts, "audit": audit}
-    return _Report(fields, [_intact(fields)] if found.whole else [], [], list(found.problems))
+    level = fields["recording"]
+    more = [] if level in ("all", None) else [f"recorded at the level `{level}`: the hash covers what it records"]
+    return _Report(fields, [_intact(fields), *more] if found.whole else [], [], list(found.problems))
 
 
 def _intact(fields: dict[str, object]) -> str:

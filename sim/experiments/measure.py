@@ -154,7 +154,14 @@ def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
     if plan.past is None:
         check_scenario(plan, Path(plan.file))  # it may have been edited since the experiment began
         return run(
-            plan.file, seed=job.seed, mode=plan.mode, until=plan.until, overrides=overrides, out=hosting.runs, **options
+            plan.file,
+            seed=job.seed,
+            mode=plan.mode,
+            until=plan.until,
+            overrides=overrides,
+            out=hosting.runs,
+            default_recording="samples",
+            **options,
         )
     return branch(
         plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=hosting.runs,

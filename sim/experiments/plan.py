@@ -13,6 +13,7 @@ from sim.experiments.designs import Design, points_of, variable
 from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode_as, encode
+from sim.kernel.levels import Level
 from sim.llm import Access
 from sim.scenario import Scenario, load
 from sim.scenario.live_changes import check_state_variables
@@ -276,6 +277,7 @@ def make_sweep(
     models: Sequence[str] = (),
     answers: Answers = "seed",
     record: bool = False,
+    recording: Level | None = None,
     kinds: Kinds | None = None,
 ) -> Plan:
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
@@ -295,6 +297,7 @@ def make_sweep(
         models: language models that replace those of the scenario, as in `Access.models`.
         answers: which trials share the answers of models at an endpoint.
         record: whether each trial gets a run folder of its own.
+        recording: how much is recorded of each trial; None: what the scenario says, otherwise `samples`.
         kinds: classes that the scenario may name as `kind`.
 
     Raises:
@@ -304,6 +307,7 @@ def make_sweep(
     """
     file, allow = find_scenario(file, allow)
     variables = [variable(text) for text in vary]
+    overrides = (*overrides, *(() if recording is None else (f"recording.level={recording}",)))
     given = (*overrides, *((f"until={until}",) if until is not None else ()))
     scenario = load(file, given, allow, kinds)
     first = scenario.seed if first_seed is None else first_seed

@@ -45,11 +45,21 @@ class TraceRecorder:
 
     def event(self, row: EventRow, /) -> None:
         """Note an event, and pass it on."""
+        self._note(row)
+        self._inner.event(row)
+
+    def _note(self, row: EventRow) -> None:
         time_ns, actor, topic, data = row[0], row[5], row[6], row[7]
         if actor not in _NO_AGENTS and not actor.startswith(_SURVEY):
             hash = hashlib.blake2b(encode((topic, self._renumbered(actor, topic, data))), digest_size=8).digest()
             self.trace.setdefault(actor, []).append((time_ns, hash))
-        self._inner.event(row)
+
+    def unrecorded(self, row: EventRow, /) -> None:
+        """Note an event that is not on record, and pass it on to a listener behind this one."""
+        self._note(row)
+        hear = getattr(self._inner, "unrecorded", None)
+        if hear is not None:
+            hear(row)
 
     def _renumbered(self, agent: str, topic: str, data: object) -> Any:
         """Return data with the shared numbers of the run counted in the order in which the agent met them.

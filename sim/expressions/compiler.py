@@ -20,28 +20,28 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 import attrs
 
+from sim.expressions.declared import functions_at
 from sim.expressions.errors import ExpressionError, did_you_mean
 from sim.expressions.functions import OPERATORS, PURE_FUNCTIONS, number
-from sim.expressions.limits import counted
+from sim.expressions.limits import counted, measured
 from sim.expressions.missing import LENIENT, LENIENT_FUNCTIONS, ORDERINGS
-from sim.expressions.operations import NoValueError, guarded, item, items, mapping, part
+from sim.expressions.operations import NoValueError, guarded, item, items, mapping, part, rows
 
 Kind = Literal["number", "truth", "text", "none", "counted", "any"]
 """What is known about a value: a number, a truth value, a short text, None, or a value whose size was counted."""
 
 _SMALL: Final = frozenset({"number", "truth", "text", "none"})
 _VALUED: Final = frozenset({"number", "truth", "text"})
-_KINDS: Final[Mapping[str, Kind]] = {
-    **dict.fromkeys(
-        ("len", "sum", "abs", "round", "int", "float", "floor", "ceil", "sqrt", "log", "exp"), "number"
-    ),
-    **dict.fromkeys(("bool", "any", "all", "contains"), "truth"),
-}  # fmt: skip
-"""What pure functions return."""
+KINDS: Final[Mapping[Any, Kind]] = {bool: "truth", int: "number", float: "number"}
+"""What the annotation of a function says about its values."""
 
 _LOOKS_ONLY: Final = frozenset({"len", "bool", "first"})
 """Pure functions whose work does not grow with their argument."""
 
+_MAKES_MORE: Final = frozenset({"range"})
+"""Pure functions whose value can be larger than their arguments."""
+
+_KIND_OF: Final = {name: KINDS.get(function.returns, "any") for name, function in functions_at("any").items()}
 _SHORT: Final = 1000
 _SURE: Final = 10**15  # what lies between plus and minus this is a number that JSON can hold
 _FILE: Final = "<expression>"
@@ -97,8 +97,11 @@ class Compiled:
         self._marks = marks
         self._globals = namespace
 
-    def explain(self, error: Exception) -> ExpressionError:
-        """Return the error of the expression for an error that came out of one of the functions."""
+    def explain(self, error: Exception) -> Exception:
+        """Return the error of the expression for an error that came out of one of the functions.
+
+        It is `error` itself if no expression of the code is the reason.
+        """
         frame, line = None, 1
         found = error.__traceback__
         while found is not None and found.tb_frame.f_globals is not self._globals:
@@ -107,6 +110,8 @@ class Compiled:
             frame, line = found.tb_frame, found.tb_lineno
             found = found.tb_next
         mark = self._marks[line - 1]
+        if not mark.text:
+            return error
         local = {} if frame is None else frame.f_locals
         text, hint = str(error), getattr(error, "hint", None)
         if mark.what is not None and isinstance(error, KeyError):
@@ -116,7 +121,9 @@ class Compiled:
             written = ast.unparse(lacking)
             text = f"`{written}` has no value (null)"
             hint = f"test it first: {written} is not None and ..."
-        return ExpressionError(f"{mark.text!r}: {text or type(error).__name__}", hint=hint)
+        explained = ExpressionError(f"{mark.text!r}: {text or type(error).__name__}", hint=hint)
+        explained.__cause__ = None if isinstance(error, ExpressionError) else error
+        return explained
 
 
 def _lacking(mark: Mark, error: Exception, local: Mapping[str, Any]) -> ast.expr | None:
@@ -147,8 +154,8 @@ class Writer:
         self._pure = LENIENT_FUNCTIONS if lenient else PURE_FUNCTIONS
         self._globals: dict[str, Any] = {"__builtins__": {}}
         self._held: dict[int, str] = {}  # the globals, by identity
-        self._marks: list[Mark] = []
-        self._line = 0  # the line of all code of the present expression that has no line of its own
+        self._marks = [Mark("")]  # the first line is that of code that belongs to no expression
+        self._line = 1  # the line of all code of the present expression that has no line of its own
         self._text = ""
         self._fresh = 0
         self._bound: dict[str, str] = {}  # the variables of the loops around the present node
@@ -157,11 +164,19 @@ class Writer:
 
     # -- functions
 
-    def expression(self, tree: ast.expr, text: str) -> Code:
-        """Return the code of an expression; `text` is how errors name it."""
+    def expression(self, tree: ast.expr, text: str, *, whole: bool = True) -> Code:
+        """Return the code of an expression.
+
+        Args:
+            tree: its checked syntax tree.
+            text: how errors name it.
+            whole: whether the value is kept, so that it must not be too large.
+        """
         self._text = text
         self._line = self._mark(Mark(text))
         node, kind = self._go(tree)
+        if whole and kind not in _SMALL:
+            node = _call(self.hold(measured), node)
         if any(isinstance(inner, ast.ListComp) for inner in ast.walk(node)):
             work = ast.NamedExpr(_store("W"), ast.List([ast.Constant(0)], ast.Load()))
             node = ast.BoolOp(ast.And(), [work, node])  # a list with one item is true
@@ -335,7 +350,7 @@ class Writer:
     def _call(self, node: ast.Call) -> Code:
         assert isinstance(node.func, ast.Name), "checked by the grammar"
         name, pure = node.func.id, node.func.id in PURE_FUNCTIONS
-        function, kind = (None, _KINDS.get(name, "any")) if pure else self._source.function(self, name)
+        function, kind = (None, _KIND_OF[name]) if pure else self._source.function(self, name)
         arguments = [self._go(argument) for argument in node.args]
         keywords = [ast.keyword(keyword.arg, self._node(keyword.value)) for keyword in node.keywords]
         if function is not None:
@@ -349,7 +364,7 @@ class Writer:
         call = self._operation(self._pure[name], node.args, arguments)
         assert isinstance(call, ast.Call), "an operation is a call"
         call.keywords = keywords
-        return call, self._result(kind)
+        return self._grown(call) if name in _MAKES_MORE else (call, self._result(kind))
 
     def _attribute(self, node: ast.Attribute) -> Code:
         return _call(self.hold(item), self._node(node.value), ast.Constant(node.attr)), "any"
@@ -379,11 +394,16 @@ class Writer:
             self._in_source += 1
             source = _call(self.hold(items), self._node(loop.iter), _load("W"))
             self._in_source -= 1
-            assert isinstance(loop.target, ast.Name), "checked by the grammar"
-            variable = self._bound[loop.target.id] = self._variable("b")
+            target: ast.expr
+            if isinstance(loop.target, ast.Name):
+                target = self._bind(loop.target)
+            else:
+                assert isinstance(loop.target, ast.Tuple | ast.List), "checked by the grammar"
+                source = _call(self.hold(rows), source, ast.Constant(len(loop.target.elts)))
+                target = ast.Tuple([self._bind(name) for name in loop.target.elts], ast.Store())
             self._loops += 1
             tests = [self._node(condition) for condition in loop.ifs]
-            loops.append(ast.comprehension(_store(variable), source, tests, 0))
+            loops.append(ast.comprehension(target, source, tests, 0))
         element, kind = self._go(node.elt)
         if kind not in _SMALL and kind != "counted":
             element = self._counted(element)
@@ -392,6 +412,11 @@ class Writer:
         return ast.ListComp(element, loops), "counted"
 
     _generatorexp = _listcomp
+
+    def _bind(self, name: ast.expr) -> ast.Name:
+        assert isinstance(name, ast.Name), "checked by the grammar"
+        variable = self._bound[name.id] = self._variable("b")
+        return _store(variable)
 
     def _grown(self, code: ast.expr) -> Code:
         """Return the code of a value that an operation has made; in a loop its size counts."""

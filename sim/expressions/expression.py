@@ -3,24 +3,20 @@
 import ast
 import functools
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import attrs
 
 from sim.expressions.compiler import Compiled, compile_expression
 from sim.expressions.errors import ExpressionError, did_you_mean
 from sim.expressions.grammar import Grammar, Literal, read
-from sim.expressions.limits import measure
 
 INSTEAD: Final[Mapping[str, str]] = {
-    "range": "a loop goes over a list: [x * 2 for x in items]",
     "list": "write [x for x in items], or sorted(items)",
-    "set": "write a list, and `x in items`",
+    "set": "write distinct(items), and `x in items`",
     "dict": "write {key: value}",
     "map": "write [x * 2 for x in items]",
     "filter": "write [x for x in items if x > 0]",
-    "enumerate": "a loop goes over a list: [x * 2 for x in items]",
-    "zip": "a loop goes over a list: [x * 2 for x in items]",
     "pow": "write x ** y",
     "random": "write uniform(0, 1), or chance(0.5)",
     "normal": "write gauss(mean, deviation)",
@@ -99,21 +95,14 @@ class Expression:
         code = self._code
         run = code.lenient if lenient else code.strict
         try:
-            result = run(names, functions)
-            if result.__class__ not in _SCALARS and isinstance(result, list | tuple | dict):
-                measure(result)
+            return run(names, functions)
         except Exception as error:  # any failure inside means that this expression cannot be evaluated
-            explained = code.explain(error, lenient=lenient)
-            raise explained from (None if isinstance(error, ExpressionError | KeyError) else error)
-        return result
+            code.fail(error, lenient=lenient)
 
     @property
     def tree(self) -> ast.expr:
         """The checked syntax tree. It must not be changed."""
         return self._code.grammar.tree
-
-
-_SCALARS: Final = frozenset({int, float, bool, str, type(None)})
 
 
 class _Code:
@@ -141,9 +130,9 @@ class _Code:
             self.strict = run
         return run(names, functions)
 
-    def explain(self, error: Exception, *, lenient: bool) -> ExpressionError:
-        """Return the error of the expression for an error of its code."""
-        return self._compiled[lenient].explain(error)
+    def fail(self, error: Exception, *, lenient: bool) -> NoReturn:
+        """Raise the error of the expression for an error of its code."""
+        raise self._compiled[lenient].explain(error)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from sim.expressions.declared import functions_at, rule_function
 from sim.expressions.errors import ExpressionError
 from sim.expressions.grammar import MAX_INT
 
@@ -132,30 +133,60 @@ OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = MappingProxyType(
 )
 
 
-def _min(*values: Any) -> Any:
-    return min(*values)
+@rule_function(place="any", pure=True)
+def _min(*a: Any) -> Any:
+    """Return minimum; also of one list."""
+    return min(*a)
 
 
-def _max(*values: Any) -> Any:
-    return max(*values)
+@rule_function(place="any", pure=True)
+def _max(*a: Any) -> Any:
+    """Return maximum; also of one list."""
+    return max(*a)
 
 
-def _abs(value: Any) -> Any:
-    return abs(number(value))
+@rule_function(place="any", pure=True)
+def _abs(x: Any) -> float:
+    """Return absolute value."""
+    return abs(number(x))  # type: ignore[no-any-return]  # a number
 
 
-def _round(value: Any, digits: Any = None) -> Any:
+@rule_function(place="any", pure=True)
+def _round(x: Any, digits: Any = None) -> float:
+    """Return rounded, to a whole number or to so many digits."""
     if digits is not None and (type(digits) is not int or abs(digits) > 20):
         raise ExpressionError("round takes at most 20 digits")
-    return number(round(number(value), digits))
+    return number(round(number(x), digits))  # type: ignore[no-any-return]  # a number
 
 
-def _int(value: Any) -> int:
-    return int(number(int(_numeric(value))))
+@rule_function(place="any", pure=True)
+def _len(x: Any) -> int:
+    """Return length of a list, text or mapping."""
+    return len(x)
 
 
-def _float(value: Any) -> float:
-    return float(number(float(_numeric(value))))
+@rule_function(place="any", pure=True)
+def _floor(x: Any) -> int:
+    """Return rounded down."""
+    return number(math.floor(number(x)))  # type: ignore[no-any-return]  # a number
+
+
+@rule_function(place="any", pure=True)
+def _ceil(x: Any) -> int:
+    """Return rounded up."""
+    return number(math.ceil(number(x)))  # type: ignore[no-any-return]  # a number
+
+
+@rule_function(place="any", pure=True)
+def _int(x: Any) -> int:
+    """Return whole number, from a number or a text."""
+    return int(number(int(_numeric(x))))
+
+
+@rule_function(place="any", pure=True)
+def _float(x: Any) -> float:
+    """Return number, from a number or a text."""
+    return float(number(float(_numeric(x))))
 
 
 def _numeric(value: Any) -> Any:
@@ -166,38 +197,127 @@ def _numeric(value: Any) -> Any:
     return number(value)
 
 
-def _str(value: Any) -> str:
-    if isinstance(value, list | tuple | dict):
-        raise ExpressionError(f"str converts numbers, text and truth values, not {_kind(value)}")
-    return str(value)
+@rule_function(place="any", pure=True)
+def _str(x: Any) -> str:
+    """Return text, from a number or a truth value."""
+    if isinstance(x, list | tuple | dict):
+        raise ExpressionError(f"str converts numbers, text and truth values, not {_kind(x)}")
+    return str(x)
 
 
-def _log(value: Any, base: Any = math.e) -> float:
-    return math.log(value) if base == math.e else math.log(value, base)
+@rule_function(place="any", pure=True)
+def _bool(x: Any) -> bool:
+    """Return whether it is neither zero nor empty nor none."""
+    return bool(x)
 
 
-def _first(values: Any) -> Any:
-    if not isinstance(values, str | list | tuple):
-        raise ExpressionError(f"first needs a list or text, not {_kind(values)}")
-    return values[0] if values else None
+@rule_function(place="any", pure=True)
+def _sqrt(x: Any) -> float:
+    """Return square root."""
+    return math.sqrt(x)
 
 
-def _contains(container: Any, item: Any) -> bool:
-    if not isinstance(container, str | list | tuple | dict):
-        raise ExpressionError(f"contains needs a list or text, not {_kind(container)}")
-    return item in container
+@rule_function(place="any", pure=True)
+def _log(x: Any, base: Any = math.e) -> float:
+    """Return logarithm; `base` is e if it is left out."""
+    return math.log(x) if base == math.e else math.log(x, base)
 
 
-def _sum(values: Any) -> Any:
-    """Return the sum. For floats it is rounded once (`fsum`), so their order does not matter."""
+@rule_function(place="any", pure=True)
+def _exp(x: Any) -> float:
+    """Return e to the power of `x`."""
+    return number(math.exp(x))  # type: ignore[no-any-return]  # a number
+
+
+@rule_function(place="any", pure=True)
+def _sum(x: Any) -> float:
+    """Return sum of a list; for numbers with fractions it is rounded once, so their order does not matter."""
     try:
-        total = sum(_list("sum", values))
+        total = sum(_list("sum", x))
         if total.__class__ is int:  # so all items are whole numbers or truth values
-            return number(total)
+            return number(total)  # type: ignore[no-any-return]  # a number
     except TypeError:  # the next line says which item is no number
         pass
-    numbers = [number(value) for value in values]
-    return number(sum(numbers) if all(isinstance(value, int) for value in numbers) else math.fsum(numbers))
+    numbers = [number(value) for value in x]
+    whole = all(isinstance(value, int) for value in numbers)
+    return number(sum(numbers) if whole else math.fsum(numbers))  # type: ignore[no-any-return]  # a number
+
+
+@rule_function(place="any", pure=True)
+def _sorted(x: Any) -> list[Any]:
+    """Return items of a list in order."""
+    return sorted(_list("sorted", x))
+
+
+@rule_function(place="any", pure=True)
+def _any(x: Any) -> bool:
+    """Return whether an item of a list is true."""
+    return any(_list("any", x))
+
+
+@rule_function(place="any", pure=True)
+def _all(x: Any) -> bool:
+    """Return whether all items of a list are true."""
+    return all(_list("all", x))
+
+
+@rule_function(place="any", pure=True)
+def _first(x: Any) -> Any:
+    """Return first item of a list or text; of an empty one, none."""
+    if not isinstance(x, str | list | tuple):
+        raise ExpressionError(f"first needs a list or text, not {_kind(x)}")
+    return x[0] if x else None
+
+
+@rule_function(place="any", pure=True)
+def _range(first: Any, end: Any = None, step: Any = 1) -> list[int]:
+    """Return whole numbers from `first` to before `end`; with one argument, from 0 to before it."""
+    if any(type(bound) is not int for bound in (first, step, 0 if end is None else end)) or not step:
+        raise ExpressionError("range needs whole numbers, and a step that is not 0")
+    found = range(first) if end is None else range(first, end, step)
+    if len(found) > MAX_LENGTH:
+        raise ExpressionError(f"the result of range is longer than {MAX_LENGTH}")
+    return list(found)
+
+
+@rule_function(place="any", pure=True)
+def _zip(*lists: Any) -> list[list[Any]]:
+    """Return lists of the first items of all lists, of the second, and so on, as long as all have one."""
+    return [list(items) for items in zip(*(_list("zip", values) for values in lists), strict=False)]
+
+
+@rule_function(place="any", pure=True)
+def _enumerate(x: Any, first: Any = 0) -> list[list[Any]]:
+    """Return lists of a number, from `first` on, and an item of a list."""
+    if type(first) is not int:
+        raise ExpressionError(f"enumerate counts from a whole number, not {_kind(first)}")
+    return [[number(first + place), item] for place, item in enumerate(_list("enumerate", x))]
+
+
+@rule_function(place="any", pure=True)
+def _distinct(x: Any) -> list[Any]:
+    """Return the items of a list without those that are equal to one before."""
+    found: dict[Any, Any] = {}
+    for item in _list("distinct", x):
+        found.setdefault(_comparable(item), item)
+    return list(found.values())
+
+
+def _comparable(value: Any) -> Any:
+    """Return a hashable value that is equal for equal values."""
+    if isinstance(value, dict):
+        return dict, frozenset((key, _comparable(inner)) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return type(value), tuple(map(_comparable, value))
+    return value
+
+
+@rule_function(place="any", pure=True)
+def _contains(x: Any, item: Any) -> bool:
+    """Return whether a list or text contains an item."""
+    if not isinstance(x, str | list | tuple | dict):
+        raise ExpressionError(f"contains needs a list or text, not {_kind(x)}")
+    return item in x
 
 
 def _list(function: str, values: Any) -> Any:
@@ -207,27 +327,6 @@ def _list(function: str, values: Any) -> Any:
 
 
 PURE_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        "min": _min,
-        "max": _max,
-        "abs": _abs,
-        "round": _round,
-        "len": lambda value: len(value),
-        "floor": lambda value: number(math.floor(number(value))),
-        "ceil": lambda value: number(math.ceil(number(value))),
-        "int": _int,
-        "float": _float,
-        "str": _str,
-        "bool": lambda value: bool(value),
-        "sqrt": lambda value: math.sqrt(value),
-        "log": _log,
-        "exp": lambda value: number(math.exp(value)),
-        "sum": _sum,
-        "sorted": lambda values: sorted(_list("sorted", values)),
-        "any": lambda values: any(_list("any", values)),
-        "all": lambda values: all(_list("all", values)),
-        "first": _first,
-        "contains": _contains,
-    }
+    {name: declared.function for name, declared in functions_at("any").items()}
 )
-"""Functions without side effects or state. `first` of an empty list is None; the base of `log` is optional."""
+"""Functions without side effects or state."""

@@ -1,8 +1,8 @@
 """The syntax of expressions: an allowlist of node types, checked before anything is evaluated.
 
 Python's parser reads the text, but only the node types named here are accepted. This excludes every way to read an
-attribute of an object or to define code: attributes are keys, and only plain names can be called. The only loop is
-over the items of a list, and the evaluation limits its steps.
+attribute of an object or to define code: attributes are keys, and only plain names can be called. The only loops are
+over the items of lists, and the evaluation limits their steps.
 """
 
 import ast
@@ -190,17 +190,25 @@ class _Checker:
         return node
 
     def _check_listcomp(self, node: ast.ListComp | ast.GeneratorExp, depth: int) -> ast.expr:
-        if len(node.generators) > 1:
-            raise ExpressionError("a list comprehension may have one `for` only", hint="nest two of them")
-        loop = node.generators[0]
-        if not isinstance(loop.target, ast.Name) or loop.target.id in _WORDS or loop.is_async:
-            raise ExpressionError("`for` needs one plain name in an expression, as in [x for x in items if x > 1]")
-        loop.iter = self.check(loop.iter, depth + 1)
-        self._bound.append(_plain(loop.target.id))
-        loop.ifs = [self.check(condition, depth + 1) for condition in loop.ifs]
+        outer = len(self._bound)
+        for loop in node.generators:
+            loop.iter = self.check(loop.iter, depth + 1)
+            self._bound += self._variables(loop)
+            loop.ifs = [self.check(condition, depth + 1) for condition in loop.ifs]
         node.elt = self.check(node.elt, depth + 1)
-        self._bound.pop()
+        del self._bound[outer:]
         return node
+
+    def _variables(self, loop: ast.comprehension) -> list[str]:
+        """Return the names that a loop binds: one, or several for items that are lists."""
+        several = isinstance(loop.target, ast.Tuple | ast.List)
+        targets = loop.target.elts if isinstance(loop.target, ast.Tuple | ast.List) else [loop.target]
+        names = [target.id for target in targets if isinstance(target, ast.Name) and target.id not in _WORDS]
+        if loop.is_async or len(names) < len(targets) or not names or len(set(names)) < len(names):
+            hint = "write [x for x in items if x > 1], or [a + b for a, b in zip(items, others)]"
+            what = "different plain names" if several else "plain names"
+            raise ExpressionError(f"`for` needs {what} in an expression", hint=hint)
+        return [_plain(name) for name in names]
 
     _check_generatorexp = _check_listcomp
 

@@ -11,14 +11,19 @@ MAX_RESULT: Final = 100_000
 MAX_WORK: Final = 20_000
 """The most steps of all loops of one evaluation: each item counts, and each value that a step reads or keeps."""
 
+_SCALARS: Final = frozenset({int, float, bool, str, type(None)})
 _DEEPEST: Final = 50
 _CHARACTERS: Final = 100  # so many characters of a text count as one step
 
 
-def measure(result: object) -> None:
-    """Refuse a result with too many values or too deep nesting; shared parts count each time they occur."""
-    if size(result, MAX_RESULT) > MAX_RESULT:
+def measured(result: Any) -> Any:
+    """Return a result, or refuse it if it has too many values or too deep nesting.
+
+    Shared parts count each time they occur.
+    """
+    if result.__class__ not in _SCALARS and size(result, MAX_RESULT) > MAX_RESULT:
         raise ExpressionError(f"the result holds more than {MAX_RESULT} values")
+    return result
 
 
 def size(result: object, limit: int) -> int:

@@ -12,7 +12,7 @@ from sim.expressions.functions import OPERATORS, PURE_FUNCTIONS
 
 _QUOTIENTS: Final = (ast.Div, ast.FloorDiv, ast.Mod)
 ORDERINGS: Final[tuple[type[ast.AST], ...]] = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-_ANY_VALUE: Final = frozenset({"bool", "str", "len", "first", "contains", "any", "all"})
+_ANY_VALUE: Final = frozenset({"bool", "str", "len", "first", "contains", "any", "all", "zip", "enumerate", "distinct"})
 """Pure functions for which null is a value as any other."""
 
 

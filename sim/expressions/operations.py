@@ -68,5 +68,14 @@ def items(values: Any, work: list[int]) -> Sequence[Any]:
     return values
 
 
+def rows(values: Sequence[Any], width: int) -> Sequence[Any]:
+    """Return the list that a loop with several variables goes over: each item is a list with as many items."""
+    for value in values:
+        if not isinstance(value, list | tuple) or len(value) != width:
+            found = f"{len(value)} items" if isinstance(value, list | tuple) else _kind(value)
+            raise ExpressionError(f"`for` with {width} names needs lists of {width} items, not {found}")
+    return values
+
+
 def _kind(value: object) -> str:
     return "None" if value is None else type(value).__name__

@@ -1,11 +1,13 @@
 """Coroutines that yield to the kernel, and the warning for a wait that is never awaited."""
 
+import functools
 import inspect
+import types
 import warnings
 from collections.abc import Callable, Coroutine, Generator
 from functools import update_wrapper
 from types import FunctionType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar, cast
 
 from sim.errors import UsageError
 
@@ -36,6 +38,47 @@ def coroutine(function: Callable[P, Generator[Any, Any, R]]) -> Callable[P, Coro
     update_wrapper(native, function)
     del native.__dict__["__wrapped__"]  # it is no wrapper: the code is that of the function
     return cast(Callable[P, Coroutine[Any, Any, R]], native)
+
+
+class _UnderWay(Coroutine[Any, Any, Any]):
+    """Stands for the coroutine of an actor while it runs a step that needs none."""
+
+    def send(self, value: Any, /) -> NoReturn:
+        """Raise: the step is under way, and nothing can continue it."""
+        raise RuntimeError("a step without a coroutine cannot be continued")
+
+    def throw(self, *error: Any) -> NoReturn:
+        """Raise, as `send`."""
+        raise RuntimeError("a step without a coroutine cannot be continued")
+
+    def close(self) -> None:
+        """No-op."""
+
+    def __await__(self) -> NoReturn:
+        """Raise, as `send`."""
+        raise RuntimeError("a step without a coroutine cannot be awaited")
+
+
+UNDER_WAY: Final = _UnderWay()
+
+
+@types.coroutine
+def resume(coro: Coroutine[Any, Any, Any], request: Any) -> Generator[Any, Any, Any]:
+    """Continue a coroutine that has been run up to its first wait, as `await` would."""
+    while True:
+        try:
+            value = yield request
+        except GeneratorExit:
+            coro.close()
+            raise
+        except BaseException as error:
+            step = functools.partial(coro.throw, error)
+        else:
+            step = functools.partial(coro.send, value)
+        try:
+            request = step()
+        except StopIteration as done:
+            return done.value
 
 
 def warn_unawaited(name: str, source: object) -> None:

@@ -49,7 +49,7 @@ from sim.kernel.actor import (
     identity,
     owned_ordinal,
 )
-from sim.kernel.coroutines import ONE_CALL, check_coroutine, has_begun
+from sim.kernel.coroutines import ONE_CALL, UNDER_WAY, check_coroutine, has_begun
 from sim.kernel.duration import MAX_NS, to_seconds
 from sim.kernel.effects import Effects
 from sim.kernel.foreign import named
@@ -239,6 +239,7 @@ class Kernel:
         "effects",
         "host",
         "inputs",
+        "kept",
         "now",
         "placed",
         "ready",
@@ -280,6 +281,7 @@ class Kernel:
         self._midway = False  # whether the budget or an error stopped the loop, possibly within an instant
         self.streams = Streams(seed)
         self.recorder: Recorder = recorder or NullRecorder()
+        self.kept: frozenset[str] | None = None  # the topics whose events the recorder gets; None: all
         self.host = Source("host", HOST)
         self.scenario = Source("scenario", SCENARIO)
         self.supervisor = Source("supervisor", SUPERVISOR)
@@ -705,6 +707,34 @@ class Kernel:
         finally:
             self.current = before
 
+    def run_now(self, actor: Actor, step: Callable[[], Coroutine[Any, Any, Any] | None]) -> None:
+        """Run a step of `actor` immediately, within the present step, as the first step of a coroutine.
+
+        Args:
+            actor: an actor without a coroutine.
+            step: does the work as far as it does not wait, and returns a coroutine with the rest; None: it is done.
+        """
+        actor.coro = UNDER_WAY
+        actor.cancelling = False
+        actor.token = (actor.token | 1) + 1
+        actor.value = actor.via = None
+        self.actors[actor.ordinal] = actor
+        before, self.current = self.current, actor
+        try:
+            rest = step()
+            if rest is not None:
+                actor.coro = rest
+                request = rest.send(None)
+        except BaseException as error:
+            self._ended(actor, error)
+        else:
+            if rest is None:
+                self._close(actor, _RETURNED)
+            else:
+                self._arm(actor, request)
+        finally:
+            self.current = before
+
     def resume_now(self, actor: Actor, value: Any) -> None:
         """Run the next step of `actor` immediately, within the present step. Its wait returns `value`."""
         assert actor.coro is not None
@@ -773,6 +803,8 @@ class Kernel:
     def emit(self, topic: str, data: object, actor: str | None = None) -> tuple[int, int]:
         """Record an event and return its identity: (source ordinal, source counter).
 
+        An event that is not kept has an identity as well, so that the run is the same whatever is recorded of it.
+
         Args:
             topic: the dotted name of the event.
             data: a JSON value. It must not be changed afterwards.
@@ -781,12 +813,24 @@ class Kernel:
         source = self.current or self.acting()
         ordinal = source.ordinal
         source.counter = counter = source.counter + 1
+        if self.kept is not None and topic not in self.kept:
+            return ordinal, counter
         entry = self._entry
         cause = identity(entry[2]), entry[3]
         self.recorder.event(
             (self.now, self.delta, entry[1], ordinal, counter, actor or source.name, topic, data, cause)
         )
         return ordinal, counter
+
+    def pass_over(self, topic: str, data: object, actor: str) -> None:
+        """Count an event that is not recorded, and tell it to those who listen to the recorder; see `emit`."""
+        source = self.current or self.acting()
+        source.counter = counter = source.counter + 1
+        hear = getattr(self.recorder, "unrecorded", None)
+        if hear is not None:
+            entry = self._entry
+            cause = identity(entry[2]), entry[3]
+            hear((self.now, self.delta, entry[1], source.ordinal, counter, actor, topic, data, cause))
 
     @contextlib.contextmanager
     def one_event(self) -> Iterator[None]:

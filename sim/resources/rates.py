@@ -48,7 +48,7 @@ class RateTracker:
 
     __slots__ = (
         "_agent_windows", "_group_windows", "_groups", "_kernel", "_limits", "_line", "_own_rates", "_plans",
-        "_purge_at", "_tallies", "_total_windows",
+        "_purge_at", "_shared_plans", "_tallies", "_total_windows",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, name: str = "rates") -> None:
@@ -62,6 +62,7 @@ class RateTracker:
         self._group_windows: dict[tuple[str, str], Window] = {}
         self._total_windows: dict[str, Window] = {}
         self._plans: dict[str, tuple[Window, ...]] = {}  # by agent: all its windows, usually a few
+        self._shared_plans: dict[str | None, tuple[Window, ...]] | None = {}  # by group; None: a limit is by agent
         self._tallies: dict[str, ResourceCounts] = {}
         self._purge_at = _PURGE_FROM
 
@@ -109,9 +110,11 @@ class RateTracker:
 
     def forget(self, agent_id: str) -> None:
         """Forget an agent that has left. Its consumption still counts for its group and in total."""
-        self._groups.pop(agent_id, None)
+        group = self._groups.pop(agent_id, None)
         self._own_rates.pop(agent_id, None)
         self._plans.pop(agent_id, None)
+        if group == agent_id and self._shared_plans is not None:
+            self._shared_plans.pop(group, None)
         for resource in self._limits:
             window = self._agent_windows.get((resource, agent_id))
             if window is not None and window.idle(self._kernel.now):
@@ -136,6 +139,8 @@ class RateTracker:
 
     def blocked(self, agent_id: str, /) -> str | None:
         """Return the first resource of which the agent cannot consume a single unit now, or None."""
+        if not (self._limits or self._own_rates):
+            return None  # the hot path: most worlds have no limits
         plan = self._plans.get(agent_id)
         if plan is None:
             plan = self._make_plan(agent_id)
@@ -146,6 +151,8 @@ class RateTracker:
 
     def blocked_by(self, agent_id: str, costs: Mapping[str, int]) -> str | None:
         """Return the first resource in `costs` (units by resource) without capacity for its amount, or None."""
+        if not (self._limits or self._own_rates):
+            return None
         plan = self._plans.get(agent_id)
         if plan is None:
             plan = self._make_plan(agent_id)
@@ -363,6 +370,8 @@ class RateTracker:
         return None
 
     def _needs(self, agent_id: str, costs: Mapping[str, int]) -> tuple[Need, ...]:
+        if agent_id not in self._plans:  # who waits has a plan of its own, by which `_change_for` knows it
+            self._plans[agent_id] = self._make_plan(agent_id)
         return tuple(
             (window, amount)
             for resource, amount in costs.items()
@@ -381,9 +390,22 @@ class RateTracker:
         return tally
 
     def _make_plan(self, agent_id: str) -> tuple[Window, ...]:
-        """Collect the windows of an agent, in the order in which resources were first limited."""
+        """Return the windows of an agent, in the order in which resources were first limited.
+
+        Without a limit for each agent, all agents of a group have the same windows, so they share one plan.
+        """
+        shared, group = self._shared_plans, self._groups.get(agent_id)
+        if shared is not None:
+            plan = shared.get(group)
+            if plan is None:
+                plan = shared[group] = self._collect(agent_id)
+            return plan
         if len(self._plans) >= self._purge_at:
             self._drop_idle()
+        plan = self._plans[agent_id] = self._collect(agent_id)
+        return plan
+
+    def _collect(self, agent_id: str) -> tuple[Window, ...]:
         own, group = self._own_rates.get(agent_id, {}), self._groups.get(agent_id)
         windows: list[Window] = []
         for resource in dict.fromkeys((*self._limits, *own)):
@@ -394,8 +416,11 @@ class RateTracker:
                 windows.append(_window(self._group_windows, (resource, group), resource, limit.group))
             if limit.total:
                 windows.append(_window(self._total_windows, resource, resource, limit.total))
-        plan = self._plans[agent_id] = tuple(windows)
-        return plan
+        return tuple(windows)
+
+    def _plans_to_share(self) -> dict[str | None, tuple[Window, ...]] | None:
+        by_agent = any(self._own_rates.values()) or any(limit.agent for limit in self._limits.values())
+        return None if by_agent else {}
 
     def _drop_idle(self) -> None:
         """Remove the windows of agents without units that still count at the time that all agents have reached."""
@@ -414,13 +439,15 @@ class RateTracker:
             self._change(change)
         else:
             change()
+            if self._own_rates.get(agent_id):
+                self._shared_plans = None
 
     def _change(self, change: Callable[[], None]) -> None:
         """Change limits or groups, and examine all waits again."""
 
         def apply() -> None:
             change()
-            self._plans = {}
+            self._plans, self._shared_plans = {}, self._plans_to_share()
             for (resource, agent_id), window in self._agent_windows.items():
                 own = self._own_rates.get(agent_id, {})
                 window.set_rate(own.get(resource, self._limits.get(resource, _NO_LIMIT).agent))

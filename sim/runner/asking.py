@@ -19,6 +19,7 @@ from sim.expressions import did_you_mean
 from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.duration import seconds_text
 from sim.kernel.effects import EffectHandle
+from sim.kernel.levels import level_of
 from sim.llm.service import Models
 from sim.llm.shared_answers import SharedAnswers
 from sim.llm.types import ChatMessage, ModelRequest
@@ -174,7 +175,9 @@ class _Survey:
         await rebuilt.prepare()
         service = Models.of(rebuilt.simulation.world)
         history = RunHistory(self.stored, max(1, self.at_ns), hold_all=True)  # at time 0, agents begin
-        keeper = VerifyingRecorder(history, rebuilt.pause, HashRecorder(), copy=True)
+        keeper = VerifyingRecorder(
+            history, rebuilt.pause, HashRecorder(level=level_of(self.stored.info.options)), copy=True
+        )
         with AnswerBook(self.stored.path / ANSWERS) as book:
             service.shared = SharedAnswers(book, "survey")
             await rebuilt.session(again, keeper, history, partial(self._begin, rebuilt, models)).carry_out()

@@ -13,6 +13,7 @@ from sim.errors import UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
 from sim.kernel.effects import EffectHandle
+from sim.kernel.levels import level_of
 from sim.llm import Access
 from sim.runner.event_loop import in_plain_code, running_on
 from sim.runner.fingerprint import package_versions
@@ -143,7 +144,8 @@ async def _branch(
             gone_live = doubts.settle(runner, doubtful)
             return gone_live
 
-        with nullcontext(HashRecorder()) if new is None else RunRecorder(new) as recorder:
+        level = level_of(kept)
+        with nullcontext(HashRecorder(level=level)) if new is None else RunRecorder(new, level=level) as recorder:
             keeper = VerifyingRecorder(history, rebuilt.pause, recorder, copy=True)
             name, epoch = ("", None) if isinstance(recorder, HashRecorder) else (recorder.folder.name, recorder.epoch)
             try:

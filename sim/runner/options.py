@@ -13,6 +13,7 @@ from sim.errors import UsageError
 from sim.extras import need
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
+from sim.kernel.levels import LEVELS, Level
 from sim.llm import Access
 from sim.runner.runner import Mode, RunController
 from sim.tools.mcp import McpServer
@@ -93,6 +94,8 @@ class RunKeywords(HostKeywords, total=False):
     overrides: Sequence[str]
     tags: Sequence[str]
     expected: Mapping[str, Any]
+    recording: Level | None
+    default_recording: Level | None
 
 
 class ReplayKeywords(HostKeywords, total=False):
@@ -174,6 +177,8 @@ class RunOptions(HostOptions):
         overrides: `key=value` changes to the scenario.
         tags: words by which `sim list --tag` finds the run; they are in its record, but not in its hash.
         expected: the result of `estimate` for this run, to be compared with the actual figures.
+        recording: how much is recorded: `all`, `changes` or `samples`.
+        default_recording: how much is recorded if neither the scenario nor `recording` says.
     """
 
     seed: int | None = None
@@ -185,6 +190,8 @@ class RunOptions(HostOptions):
     overrides: Sequence[str] = ()
     tags: Sequence[str] = attrs.field(default=(), converter=check_tags)
     expected: Mapping[str, Any] = attrs.field(factory=dict)
+    recording: Level | None = attrs.field(default=None, validator=_one_of(*LEVELS))
+    default_recording: Level | None = attrs.field(default=None, validator=_one_of(*LEVELS))
 
 
 @attrs.frozen(kw_only=True)

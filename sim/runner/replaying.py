@@ -4,6 +4,7 @@ from os import PathLike
 from typing import Unpack
 
 from sim.errors import DivergenceError
+from sim.kernel.levels import level_of
 from sim.runner.event_loop import in_plain_code, running_on
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_not_running
@@ -60,6 +61,7 @@ async def replay_async(
             wall_seconds=None if result is None else result.wall_seconds,
             backend=running_on(),
             code_changed=rebuilt.changed_code,
+            recording=level_of(info.options),
         )
 
 

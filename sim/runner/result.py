@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from sim.errors import UsageError
+from sim.kernel.levels import Level
 from sim.store import summary
 from sim.text import number, plain
 
@@ -79,6 +80,7 @@ class ReplayResult:
         wall_seconds: real time that passed; None if it differs.
         backend: the backend of the replay.
         code_changed: modules whose code has changed since the record.
+        recording: how much was recorded of the run, and could be compared.
     """
 
     run: str
@@ -93,6 +95,7 @@ class ReplayResult:
     backend: str
     code_changed: tuple[str, ...]
     cause: str | None = None
+    recording: Level = "all"
 
     def sentence(self, *, timed: bool = False) -> str:
         """Return the result in one sentence of plain text.
@@ -103,8 +106,9 @@ class ReplayResult:
         if not self.same:
             return f"not the same: {plain(self.difference)}"
         far = "the whole run" if self.complete else "up to the end of the record"
+        kept = "" if self.recording == "all" else f"; only what the level `{self.recording}` records was compared"
         rate = f" ({self.events / self.wall_seconds:,.0f} per second)" if timed and self.wall_seconds else ""
-        return f"the same, {far}: {number(self.events)} events{rate}, hash {(self.hash or '')[:16]}"
+        return f"the same, {far}: {number(self.events)} events{rate}, hash {(self.hash or '')[:16]}{kept}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON-like mapping."""
@@ -153,6 +157,7 @@ class RunResult:
         services: the numbers of the services of the world, such as tools and memories, by their names.
         never: what the scenario has and could not happen, such as an event that was due after the end, in one sentence
             each; `sim check` has the positions in the file.
+        recording: how much of the run is recorded, and covered by the hash: `all`, `changes` or `samples`.
         warnings: what should be known before the numbers are trusted, as mappings: `text`, one sentence, and `hint`,
             what to do about it, or None.
         doubts: effects that wait for a decision; only after a crash. Unless the run was continued without decisions,
@@ -196,6 +201,7 @@ class RunResult:
     never: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     unread: Sequence[Mapping[str, Any]] = ()
     dropped: int = 0
+    recording: Level = "all"
     warnings: Sequence[Mapping[str, Any]] = ()
     doubts: tuple[InDoubtEffect, ...] = ()
 

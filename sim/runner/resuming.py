@@ -9,6 +9,7 @@ import attrs
 
 from sim.errors import RunError, UsageError
 from sim.kernel.effects import EffectHandle
+from sim.kernel.levels import level_of
 from sim.runner.event_loop import in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ReplayKeywords, ReplayOptions
@@ -80,7 +81,8 @@ async def _resume(
             )
         stored.unsafe_lost()  # report damage before anything is written
         stored.check(lost=False)
-    recorder = RunRecorder(folder, resumed=True, take_over=take_over)
+        level = level_of(stored.info.options)
+    recorder = RunRecorder(folder, resumed=True, take_over=take_over, level=level)
     with recorder, open_run(folder) as stored:
         again = with_batches(stored, again)
         check_endpoint(stored, again)

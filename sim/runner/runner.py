@@ -309,6 +309,7 @@ class RunController:
             "kinds": done,
             "metrics": {"time": self.feed.times, **self.feed.samples} if self.feed.times else {},
             "observations": {n: Distribution.of(v) for n, v in sorted(world.observations.items())},
+            "recording": self.simulation.scenario.recording.level,
             "overruns": self.ticks.overruns,
             "models": self._models(),
             "services": self._services(),

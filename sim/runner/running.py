@@ -28,6 +28,7 @@ from sim.kernel.ports import History
 from sim.runner.event_loop import RunThread, in_plain_code, running_on
 from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.inbox import InboxReader
+from sim.runner.levels import at_level, skip_early
 from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
 from sim.runner.progress import shown
 from sim.runner.result import RunResult
@@ -80,6 +81,10 @@ async def run_from(
         path, allow = find_scenario(scenario, chosen.allow)
         chosen = attrs.evolve(chosen, allow=allow)
         checked = load(path, chosen.overrides, allow, chosen.kinds)
+    level = chosen.recording or (None if "recording" in checked.model_fields_set else chosen.default_recording)
+    if level is not None:  # as an override, so that a replay finds it
+        checked = checked.recorded_at(level)
+        chosen = attrs.evolve(chosen, overrides=(*chosen.overrides, f"recording.level={level}"))
     until_ns = checked.end_ns if chosen.until is None else to_ns(chosen.until)
     if until_ns == 0:
         raise UsageError("a run must last longer than 0 s")
@@ -159,7 +164,7 @@ class Session:
 
     async def _until_closed(self, signals: "Signals", watcher: Watcher | None) -> RunResult:
         kernel = self.simulation.world.kernel
-        kernel.recorder = self.keeper
+        kernel.recorder = at_level(self.simulation.world, self.keeper, self.simulation.scenario.recording.level)
         kernel.effects.namespace = self.uid
         started = time.monotonic()
         runner = RunController(
@@ -174,6 +179,7 @@ class Session:
         if self.begun is not None:
             with kernel.acting_as(None):  # calls on agents are then inputs on record, and other changes are refused
                 self.begun(runner)
+        skip_early(kernel)
         inbox = None if self.folder is None or self.epoch is None else InboxReader(self.folder, self.epoch, runner)
         try:
             with inbox or contextlib.nullcontext():
@@ -256,8 +262,9 @@ def _keeper(
     mode: Mode,
     origin: Mapping[str, Any] | None,
 ) -> tuple[HashRecorder | RunRecorder, Path | None]:
+    level = simulation.scenario.recording.level
     if options.out is None:
-        return HashRecorder(), None
+        return HashRecorder(level=level), None
     if path is None:
         raise UsageError("a recorded run needs the path of a scenario file, not a Scenario object")
     places = simulation.scenario.recorded_places()
@@ -272,6 +279,7 @@ def _keeper(
         **({"batch": True} if options.access and options.access.batching else {}),
         "tags": list(options.tags),
         **({"expected": dict(options.expected)} if options.expected else {}),
+        **({} if level == "all" else {"recording": level}),
         **({} if places is None else {"places": hashlib.sha256(places).hexdigest()}),
         **({"packages": packages} if (packages := _named_packages(simulation.scenario, options)) else {}),
     }
@@ -281,7 +289,7 @@ def _keeper(
         versions={**package_versions(simulation.nursery.classes), **versions()},
     )  # fmt: skip
     folder = create_run(options.out, header, path.read_text(encoding="utf-8"), places)
-    return RunRecorder(folder), folder
+    return RunRecorder(folder, level=level), folder
 
 
 def _named_packages(scenario: Scenario, options: RunOptions) -> dict[str, str]:

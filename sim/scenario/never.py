@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sim.agents.toolbox import DRAWING
+from sim.agents.toolbox import DRAWS
 from sim.errors import Problem
 from sim.events.topic import OWN_TOPICS, OWN_WORDS, matches
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
@@ -121,7 +121,7 @@ def _behind(scenario: Scenario, tree: Map) -> Iterator[Found]:
                 yield mark, f"{where} is never chosen: {why}", "put it before that rule, or give that rule a `when`"
             elif truth is False:
                 yield _mark(content, "when"), f"{where} is never chosen: its condition is never true", None
-            elif text in before and not rule.when.functions & DRAWING:
+            elif text in before and not rule.when.functions & DRAWS:
                 why = f"rules[{before[text]}] before it has the same condition"
                 yield mark, f"{where} is never chosen: {why}", "the first rule whose condition is true is chosen"
             if truth and always is None:

@@ -24,6 +24,7 @@ from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
 from sim.expressions import Expression, did_you_mean
 from sim.kernel.duration import MAX_NS
+from sim.kernel.levels import Level
 from sim.permissions import Permission
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
@@ -628,6 +629,18 @@ class Event(Scheduled):
     data: Annotated[f.Json, Field(description="any value that the event carries")] = None
 
 
+class Recording(f.Part):
+    """How much of the run is recorded. It changes nothing in the run itself."""
+
+    level: Annotated[
+        Level,
+        Field(
+            description="all: every event; changes: without actions that succeeded and that nothing else saw; samples:"
+            " samples, observations, answers to surveys, interventions and the final state"
+        ),
+    ] = "all"
+
+
 class Metrics(f.Part):
     """Values sampled during the run."""
 
@@ -696,6 +709,7 @@ class Scenario(f.Part):
         tuple[Intervention, ...], Field(strict=False, description="what is done to the run from outside")
     ] = ()
     metrics: Metrics = Metrics()
+    recording: Recording = Recording()
     stop: Stop | None = None
     sections: Annotated[Mapping[str, Any], PlainValidator(read_sections)] = Field(
         default_factory=dict, alias="\x00sections"
@@ -755,6 +769,10 @@ class Scenario(f.Part):
         for key, section in SECTIONS.items():
             properties[key] = section_schema(section.settings, handler)
         return found
+
+    def recorded_at(self, level: Level) -> "Scenario":
+        """Return the same scenario of which so much is recorded."""
+        return self.model_copy(update={"recording": Recording(level=level)})
 
     def recorded_places(self) -> bytes | None:
         """Return the graph that its places refer to, as it is recorded with a run; None if there is none."""

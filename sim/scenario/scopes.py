@@ -2,13 +2,14 @@
 
 import keyword
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import attrs
 
 from sim.actors import Agent
-from sim.agents.toolbox import DRAWS
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
+from sim.agents import metric_functions, toolbox  # noqa: F401 - they declare functions
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
+from sim.expressions.declared import DECLARED, Needs, RuleFunction
 from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
@@ -23,35 +24,22 @@ AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
      "result", "woken_by", "pi"}
 )  # fmt: skip
-CIVIL = frozenset({"hour", "weekday", "date"})
-"""Functions over the civil time of the run, which needs a calendar."""
-
-STOCKS = frozenset({"stock", "richest"})
-"""Functions over the stocks of places."""
-
-AGENT_FUNCTIONS = DRAWS | CIVIL | {
-    "neighbours", "nearby", "adjacent", "attribute", "free_places", "richest", "stock", "state_of", "agents",
-    "remaining", "usage", "budget", "exists", "content", "level",
-    "queue", "in_sight", "position", "holds", "conversation", "open_conversations", "my_tasks", "task",
-}  # fmt: skip
+AGENT_FUNCTIONS = frozenset(functions_at("agent"))
+WORLD_FUNCTIONS = frozenset(functions_at("world"))
+_START_FUNCTIONS = frozenset(functions_at("start"))
 WHERE_NAMES = frozenset({"topic", "data", "source", "time"})
 CALL_NAMES = frozenset({"tool", "args", "agent", "kind", "now"})
 WORK_NAMES = frozenset({"now", "me", "item", "task", "data", "results", "stats"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 PLACE_NAMES = frozenset({"place", "index", "x", "y", "pi"})
 INTERVENTION_NAMES = START_NAMES | {"place", "balance"}
-WORLD_FUNCTIONS = frozenset(
-    {"count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
-     "observed", "mean_of", "quantile", "gini", "quantile_of", "service", "stock", "clusters"}
-) | CIVIL  # fmt: skip
-
 RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "size"} | set(keyword.kwlist)
 """Names that the state of an agent cannot use."""
 
 _PURE = frozenset(PURE_FUNCTIONS)
 _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "agent": (AGENT_NAMES, AGENT_FUNCTIONS | _PURE),
-    "start": (START_NAMES, DRAWS | CIVIL | _PURE),
+    "start": (START_NAMES, _START_FUNCTIONS | _PURE),
     "world": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
     "where": (WHERE_NAMES | AGENT_NAMES, _PURE),
     "item": (frozenset({"item"}) | AGENT_NAMES, _PURE),
@@ -64,14 +52,16 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "intervention": (INTERVENTION_NAMES, AGENT_FUNCTIONS | _PURE),
 }
 
-_FIRST_ARGUMENT: dict[str, Kind] = {
-    "agents": "group", "state_of": "agent", "quantile": "group", "gini": "group", "clusters": "group",
-    "stock": "place",
-    "count": "group", "total": "group", "mean": "group", "remaining": "resource",
-    "usage": "resource", "budget": "budget", "exists": "artifact", "content": "artifact", "level": "pool",
-    "queue": "pool", "holds": "slots", "balance": "account", "observed": "record", "mean_of": "record",
-    "quantile_of": "record",
-}  # fmt: skip
+_REFERS: dict[tuple[str, int], str] = {
+    (function.name, place): to for function in DECLARED.values() for place, to in function.refers.items()
+}
+"""To what the arguments of functions refer."""
+
+_NEEDS: dict[Needs, tuple[str, str]] = {
+    "calendar": ("civil time", "add `calendar:` to the file"),
+    "stock": ("something to gather", "add `stock:` to `places`"),
+    "grid": ("places in rows and columns", "add `grid:` to `places`"),
+}
 
 
 def functions_of(place: Place) -> frozenset[str]:
@@ -85,11 +75,6 @@ _MEMBERS: dict[str, tuple[str, ...]] = {
     "result": ("success", "data", "error"),
 }
 """The keys of what the names of an agent stand for."""
-
-_STATE_ARGUMENT: dict[str, int] = {
-    "state_of": 1, "count": 1, "total": 1, "mean": 1, "quantile": 1, "gini": 1, "clusters": 1,
-}  # fmt: skip
-"""The place of the argument that names a state variable of the agents in the first argument."""
 
 
 @attrs.define
@@ -122,23 +107,24 @@ class Context:
         if place == "model":
             names = names | frozenset(self.kept)
         Expression.parse(expression.text, names, functions)
-        if not self.known.calendar and (civil := sorted(expression.functions & CIVIL)):
-            raise ExpressionError(f"{civil[0]}() needs civil time", hint="add `calendar:` to the file")
-        if not self.known.stock and (of_stocks := sorted(expression.functions & STOCKS)):
-            raise ExpressionError(f"{of_stocks[0]}() needs something to gather", hint="add `stock:` to `places`")
-        if not self.known.grid and "richest" in expression.functions:
-            raise ExpressionError("richest() needs places in rows and columns", hint="add `grid:` to `places`")
+        self._require_needs(functions_at("agent", "world"), expression)
         group: str | None = None
         for literal in expression.literals:
-            kind = _FIRST_ARGUMENT.get(literal.function)
+            to = _REFERS.get((literal.function, literal.position))
             if literal.position == 0:
                 group = literal.text
-            if kind is not None and literal.position == 0:
-                self.known.require(kind, literal.text)
-            elif literal.position == _STATE_ARGUMENT.get(literal.function) and group is not None:
+            if to == "state" and group is not None:
                 self.known.require_state(group, literal.text)
+            elif to is not None and to != "state":
+                self.known.require(cast(Kind, to), literal.text)
         for name, member in expression.members:
             known = _MEMBERS.get(name) if place == "agent" and name not in self.state else None
             if known is not None and member not in known:
                 hint = did_you_mean(member, known) or f"it has {', '.join(known)}"
                 raise ExpressionError(f"`{name}` has no {member[:80]!r}", hint=hint)
+
+    def _require_needs(self, declared: Mapping[str, RuleFunction], expression: Expression) -> None:
+        for need, (what, hint) in _NEEDS.items():
+            for name in sorted(expression.functions):
+                if name in declared and need in declared[name].needs and not getattr(self.known, need):
+                    raise ExpressionError(f"{name}() needs {what}", hint=hint)

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from sim.errors import RecordWarning, RunError
+from sim.kernel.levels import level_of
 from sim.store.audit_chain import AuditHead
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sim.store.hashing import Written
     from sim.store.reader import StoredRun
 
 
@@ -69,12 +71,13 @@ class Integrity:
             raise RunError(f"{first}{more}", hint="use a whole copy of it, or make it again; `sim verify` lists all")
 
 
-def judge(stored: "StoredRun", known: AuditHead | None = None) -> Integrity:
+def judge(stored: "StoredRun", known: AuditHead | None = None, written: "Written | None" = None) -> Integrity:
     """Check all parts of the record of a run.
 
     Args:
         stored: the run.
         known: an audit record that the caller has noted before; None if there is none.
+        written: the hashes that the caller, which has just written the record, has computed; None if it has not.
     """
     damaged = list(stored.damage_beside())
     audit: list[AuditHead] = []
@@ -86,7 +89,7 @@ def judge(stored: "StoredRun", known: AuditHead | None = None) -> Integrity:
             damaged.append(f"{stored.path} is damaged: {found.problem}")
 
     _note(check_audit, damaged)
-    unusable = _note(stored.verify, damaged)
+    unusable = _note(lambda: stored.verify(written), damaged)
     return Integrity(stored.info.lost, tuple(_once(damaged)), unusable, audit[0] if audit else None)
 
 
@@ -112,17 +115,18 @@ def integrity_of(folder: "Path", known: AuditHead | None = None) -> tuple[Integr
         known: as in `judge`.
 
     Returns:
-        The judgement; and `status`, and the numbers of `events`, `effects` and `commits`, each None if it is not known.
+        The judgement; and `status`, `recording` (its level), and the numbers of `events`, `effects` and `commits`, each
+        None if it is not known.
 
     Raises:
         UsageError: if there is no run.
     """
     from sim.store.reader import open_run  # which asks this module for each run that it opens
 
-    facts: dict[str, Any] = {"status": None, "events": None, "effects": None, "commits": None}
+    facts: dict[str, Any] = {"status": None, "recording": None, "events": None, "effects": None, "commits": None}
     try:
         with open_run(folder, verify=False) as stored:
-            facts["status"] = stored.info.status
+            facts["status"], facts["recording"] = stored.info.status, level_of(stored.info.options)
             found = judge(stored, known)
             _note(lambda: facts.update(stored.counts()), [])
             return found, facts

@@ -6,7 +6,7 @@ sentence, and all events are checked against their hashes before they are used.
 
 import difflib
 import hashlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -17,12 +17,13 @@ import attrs
 from sim.errors import RunError, SimError, UsageError
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import hash_request
+from sim.kernel.levels import LACKS, level_of
 from sim.kernel.rows import RecordedEvent
 from sim.store.archive import is_archive, unpacked_run
 from sim.store.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.store.contents import content_hash, join
 from sim.store.files import DATABASE, PLACES, SCENARIO, Database, Table, being_written, is_settled, recover
-from sim.store.hashing import RunHash, arrival_hash, final_hash, result_hash
+from sim.store.hashing import RunHash, StreamHash, Written, arrival_hash, final_hash, result_hash
 from sim.store.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.store.integrity import Integrity, judge
 from sim.store.schema import APPLICATION, SCHEMA, TABLES
@@ -119,19 +120,25 @@ class StoredRun:
             raise
         return run
 
-    def check(self, *, lost: bool = True) -> None:
+    def check(self, *, lost: bool = True, written: Written | None = None) -> None:
         """Warn of what is wrong with the record, and refuse it if its events cannot be trusted.
 
         Args:
             lost: whether to warn of lost records, too.
+            written: the hashes of the events, from the recorder that has just written them; None: they are computed.
 
         Raises:
             RunError: if they cannot.
         """
-        found = self.integrity
+        found = self.integrity if written is None else judge(self, written=written)
         if found.unusable is not None:
             raise RunError(found.unusable, hint=_COPY)
         (found if lost else attrs.evolve(found, lost=None)).warn()
+
+    @property
+    def lacks(self) -> str:
+        """What was not recorded of the run by choice, in words that follow "it was"; empty if nothing was left out."""
+        return LACKS[level_of(self.info.options)]
 
     @property
     def integrity(self) -> Integrity:
@@ -185,8 +192,11 @@ class StoredRun:
             for row in decode(data):
                 yield RecordedEvent(*row)
 
-    def verify(self) -> None:
+    def verify(self, written: Written | None = None) -> None:
         """Check all events, requests and the digest against their stored hashes.
+
+        Args:
+            written: as in `check`.
 
         Raises:
             RunError: if one does not match. The message names the first such chunk or part.
@@ -195,7 +205,7 @@ class StoredRun:
             raise self._damaged(f"its pages contradict each other ({page[:200]})")
         try:
             with self._database.snapshot():
-                self._verify()
+                self._verify(written)
         except (
             AttributeError,
             LookupError,
@@ -205,8 +215,9 @@ class StoredRun:
         ) as error:  # the tables are STRICT, but a damaged file may contain any type
             raise self._damaged("it holds a value of the wrong type") from error
 
-    def _verify(self) -> None:
-        running = RunHash()
+    def _verify(self, written: Written | None) -> None:
+        whole = RunHash()
+        running = whole if written is None else StreamHash()
         total = 0
         for chunk, first, count, stored, data in self.chunks():
             running.add_events(data[1:-1], count)
@@ -214,7 +225,9 @@ class StoredRun:
                 raise self._damaged(f"chunk {chunk} (from event {first} on) does not match its hash")
             total += count
         self._verify_outside()
-        self._verify_end(running, total)
+        if written is not None and running.stream != written.stream:
+            raise self._damaged("its events are not those that were written")
+        self._verify_end(total, lambda: self._lanes(whole) if written is None else written.lanes)
         self._verify_seal()
 
     def _verify_seal(self) -> None:
@@ -374,18 +387,23 @@ class StoredRun:
             yield row
             last = row[0]
 
-    def _verify_end(self, running: RunHash, total: int) -> None:
+    def _lanes(self, running: RunHash) -> tuple[str, ...]:
+        """Return the hashes of the lanes with the requests of the effects."""
+        columns = "actor, ordinal, kind, request_hash"
+        for effect in self._database.stream(f"SELECT {columns} FROM effects ORDER BY id"):  # noqa: S608 - constant
+            running.add_effect(*effect)
+        return running.lanes
+
+    def _verify_end(self, total: int, lanes: Callable[[], tuple[str, ...]]) -> None:
         columns = "events, hash, CAST(digest AS BLOB)"
         ((events, stored, digest),) = self._database.rows(f"SELECT {columns} FROM run")  # noqa: S608 - constant
         if stored is None:
             return  # still running, or killed: there is nothing but chunks to check
         if events != total:
             raise self._damaged(f"it should hold {events} events, but has {total}")
-        columns = "actor, ordinal, kind, request_hash"
-        for effect in self._database.stream(f"SELECT {columns} FROM effects ORDER BY id"):  # noqa: S608 - constant
-            running.add_effect(*effect)
+        found = lanes()
         try:
-            match = stored == final_hash(running.lanes, decode(digest))
+            match = stored == final_hash(found, decode(digest), level_of(self.info.options))
         except ValueError:
             match = False
         if not match:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sim.errors import UsageError
 from sim.kernel.duration import seconds_text
+from sim.kernel.levels import LACKS, level_of
 from sim.store.archive import archive_of
 from sim.store.files import versions
 from sim.store.reader import RunInfo
@@ -39,6 +40,7 @@ def fields_of(info: RunInfo) -> dict[str, Any]:
         "hash": info.hash,
         "sim_seconds": info.sim_seconds,
         "started_at": info.started_at,
+        "recording": level_of(info.options),
         "options": info.options,
         "versions": info.versions,
         "lost": info.lost,
@@ -137,6 +139,8 @@ def pairs(fields: Fields) -> Iterator[tuple[str, str]]:
         yield "makespan", _service(service)
     if fields.get("events") is not None:
         yield "events", number(fields["events"])
+    if lacks := LACKS.get(fields.get("recording", "all")):
+        yield "record", lacks
     if fields.get("hash"):
         yield "hash", fields["hash"][:16]
     if packages := _packages(fields):

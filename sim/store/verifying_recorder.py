@@ -7,6 +7,7 @@ from typing import Any, Literal
 from sim.errors import DivergenceError
 from sim.kernel.codec import decode
 from sim.kernel.duration import to_text
+from sim.kernel.levels import level_of
 from sim.kernel.ports import Durable, NullRecorder, Recorder
 from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 from sim.store.divergence_causes import ANY_CAUSE, usual_cause, value_cause
@@ -127,13 +128,16 @@ class VerifyingRecorder:
         if self._held is not None:
             if status != "finished":  # it waits for a person, or failed before `proceed`: the record stays unchanged
                 self.close()
-                return final_hash(self._hash.lanes, digest)
+                return self._final(digest)
             self.proceed()
         if self._then is not None:
             self._history.run.close()  # an open reader would prevent the checkpoint of the write-ahead log
             return self._then.finish(status, digest, sim_ns, summary)
         self._feed()
-        return final_hash(self._hash.lanes, digest)
+        return self._final(digest)
+
+    def _final(self, digest: Mapping[str, Any]) -> str:
+        return final_hash(self._hash.lanes, digest, level_of(self._history.run.info.options))
 
     def close(self) -> None:
         """Close the recorder, if any."""

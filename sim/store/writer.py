@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 from sim.crashpoints import reach
 from sim.errors import RunError, SimError
 from sim.kernel.codec import encode
+from sim.kernel.levels import Level
 from sim.kernel.rows import IntentRow
 from sim.store.audit_chain import AuditFile, hashes_in
 from sim.store.contents import content_hash
 from sim.store.files import BUSY_SECONDS, DATABASE, failure, lock_folder, recover, unlock, wall_label
-from sim.store.hashing import CHUNK, RunHash, arrival_hash, final_hash, result_hash
+from sim.store.hashing import CHUNK, RunHash, Written, arrival_hash, final_hash, result_hash
 from sim.store.head import HEAD, Head, HeadFile, UnsafeEffect, read_head, read_unsafe
 from sim.store.schema import Status
 from sim.store.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
@@ -277,17 +278,19 @@ class Tables:
         )
         self._seal.add("ending", actor, ordinal, ending, time_ns, delta)
 
-    def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
-        """Write the end of the run into its row, and return the hash of the run."""
+    def finish(
+        self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any], level: Level
+    ) -> tuple[str, Written]:
+        """Write the end of the run into its row, and return the hash of the run, and those of its events."""
         self.flush()
-        total = final_hash(self._hash.lanes, digest)
+        total = final_hash(self._hash.lanes, digest, level)
         self._set_run(
             status=status, ended_at=wall_label(), sim_ns=sim_ns, events=self._events, hash=total,
             digest=encode(dict(digest)), summary=encode(dict(summary)),
         )  # fmt: skip
         self._ended = True
         reach("run.finishing")
-        return total
+        return total, Written(self._hash.stream, self._hash.lanes)
 
     def leave(self) -> None:
         """Store the pending events of a run that was closed without `finish`, as interrupted."""

@@ -90,6 +90,7 @@ class Costs:
         # Returns the charge for every action of a kind; None if it depends on the size of the arguments, or is not
         # computed yet. Twice as fast as a method.
         self.fixed = self._fixed.get
+        self._nothing = ChargeHold(self, "", FREE, (), ())
         self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → agent, amounts by quota
 
     def set_price(self, kind: str, name: str, pot: Pot, amount: Amount) -> None:
@@ -142,6 +143,8 @@ class Costs:
 
     def hold(self, agent_id: str, charge: Charge) -> ChargeHold:
         """Reserve a charge for an action that waits; call it only if `lacking` returned None."""
+        if charge is FREE:
+            return self._nothing
         reservations = tuple(self.rates.reserve(agent_id, name, units) for name, units in charge.rates.items())
         earmarks = tuple(self.budgets.reserve(agent_id, name, micro) for name, micro in charge.budgets.items())
         for name, amount in charge.quotas.items():

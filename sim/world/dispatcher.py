@@ -1,5 +1,7 @@
 """The dispatcher: checks an action, waits for what it needs, applies it in one step, and records the result."""
 
+from collections.abc import Awaitable, Coroutine
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -7,6 +9,7 @@ import attrs
 from sim.errors import Interrupt, RunError, SimError
 from sim.events.bus import too_much
 from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze
+from sim.kernel.coroutines import resume
 from sim.text import of_error, recordable_text
 from sim.world.action import Action, ActionHandler, ActionResult, Refused
 from sim.world.costs import FREE, Charge, ChargeHold
@@ -37,12 +40,16 @@ class Dispatcher:
 
     Args:
         world: the world that the actions change.
+
+    Attributes:
+        only_seen: whether an action that succeeded is recorded only if it has waited, caused an event or woken someone.
     """
 
-    __slots__ = ("_world",)
+    __slots__ = ("_world", "only_seen")
 
     def __init__(self, world: "World") -> None:
         self._world = world
+        self.only_seen = False
 
     def price(self, action: Action) -> Charge:
         """Return the charge for an action."""
@@ -50,6 +57,17 @@ class Dispatcher:
 
     async def wait_and_apply(self, agent: "Inhabitant", action: Action, handler: ActionHandler) -> ActionResult:
         """Reserve the price of an action, wait for what it needs, then apply it."""
+        result = self.begin(agent, action, handler)
+        return result if isinstance(result, ActionResult) else await result
+
+    def begin(
+        self, agent: "Inhabitant", action: Action, handler: ActionHandler
+    ) -> ActionResult | Coroutine[Any, Any, ActionResult]:
+        """Do as `wait_and_apply`, as far as this is possible without waiting.
+
+        Returns:
+            The result, if there was nothing to wait for; otherwise the rest of the action.
+        """
         world, raw = self._world, freeze(action.arguments)
         try:
             charge = self._admit(agent, action, handler, len(raw))  # an agent that cannot pay must not wait in line
@@ -59,20 +77,56 @@ class Dispatcher:
         outer = world.pending.get(agent.agent_id)  # the call of a tool that executes this action
         world.pending[agent.agent_id] = PendingAction(action, handler)
         world.waits.begin(agent.agent_id)
+        rest: Awaitable[Any] | None = None
         try:
-            granted = await handler.wait(world, agent, **action.arguments)  # type: ignore[misc]  # not None here
+            wait: Any = handler.wait(world, agent, **action.arguments)  # type: ignore[misc]  # not None here
+            if wait.__class__ is not CoroutineType:
+                rest = wait
+            else:
+                try:
+                    rest = resume(wait, wait.send(None))
+                except StopIteration as ended:
+                    granted = ended.value
         except BaseException as error:
             held.release()
             if not isinstance(error, Exception) or isinstance(error, Interrupt | MemoryError | RunError):
                 raise
             return self._refuse(agent, action, raw, error)
         finally:
-            if outer is None:
-                world.pending.pop(agent.agent_id, None)
-            else:
-                world.pending[agent.agent_id] = outer
-            world.waits.end(agent.agent_id)
+            if rest is None:
+                self._waited(agent, outer)
+        if rest is not None:
+            return self._continue(agent, PendingAction(action, handler), raw, held, (outer, rest))
         return self._finish(agent, action, handler, granted, held)
+
+    async def _continue(
+        self,
+        agent: "Inhabitant",
+        pending: PendingAction,
+        raw: Raw,
+        held: ChargeHold,
+        wait: tuple[PendingAction | None, Awaitable[Any]],
+    ) -> ActionResult:
+        """Wait for what an action needs, then apply it; `wait` is the action around it, and what is awaited."""
+        outer, rest = wait
+        try:
+            granted = await rest
+        except BaseException as error:
+            held.release()
+            if not isinstance(error, Exception) or isinstance(error, Interrupt | MemoryError | RunError):
+                raise
+            return self._refuse(agent, pending.action, raw, error)
+        finally:
+            self._waited(agent, outer)
+        return self._finish(agent, pending.action, pending.handler, granted, held)
+
+    def _waited(self, agent: "Inhabitant", outer: PendingAction | None) -> None:
+        world = self._world
+        if outer is None:
+            world.pending.pop(agent.agent_id, None)
+        else:
+            world.pending[agent.agent_id] = outer
+        world.waits.end(agent.agent_id)
 
     def _finish(
         self, agent: "Inhabitant", action: Action, handler: ActionHandler, granted: Any, held: ChargeHold
@@ -104,6 +158,7 @@ class Dispatcher:
         """
         world, arguments = self._world, action.arguments
         raw = freeze(arguments)
+        before = world.kernel.acting().counter if self.only_seen else 0
         try:
             if handler is None:
                 handler = world.actions.get(action.kind)  # raises `Refused` with the nearest name
@@ -124,7 +179,10 @@ class Dispatcher:
             return self._refuse(agent, action, raw, error)
         if charge is not FREE:
             world.costs.take(agent.agent_id, charge, arguments.get("artifact"))
-        world.kernel.emit(handler.topic, kept, agent.agent_id)
+        if self.only_seen and (handler.idle or (not granted and world.kernel.acting().counter == before)):
+            world.kernel.pass_over(handler.topic, kept, agent.agent_id)
+        else:
+            world.kernel.emit(handler.topic, kept, agent.agent_id)
         world.done[handler.kind] += 1
         return ActionResult(True, as_dict(data) if fact else decode(data) if isinstance(data, Raw) else data)
 

@@ -1,7 +1,8 @@
 """Places: a graph of nodes with travel times, and the positions of agents in it."""
 
 import importlib.resources
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
 from sim.errors import UsageError
@@ -9,6 +10,8 @@ from sim.kernel.codec import decode
 
 Attributes = Mapping[str, str | int | float | bool]
 """Attributes of a place or an edge by name."""
+
+_RINGS = 32  # up to which distance the places in sight of a place are kept
 
 
 class Places:
@@ -38,6 +41,11 @@ class Places:
         self._edges: dict[str, dict[str, int]] = {node: {} for node in nodes}
         self._standing: dict[str, dict[str, None]] = {node: {} for node in self._edges}
         self._where: dict[str, str] = {}
+        self._names = list(self._edges)
+        self._rank = {node: rank for rank, node in enumerate(self._names)}
+        self._free: tuple[list[str], list[int]] | None = None  # the free places and their ranks, from the first use on
+        self._around: dict[str, list[str]] = {}  # place → the agents at it, then those one edge away; until one moves
+        self._rings: dict[str, list[list[str]]] = {}  # place → the places in its row and column, by distance
         self._grid: tuple[int, int, bool] | None = None  # columns, rows, whether it wraps
         self._instant = True  # whether no edge takes time
         self._parts: dict[str, str] = {}  # place → the first place of its part of the graph, filled at first use
@@ -81,7 +89,7 @@ class Places:
     @property
     def nodes(self) -> list[str]:
         """All places, in order."""
-        return list(self._edges)
+        return self._names.copy()
 
     def __contains__(self, node: object) -> bool:
         return node in self._edges
@@ -96,35 +104,48 @@ class Places:
         if str(value) in self._edges:
             return str(value)
         number = isinstance(value, int) and 0 <= value < len(self._edges)
-        return self.nodes[value] if number else None  # type: ignore[index]  # `number` implies an int
+        return self._names[value] if number else None  # type: ignore[index]  # `number` implies an int
 
     def free(self) -> list[str]:
         """Return the places where no agent stands, in order of declaration."""
-        return [node for node, standing in self._standing.items() if not standing]
+        if self._free is None:
+            names = [node for node, standing in self._standing.items() if not standing]
+            self._free = names, [self._rank[node] for node in names]
+        return self._free[0].copy()
 
     def is_free(self, node: str) -> bool:
         """Return whether no agent stands at a place."""
         return not self._standing[node]
 
-    def straight(self, node: str, distance: int) -> Iterator[list[str]]:
-        """Yield the places of a grid in the row and the column of `node`: those 1 away, 2 away, up to `distance`.
+    def straight(self, node: str, distance: int) -> Sequence[Sequence[str]]:
+        """Return the places of a grid in the row and the column of `node`: those 1 away, 2 away, up to `distance`.
 
         Raises:
             UsageError: if the places are no grid.
         """
         if self._grid is None:
             raise UsageError("only a grid has rows and columns")
+        columns, rows, _ = self._grid
+        distance = min(distance, max(columns, rows))
+        rings = self._rings.get(node, ())
+        if len(rings) < distance:
+            x, y = map(int, node.split(","))
+            rings = [self._ring(x, y, step) for step in range(1, distance + 1)]
+            if distance <= _RINGS:
+                self._rings[node] = rings
+        return rings[:distance]
+
+    def _ring(self, x: int, y: int, step: int) -> list[str]:
+        """Return the places `step` away from column `x` and row `y`, in its row and its column."""
+        assert self._grid is not None, "`straight` has checked it"
         columns, rows, wrap = self._grid
-        x, y = map(int, node.split(","))
-        for step in range(1, min(distance, max(columns, rows)) + 1):
-            ends = ((x + step, y), (x, y + step), (x - step, y), (x, y - step))
-            yield list(
-                dict.fromkeys(
-                    f"{right % columns},{down % rows}"
-                    for right, down in ends
-                    if wrap or (0 <= right < columns and 0 <= down < rows)
-                )
-            )
+        ends = ((x + step, y), (x, y + step), (x - step, y), (x, y - step))
+        found = (
+            self._names[down % rows * columns + right % columns]
+            for right, down in ends
+            if wrap or (0 <= right < columns and 0 <= down < rows)
+        )
+        return list(dict.fromkeys(found))
 
     def where(self, agent_id: str) -> str | None:
         """Return the place of an agent, or None."""
@@ -151,10 +172,14 @@ class Places:
         here = self._where.get(agent_id)
         if here is None:
             return []
-        found = [other for other in self._standing[here] if other != agent_id]
-        for node in self._edges[here]:
-            found.extend(self._standing[node])
-        return found
+        found = self._around.get(here)
+        if found is None:
+            found = self._around[here] = list(self._standing[here])
+            for node in self._edges[here]:
+                found += self._standing[node]
+        others = found.copy()  # the caller may keep and change it
+        others.remove(agent_id)
+        return others
 
     def place(self, agent_id: str, node: str) -> None:
         """Put an agent at a place.
@@ -167,12 +192,31 @@ class Places:
         self.remove(agent_id)
         self._where[agent_id] = node
         self._standing[node][agent_id] = None
+        self._changed(node)
+        if self._free is not None and len(self._standing[node]) == 1:
+            names, ranks = self._free
+            at = bisect_left(ranks, self._rank[node])
+            del names[at], ranks[at]
 
     def remove(self, agent_id: str) -> None:
         """Remove an agent from the graph."""
         here = self._where.pop(agent_id, None)
         if here is not None:
             del self._standing[here][agent_id]
+            self._changed(here)
+            if self._free is not None and not self._standing[here]:
+                names, ranks = self._free
+                at = bisect_left(ranks, self._rank[here])
+                names.insert(at, here)
+                ranks.insert(at, self._rank[here])
+
+    def _changed(self, node: str) -> None:
+        """Forget who stands around a place, because an agent has come or left."""
+        around = self._around
+        if around:
+            around.pop(node, None)
+            for other in self._edges[node]:
+                around.pop(other, None)
 
     def travel_ns(self, start: str, end: str) -> int | None:
         """Return the travel time of the shortest path (Dijkstra), in nanoseconds; None if there is no path."""

@@ -32,7 +32,12 @@ class Stocks:
         left = self._left.get(place)
         if left is None:
             return most
-        return min(most, float(plus(left[0], times(self._growth, self._period() - left[1]))))
+        amount, periods = left[0], self._kernel.now // self._every_ns - left[1]
+        if amount.__class__ is int and self._growth.__class__ is int:  # the hot path; `plus` and `times` say the same
+            grown = float(amount + self._growth * periods)
+        else:
+            grown = float(plus(amount, times(self._growth, periods)))
+        return grown if grown < most else most
 
     def take(self, place: str, most: float | None = None) -> float:
         """Remove all that there is at a place, or at most `most` units; return how much that is."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.actors.wake import CONDITIONS, Armed, ConditionType, WakeCondition, wake_condition
+from sim.actors.wake import _HEADS, CONDITIONS, Armed, ConditionType, WakeCondition, wake_condition
 from sim.errors import ScenarioError, UsageError
 from sim.scenario.load import json_schema, loads
 from sim.world.action import Argument
@@ -44,7 +44,7 @@ def full_minutes() -> Iterator[None]:
             armed.after(period - armed.world.kernel.now % period + plus, lambda: armed.fire(self.name))
 
     yield
-    del CONDITIONS["multiple"]
+    del CONDITIONS["multiple"], _HEADS["multiple"]
 
 
 @pytest.mark.usefixtures("full_minutes")

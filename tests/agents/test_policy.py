@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
-from sim.agents.policy import Value
+from sim.agents.rule_code import Value
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.kernel.rng import Streams
 from sim.world import Places
@@ -51,7 +51,7 @@ class Computed:
     constant = False
 
     def __init__(self, text: str) -> None:
-        functions = Toolbox(Lab().world)._functions
+        functions = Toolbox(Lab().world).functions
         self.expression = Expression.parse(text, NAMES, functions)
         self.names = self.expression.names
 

@@ -39,7 +39,8 @@ def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.tuples(st.sampled_from(sorted(PURE_FUNCTIONS)), inner).map(lambda parts: "{}({})".format(*parts)),
         st.sampled_from(
             ["({} if {} else {})", "(not {})", "(-{})", "(1 < {} < {})", "[{}, {}]", "({})[{}]", "({}).k", "({})[{}:]",
-             "[{} for i in {}]", "sum([{} for i in xs if {}])", "({} is none)",
+             "[{} for i in {}]", "sum([{} for i in xs if {}])", "({} is none)", "[i + j for i in xs for j in [{}]]",
+             "[a for a, b in zip(xs, {})]", "distinct([{}, {}])", "enumerate({})", "range({}, {})",
              "{{'k': {}, s: {}}}", "max({}, {})"]
         ).flatmap(of),
     )  # fmt: skip

@@ -81,6 +81,8 @@ def reading(out: Path, run: str, *, verify: bool = True) -> Iterator["StoredRun"
     with open_run(find_run(out, run), verify=verify) as stored:
         if not verify and stored.info.lost is not None:
             warnings.warn(stored.info.lost, RecordWarning, stacklevel=3)
+        if lacks := stored.lacks:
+            say(f"sim: note: {plain(stored.path.name)} was {lacks}")
         yield stored
 
 

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from sim.actors import AgentLoopManager, AgentState
 from sim.errors import RunError
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, Refers, functions_at, rule_function
 from sim.kernel import to_seconds
 from sim.world import World
 from sim.world.calendar import calendar_functions
@@ -25,10 +25,7 @@ class MetricFunctions:
     def __init__(self, world: World, manager: AgentLoopManager) -> None:
         self._world = world
         self._manager = manager
-        names = (
-            "count", "total", "mean", "in_state", "balance", "usage", "level", "queue", "published", "exists",
-            "observed", "mean_of", "quantile", "gini", "quantile_of", "service", "stock", "clusters",
-        )  # fmt: skip
+        names = [name for name in functions_at("world") if hasattr(self, name)]
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
         self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
@@ -63,34 +60,51 @@ class MetricFunctions:
             raise RunError(f"{name} must be a number or a truth value, not {value!r}")
         return value
 
-    def count(self, group: str, key: str | None = None, value: Any = None) -> int:
-        """Number of agents of a group that have not stopped; with a key, of all its agents whose variable has the
-        value.
+    @rule_function(place="world")
+    def count(
+        self,
+        group: Annotated[str, Refers("group")],
+        key: Annotated[str | None, Refers("state")] = None,
+        value: Any = None,
+    ) -> int:
+        """Return number of agents of a group that have not stopped; with a key and a value, number of agents whose
+        state variable has the value, including stopped agents.
         """
         if key is None:
             return len(self._world.group(group))
         return sum(1 for state in self._states(group) if state.get(key) == value)
 
-    def total(self, group: str, key: str) -> float:
-        """The sum of a state variable over a group."""
+    @rule_function(place="world")
+    def total(self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")]) -> float:
+        """Return the sum of a state variable over a group."""
         return math.fsum(self._numbers(group, key))
 
-    def mean(self, group: str, key: str) -> float | None:
-        """The mean of a state variable over a group; None if no agent has a value."""
+    @rule_function(place="world")
+    def mean(self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")]) -> float | None:
+        """Return the mean of a state variable over the agents of a group that have a value; of none, null."""
         return _mean(self._numbers(group, key))
 
+    @rule_function(place="world")
     def service(self, name: str, number: str) -> float | None:
-        """A number of a service, such as `service('conversations', 'messages')`; None if it has none of this name."""
+        """Return a number of a service, such as `service('conversations', 'messages')`, or null; see
+        [metrics](watch.md).
+        """
         service = self._world.services.get(name)
         found = None if service is None else service.metrics().get(number)
         return None if found is None else float(found)
 
-    def quantile(self, group: str, key: str, share: float) -> float | None:
-        """The quantile of a state variable over a group; None if no agent has a value."""
+    @rule_function(place="world")
+    def quantile(
+        self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")], share: float
+    ) -> float | None:
+        """Return the quantile of a state variable over a group at a share from 0 to 1; of no values, null."""
         return _quantile(self._numbers(group, key), share)
 
-    def gini(self, group: str, key: str) -> float | None:
-        """The Gini coefficient of a state variable over a group; 0 if all values are equal, None if there are none."""
+    @rule_function(place="world")
+    def gini(self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")]) -> float | None:
+        """Return the Gini coefficient of a state variable over a group; 0 if all values are equal, null if there are
+        none.
+        """
         numbers = sorted(self._numbers(group, key))
         if numbers and numbers[0] < 0:
             raise ExpressionError(f"gini needs numbers of at least 0, and {key} of {group} has {numbers[0]:g}")
@@ -101,62 +115,76 @@ class MetricFunctions:
             return 0.0
         return math.fsum((2 * rank - size - 1) * value for rank, value in enumerate(numbers, 1)) / (size * total)
 
-    def clusters(self, group: str, key: str, gap: float, least: int = 1) -> int:
-        """The number of clusters of a state variable: numbers are in one cluster if no two neighbours in their order
-        are more than `gap` apart. Clusters of fewer than `least` agents do not count.
+    @rule_function(place="world")
+    def clusters(
+        self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")], gap: float, least: int = 1
+    ) -> int:
+        """Return number of clusters of a state variable: sorted, its values are in one cluster as long as none is more
+        than `gap` above the one before. Clusters of fewer than `least` (1) agents are not counted.
         """
         numbers = sorted(self._numbers(group, key))
         ends = [n for n in range(1, len(numbers)) if numbers[n] - numbers[n - 1] > gap]
         sizes = [end - start for start, end in zip([0, *ends], [*ends, len(numbers)], strict=True)]
         return sum(size >= least for size in sizes if size)
 
-    def stock(self, place: str | None = None) -> float:
-        """How much there is to gather at a place, or at all places together."""
+    @rule_function(place="world", needs=("stock",))
+    def stock(self, place: Annotated[str | None, Refers("place")] = None) -> float:
+        """Return how much there is to gather at a place; without a place, at all together."""
         stocks = self._world.stocks
         if stocks is None:
             return 0.0
         return stocks.total() if place is None else stocks.level(place)
 
+    @rule_function(place="world")
     def in_state(self, state: str) -> int:
-        """Number of loops in a state, for instance `sleeping`."""
+        """Return number of agents that are `starting`, `running`, `sleeping`, `paused`, `stopping` or `stopped`."""
         if state not in list(AgentState):
             raise ExpressionError(f"there is no agent state {state!r}", hint=f"one of {', '.join(AgentState)}")
         return self._manager.states()[state]
 
-    def balance(self, account: str) -> float:
-        """The balance of an account, in units."""
+    @rule_function(place="world")
+    def balance(self, account: Annotated[str, Refers("account")]) -> float:
+        """Return the money of an account or agent."""
         return self._world.balance(account)
 
-    def usage(self, resource: str) -> float:
-        """Use of a rate limit by all agents together within its window."""
+    @rule_function(place="world")
+    def usage(self, resource: Annotated[str, Refers("resource")]) -> float:
+        """Return use of a limit by all agents together within its window."""
         return self._world.rate_tracker.total_usage(resource)
 
-    def level(self, pool: str) -> float:
-        """Free slots, amount or number of items of a pool."""
+    @rule_function(place="world")
+    def level(self, pool: Annotated[str, Refers("pool")]) -> float:
+        """Return free slots, amount or number of items of a pool."""
         return self._world.pools[pool].level
 
-    def queue(self, pool: str) -> int:
-        """Number of requests that wait for a pool."""
+    @rule_function(place="world")
+    def queue(self, pool: Annotated[str, Refers("pool")]) -> int:
+        """Return the number of agents that wait at a pool."""
         return self._world.pools[pool].queue
 
+    @rule_function(place="world")
     def published(self, pattern: str) -> int:
-        """Number of published events whose topic matches a pattern."""
+        """Return number of events published so far whose topic matches a pattern."""
         return self._world.event_bus.published(pattern)
 
-    def exists(self, artifact: str) -> bool:
-        """Whether the artifact exists."""
+    @rule_function(place="world")
+    def exists(self, artifact: Annotated[str, Refers("artifact")]) -> bool:
+        """Return whether the artifact exists."""
         return self._world.artifacts.get(artifact) is not None
 
-    def observed(self, name: str) -> int:
-        """Number of observations of a value."""
+    @rule_function(place="world")
+    def observed(self, name: Annotated[str, Refers("record")]) -> int:
+        """Return number of values that rules recorded under a name."""
         return len(self._world.observations.get(name, ()))
 
-    def mean_of(self, name: str) -> float | None:
-        """The mean of the observed values; None before the first."""
+    @rule_function(place="world")
+    def mean_of(self, name: Annotated[str, Refers("record")]) -> float | None:
+        """Return the mean of the recorded values, null before the first."""
         return _mean(self._world.observations.get(name, ()))
 
-    def quantile_of(self, name: str, share: float) -> float | None:
-        """The quantile of the observed values; None before the first."""
+    @rule_function(place="world")
+    def quantile_of(self, name: Annotated[str, Refers("record")], share: float) -> float | None:
+        """Return the quantile of the recorded values at a share from 0 to 1, null before the first."""
         return _quantile(self._world.observations.get(name, ()), share)
 
     def _states(self, group: str) -> list[dict[str, Any]]:
