@@ -43,8 +43,11 @@ def renewed_agents() -> Iterator[list[str]]:
             renew(loop)
         await iterate(loop, **begun)
 
-    methods = {"iterate_now": renewed_now, "iterate": renewed}
-    with patch.object(AgentFactory, "_instance", note), patch.multiple(AgentLoop, **methods):
+    with (
+        patch.object(AgentFactory, "_instance", note),
+        patch.object(AgentLoop, "iterate_now", renewed_now),
+        patch.object(AgentLoop, "iterate", renewed),
+    ):
         yield replaced
 
 
