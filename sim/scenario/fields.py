@@ -349,6 +349,7 @@ WorkValue = Annotated[ValueTemplate, PlainValidator(ReadValue("work")), WithJson
 CallCondition = Annotated[Expression, PlainValidator(ReadExpression("call")), WithJsonSchema(_EXPRESSION)]
 ItemFilter = Annotated[Expression, PlainValidator(ReadExpression("item")), WithJsonSchema(_EXPRESSION)]
 Formula = Annotated[Expression, PlainValidator(_formula), WithJsonSchema(_EXPRESSION)]
+ToolFormula = Annotated[Expression, PlainValidator(ReadExpression("tool")), WithJsonSchema(_EXPRESSION)]
 
 Value = Annotated[ValueTemplate, PlainValidator(ReadValue("agent")), WithJsonSchema(_ANY)]
 NumberValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", check_number)), WithJsonSchema(_NUMBER)]

@@ -14,13 +14,13 @@ from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
-    "agent", "start", "entry", "world", "where", "item", "cost", "formula", "model", "call", "work", "intervention",
-    "place",
+    "agent", "start", "entry", "world", "where", "item", "cost", "formula", "tool", "model", "call", "work",
+    "intervention", "place",
 ]  # fmt: skip
 """The place of an expression: a rule, a value that is evaluated once at the start (`entry`: among the state variables
 of the agent, or after them), metrics and stop, the `where` of an event condition or of an item to get, costs, the
-formula of an artifact, a scripted answer, the call of a tool, the work of an employee, an intervention (for each agent
-that it may concern), or a property of a place."""
+formula of an artifact, that of a tool, a scripted answer, the call of a tool, the work of an employee, an intervention
+(for each agent that it may concern), or a property of a place."""
 
 AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
@@ -34,6 +34,7 @@ CALL_NAMES = frozenset({"tool", "args", "agent", "kind", "now"})
 WORK_NAMES = frozenset({"now", "me", "item", "task", "data", "results", "stats"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 PLACE_NAMES = frozenset({"place", "index", "x", "y", "pi"})
+FORMULA_NAMES = frozenset({"args", "content", "now", "caller"})
 INTERVENTION_NAMES = START_NAMES | {"place", "balance"}
 RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "size"} | set(keyword.kwlist)
 """Names that the state of an agent cannot use."""
@@ -47,7 +48,8 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "where": (WHERE_NAMES | AGENT_NAMES, _PURE),
     "item": (frozenset({"item"}) | AGENT_NAMES, _PURE),
     "cost": (frozenset({"size"}), _PURE),
-    "formula": (frozenset({"args", "content", "now", "caller"}), _PURE),
+    "formula": (FORMULA_NAMES, _PURE),
+    "tool": (FORMULA_NAMES | {"user", "platform", "channel", "thread", "conversation"}, _PURE),
     "model": (MODEL_NAMES, AGENT_FUNCTIONS | _PURE),
     "call": (CALL_NAMES, _PURE),
     "work": (WORK_NAMES, AGENT_FUNCTIONS | _PURE),
