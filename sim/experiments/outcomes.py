@@ -1,7 +1,7 @@
 """Which outcomes an experiment can have: a misspelled name is refused before any trial, or after the first one.
 
-The names of metrics, of surveys and of what rules record are in the scenario, and the kinds of actions and the states of
-agents are known. Agents in Python can record other observations; what these are called, the first trial shows.
+The names of metrics, of surveys and of what rules record are in the scenario, and the kinds of actions and the states
+of agents are known. Agents in Python can record other observations; what these are called, the first trial shows.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -115,7 +115,7 @@ def names_of_answers(survey: str, number: int, of: int, options: Iterable[str]) 
 
 
 def answers_of(surveys: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Return the outcomes of surveys, as `RunResult.surveys` has them: means, shares, and numbers of missing answers."""
+    """Return the outcomes of `RunResult.surveys`: means, shares, and numbers of missing answers."""
     found: dict[str, float | None] = {}
     for row in surveys:
         if "mean" in row or "shares" in row:
