@@ -274,7 +274,7 @@ class AgentLoop(Lifecycle):
                     return rest
             if action is not None and action.__class__ is not Action:
                 check_decision(agent, action)
-            while action is not None and agent.alive:
+            while action is not None and agent._alive:
                 handler = self.world.actions.find(action.kind)
                 if not self._direct or handler is None or not self._is_free(action):
                     rest = self.iterate(first=first, action=action)

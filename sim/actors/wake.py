@@ -553,7 +553,7 @@ class MessageCondition(ConditionType):
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
         """See `ConditionType`."""
-        return WakeCondition.message()
+        return _any_message()
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
         """Fire if the mailbox has a message that was not offered to rules before; otherwise watch the mailbox."""
@@ -650,6 +650,11 @@ class NeverCondition(ConditionType):
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
         """No-op: there is nothing to register."""
+
+
+@lru_cache(maxsize=1)
+def _any_message() -> WakeCondition:
+    return WakeCondition.message()
 
 
 @lru_cache(maxsize=4096)

@@ -215,14 +215,15 @@ class PolicyAgent(Agent):
     def decide_now(self) -> Action | None:
         """Decide without waiting, see `Agent.decide_now`."""
         self.message = None
-        self.event = self._next_event()
-        self.woken_by, self.loop.woken_by = self.loop.woken_by, ""  # only for the first iteration after the wake-up
+        loop = self.loop
+        self.event = self._next_event() if self._subscriptions or self.woken_event is not None else None
+        self.woken_by, loop.woken_by = loop.woken_by, ""  # only for the first iteration after the wake-up
         self._chosen = None
         functions = self._toolbox.used_by(self)
         code = self._code = self.rule_set.code(self._toolbox)
         if self._may_read():
             reader = self._reads()
-            place, number = reader.choose(Scope(self), functions, self.loop.config.unmatched)
+            place, number = reader.choose(Scope(self), functions, loop.config.unmatched)
             self.message = self.mailbox.read(number) if number else None
             self._let = reader.let
         else:

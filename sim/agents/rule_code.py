@@ -186,12 +186,26 @@ def _value(
         return writer.expression(expression.tree, expression.text)[0]
     if value.constant and (literal := value.evaluate({}, {})).__class__ in _SCALARS:
         return ast.Constant(literal)
+    if (parts := getattr(value, "parts", None)) is not None:
+        return _collection(parts, lambda part: _value(writer, part, toolbox, scope))
     evaluate = value.evaluate
+    if value.constant:  # a list or a mapping, of which each use gets a copy
+        return ast.Call(writer.hold(lambda: evaluate({}, {})), [], [])
 
     def by_itself(agent: Any, let: Mapping[str, Any]) -> Any:
         return evaluate(scope(agent, let), toolbox.functions)
 
     return ast.Call(writer.hold(by_itself), [_load("A"), _load("L")], [])
+
+
+def _collection(parts: Any, value: Callable[[Value], ast.expr]) -> ast.expr:
+    """Return the code of a list or mapping with values in it; what is no value is a constant."""
+    if isinstance(parts, Mapping):
+        codes = [_collection(part, value) for part in parts.values()]
+        return ast.Dict([ast.Constant(key) for key in parts], codes)
+    if isinstance(parts, list | tuple):
+        return ast.List([_collection(part, value) for part in parts], ast.Load())
+    return ast.Constant(parts) if parts.__class__ in _SCALARS else value(parts)
 
 
 def _load(name: str) -> ast.expr:

@@ -522,6 +522,13 @@ class SleepValue:
         self.constant: bool = not self._outer and all(part.constant for part in evaluated)
         self.names: frozenset[str] = frozenset((*(name for part in evaluated for name in part.names), *self._outer))
 
+    @property
+    def parts(self) -> Mapping[str, Any] | None:
+        """The mapping that the action takes, with values in it; None if it has names of the agent for a filter."""
+        if self._outer:
+            return None
+        return {key: value.text if isinstance(value, Expression) else value for key, value in self._given.items()}
+
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
         """Return the condition as the mapping that the action takes."""
         result: dict[str, Any] = {}

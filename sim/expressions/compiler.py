@@ -28,7 +28,8 @@ from sim.expressions.missing import LENIENT, LENIENT_FUNCTIONS, ORDERINGS
 from sim.expressions.operations import NoValueError, guarded, item, items, mapping, part, rows
 
 Kind = Literal["number", "truth", "text", "none", "counted", "any"]
-"""What is known about a value: a number, a truth value, a short text, None, or a value whose size was counted."""
+"""What is known about a value: a number, a truth value, a text no longer than the expression with a few numbers in it,
+None, or a value whose size was counted."""
 
 _SMALL: Final = frozenset({"number", "truth", "text", "none"})
 _VALUED: Final = frozenset({"number", "truth", "text"})
@@ -42,7 +43,6 @@ _MAKES_MORE: Final = frozenset({"range"})
 """Pure functions whose value can be larger than their arguments."""
 
 _KIND_OF: Final = {name: KINDS.get(function.returns, "any") for name, function in functions_at("any").items()}
-_SHORT: Final = 1000
 _SURE: Final = 10**15  # what lies between plus and minus this is a number that JSON can hold
 _FILE: Final = "<expression>"
 _INLINE: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div)
@@ -243,7 +243,7 @@ class Writer:
             return ast.Constant(value), "number"
         if value is None:
             return ast.Constant(value), "none"
-        return ast.Constant(value), "text" if len(str(value)) < _SHORT else "any"
+        return ast.Constant(value), "text"
 
     def _name(self, node: ast.Name) -> Code:
         if node.id in self._bound:
@@ -271,6 +271,8 @@ class Writer:
                 [ast.NamedExpr(_store(variable), ast.BinOp(left[0], node.op, right[0])), ast.Constant(_SURE)],
             )
             return ast.IfExp(sure, _load(variable), _call(self.hold(number), _load(variable))), "number"
+        if left[1] == right[1] == "text" and kind is ast.Add:  # what is written in one expression, and numbers
+            return ast.BinOp(left[0], ast.Add(), right[0]), "text"
         operation = self._operation(self._operators[kind], [node.left, node.right], [left, right])
         if kind is not ast.Add or "number" in (left[1], right[1]):
             return operation, self._result("number")

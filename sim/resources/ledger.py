@@ -4,6 +4,7 @@ Amounts are integers, so that sums are exact. Only `issue` changes the sum of al
 """
 
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from sim.errors import LimitError, UsageError
 from sim.kernel.ports import ANYONE, Gate
@@ -30,6 +31,9 @@ def to_micro(units: float | str) -> int:
     Raises:
         UsageError: if it is not a number, not finite, too large, or text with more than six decimals.
     """
+    whole: Any = units
+    if whole.__class__ is int and -MAX_UNITS < whole < MAX_UNITS:  # most amounts
+        return int(whole) * MICRO
     try:
         if isinstance(units, bool) or not isinstance(units, int | float | str):
             raise InvalidOperation

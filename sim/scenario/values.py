@@ -27,6 +27,11 @@ class ValueTemplate:
     _parts: "list[ValueTemplate] | dict[str, ValueTemplate] | None" = attrs.field(default=None, repr=False)
 
     @property
+    def parts(self) -> "list[ValueTemplate] | dict[str, ValueTemplate] | None":
+        """The values of a list or mapping in which not all are constant."""
+        return self._parts
+
+    @property
     def names(self) -> frozenset[str]:
         """The names that its expressions use."""
         return frozenset(name for expression in self.expressions for name in expression.names)
