@@ -174,7 +174,8 @@ begin_get(Wait *self, PyObject **result)
         return PYGEN_ERROR;
     }
     if (length) {
-        if (GET(queue, Queue__putters) == Py_None) {
+        PyObject *kernel = GET(queue, Queue__kernel);
+        if (GET(queue, Queue__putters) == Py_None && is_kernel(kernel) && is_source(GET(kernel, Kernel_current))) {
             self->state = DONE;
             *result = PyObject_CallMethodNoArgs(items, s_popleft);
             return *result == NULL ? PYGEN_ERROR : PYGEN_RETURN;

@@ -116,8 +116,11 @@ class Subscription:
         return self.queue.get()
 
     def take(self) -> Event | None:
-        """Return the next event, or None."""
-        return self.queue.take() if self.queue else None
+        """Return the next event, or None.
+
+        It may be called from outside the run, for a subscription of a host program: an observer changes nothing.
+        """
+        return self.queue.items.popleft() if self.queue is not None and self.queue.items else None
 
     def cancel(self) -> None:
         """End the subscription. `ClosedError` is raised in the actors that wait for its events."""

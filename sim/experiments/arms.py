@@ -156,7 +156,7 @@ def make_arms(
     for name, overrides in arms.items():
         with _naming_the_arm(name):
             variants.append(_check_arm(text, file, own, overrides, tuple(allow), at_ns, ends))
-    KnownOutcomes.of(variants).check(outcomes, allow)
+    outcomes = KnownOutcomes.of(variants).check(outcomes, allow)
     first = info.seed if first_seed is None else first_seed
     check_seeds(first, count, precision)
     names = (BASELINE, *(name for name in arms if name != BASELINE))

@@ -322,7 +322,7 @@ def make_sweep(
             check_families(variant)
     except UsageError as error:
         raise UsageError(str(error).removeprefix(f"{FILE} "), hint=error.hint) from error
-    KnownOutcomes.of((scenario, *variants), kinds).check(outcomes, allow)
+    outcomes = KnownOutcomes.of((scenario, *variants), kinds).check(outcomes, allow)
     own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
     digest = scenario_digest(file)
     return Plan(

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from sim.errors import ScenarioError
-from sim.experiments.outcomes import COUNTS
+from sim.experiments.outcomes import COUNTS, answers_of
 from sim.runner import RunResult
 
 Status = Literal["measured", "refused", "failed"]
@@ -88,12 +88,14 @@ def outcomes_of(result: RunResult) -> tuple[Mapping[str, float | None], tuple[st
     """Return the outcomes of a run, and the names of those that its scenario defines.
 
     An outcome is a number at the end of a run: the last value of a metric under its own name, the mean of an
-    observation as `mean_NAME`, the number of actions as `done_KIND` and `refused_KIND`, of agents as `agents_STATE`. A
-    metric with such a name hides the other number. A metric that has no value at the end has the outcome None.
+    observation as `mean_NAME`, the answers of surveys (see `outcomes.names_of_answers`), the number of actions as
+    `done_KIND` and `refused_KIND`, of agents as `agents_STATE`. A metric with such a name hides the other number. A
+    metric that has no value at the end has the outcome None.
     """
     own: dict[str, float | None] = {
         f"mean_{name}": distribution.mean for name, distribution in result.observations.items()
     }
+    own |= answers_of(result.surveys)
     own |= {name: series[-1] for name, series in result.metrics.items() if name != "time" and series}
     counts = zip(COUNTS, (result.kinds, result.refused, result.states), strict=True)
     others = {f"{word}{name}": count for word, given in counts for name, count in given.items()}

@@ -15,6 +15,32 @@ Durable = Callable[[Exception | None], object]
 """A callback: it gets None when the recorded rows are on disk, or the error. It may be called in another thread."""
 
 
+class Gate(Protocol):
+    """Tells who may change something: a kernel, which lets only its steps do so, or `ANYONE`.
+
+    A change begins with `if gate.current is None: gate.acting()`, which raises for a call from outside the run. The
+    condition saves a call.
+    """
+
+    current: Any
+
+    def acting(self) -> object:
+        """Raise if the caller may not change it."""
+
+
+class _Anyone:
+    """Lets any caller change what is part of no run."""
+
+    current: Any = "anyone"
+
+    def acting(self) -> object:
+        """Return that anyone may."""
+        return self.current
+
+
+ANYONE: Gate = _Anyone()
+
+
 class Recorder(Protocol):
     """Stores what happens in a run. The kernel calls it in key order, and never changes a row afterwards."""
 

@@ -34,9 +34,11 @@ class Wait(Protocol):
     A wait may have more methods:
 
     - `received(value)` is called in the step in which the actor gets the value, for example to note who holds a slot;
-    - `final()` returns whether what the actor gave is in use already, so that `undo` would come too late;
-    - `reserving()` returns a wait that keeps room for what the actor gives, and gives it in `received`. `all_of` uses
-      it, because it must be able to undo each of its waits until all have ended;
+    - `final()` returns whether what the actor gave, or the room of what it took, is in use already, so that `undo`
+      would come too late;
+    - `reserving()` returns a wait that keeps room for what the actor gives, and gives it in `received`, or keeps the
+      room of what the actor took. `all_of` uses it, because it must be able to undo each of its waits until all have
+      ended;
     - `result(value)` returns the value of the wait, when its actor runs again with `value`.
     """
 
@@ -218,6 +220,8 @@ class Queue:
         """
         items = self.items  # `take` inlined, because this is the hot path of messages
         if items:
+            if self._kernel.current is None:
+                self._kernel.acting()  # it refuses a call from outside before anything changes
             item = items.popleft()
             if self._putters is not None:
                 self._make_room(self._putters)
@@ -294,6 +298,8 @@ class Queue:
             if self.closed:
                 raise ClosedError("the queue is closed and empty")
             return NOTHING
+        if self._kernel.current is None:
+            self._kernel.acting()  # it refuses a call from outside before anything changes
         item = self.items.popleft()
         if self._putters is not None:
             self._make_room(self._putters)
@@ -306,7 +312,10 @@ class Queue:
         self._getters.add(actor)
 
     def undo(self, value: Any) -> None:
-        """Take back an item whose receiver was cancelled. The next waiting actor gets it, or it becomes the first."""
+        """Take back an item whose receiver was cancelled. The next waiting actor gets it, or it becomes the first.
+
+        Nothing is lost: if others have filled the queue in the meantime, it holds one more than its limit.
+        """
         actor = self._next()
         if actor is not None:
             self._kernel.wake(actor, value, self)

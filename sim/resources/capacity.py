@@ -65,6 +65,7 @@ class Capacity:
         self._line.refuse_impossible(self)
         if not self._line.fits(self):
             return NOTHING
+        self._line.kernel.acting()  # it refuses a call from outside before anything changes
         return self._line.take(self.agent_id, self.costs, self.needs) if self.keep else None
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:

@@ -34,7 +34,7 @@ class Container(Pool):
         self._getters = Line()
         self._putters = Line()
         self._level = exact(level)
-        self._reserved: Amount = 0  # room that is kept for puts of `all_of`
+        self._reserved: Amount = 0  # room that is kept for puts of `all_of`, and for gets that it may give back
         self._most: Amount | float = capacity if capacity == math.inf else exact(capacity)
         super().__init__(kernel, capacity, self._getters, self._putters)
 
@@ -84,7 +84,7 @@ class Container(Pool):
         if getter and getter[4] <= self._level:
             self._kernel.wake(getter[2], getter[5].amount, getter[5])
             self._getters.pop()
-            self._level = minus(self._level, getter[4])
+            getter[5].draw()
             return True
         if putter and self._fits(putter[4]):
             self._kernel.wake(putter[2], None, putter[5])
@@ -105,21 +105,25 @@ class Container(Pool):
             raise LimitError("amount", amount, self.capacity, "container", hint="split it, or make it larger")
         return amount
 
-    def _change(self, level: Amount) -> None:
-        self._level = level
-        self._served += 1
-        self.serve()
-
 
 class ContainerGet:
-    """A wait for an amount. Its value is the amount."""
+    """A wait for an amount. Its value is the amount.
 
-    __slots__ = ("_container", "_exact", "amount")
+    If its actor is cancelled before it runs, the amount goes back, unless others have filled its room already.
 
-    def __init__(self, container: Container, amount: float) -> None:
+    Args:
+        container: where to take the amount.
+        amount: the amount.
+        reserves: whether the room of the amount is kept until its actor has the value, so that it can always go back.
+    """
+
+    __slots__ = ("_container", "_exact", "_reserves", "amount")
+
+    def __init__(self, container: Container, amount: float, *, reserves: bool = False) -> None:
         self._container = container
         self.amount = amount
         self._exact = exact(amount)
+        self._reserves = reserves
 
     def take(self) -> Any:
         """Take the amount if it is available and no other actor waits for an amount."""
@@ -127,7 +131,11 @@ class ContainerGet:
         if amount > pool._level or pool._getters.head():
             pool._check_open()
             return NOTHING
-        pool._change(minus(pool._level, amount))
+        if pool._kernel.current is None:
+            pool._kernel.acting()  # it refuses a call from outside before anything changes
+        pool._served += 1
+        self.draw()
+        pool.serve()
         return self.amount
 
     def arm(self, kernel: Kernel, actor: Actor) -> None:
@@ -135,14 +143,40 @@ class ContainerGet:
         self._container._waited += 1
         self._container._getters.add(actor, self._exact, self)
 
+    def draw(self) -> None:
+        """Take the amount, and keep its room if it may go back later."""
+        pool = self._container
+        pool._level = minus(pool._level, self._exact)
+        if self._reserves:
+            pool._reserved = plus(pool._reserved, self._exact)
+
+    def final(self) -> bool:
+        """Return whether others have filled the room of the amount."""
+        return not self._reserves and not self._container._fits(self._exact)
+
     def undo(self, value: float) -> None:
-        """Put the amount back. The level may exceed the capacity if the room was filled in the meantime."""
-        self._container._served -= 2  # `_change` counts one
-        self._container._change(plus(self._container._level, self._exact))
+        """Put the amount back."""
+        pool = self._container
+        pool._served -= 1
+        if self._reserves:
+            pool._reserved = minus(pool._reserved, self._exact)
+        pool._level = plus(pool._level, self._exact)
+        pool.serve()
 
     def leave(self) -> None:
         """Serve the actors behind this one, which no longer waits."""
         self._container.serve()
+
+    def reserving(self) -> Self:
+        """Return the same wait, which keeps the room of the amount until its actor has the value."""
+        return type(self)(self._container, self.amount, reserves=True)
+
+    def received(self, value: float) -> None:
+        """Keep no more room for the amount."""
+        if self._reserves:
+            pool = self._container
+            pool._reserved = minus(pool._reserved, self._exact)
+            pool.serve()
 
 
 class ContainerPut:
@@ -168,6 +202,8 @@ class ContainerPut:
         pool._check_open()
         if not pool._fits(self._exact) or pool._putters.head():
             return NOTHING
+        if pool._kernel.current is None:
+            pool._kernel.acting()  # it refuses a call from outside before anything changes
         pool._served += 1
         self.give()
         pool.serve()

@@ -6,6 +6,7 @@ Amounts are integers, so that sums are exact. Only `issue` changes the sum of al
 from decimal import Decimal, InvalidOperation
 
 from sim.errors import LimitError, UsageError
+from sim.kernel.ports import ANYONE, Gate
 
 MICRO = 1_000_000
 """Micro-units in one unit."""
@@ -84,9 +85,14 @@ def _too_much(account: str, micro: int) -> LimitError:
 
 
 class Ledger:
-    """The balances of all accounts. A balance is never negative."""
+    """The balances of all accounts. A balance is never negative.
 
-    def __init__(self) -> None:
+    Args:
+        gate: who may change it.
+    """
+
+    def __init__(self, gate: Gate = ANYONE) -> None:
+        self._gate = gate
         self._balances: dict[str, int] = {}
         self._issued: dict[str, int] = {}  # by reason
         self._transfers = 0
@@ -97,6 +103,8 @@ class Ledger:
         Raises:
             UsageError: if it is open already, or the amount is not a whole number from 0.
         """
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         if account in self._balances:
             raise UsageError(f"the account {account!r} is open already")
         if micro.__class__ is not int or not 0 <= micro <= MAX_MICRO:
@@ -122,6 +130,8 @@ class Ledger:
             LimitError: if the balance is insufficient, or the target would exceed the maximum. Nothing is moved.
             UsageError: if there is no such account, or the amount is not a whole number above 0.
         """
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         funds, _ = self.balance(source), self.balance(target)
         if micro.__class__ is not int or micro <= 0:
             raise UsageError(f"a transfer must be a whole number of micro-units above 0, not {micro!r}")
@@ -140,6 +150,8 @@ class Ledger:
             LimitError: if the balance would become negative, or exceed the maximum.
             UsageError: if there is no such account, or the amount is not a whole number other than 0.
         """
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         balance = self.balance(account)
         if micro.__class__ is not int or micro == 0:
             raise UsageError(f"an issue must be a whole number of micro-units other than 0, not {micro!r}")

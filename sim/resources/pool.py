@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -24,8 +26,12 @@ def check_number(value: object, what: str) -> None:
     Raises:
         UsageError: if it is not.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise UsageError(f"{what} must be a number (NaN is none), not {value!r:.60}")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        text = f"{what} must be an int or a float, not {type(value).__name__} {value!r:.60}"
+        hint = "write float(...): a float counts as the decimal number that it is written as, so 0.1 is a tenth"
+        raise UsageError(text, hint=hint if isinstance(value, Decimal | Fraction) else None)
+    if value != value:
+        raise UsageError(f"{what} must be a number, not {value!r}")
 
 
 def check_priority(priority: float) -> None:
@@ -155,6 +161,7 @@ class Pool(ABC):
 
         Slots can still be released, and the content of a container or store can still be taken.
         """
+        self._kernel.acting()  # first: it refuses a call from outside before anything changes
         self.closed = True
         waiting = list(self._waiting())
         if waiting:

@@ -1,8 +1,10 @@
 """Quotas: how much of something an agent can hold at one time, for example bytes on a disk, files, conversations."""
 
+
 import attrs
 
 from sim.errors import UsageError
+from sim.kernel.ports import ANYONE, Gate
 from sim.resources.windows import check_amount
 
 
@@ -22,9 +24,14 @@ class QuotaStatistics:
 
 
 class Quotas:
-    """The quotas of all agents. Amounts are whole units and never negative."""
+    """The quotas of all agents. Amounts are whole units and never negative.
 
-    def __init__(self) -> None:
+    Args:
+        gate: who may change it.
+    """
+
+    def __init__(self, gate: Gate = ANYONE) -> None:
+        self._gate = gate
         self._limits: dict[str, int] = {}
         self._held: dict[tuple[str, str], int] = {}  # by name and agent
 
@@ -34,6 +41,8 @@ class Quotas:
         Raises:
             UsageError: if the limit is not a whole number from 0.
         """
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         check_amount(limit)
         self._limits[name] = limit
 
@@ -42,6 +51,8 @@ class Quotas:
 
     def hold(self, agent_id: str, name: str, amount: int) -> bool:
         """Hold `amount` more if it is within the limit. Return whether it is held."""
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         check_amount(amount)
         if amount > self.remaining(agent_id, name):
             return False
@@ -55,6 +66,8 @@ class Quotas:
         Raises:
             UsageError: if the agent holds less.
         """
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         check_amount(amount)
         left = self.held(agent_id, name) - amount
         if left < 0:

@@ -110,6 +110,7 @@ class RateTracker:
 
     def forget(self, agent_id: str) -> None:
         """Forget an agent that has left. Its consumption still counts for its group and in total."""
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         group = self._groups.pop(agent_id, None)
         self._own_rates.pop(agent_id, None)
         self._plans.pop(agent_id, None)
@@ -310,6 +311,8 @@ class RateTracker:
         Actors that wait for capacity are served first. The callback runs in a separate step at that instant, on behalf
         of `source`, or of the tracker if `source` is None.
         """
+        if self._kernel.current is None:
+            self._kernel.acting()  # raises: the call comes from outside the run; nothing has changed yet
         watch = Watch(self._line, agent_id, resource, threshold, callback, source)
         self._line.watch(watch)
         return watch

@@ -108,6 +108,8 @@ class Slots(Pool):
             self._check_open()
         if amount > self._free or (self._line.places and self._line.comes_first(priority)):
             return False
+        if self._kernel.current is None:
+            self._kernel.acting()  # it refuses a call from outside before anything changes
         self._free -= amount
         self._served += 1
         return True

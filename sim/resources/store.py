@@ -28,7 +28,7 @@ class Store(Pool, Generic[T]):
             raise UsageError(f"the capacity of a store must be at least 1, not {capacity}")
         self._items: deque[tuple[int, T]] = deque()  # numbered, so that an item can return to its old position
         self._puts = 0
-        self._reserved = 0  # the number of places that are kept for puts of `all_of`
+        self._reserved = 0  # the number of places kept for puts of `all_of`, and for items that it may give back
         self._getters = Line()
         self._putters = Line()
         super().__init__(kernel, capacity, self._getters, self._putters)
@@ -65,6 +65,8 @@ class Store(Pool, Generic[T]):
         Raises:
             ClosedError: if the store is closed.
         """
+        if self._kernel.current is None:
+            self._kernel.acting()  # it refuses a call from outside before anything changes
         self._check_open()
         if self._full() or self._putters.head():
             return False
@@ -130,12 +132,20 @@ class Store(Pool, Generic[T]):
         self._served -= 1
         self.serve()
 
-    def find(self, accept: Callable[[T], bool] | None) -> tuple[int, T] | None:
-        """Remove and return the first accepted item. The free space goes to the first actor that waits to put."""
+    def find(self, accept: Callable[[T], bool] | None, *, keeps: bool = False) -> tuple[int, T] | None:
+        """Remove and return the first accepted item. The free space goes to the first actor that waits to put.
+
+        Args:
+            accept: whether an item is wanted; None: any item.
+            keeps: whether the place of the item is kept.
+        """
         for index, entry in enumerate(self._items):
             if accept is None or accept(entry[1]):
+                if self._kernel.current is None:
+                    self._kernel.acting()  # it refuses a call from outside before anything changes
                 del self._items[index]
                 self._served += 1
+                self._reserved += keeps
                 self.serve()
                 return entry
         return None
@@ -153,20 +163,30 @@ class Store(Pool, Generic[T]):
             if accepted:
                 self._kernel.wake(actor, item, wait)
                 wait.number = number
+                self._reserved += wait.reserves
                 self._served += 1
                 return True
         return False
 
 
 class StoreGet(Generic[T]):
-    """A wait for an item. Its value is the item."""
+    """A wait for an item. Its value is the item.
 
-    __slots__ = ("_accept", "_store", "number")
+    If its actor is cancelled before it runs, the item goes back, unless others have filled the store already.
 
-    def __init__(self, store: Store[T], accept: Callable[[T], bool] | None) -> None:
+    Args:
+        store: where to take the item.
+        accept: whether an item is wanted; None: any item.
+        reserves: whether the place of the item is kept until its actor has the value, so that it can always go back.
+    """
+
+    __slots__ = ("_accept", "_store", "number", "reserves")
+
+    def __init__(self, store: Store[T], accept: Callable[[T], bool] | None, *, reserves: bool = False) -> None:
         self._store = store
         self._accept = accept
         self.number = 0  # the number of the item that was handed over
+        self.reserves = reserves
 
     def accepts(self, item: T) -> bool:
         """Return whether the filter accepts the item."""
@@ -174,7 +194,7 @@ class StoreGet(Generic[T]):
 
     def take(self) -> Any:
         """Take the first accepted item, if there is one. No waiting actor accepts any of the items."""
-        entry = self._store.find(self._accept)
+        entry = self._store.find(self._accept, keeps=self.reserves)
         if entry is None:
             self._store._check_open()
             return NOTHING
@@ -186,12 +206,28 @@ class StoreGet(Generic[T]):
         self._store._waited += 1
         self._store._getters.add(actor, self, self)
 
+    def final(self) -> bool:
+        """Return whether others have filled the store, so that there is no place for the item."""
+        return not self.reserves and self._store._full()
+
     def undo(self, value: T) -> None:
         """Put the item back."""
+        if self.reserves:
+            self._store.reserve(-1)
         self._store.put_back(self.number, value)
 
     def leave(self) -> None:
         """No-op: each waiter wants one item, so it blocks no other waiter."""
+
+    def reserving(self) -> Self:
+        """Return the same wait, which keeps the place of the item until its actor has the value."""
+        return type(self)(self._store, self._accept, reserves=True)
+
+    def received(self, value: T) -> None:
+        """Keep no more place for the item."""
+        if self.reserves:
+            self._store.reserve(-1)
+            self._store.serve()
 
 
 class Deposit(Generic[T]):
@@ -217,6 +253,8 @@ class Deposit(Generic[T]):
         store._check_open()
         if store._full() or store._putters.head():
             return NOTHING
+        if store._kernel.current is None:
+            store._kernel.acting()  # it refuses a call from outside before anything changes
         self.give()
         return None
 

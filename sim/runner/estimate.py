@@ -13,6 +13,8 @@ from typing import Any, Final, Unpack
 
 import attrs
 
+from sim.agents import FAMILIES
+from sim.assembly.build import Kinds
 from sim.assembly.models import prices_of
 from sim.errors import UsageError
 from sim.kernel import to_seconds
@@ -92,7 +94,8 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
     In addition, `bounds` has what the same calls can take at most (`tokens`, and `seconds` one after another), and with
     batches their number (`batches`) and the requests of the largest (`largest_batch`). `measured` has what is measured:
     `calls`, of `all`; with a probe also `seconds` (what the run is expected to take in real time), and the shares
-    `failed`, `asked_again` and `timeouts`.
+    `failed`, `asked_again` and `timeouts`. In `surveys`, the number of missing answers to a question is None unless a
+    probe has asked it.
 
     Args:
         scenario: a scenario, or the path of a scenario file.
@@ -113,7 +116,7 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
         path, allow = find_scenario(scenario, chosen.allow)
         chosen = attrs.evolve(chosen, allow=allow)
         checked = load(path, chosen.overrides, allow, chosen.kinds)
-    foreign = next((entry for entry in checked.agents if entry.kind != "policy"), None)
+    foreign = next((entry for entry in checked.agents if not _is_of_sim(entry.kind, chosen.kinds)), None)
     if foreign is not None:
         raise UsageError(
             f"the agent {foreign.name} has its own code ({foreign.kind}), so its model calls cannot be estimated"
@@ -126,8 +129,9 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
     if checked.models is not None and checked.models.latency is not None:
         checked = checked.model_copy(update={"models": checked.models.with_known_latency()})
     dry = attrs.evolve(
-        chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise"
-    )
+        chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise",
+        allow_commands=False,
+    )  # fmt: skip
     trace = _Trace()
 
     def begun(runner: RunController) -> None:
@@ -142,11 +146,19 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
     deadline = 0.0 if original.models is None else to_seconds(original.models.retry.deadline)
     bounds = _bounds(found, trace, chosen.access, deadline)
     measured: dict[str, Any] = {"calls": 0, "all": len(trace.times)}
+    if chosen.access is not None and chosen.access.outside and "surveys" in found:  # of answers that are filler text
+        found = {**found, "surveys": {ask: {**tally, "missing": None} for ask, tally in found["surveys"].items()}}
     if probe and chosen.access is not None and chosen.access.outside:
         at_once = max(1, min(probe, trace.most_at_once(), chosen.access.concurrency))
         seen = measure(original, chosen, trace.chosen(probe), at_once)
         found, measured = _scaled(found, seen, len(trace.times), original)
     return {**found, "bounds": bounds, "measured": measured}
+
+
+def _is_of_sim(kind: str, kinds: Kinds | None) -> bool:
+    """Return whether agents of a kind have no code but that of sim, which does nothing outside but ask models."""
+    family = None if kinds and kind in kinds else FAMILIES.get(kind)
+    return family is not None and family.agent.__module__.startswith("sim.")
 
 
 def _bounds(found: Mapping[str, Any], trace: _Trace, access: Access | None, deadline: float) -> dict[str, Any]:
@@ -188,4 +200,11 @@ def _scaled(
         "failed": probe.failed / max(1, probe.asked), "asked_again": probe.invalid / max(1, probe.asked),
         "timeouts": probe.timeouts, "problem": probe.problem,
     }  # fmt: skip
-    return {**found, "models": models, "total": total}, measured
+    asked = {
+        ask: {**tally, "missing": round(tally["answers"] * missing / count)}
+        for ask, tally in found.get("surveys", {}).items()
+        for count, missing in [probe.questions.get(ask, (0, 0))]
+        if count
+    }
+    surveys = {"surveys": {**found["surveys"], **asked}} if asked else {}
+    return {**found, **surveys, "models": models, "total": total}, measured

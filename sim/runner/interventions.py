@@ -4,9 +4,12 @@ Each is a step of the run with a source of its own, before everything else that 
 as a branch from this time would, and it takes no counter from others. What it did is an event that agents cannot see.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
+
+import attrs
 
 from sim.actors import Agent, AgentLoop, AgentState
 from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
@@ -37,6 +40,50 @@ _NAME: Final = "intervention"
 _FIRST = -1  # the priority of interventions: before everything else that is due in the round
 
 
+@attrs.define
+class _Asked:
+    """The answers to one question of a survey, of the last time when it was asked.
+
+    Attributes:
+        place: the place of the question in its survey, from 1.
+        of: how many questions the survey has.
+        question: the question.
+        answers: how many agents were asked, and have answered or failed to.
+        missing: how many of these have no answer, or none of the form that the question asks for.
+        numbers: the number and the sum of numeric answers.
+        chosen: how often each option was chosen.
+    """
+
+    place: int
+    of: int
+    question: Question
+    answers: int = 0
+    missing: int = 0
+    numbers: tuple[int, float] = (0, 0.0)
+    chosen: Counter[str] = attrs.field(factory=Counter)
+
+    def add(self, answer: SurveyAnswer) -> None:
+        """Count an answer."""
+        self.answers += 1
+        self.missing += answer.error is not None
+        if isinstance(answer.value, str):
+            self.chosen[answer.value] += 1
+        elif answer.value is not None:
+            self.numbers = self.numbers[0] + 1, self.numbers[1] + answer.value
+
+    def to_json(self, survey: str) -> dict[str, Any]:
+        """Return the answers as a JSON-like mapping; a mean or a share of no answers is None."""
+        count, total = self.numbers
+        valid = self.chosen.total()
+        shares = {option: self.chosen[option] / valid if valid else None for option in self.question.options}
+        return {
+            "survey": survey, "number": self.place, "of": self.of, "question": self.question.ask,
+            "answers": self.answers, "missing": self.missing,
+            **({"mean": total / count if count else None} if self.question.scale or self.question.number else {}),
+            **({"shares": shares} if shares else {}),
+        }  # fmt: skip
+
+
 class Interventions(Service):
     """Carries out the interventions of one run.
 
@@ -57,6 +104,7 @@ class Interventions(Service):
         self._counts = {"applied": 0, "refused": 0, "answers": 0}
         self._ends: dict[str, int] = {}  # agent → when the pause ends that an intervention began last
         self._asked: dict[Actor, None] = {}  # who waits for the answers of the last surveys
+        self._surveys: dict[tuple[str, int], _Asked] = {}  # by survey and place of the question
         self._timetable = Timetable[Intervention](self._world, self._at, self._carry_out)
 
     def start(self) -> None:
@@ -76,6 +124,15 @@ class Interventions(Service):
                 with self._kernel.acting_as(self._source(place)):
                     self._carry_out(place, entry)
         return self._asked.keys()
+
+    def surveys(self) -> list[dict[str, Any]]:
+        """Return the answers to each question of each survey, of the last time when it was asked.
+
+        Returns:
+            JSON-like mappings: `survey`, `number` of the question `of` so many, `question`, `answers`, `missing`; the
+            `mean` of numbers; the `shares` of options.
+        """
+        return [asked.to_json(name) for (name, _), asked in self._surveys.items()]
 
     @property
     def harmless(self) -> list[Timer]:
@@ -203,34 +260,40 @@ class Interventions(Service):
                 f"{len(agents)} agents and {len(questions)} questions are more than {MOST_ANSWERS} answers",
                 hint="ask fewer of them, with agents or where",
             )
+        all_asked = [_Asked(number, len(questions), question) for number, question in enumerate(questions, 1)]
+        self._surveys |= {(name, asked.place): asked for asked in all_asked}
         for agent in agents:
-            for question in questions:  # an actor for each, so that real models are asked all at once
-                messages = self._prompt(name, agent, question)
+            for asked in all_asked:  # an actor for each, so that real models are asked all at once
+                messages = self._prompt(name, agent, asked)
                 if messages is None:
                     continue
-                asking = self._kernel.spawn(f"survey:{agent.agent_id}", self._ask(name, agent, question, messages))
+                asking = self._kernel.spawn(f"survey:{agent.agent_id}", self._ask(name, agent, asked, messages))
                 if intervention.at == "end":
                     self._asked[asking] = None
         return {"agents": len(agents), "questions": len(questions)}
 
-    def _prompt(self, name: str, agent: Agent, question: Question) -> Sequence[ChatMessage] | None:
+    def _prompt(self, name: str, agent: Agent, asked: _Asked) -> Sequence[ChatMessage] | None:
         """Return the prompt for an answer; None if the agent cannot say what it is, which is recorded."""
         try:
-            return interview_prompt(self._world, agent, question)
+            return interview_prompt(self._world, agent, asked.question)
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not the agent
         except Exception as error:  # whatever `about` of a class raises
-            record_answer(self._world, name, SurveyAnswer(agent.agent_id, question.ask, None, error=of_error(error)))
+            self._note(name, asked, SurveyAnswer(agent.agent_id, asked.question.ask, None, error=of_error(error)))
             return None
 
-    async def _ask(self, name: str, agent: Agent, question: Question, messages: Sequence[ChatMessage]) -> None:
+    async def _ask(self, name: str, agent: Agent, asked: _Asked, messages: Sequence[ChatMessage]) -> None:
         try:
-            answer = await interview(self._world, agent, question, messages)
+            answer = await interview(self._world, agent, asked.question, messages)
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not the answer
         except Exception as error:  # whatever a provider raises: the other answers must not be lost
-            answer = SurveyAnswer(agent.agent_id, question.ask, None, error=of_error(error))
+            answer = SurveyAnswer(agent.agent_id, asked.question.ask, None, error=of_error(error))
         self._counts["answers"] += answer.answer is not None
+        self._note(name, asked, answer)
+
+    def _note(self, name: str, asked: _Asked, answer: SurveyAnswer) -> None:
+        asked.add(answer)
         record_answer(self._world, name, answer)
 
 

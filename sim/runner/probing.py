@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import attrs
 
+from sim.agents.interview import USE, Question
 from sim.assembly.build import build
 from sim.assembly.models import check_batching
 from sim.llm.access import INSIDE, Access
@@ -92,6 +93,7 @@ class Probe:
     Attributes:
         models: the figures by name of the model.
         asked, failed, invalid: calls, those without an answer, and answers that would be asked for again.
+        questions: by question of a survey: calls, and those without an answer of its form.
         timeouts: requests that timed out.
         seconds: real seconds that all calls took together.
         at_once: how many calls were made at the same time.
@@ -102,6 +104,7 @@ class Probe:
     asked: int = 0
     failed: int = 0
     invalid: int = 0
+    questions: dict[str, list[int]] = attrs.field(factory=dict)
     timeouts: int = 0
     seconds: float = 0.0
     at_once: int = 1
@@ -135,6 +138,8 @@ async def probe_async(
     )  # fmt: skip
     models = simulation.models
     assert models is not None, "the scenario calls models"
+    surveys = [entry.survey for entry in scenario.interventions if entry.survey is not None]
+    questions = [question for survey in surveys for question in survey.questions if question.form]
     probe = Probe(at_once=at_once)
     try:
         await models.prepare()
@@ -142,7 +147,8 @@ async def probe_async(
         limiter = anyio.CapacityLimiter(at_once)
         async with anyio.create_task_group() as group:
             for sample in samples:
-                group.start_soon(_ask, models, sample, limiter, probe)
+                question = _question_of(sample, questions)
+                group.start_soon(_ask, models, sample, question, limiter, probe)
         probe.seconds = anyio.current_time() - began
     finally:
         await models.aclose()
@@ -153,7 +159,16 @@ async def probe_async(
 probe = in_plain_code(probe_async)
 
 
-async def _ask(models: Models, sample: Traced, limiter: anyio.CapacityLimiter, probe: Probe) -> None:
+def _question_of(sample: Traced, questions: Sequence[Question]) -> Question | None:
+    """Return the question of a survey that a call asks, among those whose answer has a form."""
+    text = sample.request.messages[-1].content if sample.request.use == USE and sample.request.messages else ""
+    fitting = [question for question in questions if text.startswith(question.ask)]
+    return max(fitting, key=lambda question: len(question.ask), default=None)
+
+
+async def _ask(
+    models: Models, sample: Traced, question: Question | None, limiter: anyio.CapacityLimiter, probe: Probe
+) -> None:
     targets = models.plan(sample, sample.request).route.targets
     edge = models.edge
     if edge is None or all(target.provider in INSIDE for target in targets):
@@ -164,6 +179,13 @@ async def _ask(models: Models, sample: Traced, limiter: anyio.CapacityLimiter, p
         except ModelError as error:
             outcome = error
     _count(probe, sample, targets[0].model, outcome)
+    if question is not None:
+        said = "" if isinstance(outcome, ModelError) else outcome.completion.text.strip()
+        missing = question.value_of(said) is None
+        counts = probe.questions.setdefault(question.ask, [0, 0])
+        counts[0] += 1
+        counts[1] += missing
+        probe.invalid += missing and not isinstance(outcome, ModelError)
 
 
 def _count(probe: Probe, sample: Traced, model: str, outcome: Answer | ModelError) -> None:

@@ -152,6 +152,9 @@ class RunResult:
         kinds: successful actions by kind.
         metrics: the sampled values, and `time` in seconds; None where there is no value, as of a mean of nothing.
         observations: the distributions of the numbers that agents recorded, by name.
+        surveys: the answers to each question of the surveys of the scenario, of the last time when it was asked:
+            mappings with `survey`, `number` of the question `of` so many, `question`, `answers`, of which `missing`
+            have no value; the `mean` of numbers, or the `shares` of options among the others (None without any).
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.
         services: the numbers of the services of the world, such as tools and memories, by their names.
@@ -204,6 +207,7 @@ class RunResult:
     recording: Level = "all"
     warnings: Sequence[Mapping[str, Any]] = ()
     doubts: tuple[InDoubtEffect, ...] = ()
+    surveys: Sequence[Mapping[str, Any]] = ()
 
     @property
     def unanswered(self) -> int:

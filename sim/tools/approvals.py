@@ -492,6 +492,7 @@ class Approvals(Service):
 
     def _move(self, id: str, after: GateStatus, *, by: str = "", note: str = "") -> Gate:
         """Change the status of a gate; this is the only place that does."""
+        self._kernel.acting()  # first: it refuses a call from outside before anything changes
         gate, now = self.gates[id], self._kernel.now
         assert after in _MOVES[gate.status], f"{id} is {gate.status}"
         if by:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from sim.expressions import Expression
 from sim.kernel.codec import Raw, Record, decode, freeze
+from sim.kernel.ports import ANYONE, Gate
 
 Access = Literal["all", "owner"] | tuple[str, ...]
 """Which agents have access: all, the owner only, or the named agents and groups. The owner always has access."""
@@ -51,9 +52,14 @@ class Artifact(Record, frozen=True):
 
 
 class Artifacts:
-    """The artifacts of a world, by id."""
+    """The artifacts of a world, by id.
 
-    def __init__(self) -> None:
+    Args:
+        gate: who may change it.
+    """
+
+    def __init__(self, gate: Gate = ANYONE) -> None:
+        self._gate = gate
         self._held: dict[str, Artifact] = {}
         self.get = self._held.get  # returns an artifact or None; twice as fast as a method
 
@@ -62,10 +68,14 @@ class Artifacts:
 
     def put(self, artifact: Artifact) -> None:
         """Add an artifact, or replace the one with the same id."""
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         self._held[artifact.id] = artifact
 
     def remove(self, id: str) -> None:
         """Remove an artifact."""
+        if self._gate.current is None:
+            self._gate.acting()  # it refuses a call from outside before anything changes
         del self._held[id]
 
     def ids(self) -> list[str]:

@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 
 from sim.errors import UsageError
 from sim.kernel.codec import decode
+from sim.kernel.ports import ANYONE, Gate
 
 Attributes = Mapping[str, str | int | float | bool]
 """Attributes of a place or an edge by name."""
@@ -23,6 +24,9 @@ class Places:
         about: attributes of nodes, as a graph file gives them.
         between: attributes of edges, as tuples (node, node, attributes).
 
+    Attributes:
+        gate: who may change it.
+
     Raises:
         UsageError: if an edge names an unknown node.
     """
@@ -34,6 +38,7 @@ class Places:
         about: Mapping[str, Attributes] | None = None,
         between: Iterable[tuple[str, str, Attributes]] = (),
     ) -> None:
+        self.gate: Gate = ANYONE
         self._about = dict(about or {})
         self._between: dict[tuple[str, str], Attributes] = {}
         for start, end, attributes in between:
@@ -187,9 +192,11 @@ class Places:
         Raises:
             UsageError: if the place does not exist.
         """
+        if self.gate.current is None:
+            self.gate.acting()  # it refuses a call from outside before anything changes
         if node not in self._edges:
             raise UsageError(f"{node!r} is no place")
-        self.remove(agent_id)
+        self._leave(agent_id)
         self._where[agent_id] = node
         self._standing[node][agent_id] = None
         self._changed(node)
@@ -200,6 +207,11 @@ class Places:
 
     def remove(self, agent_id: str) -> None:
         """Remove an agent from the graph."""
+        if self.gate.current is None:
+            self.gate.acting()  # it refuses a call from outside before anything changes
+        self._leave(agent_id)
+
+    def _leave(self, agent_id: str) -> None:
         here = self._where.pop(agent_id, None)
         if here is not None:
             del self._standing[here][agent_id]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from sim.errors import CausalityError, UsageError
+from sim.kernel.ports import ANYONE, Gate
 
 Position = Any
 """A pair of coordinates in a plane, or the name of a place in a graph."""
@@ -123,10 +124,12 @@ class Space:
         strict: whether to raise `CausalityError` if an agent looks where another agent can be whose state at that step
             is not known yet.
         truth: (agent, step) → agents that it sees, if this is known in advance; None: computed from positions.
+        gate: who may change it.
     """
 
     def __init__(self, reach: Reach, inside: Callable[[Position], bool], step: Callable[[], int]) -> None:
         self.reach = reach
+        self.gate: Gate = ANYONE
         self.on_look: Callable[[str, int, Sequence[Sighting]], object] | None = None
         self.strict = False
         self.truth: Mapping[tuple[str, int], Sequence[str]] | None = None
@@ -152,6 +155,8 @@ class Space:
         Raises:
             UsageError: if the position is outside of the space, or the agent is already in it.
         """
+        if self.gate.current is None:
+            self.gate.acting()  # it refuses a call from outside before anything changes
         if agent_id in self._histories:
             raise UsageError(f"{agent_id} is in the space already")
         position = self._checked(position)
@@ -164,6 +169,8 @@ class Space:
 
     def leave(self, agent_id: str) -> None:
         """Remove an agent from the next step on."""
+        if self.gate.current is None:
+            self.gate.acting()  # it refuses a call from outside before anything changes
         history = self._histories.get(agent_id)
         if history is not None and history.gone is None:
             history.gone = self._step() + 1
@@ -237,6 +244,8 @@ class Space:
         Raises:
             UsageError: if the position is outside of the space, or cannot be reached in one step.
         """
+        if self.gate.current is None:
+            self.gate.acting()  # it refuses a call from outside before anything changes
         history, step = self._history(agent_id), self._step()
         position = self._checked(position)
         here = history.at(step).position

@@ -41,6 +41,8 @@ class Stocks:
 
     def take(self, place: str, most: float | None = None) -> float:
         """Remove all that there is at a place, or at most `most` units; return how much that is."""
+        if self._kernel.current is None:
+            self._kernel.acting()  # it refuses a call from outside before anything changes
         there = self.level(place)
         taken = there if most is None else min(there, most)
         if taken:

@@ -252,6 +252,7 @@ class Tasks(Service):
         Raises:
             Refused: if there are too many tasks, a text is too long, or another task does not exist.
         """
+        self._world.kernel.acting()  # first: it refuses a call from outside before anything changes
         now = self._world.kernel.now
         self.check_new(title, description, parent, depends_on)
         links = tuple(dict.fromkeys(depends_on))
@@ -323,6 +324,7 @@ class Tasks(Service):
             Refused: if the task or the status does not exist, the change is not allowed, or a task that it depends on
                 is not done.
         """
+        self._world.kernel.acting()  # first: it refuses a call from outside before anything changes
         task, now = self.get(id), self._world.kernel.now
         after = task.status if status is None else self._status(task.kind, status)
         word = task.word if status is None else status if status != after else self._word(task.kind, after)
@@ -353,6 +355,7 @@ class Tasks(Service):
         Returns:
             Their numbers. A task to which another one refers is kept.
         """
+        self._world.kernel.acting()  # first: it refuses a call from outside before anything changes
         used = {id for task in self._tasks.values() for id in (task.parent, *task.depends_on)}
         gone = [
             task for task in self._tasks.values()

@@ -94,14 +94,14 @@ class World:
         self.event_bus = EventBus(self.kernel)
         self.rate_tracker = RateTracker(self.kernel)
         self.budgets = Budgets(self.kernel)
-        self.quotas = Quotas()
-        self.ledger = Ledger()
-        self.artifacts = Artifacts()
+        self.quotas = Quotas(self.kernel)
+        self.ledger = Ledger(self.kernel)
+        self.artifacts = Artifacts(self.kernel)
         self.costs = Costs(self.rate_tracker, self.budgets, self.quotas)
         self.calendar: Calendar | None = None
-        self.places: Places | None = None
+        self._places: Places | None = None
         self.stocks: Stocks | None = None
-        self.space: Space | None = None
+        self._space: Space | None = None
         self.pools: dict[str, Pool] = {}
         self.agents: dict[str, Inhabitant] = {}
         self.actions = ActionRegistry()
@@ -138,6 +138,28 @@ class World:
     def now(self) -> float:
         """Simulated seconds since the start of the run."""
         return to_seconds(self.kernel.now)
+
+    @property
+    def places(self) -> Places | None:
+        """Where agents stand; None: the world has no places."""
+        return self._places
+
+    @places.setter
+    def places(self, places: Places | None) -> None:
+        if places is not None:
+            places.gate = self.kernel
+        self._places = places
+
+    @property
+    def space(self) -> Space | None:
+        """The space in which agents see each other; None: the world has none."""
+        return self._space
+
+    @space.setter
+    def space(self, space: Space | None) -> None:
+        if space is not None:
+            space.gate = self.kernel
+        self._space = space
 
     # -- processes and inputs
 

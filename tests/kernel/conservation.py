@@ -231,7 +231,8 @@ class Program:
             assert self.tank.level == self.poured, "the container lost or gained something"
             assert not self.tank._reserved
             assert not self.store._reserved
-        assert self.tank.level >= 0
+        assert 0 <= self.tank.level <= self.tank.capacity, "there is more than fits"
+        assert self.store.level <= self.store.capacity, "there are more items than fit"
         sources = [*self.actors, self.kernel.host, self.kernel.scenario, self.kernel.supervisor]
         for slots in self.slots:
             held = sum(map(slots.held_by, sources))

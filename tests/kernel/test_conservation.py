@@ -77,6 +77,52 @@ def test_an_abandoned_put_has_happened_or_not(kernel, kind, taken, end):
     assert place.left() == 0
 
 
+@pytest.mark.parametrize("end", ["interrupt", "cancel"])
+@pytest.mark.parametrize("filled", [0, 1])
+@pytest.mark.parametrize("kind", ["store", "container"])
+def test_an_abandoned_get_has_happened_or_not(kernel, kind, filled, end):
+    """What was taken goes back, or, if others have filled its room, the get returns, and the error comes later."""
+    place, log = Place(kernel, kind), list[str]()
+
+    async def getter() -> None:
+        try:
+            await place.get()
+            log.append("got")
+            await sleep(9)
+        except BaseException as error:
+            log.append(f"{type(error).__name__} at {kernel.seconds:g}")
+
+    async def boss() -> None:
+        await sleep(1)
+        await place.thing.put(1)  # the getter has it, and there is room again
+        for _ in range(filled):
+            await place.thing.put(1)
+        (kernel.interrupt if end == "interrupt" else kernel.cancel)(actor)
+
+    async def both() -> None:
+        wait = place.thing.getting(1) if kind == "container" else place.thing.getting()
+        log.append(str(await all_of(wait, Latch(kernel), timeout=1)))
+
+    async def early() -> None:
+        await place.get()
+
+    kernel.spawn("early", early())
+    actor = kernel.spawn("getter", getter(), on_exit=lambda *_: None)
+    kernel.spawn("boss", boss())
+    kernel.run()
+    error = "Interrupt at 1" if end == "interrupt" else "Cancelled at 1"
+    assert log == (["got", error] if filled else [error])
+    assert place.left() == 1
+
+    with kernel.acting_as(kernel.host):
+        kernel.spawn("both", both())
+        late = kernel.spawn("late", place.thing.put(1), on_exit=lambda *_: None)
+    kernel.run(kernel.now + 5 * 10**9)
+    assert log[-1] == "None"
+    assert place.left() == 1  # `all_of` kept the room of what it gave back
+    assert late.exit is None
+
+
 def test_an_interrupt_after_a_put_that_happened_ends_with_its_process(kernel):
     """A process that ends with its put gets no interrupt any more, and neither does one that begins again."""
     queue, log = Queue(kernel, 1), list[object]()

@@ -1,11 +1,14 @@
 """Numbers that are none, as amounts, priorities, capacities and times."""
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import anyio
 import pytest
 
 import sim
+from sim.kernel import Kernel
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), "x", None])
@@ -34,6 +37,21 @@ def test_numbers_that_are_none_are_named(wrong):
     anyio.run(world.run, 10)
     assert len(errors) == 12
     assert all(repr(wrong) in error for error in errors), errors
+
+
+@pytest.mark.parametrize("amount", [Decimal("0.1"), Fraction(1, 10)])
+def test_an_amount_is_an_int_or_a_float(amount):
+    """Other numbers are refused by one sentence, which says that floats are added as the decimals that they show."""
+    tank = sim.Container(Kernel(1), 9, 5)
+    for attempt in (
+        lambda: tank.getting(amount),
+        lambda: tank.putting(amount),
+        lambda: sim.Container(Kernel(1), amount),
+    ):
+        with pytest.raises(sim.UsageError, match=f"an int or a float, not {type(amount).__name__}") as refused:
+            attempt()
+        assert "write float(...)" in str(refused.value.hint)
+    assert tank.level == 5
 
 
 def test_a_latch_fails_with_an_exception():

@@ -12,6 +12,8 @@ from sim.runner.probing import check_batches
 from tests.llm.endpoint import Endpoint, Reply, whole
 from tests.llm.scenes import Scene
 
+SHIPPED = Path(__file__).parents[2] / "scenarios"
+
 TEXT = """
 name: study
 until: 1h
@@ -82,3 +84,52 @@ def test_scripted_models_check_a_declared_context():
     call, *_ = scene.events("model.call")
     assert call["error"] == "context_length"
     assert "more than the window of 20" in call["message"]
+
+
+@pytest.mark.parametrize(("name", "until"), [("helpdesk", "10h"), ("debate", "1h"), ("software_team", "30m")])
+def test_agents_of_all_kinds_of_sim_are_estimated(name: str, until: str):
+    """Their calls are those of a run with the answers of the scenario; commands are not run for an estimate."""
+    access = Access(("openai:m",), base_url="http://127.0.0.1:9/v1", api_key="key-of-the-test")
+    found = estimate(SHIPPED / f"{name}.yaml", until=until, access=access, allow_commands=True)
+    real = sim.run(SHIPPED / f"{name}.yaml", until=until).models["total"]
+    assert real["calls"] / 2 <= found["total"]["calls"] <= 2 * real["calls"]
+    assert found["measured"] == {"calls": 0, "all": found["total"]["calls"]}
+
+
+class Foreign(sim.Agent):
+    """An agent that may do anything."""
+
+    async def decide_action(self):
+        """Do nothing."""
+
+
+def test_agents_with_code_of_their_own_are_not_estimated(tmp_path: Path):
+    """What they do cannot be known to be harmless, so nothing is run."""
+    (tmp_path / "own.yaml").write_text("name: own\nuntil: 1h\nmodels: {}\nagents: [{name: a, kind: foreign}]\n")
+    with pytest.raises(UsageError, match="has its own code"):
+        estimate(tmp_path / "own.yaml", kinds={"foreign": Foreign})
+
+
+SURVEY = """
+name: poll
+until: 1h
+models: {latency: 1s}
+agents: [{name: a, count: 6, rules: [{do: {sleep: {for: 2h}}}]}]
+interventions:
+  - {at: 10m, survey: {questions: [{ask: How much?, scale: [1, 7]}, {ask: Why so?, scale: [1, 7]}, What else?]}}
+"""
+
+
+def test_a_probe_measures_missing_answers_by_question(tmp_path: Path):
+    """Without a probe nothing is known of them; with one, the share of each question that it asked is scaled."""
+    (tmp_path / "poll.yaml").write_text(SURVEY)
+    words = {"How": "It depends.", "Why": "5"}
+    with Endpoint(lambda seen: Reply(body=whole(words.get(seen.body["messages"][-1]["content"][:3], "x")))) as endpoint:
+        access = Access(("openai:m",), base_url=endpoint.url, api_key="key-of-the-test")
+        blind, probed = (estimate(tmp_path / "poll.yaml", probe=probe, access=access) for probe in (0, 18))
+    assert {ask: tally["missing"] for ask, tally in blind["surveys"].items()} == {
+        "How much?": None, "Why so?": None, "What else?": None,
+    }  # fmt: skip
+    assert probed["surveys"]["How much?"] == {"answers": 6, "missing": 6}
+    assert probed["surveys"]["Why so?"] == {"answers": 6, "missing": 0}
+    assert probed["measured"]["asked_again"] > 0.2

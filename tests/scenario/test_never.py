@@ -4,14 +4,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import sim
+from sim.assembly.build import build
 from sim.errors import RunError
+from sim.runner import RunController
 from sim.scenario import load, loads
 from sim.scenario.never import never_happens
 from tests.helpers import command
 
+KEPT = ["keep", "drop"]
 HEAD = "name: x\nuntil: 10s\n"
 AGENT = "agents: [{name: a, count: 2, state: {n: 0}, rules: [{do: noop}]}]\n"
 SHIPPED = sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
@@ -82,6 +88,40 @@ def test_what_can_happen_is_not_reported(text: str) -> None:
 def test_everything_in_the_shipped_scenarios_can_happen(file: Path) -> None:
     """No scenario of the gallery has a warning."""
     assert never_happens(load(file)) == []
+
+
+CONDITIONS = [
+    "'true'", "n > 1", "n % 2 == 0", "message is None", "message is not None", "message is not None and n % 2 == 0",
+    "message is None or message.topic == 'a'", "messages == 0", "messages > 0", "message is None and messages == 0",
+    "chance(0.5)", "1 > 2",
+]  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.sampled_from(CONDITIONS), st.booleans()), min_size=2, max_size=5), st.sampled_from(KEPT))
+@example([("messages == 0", False), ("messages == 0", True), ("message is not None", True)], "keep")
+@settings(max_examples=12, deadline=None)
+def test_no_rule_that_is_chosen_was_reported(rules: list[tuple[str, bool]], unmatched: str) -> None:
+    """Each rule gets the oldest message that it would use; also so, what is reported as never chosen never is."""
+    does = []
+    for place, (when, reads) in enumerate(rules):
+        more = ", m: =message" if reads else ""
+        does.append("{" + f"when: {when}, set: {{n: '=n + 1', hit: '=hit + [{place}]'{more}}}" + "}")
+    text = f"""{HEAD}
+agents:
+  - name: a
+    state: {{n: 0, m: 0, hit: []}}
+    loop: {{min_loop_delay: 0.5s, unmatched: {unmatched}}}
+    rules: [{", ".join(does)}]
+  - name: b
+    loop: {{min_loop_delay: 2s}}
+    rules: [{{do: [{{send: {{to: a, topic: a}}}}, {{send: {{to: a, topic: b}}}}, {{send: {{to: a, topic: a}}}}]}}]
+"""
+    scenario = loads(text)
+    reported = [problem.message for problem in never_happens(scenario) if "rules[" in problem.message]
+    simulation = build(scenario)
+    anyio.run(RunController(simulation, until_ns=scenario.end_ns, mode="autonomous").run)
+    for place in {*simulation.world.agents["a"].state["hit"]}:
+        assert not any(message.startswith(f"agents[0].rules[{place}] is") for message in reported), reported
 
 
 def test_check_and_run_report_it(tmp_path: Path) -> None:

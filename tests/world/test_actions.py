@@ -17,7 +17,7 @@ from sim.permissions import Permission
 from sim.resources import Container, PriorityResource, Resource, Store
 from sim.tools import Tool, Tools
 from sim.world import Action, ActionHandler, ActionResult, Places, World
-from sim.world.artifact import FORMULA_NAMES, make
+from sim.world.artifact import FORMULA_NAMES, Artifact, make
 from tests.actors.helpers import Lab, Script
 
 IDLE: dict[str, Any] = {"min_loop_delay": 10_000, "max_loop_delay": 10_000}
@@ -342,16 +342,22 @@ def lab_act(lab: Lab, action: Action) -> ActionResult:
 # -- access to artifacts
 
 
+def put(lab: Lab, artifact: Artifact) -> None:
+    """Put an artifact into the world, as a step of the run does."""
+    with lab.kernel.acting_as(lab.kernel.scenario):
+        lab.world.artifacts.put(artifact)
+
+
 @pytest.mark.parametrize("access", ["all", "owner", ("me",), ("us",), ("you",), ()])
 def test_access(access: Any) -> None:
     """Readers and writers: all, the owner, or named agents and groups; the owner always may."""
     for owner in ("me", "you"):
         lab = furnished()
-        lab.world.artifacts.put(make("thing", owner, "x y", readers=access, writers="owner"))
+        put(lab, make("thing", owner, "x y", readers=access, writers="owner"))
         allowed = access == "all" or owner == "me" or access in (("me",), ("us",))
         assert lab_act(lab, Action("read", {"artifact": "thing"})).success == allowed
         assert (lab.world.readable("me", "thing") is not None) == allowed
-        lab.world.artifacts.put(make("thing", owner, "x y", readers="owner", writers=access))
+        put(lab, make("thing", owner, "x y", readers="owner", writers=access))
         assert lab_act(lab, Action("edit", {"artifact": "thing", "old": "x", "new": "z"})).success == allowed
         assert lab_act(lab, Action("delete", {"artifact": "thing"})).success == allowed
 
@@ -359,7 +365,7 @@ def test_access(access: Any) -> None:
 def test_invoke_is_free_for_the_owner() -> None:
     """The price goes from whoever invokes to the owner; the owner pays nothing."""
     lab = furnished()
-    lab.world.artifacts.put(make("own", "me", 1, price=5_000_000, formula=formula("content + len(caller) + now")))
+    put(lab, make("own", "me", 1, price=5_000_000, formula=formula("content + len(caller) + now")))
     assert do(lab, Action("invoke", {"artifact": "own"})).data == 1 + 2 + 1
     assert lab.world.balance("me") == 10
 
@@ -451,7 +457,7 @@ def priced(policy: str = "block", **prices: Any) -> Lab:
         lab.limit("calls", 2, 1000, policy)
     with lab.kernel.acting_as(lab.kernel.scenario):
         lab.world.budgets.define("money", 5_000_000)
-    lab.world.quotas.define("bytes", 100)
+        lab.world.quotas.define("bytes", 100)
     pots = {"calls": "rate", "money": "budget", "bytes": "quota"}
     for name, amount in prices.items():
         lab.world.costs.set_price("write", name, pots[name], amount)  # type: ignore[arg-type]

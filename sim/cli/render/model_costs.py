@@ -66,8 +66,12 @@ def _print_special(summary: Mapping[str, Any]) -> None:
         numbers = f"{counts['enforced']} answers by schema, {counts['free']} read as text"
         click.echo(f"{plain(name)} {how} JSON schemas: {numbers}")
     surveys = summary.get("surveys", {})
-    if any(counts["missing"] for counts in surveys.values()):
-        print_table(("question", "answers", "missing"), [(ask, *counts.values()) for ask, counts in surveys.items()])
+    if any(counts["missing"] or counts["missing"] is None for counts in surveys.values()):
+        shown = [
+            (ask, counts["answers"], "not measured" if counts["missing"] is None else counts["missing"])
+            for ask, counts in surveys.items()
+        ]
+        print_table(("question", "answers", "missing"), shown)
 
 
 def print_bounds(expected: Mapping[str, Any]) -> None:

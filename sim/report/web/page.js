@@ -109,6 +109,11 @@ function models() {
       ["cached", ({ cached_tokens }) => number(cached_tokens || 0), true], ["tokens out", ({ output_tokens }) => number(output_tokens || 0), true], ["cost", ({ cost }) => money(cost), true],
       ["median", ({ seconds }) => lasting(seconds.median), true], ["95 %", ({ seconds }) => lasting(seconds.p95), true], ["longest", ({ seconds }) => lasting(seconds.maximum), true],
     ], found.models),
+    found.surveys.length > 0 && h("h3", {}, "answers of surveys"),
+    found.surveys.length > 0 && table([
+      ["question", ({ question }) => question], ["answers", ({ answers }) => number(answers), true],
+      ["missing", ({ missing }) => h("span", missing ? { class: "error" } : {}, number(missing)), true],
+    ], found.surveys),
     h("div", { class: "cards", style: { "margin-top": "16px" } },
       h("div", {}, h("h3", {}, "finished calls"), chart([{ name: "calls", colour: category(0), values: found.calls }], { height: 140 })),
       found.spent[found.spent.length - 1] > 0 && h("div", {}, h("h3", {}, "spent so far"), chart([{ name: "spent", colour: category(2), values: found.spent }], { height: 140, lines, format: money })),
