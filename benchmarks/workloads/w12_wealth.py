@@ -30,7 +30,7 @@ def _class() -> Any:
 
 
 _RULES = """rules: [{when: balance >= 1, do: {transfer: {to: "=choice(agents('person'))", amount: 1}}}]"""
-compare(W12, _text, {"rules": _RULES, "class": _class, "metrics": "{poor: \"balance('person-1')\"}"}, 20_000)
+compare(W12, _text, {"rules": _RULES, "class": _class, "metrics": "{poor: \"balance('person-1')\"}"}, 60_000)
 
 
 @W12.peer("mesa", needs="mesa", speed=500_000)

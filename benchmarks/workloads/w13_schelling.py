@@ -44,7 +44,7 @@ def _class() -> Any:
 _ALIKE = "sum(state_of(n, 'kind') == kind for n in neighbours()) / len(neighbours()) if neighbours() else 1.0"
 _RULES = f"""rules: [{{when: "alike < {_WANTED}", do: {{move: {{to: "=choice(free_places())"}}}},
           set: {{alike: "={_ALIKE}"}}}}, {{set: {{alike: "={_ALIKE}"}}}}]"""
-compare(W13, _text, {"rules": _RULES, "class": _class, "metrics": """{alike: "mean('person', 'alike')"}"""}, 12_000)
+compare(W13, _text, {"rules": _RULES, "class": _class, "metrics": """{alike: "mean('person', 'alike')"}"""}, 40_000)
 
 
 @W13.peer("mesa", needs="mesa", speed=150_000)

@@ -1,4 +1,4 @@
-"""W14: an epidemic on a network. An operation is one turn of an agent, which looks at the neighbours it can be ill from.
+"""W14: an epidemic on a network. An operation is one turn of an agent, which looks at its neighbours if it is well.
 
 The model of Kermack and McKendrick (1927) on a network, in which the immune become susceptible again, so that the
 epidemic does not end and each turn has work to do.

@@ -203,6 +203,7 @@ class Agent(ABC):
             return call
         world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         self._alive = alive
+        world.life_changed(self.group)
         if not alive and loop is not None:
             loop.request_stop("shutdown")
         return DONE

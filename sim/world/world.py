@@ -36,7 +36,7 @@ class Inhabitant(Protocol):
     agent_id: str
     group: str
     permission: Permission
-    alive: bool
+    alive: bool  # whoever changes it calls `World.life_changed`
     state: dict[str, Any]
 
     @property
@@ -128,6 +128,7 @@ class World:
         self._checks: dict[str, Callable[[Any], object]] = {}  # by kind of input
         self._left_at: dict[str, str] = {}  # stopped agent → its last place
         self._groups: dict[str, dict[str, None]] = {}
+        self._living: dict[str, list[str]] = {}  # group → its live agents, until one is added, removed or shut down
         self._born: dict[str, str] = {}  # agent that was created during the run → the owner of its draws
         self.dispatcher = Dispatcher(self)
         for handler in BUILT_IN.values():
@@ -303,6 +304,8 @@ class World:
         if agent.agent_id in self.agents or agent.agent_id in self._groups:
             raise NameTakenError(f"the name {agent.agent_id!r} is taken already")
         self.agents[agent.agent_id] = agent
+        self._living.pop(agent.group, None)
+        self._living.pop(agent.agent_id, None)
         if agent.group == agent.agent_id:
             self._groups[agent.group] = _ALONE
         else:
@@ -341,7 +344,18 @@ class World:
 
     def group(self, name: str) -> list[str]:
         """Return the ids of the live agents of a group, in the order in which they were added."""
-        return [id for id in self._ids(name) if self.agents[id].alive]
+        if self.outside():  # a host program reads at once what it has set
+            return [id for id in self._ids(name) if self.agents[id].alive]
+        living = self._living.get(name)
+        if living is None:
+            living = [id for id in self._ids(name) if self.agents[id].alive]
+            if living:  # an expression can ask for any name
+                self._living[name] = living
+        return living.copy()
+
+    def life_changed(self, group: str) -> None:
+        """Note that an agent of a group has been shut down, or lives again."""
+        self._living.pop(group, None)
 
     def balance(self, account: str) -> float:
         """Return the balance of an account in units; 0 if the account does not exist."""
@@ -372,6 +386,8 @@ class World:
     def forget(self, agent: Inhabitant) -> None:
         """Remove a stopped agent; the record keeps its events."""
         del self.agents[agent.agent_id]
+        self._living.pop(agent.group, None)
+        self._living.pop(agent.agent_id, None)
         self._groups[agent.group].pop(agent.agent_id, None)
         self.rate_tracker.forget(agent.agent_id)
         self.event_bus.forget(agent.agent_id)

@@ -1,8 +1,10 @@
-"""What places keep ready, such as neighbours and free places, is what a look at all places gives."""
+"""What is kept ready, such as neighbours, free places and live agents, is what a look at all of them gives."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim.actors import Agent, AgentLoopManager
+from sim.world import Action, World
 from sim.world.places import Places
 
 AGENTS = ("a", "b", "c", "d")
@@ -36,3 +38,28 @@ def test_neighbours_and_free_places_are_those_of_the_moment(moves, diagonals, wr
     places.neighbours("a").append("nobody")
     assert "nowhere" not in places.free()
     assert "nobody" not in places.neighbours("a")
+
+
+class _Idler(Agent):
+    async def decide_action(self) -> Action | None:
+        return None
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(("add", "die", "live", "go"))), max_size=25))
+def test_the_live_agents_of_a_group_are_those_of_the_moment(steps):
+    """However agents come, are shut down, live again and go, a group has its live ones, in the order of arrival."""
+    world = World(1)
+    manager, known = AgentLoopManager(world), dict[str, bool]()
+    for name, does in steps:
+        if does == "add" and name not in known:
+            manager.create_loop(_Idler(name, world, group="one" if name == "a" else "some"))
+            known[name] = True
+        elif does == "go" and name in known:
+            manager.remove_loop(name)
+            del known[name]
+        elif name in known and does != "add":
+            world.agents[name].alive = known[name] = does == "live"
+        for group in ("one", "some", "none"):
+            expected = [one for one, alive in known.items() if alive and (one == "a") == (group == "one")]
+            assert world.group(group) == ([] if group == "none" else expected)
+        world.group("some").append("nobody")
