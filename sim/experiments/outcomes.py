@@ -1,7 +1,7 @@
 """Which outcomes an experiment can have: a misspelled name is refused before any trial, or after the first one.
 
-The names of metrics, of surveys and of what rules record are in the scenario, and the kinds of actions and the states of
-agents are known. Agents in Python can record other observations; what these are called, the first trial shows.
+The names of metrics, of surveys and of what rules record are in the scenario, and the kinds of actions and the states
+of agents are known. Agents in Python can record other observations; what these are called, the first trial shows.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ def _questions(scenario: Scenario) -> Iterator[tuple[str, int, Sequence[Question
 
 
 def names_of_answers(survey: str, number: int, of: int, options: Iterable[str]) -> list[str]:
-    """Return the names of the outcomes of a question of a survey: its mean or its shares, then its missing answers.
+    """Return the names of the outcomes of a question: its mean or its shares, then its missing answers.
 
     Args:
         survey: the name of the survey.
