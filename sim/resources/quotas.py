@@ -1,6 +1,5 @@
 """Quotas: how much of something an agent can hold at one time, for example bytes on a disk, files, conversations."""
 
-
 import attrs
 
 from sim.errors import UsageError
