@@ -85,7 +85,7 @@ def steps(meter: Meter, agents: list[Any], times: int, sample: Callable[[], obje
 
 def network(agents: int) -> list[tuple[int, int]]:
     """Return the edges of a network in which each node has about four neighbours; the same for all peers."""
-    state, edges = 1, {}
+    state, edges = 1, dict[tuple[int, int], None]()
     for node in range(agents):
         state = state * MULTIPLIER + 1 & MASK
         for other in ((node + 1) % agents, state % agents):

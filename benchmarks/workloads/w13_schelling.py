@@ -4,6 +4,7 @@ After Schelling (1971). One place in five is free; who has less than 30 % of nei
 """
 
 import random
+from importlib import import_module
 from typing import Any
 
 from benchmarks.models import compare, mesa, side, steps
@@ -47,13 +48,13 @@ _RULES = f"""rules: [{{when: "alike < {_WANTED}", do: {{move: {{to: "=choice(fre
 compare(W13, _text, {"rules": _RULES, "class": _class, "metrics": """{alike: "mean('person', 'alike')"}"""}, 40_000)
 
 
-@W13.peer("mesa", needs="mesa", speed=150_000)
+@W13.peer("mesa", needs="mesa.discrete_space", speed=150_000)
 def mesa_schelling(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """Mesa's cells of a Moore grid with a torus."""
-    from mesa.discrete_space import CellAgent, OrthogonalMooreGrid
 
-    class Person(CellAgent):  # type: ignore[misc]  # Mesa has no types
-        alike = 1.0
+    class Person(lib.CellAgent):  # type: ignore[misc]  # a class that is known at run time only
+        alike, kind = 1.0, 0
+        cell: Any  # a property that Mesa defines
 
         def step(self) -> None:
             near = [other for cell in self.cell.neighborhood for other in cell.agents]
@@ -61,8 +62,8 @@ def mesa_schelling(meter: Meter, lib: Any, agents: int, times: int) -> None:
             if self.alike < _WANTED:
                 self.cell = self.model.grid.select_random_empty_cell()
 
-    model, size = lib.Model(seed=1), side(agents)
-    model.grid = OrthogonalMooreGrid((size, size), torus=True, capacity=1, random=model.random)
+    model, size = import_module("mesa").Model(seed=1), side(agents)
+    model.grid = lib.OrthogonalMooreGrid((size, size), torus=True, capacity=1, random=model.random)
     for number, cell in zip(range(agents), model.grid.all_cells.cells, strict=False):
         person = Person(model)
         person.kind, person.cell = number % 2, cell
