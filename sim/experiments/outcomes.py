@@ -115,7 +115,7 @@ def names_of_answers(survey: str, number: int, of: int, options: Iterable[str]) 
 
 
 def answers_of(surveys: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Return the outcomes of surveys, as `RunResult.surveys` has them: means, shares, and numbers of missing answers."""
+    """Return the outcomes of surveys as `RunResult.surveys` has them: means, shares, numbers of missing answers."""
     found: dict[str, float | None] = {}
     for row in surveys:
         if "mean" in row or "shares" in row:
