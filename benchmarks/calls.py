@@ -23,7 +23,9 @@ SLACK = 0.02
 
 COUNTED = (
     ("W1", "sim"), ("W2", "sim, queue"), ("W2", "sim, mailbox"), ("W3", "sim, event bus"), ("W3", "sim, signal"),
-    ("W5", "sim"), ("W6", "sim"), ("W7", "sim, recorded"),
+    ("W5", "sim"), ("W6", "sim"), ("W7", "sim, recorded"), ("W12", "sim, yaml"), ("W12", "sim, class"),
+    ("W12", "sim, yaml, samples"), ("W13", "sim, yaml"), ("W13", "sim, yaml, samples"), ("W14", "sim, yaml"),
+    ("W14", "sim, yaml, samples"),
 )  # fmt: skip
 AGENTS, TIMES = 50, 40
 MODES = {"compiled": "", "plain": "import sys; sys.modules['sim._speedups._core'] = None; "}  # what a child begins with

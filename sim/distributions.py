@@ -8,7 +8,6 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import attrs
 
@@ -102,6 +101,8 @@ def _editable_folder(found: metadata.Distribution) -> Path | None:
     try:
         origin = json.loads(found.read_text("direct_url.json") or "{}")
         if origin["dir_info"]["editable"] is True:
+            from urllib.request import url2pathname  # it imports what a connection needs
+
             return Path(url2pathname(urlsplit(origin["url"]).path)).resolve()
     except (ValueError, KeyError, TypeError, AttributeError):
         pass

@@ -12,5 +12,8 @@ from benchmarks.workloads.w8_startup import W8
 from benchmarks.workloads.w9_replay import W9
 from benchmarks.workloads.w10_recall import W10
 from benchmarks.workloads.w11_tool import W11
+from benchmarks.workloads.w12_wealth import W12
+from benchmarks.workloads.w13_schelling import W13
+from benchmarks.workloads.w14_epidemic import W14
 
-WORKLOADS: dict[str, Workload] = {w.key: w for w in (W1, W2, W3, W4, W4A, W5, W6, W7, W8, W9, W10, W11)}
+WORKLOADS: dict[str, Workload] = {w.key: w for w in (W1, W2, W3, W4, W4A, W5, W6, W7, W8, W9, W10, W11, W12, W13, W14)}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import attrs
 
-from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult
+from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, limits_from, spec_of
 from sim.errors import LimitError
 from sim.llm.answers import TOOL_CHOICES, answer_schema_fault, extra_body_fault, value_of
 from sim.llm.service import Skipped
@@ -61,6 +61,7 @@ def ask(
     tool_choice: Annotated[Any, Means("text")] = None,
     extra_body: Annotated[Any, Means("extra body")] = None,
     stream: Any = None,
+    limits: Annotated[Any, Means("mapping")] = None,
 ) -> Mapping[str, Any]:
     """Ask a language model.
 
@@ -80,6 +81,7 @@ def ask(
         tool_choice: auto, none, required, or the name of a tool.
         extra_body: further fields of the request body, for the endpoint.
         stream: whether the endpoint sends the answer in parts.
+        limits: the limits of the model calls and tool calls of this question, by name, such as iterations.
     """
     if history:
         new = [{"role": "user", "content": prompt}, {"role": "assistant", "content": granted.said}]
@@ -113,7 +115,7 @@ class Ask:
             raise Refused(f"tools is a list of names from models.tools, not {tools!r:.60}")
         opening = [ChatMessage("system", system)] if system else []
         decisions, run = self._offered(world, agent, tools)
-        offered = (*decisions, *(ToolSpec(tool.wire_name, tool.description, tool.parameters) for tool in run))
+        offered = (*decisions, *map(spec_of, run))
         request = ModelRequest(
             (),
             sampling=_sampling(options),
@@ -124,7 +126,8 @@ class Ask:
             tool_choice=_choice(options.get("tool_choice"), offered),
             extra_body=_extra_body(options.get("extra_body")),
         )
-        loop = CoreLoop(world, agent, tools=run, decisions=decisions, limits=_LIMITS, request=request)
+        limits = _LIMITS if options.get("limits") is None else limits_from(options["limits"], _LIMITS)
+        loop = CoreLoop(world, agent, tools=run, decisions=decisions, limits=limits, request=request)
         try:
             result = await loop.run((*opening, *_past(agent, history), ChatMessage("user", prompt)))
         except Skipped as error:

@@ -11,6 +11,7 @@ import attrs
 
 from sim.actors import Agent
 from sim.agents.conversation import CONVERSATIONS, Conversation, Conversations, User
+from sim.agents.conversation.records import Audience
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, prompt, time_context
 from sim.agents.family import Family, define_family
 from sim.agents.tool_check import check_tools
@@ -110,10 +111,15 @@ async def _answer(world: World, agent: Inhabitant, conversation: str) -> _Answer
     claim = conversations.claim(conversation, agent.agent_id)
     try:
         settings, behalf = agent.settings, conversations.behalf(conversation)
+        keep = conversations.note(conversation, agent.agent_id, between="model")
+
+        def note(message: ChatMessage) -> None:
+            if message.tool_calls or message.role == "tool":  # the final text is kept by `answer`
+                keep(message)
+
         loop = CoreLoop(
             world, agent, Tools.of(world).offered(agent, settings.tools, behalf), limits=settings.limits,
-            request=ModelRequest((), use=settings.use), behalf=behalf,
-            note=conversations.note(conversation, agent.agent_id),
+            request=ModelRequest((), use=settings.use), behalf=behalf, note=note,
         )  # fmt: skip
         system = ChatMessage("system", _prompt(world, agent, found))
         return _Answered(await loop.run([system, *conversations.history(conversation)]), claim.seen)
@@ -137,9 +143,14 @@ def answer(world: World, agent: Any, answered: _Answered, conversation: str) -> 
         about = {"retryable": again, **retry}
         conversations.append(conversation, "error", agent.agent_id, text, about, seen=answered.seen)
     elif result.ending not in FINISHED:
-        text = result.text or "I could not finish this."
-        about = {"incomplete": True}
-        conversations.append(conversation, "assistant", agent.agent_id, text, about, seen=answered.seen)
+        text = result.text or f"I could not finish this: the limit {result.ending} was reached."
+        about = {"incomplete": True, "ending": result.ending}
+        known: Audience = "person" if result.text else "all"  # the model knows the text: it came with its last calls
+        conversations.append(conversation, "assistant", agent.agent_id, text, about, audience=known, seen=answered.seen)
+    elif result.text:
+        cut_off = result.completion is not None and result.completion.stop == "max_tokens"
+        about = {"incomplete": True, "ending": "max_tokens"} if cut_off else {}
+        conversations.append(conversation, "assistant", agent.agent_id, result.text, about, seen=answered.seen)
     return {
         "ending": result.ending, "iterations": result.iterations, "tools": result.tools, "tokens": result.tokens,
         "cost_micro": result.cost_micro,

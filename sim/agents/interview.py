@@ -19,6 +19,7 @@ import attrs
 
 from sim.actors import Agent
 from sim.agents.conversation import Conversations
+from sim.agents.conversation.history import was_refused
 from sim.agents.conversation.records import VISIBLE
 from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import cut
@@ -281,10 +282,15 @@ def _remembered(memories: Memories, agent_id: str, question: Question) -> list[s
 
 
 def _said(conversations: Conversations, agent_id: str) -> list[str]:
-    """Return the latest messages of the conversations of an agent, oldest first, one line each."""
+    """Return the latest messages of the conversations of an agent, oldest first, one line each.
+
+    An agent that answers knows nothing of what it refused a person; the person does.
+    """
     lines: list[str] = []
     for one in reversed(conversations.of_agent(agent_id)):
-        texts = [message for message in conversations.messages(one.id) if message.role in VISIBLE][-_TURNS:]
+        answers = any(m.author == agent_id and m.role == "assistant" for m in conversations.messages(one.id))
+        known = [m for m in conversations.messages(one.id) if not (was_refused(m) if answers else m.audience == "none")]
+        texts = [message for message in known if message.role in VISIBLE][-_TURNS:]
         said = (f"{one.channel} {message.author}: {cut(message.content, _LINE)}" for message in texts)
         lines = [*(" ".join(line.split()) for line in said), *lines]
         if len(lines) >= _TURNS:

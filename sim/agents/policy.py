@@ -13,9 +13,9 @@ import attrs
 from sim.actors import Agent
 from sim.actors.mailbox import Pending, message_names
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
-from sim.agents.reading import Reader, Reading
+from sim.agents.reading import Lets, Reader, Reading, all_of
 from sim.agents.rule_code import RuleCode, Value
-from sim.agents.toolbox import Toolbox
+from sim.agents.toolbox import DRAWS, Toolbox
 from sim.events import Event, Subscription
 from sim.expressions import Expression
 from sim.kernel import to_seconds
@@ -55,21 +55,35 @@ class PolicyRule:
         actions: at least one action; each further action is executed only if the previous one succeeded.
         set: new values of state variables, computed after all actions succeeded.
         record: values to record as observations, computed before `set`.
+        let: values that have a name within the rule, in order, each computed once before `when`.
+
+    Attributes:
+        reading: how `when` depends on messages; None: the rule does not use `message`.
+        draws: whether `when` draws random numbers.
     """
 
     when: Expression | None
     actions: tuple[PolicyAction, ...]
     set: Mapping[str, Value]
     record: Mapping[str, Value]
-    reading: Reading | None = attrs.field(init=False)  # how `when` depends on messages; None: `message` is not used
+    let: Mapping[str, Any] = attrs.field(factory=dict)
+    reading: Reading | None = attrs.field(init=False)
+    draws: bool = attrs.field(init=False)
 
     @reading.default
     def _reading(self) -> Reading | None:
         given = (value for action in self.actions for value in action.arguments.values())
-        values = (*given, *self.set.values(), *self.record.values())
+        values = (*given, *self.set.values(), *self.record.values(), *self.let.values())
         if (self.when is not None and "message" in self.when.names) or any("message" in v.names for v in values):
-            return Reading.of(self.when)
+            return Reading.of(self.when, self.let)
         return None
+
+    @draws.default
+    def _draws(self) -> bool:
+        return self.when is not None and bool(all_of(self.when, self.let)[1] & DRAWS)
+
+
+_NOTHING: dict[str, Any] = {}  # never written
 
 
 class RuleSet:
@@ -93,17 +107,26 @@ class RuleSet:
         return code
 
 
-class Scope(dict[str, Any]):
-    """The names that a rule can use: the state variables of the agent, and names that are computed at first use."""
+class Scope(Lets):
+    """The names that a rule can use: the state variables of the agent, and names that are computed at first use.
+
+    Args:
+        agent: the agent.
+        let: values that its rule has named, as computed before.
+    """
 
     __slots__ = ("agent",)
 
-    def __init__(self, agent: "PolicyAgent") -> None:
+    def __init__(self, agent: "PolicyAgent", let: Mapping[str, Any] | None = None) -> None:
         super().__init__(agent.state)
         self.agent = agent
+        self.let = {}
+        if let:
+            self.update(let)
 
     def __missing__(self, name: str) -> Any:
-        value = self[name] = _COMPUTED[name](self.agent)
+        agent, named = self.agent, self.let.get(name)
+        value = self[name] = _COMPUTED[name](agent) if named is None else named.evaluate(self, agent.functions)
         return value
 
 
@@ -144,6 +167,7 @@ class PolicyAgent(Agent):
         self.woken_by = ""
         self._toolbox = toolbox
         self.rule_set = rule_set
+        self._let: dict[str, Any] = _NOTHING  # the values that the chosen rule has named
         self._code: RuleCode  # of the rules at the latest decision
         self._chosen: PolicyRule | None = None
         self._place = 0  # the place of the chosen rule
@@ -154,6 +178,11 @@ class PolicyAgent(Agent):
         self._subscriptions: tuple[Subscription, ...] = ()
         self._draws: Draws | None = None
         self._message_draws: Draws | None = None
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., object]]:
+        """The functions that its rules can call."""
+        return self._toolbox.functions
 
     @property
     def rng(self) -> Draws:
@@ -192,11 +221,14 @@ class PolicyAgent(Agent):
         functions = self._toolbox.used_by(self)
         code = self._code = self.rule_set.code(self._toolbox)
         if self._may_read():
-            place, number = self._reads().choose(Scope(self), functions, self.loop.config.unmatched)
+            reader = self._reads()
+            place, number = reader.choose(Scope(self), functions, self.loop.config.unmatched)
             self.message = self.mailbox.read(number) if number else None
+            self._let = reader.let
         else:
+            self._let = {} if code.names_values else _NOTHING
             try:
-                place = code.choose(self, self.state)
+                place = code.choose(self, self.state, self._let)
             except Exception as error:
                 code.fail(error)
         if place is None:
@@ -213,7 +245,7 @@ class PolicyAgent(Agent):
         arguments = code.arguments[self._place][number]
         assert arguments is not None, "otherwise the action is constant"
         try:
-            return Action(action.kind, arguments(self, self.state), action.reason)
+            return Action(action.kind, arguments(self, self.state, self._let), action.reason)
         except Exception as error:
             code.fail(error)
 
@@ -281,10 +313,10 @@ class PolicyAgent(Agent):
         self._toolbox.used_by(self)
         try:
             for name, value in code.records[self._place].items():
-                self.world.observe(self.agent_id, name, float(value(self, self.state)))
+                self.world.observe(self.agent_id, name, float(value(self, self.state, self._let)))
             changes = code.changes[self._place]
             if changes is not None:
-                self.state.update(changes(self, self.state))
+                self.state.update(changes(self, self.state, self._let))
         except Exception as error:
             code.fail(error)
 

@@ -33,6 +33,18 @@ _PURE = frozenset(PURE_FUNCTIONS)
 _MESSAGE = frozenset({"message"})
 
 
+class Named(Protocol):
+    """An expression or a value with expressions."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it uses."""
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions that it calls."""
+
+
 @attrs.frozen
 class Reading:
     """How the condition of a rule depends on messages.
@@ -52,16 +64,22 @@ class Reading:
     without: bool
 
     @classmethod
-    def of(cls, when: Expression | None) -> "Reading":
-        """Return how a condition depends on messages; None: it is always true."""
+    def of(cls, when: Expression | None, let: Mapping[str, Named] | None = None) -> "Reading":
+        """Return how a condition depends on messages.
+
+        Args:
+            when: the condition; None: it is always true.
+            let: the values that the rule has named.
+        """
         fixed: list[Expression] = []
         own: list[Expression] = []
         rest: list[Expression] = []
         draws: list[Expression] = []
         for part in () if when is None else when.conjuncts():
-            if part.functions & DRAWS:
+            names, functions = all_of(part, let or {})
+            if functions & DRAWS:
                 draws.append(part)
-            elif "message" not in part.names:
+            elif "message" not in names:
                 own.append(part)
             elif part.names == _MESSAGE and part.functions <= _PURE:
                 fixed.append(part)
@@ -71,8 +89,26 @@ class Reading:
         return cls(tuple(fixed), tuple(own), tuple(rest), tuple(draws), without)
 
 
+def all_of(part: Named, let: Mapping[str, Named]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names and functions that a part uses, itself and by the values that the rule has named."""
+    names, functions = set(part.names), set(part.functions)
+    for name, value in reversed(list(let.items())):  # each can use those before it
+        if name in names:
+            names |= value.names
+            functions |= value.functions
+    return frozenset(names), frozenset(functions)
+
+
 class Rule(Protocol):
     """The part of a rule that is used here."""
+
+    @property
+    def let(self) -> Mapping[str, Any]:
+        """The values that the rule has named."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether the condition draws random numbers."""
 
     @property
     def when(self) -> Expression | None:
@@ -93,6 +129,18 @@ def _hold(parts: Sequence[Expression], names: Mapping[str, object], functions: F
 
 def _applies(rule: Rule, names: Mapping[str, object], functions: Functions) -> bool:
     return rule.when is None or bool(rule.when.evaluate(names, functions))
+
+
+class Lets(dict[str, Any]):
+    """The names of an agent, of which some are computed at their first use.
+
+    Attributes:
+        let: the values that the present rule has named.
+    """
+
+    __slots__ = ("let",)
+
+    let: Mapping[str, Any]
 
 
 class _Candidates:
@@ -123,15 +171,18 @@ class Reader:
 
     Attributes:
         rules: the rules.
+        let: the values that the chosen rule has named.
         drawn_for: the message, and the place of the rule whose condition is evaluated for it: its random draws depend
             on these. None: draws depend on the moment.
     """
 
-    __slots__ = ("_candidates", "_mailbox", "_unmatched", "_unused", "drawn_for", "rules")
+    __slots__ = ("_candidates", "_lets", "_mailbox", "_unmatched", "_unused", "drawn_for", "let", "rules")
 
     def __init__(self, mailbox: Mailbox, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self.drawn_for: tuple[Pending, int] | None = None
+        self.let: dict[str, Any] = {}
+        self._lets = tuple(dict.fromkeys(name for rule in rules for name in rule.let))
         self._mailbox = mailbox
         readings = ((place, rule.reading) for place, rule in enumerate(rules))
         self._candidates = {place: _Candidates(reading) for place, reading in readings if reading is not None}
@@ -160,9 +211,10 @@ class Reader:
         chosen: int | None = None
         number = place = 0
         for place, rule in enumerate(self.rules):
+            self._enter(place, names)
             if rule.reading is None:
                 self._show(names, 0)
-                if _applies(rule, names, functions):
+                if self._chosen(place, names, functions):
                     chosen = place
                     break
             elif number := self._oldest(place, names, functions):
@@ -172,7 +224,7 @@ class Reader:
                 passed.append(place)
         if passed and not number and not self._wanted_behind(place, names, functions):
             self._show(names, 0)
-            chosen = next((other for other in passed if _applies(self.rules[other], names, functions)), chosen)
+            chosen = next((other for other in passed if self._chosen(other, names, functions)), chosen)
         if self._unused:
             self._fail()
         self._show(names, number)
@@ -185,15 +237,38 @@ class Reader:
         """
         self._take_in()
         for place, rule in enumerate(self.rules):
+            self._enter(place, names)
             if rule.reading is not None:
                 if self._wants(place, names, functions):
                     return True
                 continue
             self._show(names, 0)
             when = rule.when
-            if when is None or not (when.functions & DRAWS or _hold((when,), names, functions) is False):
+            if when is None or not (rule.draws or _hold((when,), names, functions) is False):
                 return False
         return False
+
+    def _enter(self, place: int, names: dict[str, Any]) -> None:
+        """Have the values that a rule has named, which are computed at their first use."""
+        if self._lets:
+            self._forget(names)
+            assert isinstance(names, Lets), "rules with `let` are those of an agent"
+            names.let = self.rules[place].let
+
+    def _forget(self, names: dict[str, Any]) -> None:
+        for name in self._lets:
+            names.pop(name, None)
+
+    def _chosen(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
+        """Return whether a rule applies without a message, and keep the values that it has named."""
+        self._enter(place, names)
+        if not _applies(self.rules[place], names, functions):
+            return False
+        self._keep(place, names)
+        return True
+
+    def _keep(self, place: int, names: dict[str, Any]) -> None:
+        self.let = {name: names[name] for name in self.rules[place].let}
 
     def _wanted_behind(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
         """Return whether a rule behind the one at a place would read a message."""
@@ -202,6 +277,8 @@ class Reader:
     def _show(self, names: dict[str, Any], number: int) -> None:
         """Set the names `message` and `messages` for a waiting message; 0: for none."""
         mailbox = self._mailbox
+        if self._lets:
+            self._forget(names)
         names["message"] = mailbox.pending(number).names if number else None
         names["messages"] = (mailbox.waiting if self._candidates else len(mailbox)) - (1 if number else 0)
 
@@ -254,6 +331,7 @@ class Reader:
                     whole = own is None or number in found.unsure
                     suits = own is not False and self._suits(place, number, whole, names, functions)
                     if suits:
+                        self._keep(place, names)
                         return number
                     if final or suits is None:
                         self._refuse(number)
@@ -286,6 +364,7 @@ class Reader:
 
     def _wants(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
         """Return whether a rule would read one of the messages that wait; nothing is drawn, and nothing raised."""
+        self._enter(place, names)
         found = self._fitting(place)
         if not found.numbers:
             return False

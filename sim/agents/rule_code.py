@@ -42,6 +42,10 @@ class Rule(Protocol):
     """The parts of a rule that become code."""
 
     @property
+    def let(self) -> Mapping[str, Value]:
+        """The values that the rule has named."""
+
+    @property
     def when(self) -> Expression | None:
         """The condition; None: it is always true."""
 
@@ -59,16 +63,17 @@ class Rule(Protocol):
 
 
 class RuleCode:
-    """The functions of a rule set. Each takes the agent and its state.
+    """The functions of a rule set. Each takes the agent, its state, and the values that its rules have named.
 
     Args:
         rules: the rules.
         toolbox: the functions of the world.
         computed: what computes the names that every agent has.
-        scope: returns the names of an agent as a mapping, for values that evaluate themselves.
+        scope: returns the names of an agent, and the values named, as a mapping, for values that evaluate themselves.
 
     Attributes:
         rules, toolbox: as given.
+        names_values: whether a rule has named values; then `choose` adds them to the mapping that it is given.
         choose: returns the place of the first rule whose condition is true, without a message; None if there is none.
         arguments: for each rule, what returns the arguments of each action; None for an action whose arguments are
             literals.
@@ -76,32 +81,41 @@ class RuleCode:
         records: for each rule, what returns the value to record, by name.
     """
 
-    __slots__ = ("_compiled", "arguments", "changes", "choose", "records", "rules", "toolbox")
+    __slots__ = ("_compiled", "arguments", "changes", "choose", "names_values", "records", "rules", "toolbox")
 
     def __init__(
-        self, rules: Sequence[Rule], toolbox: Toolbox, computed: Computed, scope: Callable[[Any], Mapping[str, object]]
+        self,
+        rules: Sequence[Rule],
+        toolbox: Toolbox,
+        computed: Computed,
+        scope: Callable[[Any, Mapping[str, Any]], Mapping[str, object]],
     ) -> None:
         self.rules = rules
         self.toolbox = toolbox
-        writer = Writer(_Names(toolbox, computed))
-        self.choose = writer.function("A, S", _choice(writer, rules))
+        self.names_values = any(rule.let for rule in rules)
+        source = _Names(toolbox, computed)
+        writer = Writer(source)
+
+        def value(given: Value) -> ast.expr:
+            return _value(writer, given, toolbox, scope)
 
         def returns(code: ast.expr) -> Callable[..., Any]:
-            return writer.function("A, S", [ast.Return(code)])
+            return writer.function("A, S, L", [ast.Return(code)])
 
         def each(values: Mapping[str, Value]) -> ast.expr:
-            codes = [_value(writer, value, toolbox, scope) for value in values.values()]
-            return ast.Dict([ast.Constant(name) for name in values], codes)
+            return ast.Dict([ast.Constant(name) for name in values], [value(given) for given in values.values()])
 
-        self.arguments = [
-            [None if action.constant is not None else returns(each(action.arguments)) for action in rule.actions]
-            for rule in rules
-        ]
-        self.changes = [returns(each(rule.set)) if rule.set else None for rule in rules]
-        self.records = [
-            {name: returns(_value(writer, value, toolbox, scope)) for name, value in rule.record.items()}
-            for rule in rules
-        ]
+        self.choose = writer.function("A, S, L", _choice(writer, source, rules, value))
+        self.arguments: list[list[Callable[..., Any] | None]] = []
+        self.changes: list[Callable[..., Any] | None] = []
+        self.records: list[dict[str, Callable[..., Any]]] = []
+        for rule in rules:
+            source.let = rule.let
+            self.arguments.append(
+                [None if action.constant is not None else returns(each(action.arguments)) for action in rule.actions]
+            )
+            self.changes.append(returns(each(rule.set)) if rule.set else None)
+            self.records.append({name: returns(value(given)) for name, given in rule.record.items()})
         self._compiled: Compiled = writer.finish()
 
     def fail(self, error: Exception) -> NoReturn:
@@ -110,14 +124,21 @@ class RuleCode:
 
 
 class _Names(Source):
-    """The names and functions of the rules of an agent: `A` is the agent, and `S` its state."""
+    """The names and functions of the rules of an agent: `A` is the agent, `S` its state, `L` has the values named.
+
+    Attributes:
+        let: the values that the present rule has named so far.
+    """
 
     def __init__(self, toolbox: Toolbox, computed: Computed) -> None:
         self._functions = toolbox.functions
         self._computed = computed
+        self.let: Mapping[str, Any] = {}
 
     def name(self, writer: Writer, name: str) -> Code:
         """See `Source`."""
+        if name in self.let:
+            return ast.Subscript(_load("L"), ast.Constant(name), ast.Load()), "any"
         compute = self._computed.get(name)
         if compute is not None:
             return ast.Call(writer.hold(compute), [_load("A")], []), "number" if name in _NUMBERS else "any"
@@ -134,20 +155,31 @@ class _Names(Source):
 
     def known(self, what: Literal["name", "function"], local: Mapping[str, Any]) -> list[str]:
         """See `Source`."""
-        return list(self._functions) if what == "function" else [*local.get("S", ()), *self._computed]
+        return (
+            list(self._functions) if what == "function" else [*local.get("S", ()), *local.get("L", ()), *self._computed]
+        )
 
 
-def _choice(writer: Writer, rules: Sequence[Rule]) -> list[ast.stmt]:
+def _choice(
+    writer: Writer, source: _Names, rules: Sequence[Rule], value: Callable[[Value], ast.expr]
+) -> list[ast.stmt]:
     body: list[ast.stmt] = []
     for place, rule in enumerate(rules):
+        source.let = let = dict[str, Value]()
+        for name, given in rule.let.items():  # each can use those before it
+            body.append(ast.Assign([ast.Subscript(_load("L"), ast.Constant(name), ast.Store())], value(given)))
+            let[name] = given
         found: ast.stmt = ast.Return(ast.Constant(place))
         if rule.when is None:
             return [*body, found]
-        body.append(ast.If(writer.expression(rule.when.tree, rule.when.text, whole=False)[0], [found], []))
+        test, _ = writer.expression(rule.when.tree, rule.when.text, whole=False)
+        body.append(ast.If(test, [found], []))
     return [*body, ast.Return(ast.Constant(None))]
 
 
-def _value(writer: Writer, value: Value, toolbox: Toolbox, scope: Callable[[Any], Mapping[str, object]]) -> ast.expr:
+def _value(
+    writer: Writer, value: Value, toolbox: Toolbox, scope: Callable[[Any, Mapping[str, Any]], Mapping[str, object]]
+) -> ast.expr:
     """Return the code of a value. A kind of value that has no code is asked each time."""
     expression = getattr(value, "expression", None)
     if isinstance(expression, Expression):
@@ -155,7 +187,11 @@ def _value(writer: Writer, value: Value, toolbox: Toolbox, scope: Callable[[Any]
     if value.constant and (literal := value.evaluate({}, {})).__class__ in _SCALARS:
         return ast.Constant(literal)
     evaluate = value.evaluate
-    return ast.Call(writer.hold(lambda agent: evaluate(scope(agent), toolbox.functions)), [_load("A")], [])
+
+    def by_itself(agent: Any, let: Mapping[str, Any]) -> Any:
+        return evaluate(scope(agent, let), toolbox.functions)
+
+    return ast.Call(writer.hold(by_itself), [_load("A"), _load("L")], [])
 
 
 def _load(name: str) -> ast.expr:

@@ -297,7 +297,6 @@ class AgentFactory:
         self._check_free(name)
         agent = self._instance(entry, name, index)
         agent.entry, agent.kind, agent.part = entry.name, entry.kind, part
-        names = self._names(entry, name, index)
 
         def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
             if value.constant:
@@ -305,8 +304,10 @@ class AgentFactory:
             functions = self._functions(Subject(name, world.draws(name, "start", key)))
             return computed(entry, key, name, lambda: use(value.evaluate(names, functions)))
 
-        agent.state.update({key: start(f"state.{key}", value) for key, value in entry.state.items()})
-        agent.state.update(state or {})
+        given, names = state or {}, dict(self._names(entry, name, index))
+        for key in entry.state_order():  # each after those that it uses
+            names[key] = given[key] if key in given else start(f"state.{key}", entry.state[key])
+        agent.state.update({key: names[key] for key in entry.state})
         micro = start("balance", entry.balance, _money)
         place = None if entry.place is None else start("place", entry.place, self._place)
         position = agent.home
@@ -501,7 +502,7 @@ def to_rules(entry: schema.Agent) -> tuple[PolicyRule, ...]:
 def _rule(rule: schema.Rule) -> PolicyRule:
     always = rule.when.text in ("true", "True")
     actions = tuple(_action(do, rule.reason or "") for do in rule.do)
-    return PolicyRule(None if always else rule.when, actions, rule.set, rule.record)
+    return PolicyRule(None if always else rule.when, actions, rule.set, rule.record, rule.let)
 
 
 def _action(do: Do, reason: str) -> PolicyAction:

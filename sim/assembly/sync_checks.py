@@ -30,9 +30,12 @@ def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
         return "shared"
     for rule in entry.rules:
         given = (value for do in rule.do for value in do.arguments.values())
-        values = (*given, *rule.set.values(), *rule.record.values())
+        values = (*given, *rule.set.values(), *rule.record.values(), *rule.let.values())
         for expression in (rule.when, *(expression for value in values for expression in value.expressions)):
-            if not (expression.functions <= _LOCAL_FUNCTIONS and expression.names <= _LOCAL_NAMES | set(entry.state)):
+            if not (
+                expression.functions <= _LOCAL_FUNCTIONS
+                and expression.names <= _LOCAL_NAMES | {*entry.state, *rule.let}
+            ):
                 return "shared"
     return "space"
 

@@ -12,6 +12,7 @@ from sim.cli.run import found
 from sim.errors import Problem, RunError, ScenarioError, UsageError
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
+from sim.scenario.lost_events import may_lose_events
 from sim.scenario.never import never_happens
 
 
@@ -28,7 +29,8 @@ from sim.scenario.never import never_happens
 def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) -> int:
     """Check SCENARIOS without running them. The exit code is 2 if one is not valid.
 
-    Warnings name what is valid and cannot happen, such as an event that is due after the end of the run.
+    Warnings name what is valid and cannot happen, such as an event that is due after the end of the run, and rules that
+    lose an event in tick mode.
     """
     results = [_check(path, allow) for path in scenarios]
     valid = all(result["ok"] for result in results)
@@ -41,7 +43,7 @@ def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) 
             click.echo(f"{plain(result['file'])}: ok: {_count(result['agents'])}, {end}")
             if result["warnings"]:
                 count = len(result["warnings"])
-                click.echo(f"  {count} warning{'s' * (count != 1)}: what cannot happen")
+                click.echo(f"  {count} warning{'s' * (count != 1)}")
                 print_problems([Problem(**problem) for problem in result["warnings"]], sys.stdout)
         else:
             click.echo(f"{plain(result['file'])}: not valid")
@@ -60,7 +62,7 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
         scenario = load(path, (), allow)
         check_families(scenario)
         _start_values(scenario)
-        never = never_happens(scenario)
+        warnings = [*never_happens(scenario), *may_lose_events(scenario)]
     except ScenarioError as error:
         return {
             "file": str(given),
@@ -80,7 +82,7 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
         "agents": agents,
         "until": until,
         "problems": [],
-        "warnings": [problem_json(problem) for problem in never],
+        "warnings": [problem_json(problem) for problem in warnings],
     }
 
 

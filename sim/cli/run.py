@@ -75,7 +75,9 @@ MAX_SEED = 2**63 - 1
 @click.option("--no-record", is_flag=True, help="Do not record the run.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")
-@click.option("--strict", is_flag=True, help="Exit with code 1 if any iteration of an agent failed.")
+@click.option(
+    "--strict", is_flag=True, help="Exit with code 1 if any iteration of an agent failed, or a scripted rule."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Without a terminal: progress every 5 s, not every minute.")
 @common
 def command(
@@ -121,6 +123,9 @@ def command(
         metrics.linger()
     if strict and result.errors:
         say(f"sim: error: {result.errors} iterations of agents failed, and --strict allows none")
+        return 1
+    if strict and (faults := result.models.get("rule_faults")):
+        say(f"sim: error: {faults} calls failed because of scripted rules, and --strict allows none")
         return 1
     return exit_code(result)
 

@@ -102,7 +102,7 @@ def _questions(scenario: Scenario) -> Iterator[tuple[str, int, Sequence[Question
 
 
 def names_of_answers(survey: str, number: int, of: int, options: Iterable[str]) -> list[str]:
-    """Return the names of the outcomes of a question: its mean or its shares, then its missing answers.
+    """Return the names of the outcomes of a question of a survey: its mean or its shares, then its missing answers.
 
     Args:
         survey: the name of the survey.
@@ -115,7 +115,7 @@ def names_of_answers(survey: str, number: int, of: int, options: Iterable[str]) 
 
 
 def answers_of(surveys: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Return the outcomes of surveys as `RunResult.surveys` has them: means, shares, numbers of missing answers."""
+    """Return the outcomes of `RunResult.surveys`: means, shares, and numbers of missing answers."""
     found: dict[str, float | None] = {}
     for row in surveys:
         if "mean" in row or "shares" in row:

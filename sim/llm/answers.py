@@ -31,7 +31,7 @@ def check_answer(completion: Completion, request: ModelRequest) -> str | None:
         names = {call.id: call.name for call in completion.tool_calls}
         told = " ".join(f"The call of {names[id][:64]} was not run: {fault}." for id, fault in broken.items())
         return f"{told} Call it again."
-    return _wrong_choice(completion, request.tool_choice) or _wrong_text(completion, request)
+    return wrong_choice(completion, request.tool_choice) or wrong_text(completion, request)
 
 
 def value_of(completion: Completion, request: ModelRequest) -> Any:
@@ -117,7 +117,8 @@ def _number(schema: Mapping[str, Any]) -> float:
     return math.ceil(low / step) * step if step and abs(low) < _EXACT else low  # type: ignore[no-any-return]
 
 
-def _wrong_choice(completion: Completion, choice: str | None) -> str | None:
+def wrong_choice(completion: Completion, choice: str | None) -> str | None:
+    """Return why the calls of an answer are not those that `tool_choice` demands, or None if they are."""
     called = {call.name for call in completion.tool_calls}
     if choice == "none" and called:
         return "No tool may be called here. Answer in text."
@@ -128,7 +129,8 @@ def _wrong_choice(completion: Completion, choice: str | None) -> str | None:
     return None
 
 
-def _wrong_text(completion: Completion, request: ModelRequest) -> str | None:
+def wrong_text(completion: Completion, request: ModelRequest) -> str | None:
+    """Return why the text of an answer does not fit the JSON Schema of the request, or None if it does."""
     if request.response_format is None or completion.tool_calls:
         return None
     if completion.stop == "max_tokens":

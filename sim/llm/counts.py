@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from sim.llm.reading import has_written_call
-from sim.llm.types import Attempt, Completion, ModelRequest
+from sim.llm.types import Attempt, Completion, ModelRequest, RuleFault
 
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds of the buckets for durations of calls: from a cached answer of a small model to the time
@@ -41,6 +41,8 @@ class Counts:
         written_calls: answers with a tool call that is written as text and was not read, by provider.
         formats: answers to requests with a preferred format, by model: kept by the endpoint, and not.
         surveys: answers to questions of surveys, by question: all, and those without a value.
+        rule_faults: calls that failed because of a scripted rule.
+        first_rule_fault: the first of these faults; None if there are none.
     """
 
     def __init__(self) -> None:
@@ -54,6 +56,13 @@ class Counts:
         self.written_calls: dict[str, int] = {}
         self.formats: dict[str, list[int]] = {}
         self.surveys: dict[str, list[int]] = {}
+        self.rule_faults = 0
+        self.first_rule_fault: RuleFault | None = None
+
+    def failed_by_rule(self, fault: RuleFault) -> None:
+        """Count a call that failed because of a scripted rule."""
+        self.rule_faults += 1
+        self.first_rule_fault = self.first_rule_fault or fault
 
     def answered(self, model: str, completion: Completion, request: ModelRequest) -> None:
         """Count what is special about an answer of a model (`provider:model`)."""

@@ -43,9 +43,9 @@ from sim.llm.serialization import (
 )
 from sim.llm.shared_answers import SharedAnswers
 from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_answer, count_request
-from sim.llm.types import Answer, Attempt, ModelError, ModelRequest, Observer, Provider, TokenUsage
+from sim.llm.types import Answer, Attempt, Delta, ModelError, ModelRequest, Observer, Provider, RuleFault, TokenUsage
 from sim.resources import Budgets, Earmark, Reservation
-from sim.world import Service, World
+from sim.world import Service, Warned, World
 
 if TYPE_CHECKING:
     from sim.llm.batches.place import Place, Waiting
@@ -182,6 +182,8 @@ class Models(Service):
             settled, however it ended.
         listen: called with the caller, the request and the outcome of each call that has ended (None: it was
             abandoned), before its event `model.call`; None: nobody listens.
+        observers: called with the caller and each part of its answers as it arrives, from the thread of the run. What
+            they see is never recorded, and they must not change the world.
         trace: called with each call that has ended, for an estimate; None: nothing is traced.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
         refusal: why the run was ended, or None. It is set if an endpoint refuses a call for good before it has
@@ -215,6 +217,7 @@ class Models(Service):
         self.shared: SharedAnswers | None = None
         self.on_cost: list[Callable[[str, str, int, int], None]] = []
         self.listen: Callable[[Caller, ModelRequest, Answer | ModelError | None], None] | None = None
+        self.observers: list[Callable[[str, Delta], None]] = []
         self.trace: Callable[[Traced], None] | None = None
         self._answered: set[str] = set()  # endpoints that have answered
         self._known: set[tuple[str, str, str]] = set()  # provider, model, and what it can do
@@ -253,9 +256,22 @@ class Models(Service):
         request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=plan.max_tokens))
         self._world.waits.begin(agent.agent_id)
         try:
-            return await self._complete(agent, plan, request, observe)
+            return await self._complete(agent, plan, request, self._observed(agent.agent_id, observe))
         finally:
             self._world.waits.end(agent.agent_id)
+
+    def _observed(self, agent_id: str, observe: Observer | None) -> Observer | None:
+        """Return what passes the parts of an answer on to its caller and to all observers; None if there are none."""
+        if not self.observers:
+            return observe
+
+        def show(part: Delta) -> None:
+            if observe is not None:
+                observe(part)
+            for other in self.observers:
+                other(agent_id, part)
+
+        return show
 
     async def interview(self, respondent: Caller, request: ModelRequest) -> Answer:
         """Answer a request for an agent that does not notice it, with the model that the agent itself would ask.
@@ -385,7 +401,8 @@ class Models(Service):
         Models without a known price count as free and are listed in `unpriced`. All costs are without the discount of
         batches, which is `saved_micro`, if there is one. If answers of other runs were reused, `reused` is their number
         and `reused_micro` their cost, which is part of the total but was not spent again. Only if there are any:
-        `failures`, the requests without an answer by class of error; `empty`, `written_calls`, `formats` and `surveys`,
+        `failures`, the requests without an answer by class of error; `rule_faults`, calls that failed because of a
+        scripted rule; `empty`, `written_calls`, `formats` and `surveys`,
         as in `Counts`.
         """
         if not (self.spend.models or self.expected):
@@ -396,7 +413,8 @@ class Models(Service):
         special: dict[str, Any] = {"saved_micro": saved} if saved else {}
         special |= {"reused": counts.reused, "reused_micro": counts.reused_micro} if counts.reused else {}
         found = {
-            "failures": counts.failed, "empty": counts.empty, "written_calls": counts.written_calls,
+            "failures": counts.failed, "rule_faults": counts.rule_faults, "empty": counts.empty,
+            "written_calls": counts.written_calls,
             "formats": {model: {"enforced": yes, "free": no} for model, (yes, no) in counts.formats.items()},
             "concurrency": self.concurrency(),
             "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
@@ -406,6 +424,14 @@ class Models(Service):
             special["ceiling_tokens"] = self.spend.ceiling_tokens
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
+
+    def warnings(self) -> Sequence[Warned]:
+        """Warn of scripted rules with faults: what agents take for an outage is a fault of the scenario."""
+        count, first = self.counts.rule_faults, self.counts.first_rule_fault
+        if first is None:
+            return ()
+        calls = "1 call of a model" if count == 1 else f"{count:,} calls of models"
+        return (Warned(f"{calls} failed because of scripted rules; the first: {first}", first.hint),)
 
     def outcomes(self) -> Mapping[str, int]:
         """Return how many requests have ended so far, by outcome: `ok`, or a class of error.
@@ -717,6 +743,8 @@ class Models(Service):
             }
         else:
             how = {"error": outcome.kind, "message": str(outcome)[:500]}
+            if isinstance(outcome, RuleFault):
+                self.counts.failed_by_rule(outcome)
         self._count(agent, plan, request, stake, started, bills, how)
 
     def _count(

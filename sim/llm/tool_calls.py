@@ -1,15 +1,35 @@
 """Checks tool calls of a model: the tool must have been offered, and its arguments must be a JSON object that fits."""
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
 
 from sim.expressions import did_you_mean
+from sim.kernel.codec import encode
 from sim.llm.types import Completion, ToolCall, ToolSpec
 from sim.world.json_schema import mismatch
+
+CUT_OFF: Final = "the answer was cut off"
+"""The fault of each call of an answer that reached its token limit: their arguments can be incomplete."""
+
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME: Final = 64
 
 
 def wire_name(name: str) -> str:
     """Return the name of a tool as models see it: some endpoints accept no dots in names."""
     return name.replace(".", "__")
+
+
+def sound(call: ToolCall) -> ToolCall:
+    """Return a call as every endpoint accepts it in a history: with a possible name, and a JSON object as arguments."""
+    name = _NO_NAME.sub("_", wire_name(call.name))[:_LONGEST_NAME] or "unknown"
+    arguments = call.sound_arguments
+    if call.parsed() is None:
+        arguments = encode({"text": call.arguments}).decode()
+    return attrs.evolve(call, name=name, arguments=arguments)
 
 
 def faults(completion: Completion, tools: Sequence[ToolSpec]) -> Mapping[str, str]:
@@ -20,7 +40,7 @@ def faults(completion: Completion, tools: Sequence[ToolSpec]) -> Mapping[str, st
     """
     found = {}
     for call in completion.tool_calls:
-        fault = "the answer was cut off" if completion.stop == "max_tokens" else fault_of(call, tools)
+        fault = CUT_OFF if completion.stop == "max_tokens" else fault_of(call, tools)
         if fault is not None:
             found[call.id] = fault
     return found

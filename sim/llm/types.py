@@ -267,6 +267,13 @@ class ModelError(SimError):
         self.reasoning = reasoning
 
 
+class RuleFault(ModelError):
+    """A scripted rule has a fault, or there is none for a request: what is wrong is the scenario, not a model."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__("bad_request", message, hint=hint)
+
+
 DeltaKind = Literal["text", "think", "tool_start", "tool_arguments", "tool_complete", "discard"]
 
 

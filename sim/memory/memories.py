@@ -11,13 +11,15 @@ class AgentMemories:
 
     Attributes:
         last: the number of the newest memory; 0 before the first.
+        repeats: how often a memory was added, and when last in simulated nanoseconds, by number, if it was repeated.
         vectors: embeddings of contents by number, as far as they are known.
     """
 
-    __slots__ = ("_held", "_index", "last", "vectors")
+    __slots__ = ("_held", "_index", "last", "repeats", "vectors")
 
     def __init__(self) -> None:
         self.last = 0
+        self.repeats: dict[int, tuple[int, int]] = {}
         self.vectors: dict[int, tuple[float, ...]] = {}
         self._held: dict[int, Memory] = {}
         self._index: Index | None = None  # made by the first recall, because many agents never recall
@@ -43,6 +45,7 @@ class AgentMemories:
         """Remove a memory."""
         del self._held[id]
         self.vectors.pop(id, None)
+        self.repeats.pop(id, None)
         if self._index is not None:
             self._index.remove(id)
 

@@ -71,7 +71,8 @@ class Memories(Service):
         self._agents: dict[str, AgentMemories] = {}
         self._archives: dict[str, SessionArchive] = {}
         # `metrics` is called from another thread, so numbers are counted where they change
-        self._counts = dict.fromkeys(("held", "added", "forgotten", "pruned", "summaries", "recalls", "sessions"), 0)
+        counted = ("held", "added", "repeated", "forgotten", "pruned", "summaries", "recalls", "sessions")
+        self._counts = dict.fromkeys(counted, 0)
 
     def add_kinds(self, kinds: Mapping[str, int]) -> None:
         """Add the kinds of memories that a kind of agents needs; those that the settings have stay as they are.
@@ -95,6 +96,7 @@ class Memories(Service):
         expires_ns: int | None = None,
         related_task_id: int | None = None,
         source: Source = "agent",
+        merge: bool = False,
     ) -> Memory:
         """Add a memory.
 
@@ -106,6 +108,8 @@ class Memories(Service):
             expires_ns: the simulated time (nanoseconds) after which it is no longer found; None: never.
             related_task_id: the task that it belongs to.
             source: where the text comes from.
+            merge: whether a memory of this kind with the same text stands for it; then that one is returned, and how
+                often and when it was added last is kept. Case, white space and the marks around it do not count.
 
         Raises:
             UsageError: if an argument is not valid.
@@ -122,6 +126,12 @@ class Memories(Service):
             raise UsageError(f"the source of a memory is one of {', '.join(SOURCES)}, not {source!r:.60}")
         if len(content) > settings.longest:
             raise LimitError("characters of a memory", len(content), settings.longest, agent_id, hint="write less")
+        if merge and (same := self._same(held, kind, content)) is not None:
+            times = held.repeats.get(same.id, (1, 0))[0] + 1
+            self._world.event_bus.tell("memory.repeated", {"agent": agent_id, "id": same.id, "count": times})
+            held.repeats[same.id] = (times, self._now)
+            self._counts["repeated"] += 1
+            return same
         if len(held) >= settings.most:
             hint = "prune or forget memories first"
             raise LimitError("memories", len(held) + 1, settings.most, agent_id, hint=hint)
@@ -131,6 +141,12 @@ class Memories(Service):
         )  # fmt: skip
         self._insert(memory)
         return memory
+
+    def _same(self, held: AgentMemories, kind: str, content: str) -> Memory | None:
+        """Return the memory of a kind that has the words of a text; None if there is none."""
+        wanted = _normalised(content)
+        usable = (m for m in held if m.kind == kind and not m.archived and not m.expired(self._now))
+        return next((m for m in usable if _normalised(m.content) == wanted), None)
 
     def get(self, agent_id: str, id: int) -> Memory:
         """Return a memory of an agent by its number.
@@ -449,7 +465,8 @@ class Memories(Service):
     def _state_of(self, agent_id: str) -> list[Any]:
         held = self._agents.get(agent_id, _NONE)
         archive = self._archives.get(agent_id)
-        return [held.last, _hash(list(held)), None if archive is None else _hash(archive.state())]
+        repeats = [_hash({str(id): list(one) for id, one in held.repeats.items()})] if held.repeats else []
+        return [held.last, _hash(list(held)), None if archive is None else _hash(archive.state()), *repeats]
 
     def metrics(self) -> Mapping[str, float]:
         """See `Service.metrics`."""
@@ -457,7 +474,8 @@ class Memories(Service):
 
     def summary(self) -> Mapping[str, Any]:
         """See `Service.summary`."""
-        return dict(self._counts) if any(self._counts.values()) else {}
+        counted = {name: count for name, count in self._counts.items() if count or name != "repeated"}
+        return counted if any(counted.values()) else {}
 
     # -- parts
 
@@ -492,6 +510,11 @@ class Memories(Service):
         if limit.__class__ is not int or not 1 <= limit <= MOST_HITS:
             raise UsageError(f"a search returns 1 to {MOST_HITS} results, not {limit!r:.40}")
         return limit
+
+
+def _normalised(text: str) -> str:
+    """Return what is compared of a text: it in small letters, with single spaces, without the marks around it."""
+    return " ".join(text.casefold().split()).strip(" .,;:!?-*\"'")
 
 
 def _hash(value: object) -> str:

@@ -21,10 +21,12 @@ from sim.runner.result import Distribution, RunResult
 from sim.runner.scenario_timers import ScenarioTimers
 from sim.runner.tick import TickDriver
 from sim.scenario import Scenario
+from sim.scenario.lost_events import may_lose_events
 from sim.scenario.never import never_happens
 from sim.scenario.overrides import Override
 from sim.sync.driver import SyncDriver
 from sim.sync.policies import POLICIES
+from sim.world import Warned
 
 Mode = Literal["autonomous", "tick"]
 Status = Literal["finished", "interrupted"]
@@ -286,7 +288,7 @@ class RunController:
             "seed": self._seed,
             "status": status,
             "never": self._never(),
-            "warnings": [attrs.asdict(one) for service in world.services.values() for one in service.warnings()],
+            "warnings": self._warnings(),
             "stopped_by": self.feed.stopped_by
             or self._refusal()
             or (self.interrupted_by if status == "interrupted" else None),
@@ -316,6 +318,13 @@ class RunController:
             if self.sync is None
             else {"sync": self.simulation.scenario.execution.sync, **self.sync.summary()},
         }
+
+    def _warnings(self) -> list[Mapping[str, Any]]:
+        """Return what should be known before the numbers are trusted."""
+        lost = may_lose_events(self.simulation.scenario) if self.mode == "tick" and self.sync is None else ()
+        told = [Warned(problem.message, problem.hint) for problem in lost]
+        told += [one for service in self._world.services.values() for one in service.warnings()]
+        return [attrs.asdict(one) for one in told]
 
     def _never(self) -> list[str]:
         """Return what could not happen in the run, such as an event that was due after its end."""

@@ -120,9 +120,10 @@ def _spread(raw: Any) -> Any:
 
 
 def _do(raw: Any, info: ValidationInfo) -> Do:
-    kinds = action_kinds()
-    actions = _model(kinds, tuple(CONDITIONS)).model_validate(_spread(raw), context=info.context)
-    kind = next(name for name in kinds if getattr(actions, name) is not None)
+    spread = _spread(raw)
+    kind = next(iter(spread))
+    kinds = (kind,) if kind in DEFINED else action_kinds()  # a file uses a few kinds, and each model takes time to make
+    actions = _model(kinds, tuple(CONDITIONS)).model_validate(spread, context=info.context)
     chosen = getattr(actions, kind)
     if isinstance(chosen, SleepPart):
         return Do(kind, {}, chosen.spec())

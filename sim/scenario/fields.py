@@ -264,6 +264,13 @@ def _declared_state(value: str, info: ValidationInfo) -> str:
     return value
 
 
+def _let_key(value: str, info: ValidationInfo) -> str:
+    context = context_of(info)
+    if context is not None and value in context.state:
+        raise FieldError(f"the agent has a state variable {value!r} already; choose another name")
+    return _state_key(value)
+
+
 LEVELS: Final = [level.name.lower() for level in Permission]
 """The names of the levels of trust."""
 
@@ -315,6 +322,7 @@ def plain(value: Any) -> Any:
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """Name of an agent, group, account, pool, artifact or resource."""
 StateKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(_state_key)]
+LetKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(_let_key)]
 SetKey = Annotated[str, AfterValidator(_declared_state)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=200)]
@@ -341,6 +349,7 @@ WorkValue = Annotated[ValueTemplate, PlainValidator(ReadValue("work")), WithJson
 CallCondition = Annotated[Expression, PlainValidator(ReadExpression("call")), WithJsonSchema(_EXPRESSION)]
 ItemFilter = Annotated[Expression, PlainValidator(ReadExpression("item")), WithJsonSchema(_EXPRESSION)]
 Formula = Annotated[Expression, PlainValidator(_formula), WithJsonSchema(_EXPRESSION)]
+ToolFormula = Annotated[Expression, PlainValidator(ReadExpression("tool")), WithJsonSchema(_EXPRESSION)]
 
 Value = Annotated[ValueTemplate, PlainValidator(ReadValue("agent")), WithJsonSchema(_ANY)]
 NumberValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", check_number)), WithJsonSchema(_NUMBER)]
@@ -368,10 +377,10 @@ SchemaValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _answer
 ExtraBodyValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _extra_body)), WithJsonSchema(_ANY)]
 HistoryValue = Annotated[ValueTemplate, PlainValidator(ReadValue("agent", _history)), WithJsonSchema(_TEXT)]
 
-StartValue = Annotated[ValueTemplate, PlainValidator(ReadValue("start")), WithJsonSchema(_ANY)]
-StartTime = Annotated[ValueTemplate, PlainValidator(ReadValue("start", _time)), WithJsonSchema(_TIME)]
-StartNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("start", check_number)), WithJsonSchema(_NUMBER)]
-StartPlace = Annotated[ValueTemplate, PlainValidator(ReadValue("start", _place)), WithJsonSchema(_ANY)]
+StartValue = Annotated[ValueTemplate, PlainValidator(ReadValue("entry")), WithJsonSchema(_ANY)]
+StartTime = Annotated[ValueTemplate, PlainValidator(ReadValue("entry", _time)), WithJsonSchema(_TIME)]
+StartNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("entry", check_number)), WithJsonSchema(_NUMBER)]
+StartPlace = Annotated[ValueTemplate, PlainValidator(ReadValue("entry", _place)), WithJsonSchema(_ANY)]
 PlaceNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("place", check_number)), WithJsonSchema(_NUMBER)]
 CostValue = Annotated[ValueTemplate, PlainValidator(ReadValue("cost", check_number)), WithJsonSchema(_NUMBER)]
 

@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from sim.agents.toolbox import DRAWS
@@ -15,7 +15,7 @@ from sim.kernel.calendar import Calendar
 from sim.kernel.duration import MAX_NS, to_ns, to_text
 from sim.scenario.schedule import END
 from sim.scenario.schema import Scenario
-from sim.scenario.symbols import actions_of, items, mapping
+from sim.scenario.symbols import actions_of, items, mapping, sleep_topics
 from sim.scenario.values import is_expression
 from sim.scenario.yaml_tree import Map, Mark
 from sim.world.action import DEFINED
@@ -121,12 +121,13 @@ def _behind(scenario: Scenario, tree: Map) -> Iterator[Found]:
                 yield mark, f"{where} is never chosen: {why}", "put it before that rule, or give that rule a `when`"
             elif truth is False:
                 yield _mark(content, "when"), f"{where} is never chosen: its condition is never true", None
-            elif text in before and _is_same(rule.when):
+            elif text in before and not rule.let and _is_same(rule.when):
                 why = f"rules[{before[text]}] before it has the same condition"
                 yield mark, f"{where} is never chosen: {why}", "the first rule whose condition is true is chosen"
             if truth and always is None:
                 always = place
-            before.setdefault(text, place)
+            if not rule.let:
+                before.setdefault(text, place)
 
 
 def _is_same(condition: Expression) -> bool:
@@ -200,7 +201,7 @@ def _awaited(scenario: Scenario, tree: Map) -> Iterator[tuple[Mark, str, str]]:
     for where, rule in _rules(tree):
         for kind, arguments in actions_of(rule):
             given = arguments if isinstance(arguments, dict) else {}
-            for awaited in _sleeps(given) if kind == "sleep" else [given.get("or_event")]:
+            for awaited in sleep_topics(given) if kind == "sleep" else [given.get("or_event")]:
                 if isinstance(awaited, str) and not is_expression(awaited):
                     yield _mark(rule, "do"), f"{where}.do.{kind}", awaited
     values = mapping(mapping(tree, "metrics"), "values")
@@ -218,16 +219,6 @@ def _rules(tree: Map) -> Iterator[tuple[str, Map]]:
         for place, rule in enumerate(items(entry, "rules")):
             if isinstance(rule, Map):
                 yield f"agents[{number}].rules[{place}]", rule
-
-
-def _sleeps(condition: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the patterns of a sleep, and of the conditions in it."""
-    yield condition.get("event")
-    for key in ("any", "all"):
-        parts = condition.get(key)
-        for part in parts if isinstance(parts, list) else []:
-            if isinstance(part, dict):
-                yield from _sleeps(part)
 
 
 def _by_simulation(pattern: str) -> bool:

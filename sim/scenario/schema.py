@@ -457,6 +457,10 @@ class Rule(f.Part):
     """A condition, and the actions to take if it is true."""
 
     name: Annotated[str | None, Field(max_length=100, description="a name for readers")] = None
+    let: Annotated[
+        dict[f.LetKey, f.Value],
+        Field(description="values with a name within this rule, computed in order each time before `when` is"),
+    ] = Field(default_factory=dict)
     when: Annotated[f.Condition, Field(description="a condition; default true")] = _TRUE
     set: Annotated[dict[f.SetKey, f.Value], Field(description="new values, after all actions succeeded")] = Field(
         default_factory=dict
@@ -466,6 +470,26 @@ class Rule(f.Part):
         default_factory=dict
     )
     reason: Annotated[str | None, Field(max_length=1000, description="text that is recorded with the action")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_let(cls, data: Any, info: ValidationInfo) -> Any:
+        """Tell the validators of the rule which values it has named."""
+        context = f.context_of(info)
+        if context is not None and isinstance(data, Map):
+            given = data.get("let")
+            context.let = frozenset(given) if isinstance(given, dict) else frozenset()
+        return data
+
+    @model_validator(mode="after")
+    def _check_let(self) -> "Rule":
+        """Refuse a named value that uses itself or one after it."""
+        later = dict.fromkeys(self.let)
+        for name, value in self.let.items():
+            if early := [other for other in later if other in value.names]:
+                raise FieldError(f"`let`: {name} uses {early[0]}, which is computed after it", "change their order")
+            del later[name]
+        return self
 
 
 def _entry_settings(raw: Any, info: ValidationInfo) -> Any:
@@ -563,6 +587,7 @@ class Agent(f.Part):
     ] = ()
 
     _marks: Mapping[str, Mark] = PrivateAttr(default_factory=dict)
+    _state_order: tuple[Mapping[str, Any], tuple[str, ...]] | None = PrivateAttr(default=None)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -607,6 +632,34 @@ class Agent(f.Part):
             if ":" not in kind and (properties := _properties(family, handler))  # not those of single scenarios
         ]
         return found
+
+    @model_validator(mode="after")
+    def _check_state_order(self) -> "Agent":
+        self.state_order()
+        return self
+
+    def state_order(self) -> tuple[str, ...]:
+        """Return the state variables, each after those that its start value uses, otherwise as in the file.
+
+        Raises:
+            FieldError: if some need each other.
+        """
+        if self._state_order is None or self._state_order[0] is not self.state:
+            order: dict[str, None] = {}
+            for key in self.state:
+                self._place_in(order, key, ())
+            self._state_order = (self.state, tuple(order))
+        return self._state_order[1]
+
+    def _place_in(self, order: dict[str, None], key: str, users: tuple[str, ...]) -> None:
+        if key in users:
+            circle = " needs ".join((*users[users.index(key) :], key))
+            raise FieldError(f"the start values of `state` need each other: {circle}", "give one of them a value")
+        if key not in order:
+            for name in self.state:
+                if name in self.state[key].names:
+                    self._place_in(order, name, (*users, key))
+            order[key] = None
 
     @property
     def group_name(self) -> str:

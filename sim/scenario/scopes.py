@@ -14,11 +14,13 @@ from sim.llm.rules import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
-    "agent", "start", "world", "where", "item", "cost", "formula", "model", "call", "work", "intervention", "place"
+    "agent", "start", "entry", "world", "where", "item", "cost", "formula", "tool", "model", "call", "work",
+    "intervention", "place",
 ]  # fmt: skip
-"""The place of an expression: a rule, a value that is evaluated once at the start, metrics and stop, the `where` of an
-event condition or of an item to get, costs, the formula of an artifact, a scripted answer, the call of a tool, the work
-of an employee, an intervention (for each agent that it may concern), or a property of a place."""
+"""The place of an expression: a rule, a value that is evaluated once at the start (`entry`: among the state variables
+of the agent, or after them), metrics and stop, the `where` of an event condition or of an item to get, costs, the
+formula of an artifact, that of a tool, a scripted answer, the call of a tool, the work of an employee, an intervention
+(for each agent that it may concern), or a property of a place."""
 
 AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
@@ -32,6 +34,7 @@ CALL_NAMES = frozenset({"tool", "args", "agent", "kind", "now"})
 WORK_NAMES = frozenset({"now", "me", "item", "task", "data", "results", "stats"})
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 PLACE_NAMES = frozenset({"place", "index", "x", "y", "pi"})
+FORMULA_NAMES = frozenset({"args", "content", "now", "caller"})
 INTERVENTION_NAMES = START_NAMES | {"place", "balance"}
 RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "size"} | set(keyword.kwlist)
 """Names that the state of an agent cannot use."""
@@ -40,11 +43,13 @@ _PURE = frozenset(PURE_FUNCTIONS)
 _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "agent": (AGENT_NAMES, AGENT_FUNCTIONS | _PURE),
     "start": (START_NAMES, _START_FUNCTIONS | _PURE),
+    "entry": (START_NAMES, _START_FUNCTIONS | _PURE),
     "world": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
     "where": (WHERE_NAMES | AGENT_NAMES, _PURE),
     "item": (frozenset({"item"}) | AGENT_NAMES, _PURE),
     "cost": (frozenset({"size"}), _PURE),
-    "formula": (frozenset({"args", "content", "now", "caller"}), _PURE),
+    "formula": (FORMULA_NAMES, _PURE),
+    "tool": (FORMULA_NAMES | {"user", "platform", "channel", "thread", "conversation"}, _PURE),
     "model": (MODEL_NAMES, AGENT_FUNCTIONS | _PURE),
     "call": (CALL_NAMES, _PURE),
     "work": (WORK_NAMES, AGENT_FUNCTIONS | _PURE),
@@ -84,6 +89,7 @@ class Context:
     Attributes:
         known: the names that the file declares.
         state: names of the state variables of the current agent.
+        let: names of the values that the current rule has named.
         kept: names that the patterns of the current scripted rule capture.
         classes: classes of agents of the host program, by kind.
         graph: the graph that the places of the file refer to, a `sim.scenario.place_graphs.LoadedGraph`.
@@ -91,6 +97,7 @@ class Context:
 
     known: Symbols
     state: Collection[str] = ()
+    let: Collection[str] = ()
     kept: Collection[str] = ()
     classes: Mapping[str, type[Agent]] = attrs.field(factory=dict)
     graph: Any = None
@@ -102,8 +109,10 @@ class Context:
             ExpressionError: if it uses something that does not exist in this place.
         """
         names, functions = _PLACES[place]
-        if place in ("agent", "where", "item", "intervention") and self.state:
+        if place in ("agent", "entry", "where", "item", "intervention") and self.state:
             names = names | frozenset(self.state)
+        if place in ("agent", "where", "item") and self.let:
+            names = names | frozenset(self.let)
         if place == "model":
             names = names | frozenset(self.kept)
         Expression.parse(expression.text, names, functions)

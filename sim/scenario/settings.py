@@ -24,7 +24,7 @@ _FIELDS: Final[Mapping[Setting, Any]] = {
     "duration": Nanoseconds,
     "entry": Annotated[str, AfterValidator(f.Refers("entry"))],
     "event filter": f.Where,
-    "formula": f.Formula,
+    "formula": f.ToolFormula,
     "json": f.Json,
     "level": f.Level,
     "name": f.Name,

@@ -257,6 +257,16 @@ def actions_of(rule: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield action, None
 
 
+def sleep_topics(condition: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the patterns of topics of a sleep, and of the conditions in it; None for one without."""
+    yield condition.get("event")
+    for key in ("any", "all"):
+        parts = condition.get(key)
+        for part in parts if isinstance(parts, list) else []:
+            if isinstance(part, dict):
+                yield from sleep_topics(part)
+
+
 def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Any]]]) -> frozenset[str] | None:
     """Return the artifacts that are declared or created; None if a rule evaluates the name of one."""
     names = {str(artifact.get("id")) for artifact in items(tree, "artifacts")}

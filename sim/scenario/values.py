@@ -31,6 +31,11 @@ class ValueTemplate:
         """The names that its expressions use."""
         return frozenset(name for expression in self.expressions for name in expression.names)
 
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions that its expressions call."""
+        return frozenset(name for expression in self.expressions for name in expression.functions)
+
     def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
         """Return the value; lists and mappings are copies, so that no two users share one.
 

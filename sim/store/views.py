@@ -142,7 +142,7 @@ VIEWS: dict[str, str] = {
         LEFT JOIN people AS hearer ON hearer.user = places.user
         LEFT JOIN answering ON answering.conversation = data ->> '$.conversation'
         WHERE topic = 'conversation.message' AND data ->> '$.role' IN ('user', 'assistant', 'error')
-          AND coalesce(data ->> '$.audience', 'all') <> 'model'
+          AND coalesce(data ->> '$.audience', 'all') NOT IN ('model', 'none')
         UNION ALL
         SELECT id, time, time_ns, 'channel', data ->> '$.channel', coalesce(titles.agent, data ->> '$.author'), NULL,
                NULL, {whole_text("data", "$.text")}, prompt, source, counter

@@ -34,7 +34,7 @@ from sim.kernel.duration import Duration
 from sim.kernel.effects import Effect, Safety
 from sim.text import plain
 from sim.tools.schema import OPEN
-from sim.tools.tool import Tool
+from sim.tools.tool import Tool, injected, without_injected
 from sim.world.json_schema import schema_fault
 
 if TYPE_CHECKING:
@@ -220,11 +220,17 @@ class McpClient:
         async def call(arguments: Mapping[str, Any]) -> str:
             return await self.text_of(listed.name, arguments)
 
+        name = f"{self.server.name}.{listed.name}"
+        known = schema_fault(listed.parameters) is None
+        parameters, given = without_injected(name, listed.parameters if known else OPEN)
+        closed = known and parameters.get("additionalProperties") is False
         return Tool(
-            f"{self.server.name}.{listed.name}",
+            name,
             call,
             listed.description,
-            listed.parameters if schema_fault(listed.parameters) is None else OPEN,
+            parameters,
+            given,
+            dropped=None if closed else injected(name),
             safety=self.server.safety.get(listed.name, "unsafe"),
             latency=latency,
             timeout=2 * self.server.timeout + 5,

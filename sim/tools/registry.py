@@ -22,7 +22,7 @@ from sim.tools.audit import Audit
 from sim.tools.mcp_servers import McpServers
 from sim.tools.process import ProcessTools
 from sim.tools.schema import schema_of_action
-from sim.tools.tool import Tool, wire_name
+from sim.tools.tool import MEANINGS, Tool, wire_name
 from sim.world import Action, ActionHandler, Inhabitant, Refused, Service, World
 from sim.world.action import near
 from sim.world.json_schema import mismatch
@@ -30,6 +30,7 @@ from sim.world.json_schema import mismatch
 WORLD: Final = "world."
 """The module of tools that offer actions: `world.pay` executes the action `pay`."""
 
+_LONGEST_NAME = 200  # characters of a name that a model invented
 _PREVIEW = 8000  # characters of a result too large for the record that its event keeps
 
 
@@ -61,6 +62,8 @@ class Tools(Service):
         processes: the permission of the operator to run commands.
         servers: the MCP servers of the run.
         context: returns what the runtime knows of a call of an agent, such as its user and conversation; see `CONTEXT`.
+        calls, failures: how often each tool was called, and failed.
+        faulty: how many calls of models were not run; see `note_not_run`.
     """
 
     name = "tools"
@@ -72,6 +75,7 @@ class Tools(Service):
         self.context: Callable[[str], Mapping[str, Any]] = _nothing
         self.calls: dict[str, int] = {}
         self.failures: dict[str, int] = {}
+        self.faulty = 0
         self._world = world
         self._by_wire: dict[str, str] = {}
 
@@ -146,7 +150,7 @@ class Tools(Service):
         sent = {} if args is None else args
         if not isinstance(sent, Mapping):
             raise Refused(f"the arguments of {name} are a mapping, not {type(args).__name__}")
-        kept = {key: value for key, value in sent.items() if key not in tool.given}
+        kept = tool.sent(sent)
         self._check_access(agent, tool, kept, behalf)
         why = mismatch(kept, tool.parameters, "the arguments")
         if why is not None:
@@ -234,7 +238,11 @@ class Tools(Service):
         if not tool.given:
             return {}
         known = {"world": self._world, "agent": agent, "user": agent.agent_id, **self.context(agent.agent_id)}
-        return {name: known.get(name) for name in tool.given}
+        return {name: known.get(MEANINGS[name]) for name in tool.given}
+
+    def named(self, name: str) -> str:
+        """Return the name of a tool by the name that models see. One that does not exist need not be of this form."""
+        return self._by_wire.get(name, name.replace("__", ".", 1))
 
     def _note(self, agent: Inhabitant, what: str, tool: Tool, arguments: Mapping[str, Any], **more: Any) -> None:
         """Append to the audit chain, if the world has one. It holds the hash of the arguments, which are on record."""
@@ -253,14 +261,35 @@ class Tools(Service):
         return {"beginning": whole[:_PREVIEW], "bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
 
     def metrics(self) -> Mapping[str, float]:
-        """Return the number of calls and of failed calls."""
-        return {"calls": sum(self.calls.values()), "failures": sum(self.failures.values())}
+        """Return the number of calls, of failed calls, and of calls that were not run."""
+        return {"calls": sum(self.calls.values()), "failures": sum(self.failures.values()), "faulty": self.faulty}
 
     def summary(self) -> Mapping[str, Any]:
-        """Return the number of calls and of failed calls by tool."""
-        if not self.calls:
+        """Return the number of calls and of failed calls by tool, and how many calls were not run."""
+        if not self.calls and not self.faulty:
             return {}
-        return {"calls": dict(sorted(self.calls.items())), "failures": dict(sorted(self.failures.items()))}
+        by_tool = {"calls": dict(sorted(self.calls.items())), "failures": dict(sorted(self.failures.items()))}
+        return {**by_tool, **({"faulty": self.faulty} if self.faulty else {})}
+
+
+def note_not_run(world: World, agent: Inhabitant, call: tuple[str, str], why: str) -> None:
+    """Count and audit a call of a model that is not run: its tool or arguments are wrong, or a limit is reached.
+
+    Args:
+        world: the world.
+        agent: the agent.
+        call: the name of the tool, as the model sees or invents it, and the arguments, as it sent them.
+        why: why it is not run.
+    """
+    tools, audit = world.services.get(Tools.name), world.services.get(Audit.name)
+    name = call[0].replace("__", ".", 1)
+    if isinstance(tools, Tools):
+        tools.faulty += 1
+        name = tools.named(call[0])
+    if isinstance(audit, Audit):
+        digest = hashlib.sha256(call[1].encode(errors="replace")).hexdigest()
+        about = {"tool": name[:_LONGEST_NAME], "arguments_hash": digest, "reason": why}
+        audit.record(agent.agent_id, "tool.denied", about)
 
 
 NEVER_TOOLS: Final = ("use_tool", "ask", "answer", "answer_chat", "orchestrate", "work_cycle", "run_step",

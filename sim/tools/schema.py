@@ -5,7 +5,7 @@ A parameter can be a text, a number, a flag, a list, a mapping, one of several l
 
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
@@ -42,12 +42,13 @@ class ToolSignature:
     given: tuple[str, ...]
 
 
-def signature_of(function: Callable[..., Any], name: str) -> ToolSignature:
+def signature_of(function: Callable[..., Any], name: str, injected: Collection[str] = ()) -> ToolSignature:
     """Return the signature of a function.
 
     Args:
         function: the function. Its docstring has a summary, and an entry under `Args:` for each parameter.
         name: the name of its tool, for errors.
+        injected: names of parameters that the runtime fills in without the type `Given`.
 
     Raises:
         UsageError: if the docstring, or the type or the description of a parameter is missing or not valid.
@@ -62,7 +63,8 @@ def signature_of(function: Callable[..., Any], name: str) -> ToolSignature:
         key, annotation = parameter.name, hints.get(parameter.name)
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, _POSITIONAL):
             raise UsageError(f"the parameter {key!r} of the tool {name!r} cannot be given by name")
-        if get_origin(annotation) is Annotated and any(isinstance(note, _Mark) for note in get_args(annotation)[1:]):
+        marked = get_origin(annotation) is Annotated and any(isinstance(n, _Mark) for n in get_args(annotation)[1:])
+        if marked or key in injected:
             given.append(key)
             continue
         if not told.get(key):

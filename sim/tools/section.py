@@ -16,7 +16,7 @@ from sim.tools.mcp_servers import McpServers
 from sim.tools.process import Command, ProcessLimits, ProcessTools
 from sim.tools.registry import Tools
 from sim.tools.schema import OPEN
-from sim.tools.tool import Tool
+from sim.tools.tool import CONTEXT, Tool, hidden, injected, without_injected
 from sim.world import Inhabitant, Refused, World
 from sim.world.json_schema import schema_fault
 from sim.world.section import Duration, Formula, Json, Level, Range, define_section
@@ -28,8 +28,9 @@ class FormulaTool:
 
     Args:
         description: what it does, for the model.
-        returns: the result, over `args`, `content`, `now` and `caller`.
-        parameters: JSON Schema by parameter.
+        returns: the result, over `args`, `content`, `now` and `caller`, and, of the conversation in which it is called,
+            `user`, `platform`, `channel`, `thread` and `conversation`.
+        parameters: JSON Schema by parameter. A parameter `user_id` is filled in by the runtime.
         optional: names of optional parameters; an omitted one is null in the formula.
         artifact: the artifact whose content the formula reads as `content`, with the rights of the caller.
         permission: the lowest level of everyone for whom it is called.
@@ -94,6 +95,8 @@ class ServerTool:
         description: what it does, for the model.
         parameters: JSON Schema by parameter; null: any arguments, which the server checks.
         optional: names of optional parameters.
+        given: what the runtime fills in for each call, such as `user_id`, and no model can say; null: `user_id`, if it
+            is a parameter.
         remote: its name on the server, if that is another one.
         safety: whether a call can be repeated after a crash or a failure; before an `unsafe` one is, a person decides.
         latency: the simulated duration of a call; null: its duration in real time.
@@ -104,6 +107,7 @@ class ServerTool:
     description: str
     parameters: Mapping[str, Json] | None = None
     optional: tuple[str, ...] = ()
+    given: tuple[str, ...] | None = None
     remote: str | None = None
     safety: Safety = "unsafe"
     latency: Duration | None = NS
@@ -112,6 +116,10 @@ class ServerTool:
 
     def __attrs_post_init__(self) -> None:
         _check_parameters(self.parameters or {}, self.optional, words=False)
+        known = [name for name in CONTEXT if name not in ("world", "agent")]
+        wrong = next((name for name in self.given or () if name not in known), None)
+        if wrong is not None:
+            raise UsageError(f"the runtime cannot give {wrong!r:.60}", hint=f"it gives {', '.join(known)}")
 
 
 @attrs.frozen
@@ -155,20 +163,25 @@ def _check_parameters(parameters: Mapping[str, Any], optional: tuple[str, ...], 
             raise UsageError(f"the parameter {name[:80]!r} is not valid: {why}", hint="write name: {type: string}")
 
 
+_PLACE = ("user", "platform", "channel", "thread", "conversation")
+
+
 def _formula_tool(name: str, spec: FormulaTool) -> Tool:
     def call(arguments: Mapping[str, Any]) -> Any:
         world: World = arguments["world"]
         agent: Inhabitant = arguments["agent"]
         args = {parameter: arguments.get(parameter) for parameter in spec.parameters}
         content = None if spec.artifact is None else world.readable(agent.agent_id, spec.artifact)
-        names = {"args": args, "content": content, "now": world.now, "caller": agent.agent_id}
+        place = {key: arguments[key] for key in _PLACE}
+        names = {"args": args, "content": content, "now": world.now, "caller": agent.agent_id, **place}
         try:
             return spec.returns.evaluate(names, PURE_FUNCTIONS)
         except ExpressionError as error:
             raise Refused(str(error)) from error
 
+    parameters, given = without_injected(name, _schema(spec.parameters, spec.optional))
     return Tool(
-        name, call, spec.description, _schema(spec.parameters, spec.optional), ("world", "agent"),
+        name, call, spec.description, parameters, ("world", "agent", *dict.fromkeys((*_PLACE, *given))),
         permission=spec.permission, safety="pure", operation=spec.operation,
     )  # fmt: skip
 
@@ -199,9 +212,15 @@ def _server_tool(server: str, name: str, spec: ServerTool, servers: McpServers) 
     async def call(arguments: Mapping[str, Any]) -> Any:
         return await servers.call(server, spec.remote or name, arguments)
 
+    whole = f"{server}.{name}"
+    parameters = OPEN if spec.parameters is None else _schema(spec.parameters, spec.optional)
+    given = injected(whole) if spec.given is None else spec.given
+    own = [key for key in given if spec.parameters is not None and key in spec.parameters]
     return Tool(
-        f"{server}.{name}", call, spec.description,
-        OPEN if spec.parameters is None else _schema(spec.parameters, spec.optional),
+        whole, call, spec.description, hidden(parameters, own),
+        tuple(own if spec.given is None else given),
+        # any argument can be one of the server's own; what is declared is known to be
+        dropped=given if spec.parameters is None else None,
         permission=spec.permission, safety=spec.safety,
         latency=None if spec.latency is None else to_seconds(spec.latency), operation=spec.operation,
         timeout=86_400.0,  # the client has its own, with a sentence that says more

@@ -10,7 +10,8 @@ be replayed. A call as a process of its own is an effect as well.
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 import attrs
@@ -27,8 +28,48 @@ Runs = Literal["core", "effect", "process"]
 
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}(\.[A-Za-z][A-Za-z0-9_-]{0,31})?")
 
-CONTEXT: Final = ("world", "agent", "user", "platform", "channel", "thread", "conversation")
-"""What the runtime knows of a call. It replaces what a model sent under these names."""
+MEANINGS: Final[Mapping[str, str]] = MappingProxyType({
+    "world": "world", "agent": "agent", "user": "user", "platform": "platform", "channel": "channel",
+    "thread": "thread", "conversation": "conversation", "user_id": "user", "platform_channel_id": "channel",
+    "platform_thread_id": "thread", "conversation_id": "conversation",
+})  # fmt: skip
+"""The names under which a tool can be given what the runtime knows of a call, and what each means."""
+
+CONTEXT: Final = tuple(MEANINGS)
+"""These names. What the runtime knows replaces what a model sent under them."""
+
+_OF_PLACE: Final = ("platform", "channel", "thread", "platform_channel_id", "platform_thread_id")
+
+
+def injected(name: str) -> tuple[str, ...]:
+    """Return the parameters of a tool of this name that the runtime fills in without being told so.
+
+    `user_id` of every tool; where the conversation is, for the modules `scheduler` and `location`; the conversation for
+    `scheduler.add_job`.
+    """
+    place = _OF_PLACE if name.startswith(("scheduler.", "location.")) else ()
+    return ("user_id", *place, *(("conversation", "conversation_id") if name == "scheduler.add_job" else ()))
+
+
+def without_injected(name: str, parameters: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return a JSON Schema without the parameters that the runtime fills in, and the names of these.
+
+    Args:
+        name: the name of the tool.
+        parameters: the schema of an object.
+    """
+    properties: Mapping[str, Any] = parameters.get("properties") or {}
+    given = tuple(key for key in injected(name) if key in properties)
+    return hidden(parameters, given), given
+
+
+def hidden(parameters: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+    """Return a JSON Schema without some of its properties."""
+    if not names:
+        return parameters
+    left = {key: value for key, value in parameters.get("properties", {}).items() if key not in names}
+    required = [key for key in parameters.get("required", ()) if key not in names]
+    return {**parameters, "properties": left, "required": required}
 
 
 @attrs.frozen
@@ -43,6 +84,8 @@ class Tool:
         parameters: the JSON Schema of the arguments, of the type object.
         given: names in `CONTEXT` that `call` gets from the runtime, never from the model. `world` and `agent` are
             objects, so only tools in the core can have them.
+        dropped: names in `CONTEXT` that are dropped from what a caller sent, in addition to those in `given`; None: all
+            that `parameters` does not declare.
         runs: where it runs; by default in the core, or as an effect if `call` is async.
         permission: the lowest level of trust of everyone on whose behalf it is called.
         safety: whether a call outside can be repeated after a crash or a failure; `unsafe` is never repeated.
@@ -63,6 +106,7 @@ class Tool:
     description: str = ""
     parameters: Mapping[str, Any] = attrs.field(default=OPEN)
     given: tuple[str, ...] = ()
+    dropped: tuple[str, ...] | None = attrs.field(default=None, kw_only=True)
     runs: Runs = attrs.field()
     permission: Permission = Permission.USER
     safety: Safety = "unsafe"
@@ -108,6 +152,15 @@ class Tool:
     def wire_name(self) -> str:
         """The name that models see."""
         return wire_name(self.name)
+
+    def sent(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a caller sent, without what only the runtime can say: for whom and where the call is made.
+
+        It is dropped and not refused, because models repeat what they read. It never reaches the tool.
+        """
+        own = self.parameters.get("properties", {})
+        dropped = [name for name in CONTEXT if name not in own] if self.dropped is None else self.dropped
+        return {key: value for key, value in arguments.items() if key not in self.given and key not in dropped}
 
     @property
     def operation_schema(self) -> Mapping[str, Any]:
@@ -206,7 +259,7 @@ def tool(name: str, **options: Any) -> Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function with named parameters.
 
     The types of its parameters and its docstring give the JSON Schema. A parameter whose type is `Given[...]` is filled
-    in by the runtime; see `CONTEXT`.
+    in by the runtime; see `CONTEXT`. So is one that `injected` names, such as `user_id`.
 
     Args:
         name: the name of the tool.
@@ -217,7 +270,7 @@ def tool(name: str, **options: Any) -> Callable[[Callable[..., Any]], Tool]:
     """
 
     def make(function: Callable[..., Any]) -> Tool:
-        signature = signature_of(function, name)
+        signature = signature_of(function, name, injected(name))
         if is_async(function):
 
             async def call(arguments: Mapping[str, Any]) -> Any:

@@ -59,7 +59,8 @@ EventFilter = Annotated[Expression, Reads("event filter")]
 """An expression over an event: `topic`, `data`, `source` and `time`."""
 
 Formula = Annotated[Expression, Reads("formula")]
-"""An expression over `args`, `content`, `now` and `caller`."""
+"""An expression over a call of a tool: `args`, `content`, `now`, `caller`, and where it is made: `user`, `platform`,
+`channel`, `thread` and `conversation`."""
 
 Json = Annotated[Any, Reads("json")]
 """Any value."""

@@ -22,20 +22,29 @@ def renewed_agents() -> Iterator[list[str]]:
     """
     made: dict[str, Callable[[], Agent]] = {}
     replaced: list[str] = []
-    first, iterate = AgentFactory._instance, AgentLoop.iterate
+    first, now, iterate = AgentFactory._instance, AgentLoop.iterate_now, AgentLoop.iterate
 
     def note(factory: AgentFactory, entry: Entry, name: str, index: int) -> Agent:
         made[name] = partial(first, factory, entry, name, index)
         return made[name]()
 
-    async def renew(loop: AgentLoop) -> None:
+    def renew(loop: AgentLoop) -> None:
         old = loop.agent
         if old.agent_id in made:
             _take_over(loop, old, made[old.agent_id]())
             replaced.append(old.agent_id)
-        await iterate(loop)
 
-    with patch.object(AgentFactory, "_instance", note), patch.object(AgentLoop, "iterate", renew):
+    def renewed_now(loop: AgentLoop) -> Any:
+        renew(loop)
+        return now(loop)
+
+    async def renewed(loop: AgentLoop, **begun: Any) -> None:
+        if not begun:  # else the rest of an iteration that has begun with this agent
+            renew(loop)
+        await iterate(loop, **begun)
+
+    methods = {"iterate_now": renewed_now, "iterate": renewed}
+    with patch.object(AgentFactory, "_instance", note), patch.multiple(AgentLoop, **methods):
         yield replaced
 
 
@@ -45,4 +54,6 @@ def _take_over(loop: AgentLoop, old: Agent, new: Any) -> None:
         setattr(new, name, getattr(old, name))
     new.attach(loop, old.mailbox)
     loop.agent = new
+    loop._decide = None if loop._decide is None else new.decide_now  # these are kept from the start of the loop
+    loop._follow = None if loop._follow is None else new.after_action
     loop.world.agents[new.agent_id] = new

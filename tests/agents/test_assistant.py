@@ -70,7 +70,7 @@ def test_a_model_that_never_ends_leaves_an_incomplete_answer() -> None:
     """At a limit, the last text is kept and marked."""
     scene = desk("  rules: [{call: {orders.amount: {id: a1}}}]\n")
     last = Conversations.of(scene.world).messages("conversation-1")[-1]
-    assert (last.role, last.metadata) == ("assistant", {"incomplete": True})
+    assert (last.role, last.metadata) == ("assistant", {"incomplete": True, "ending": "same_tool"})
 
 
 def test_assistants_need_models_and_conversations() -> None:

@@ -12,6 +12,7 @@ import sim
 from sim.actors.mailbox import Mailbox, Unmatched
 from sim.agents import PolicyAction, PolicyRule
 from sim.agents.reading import Reader
+from sim.errors import UsageError
 from sim.expressions import PURE_FUNCTIONS, Expression
 from sim.kernel import Kernel
 from sim.kernel.codec import freeze
@@ -332,3 +333,73 @@ def test_the_choice_is_that_of_trying_everything(conditions: list[str], arrivals
         if number:
             waiting.remove(mailbox.read(number))
         assert mailbox.waiting == len(waiting)
+
+
+LET = """
+agents:
+  - name: a
+    state: {x: 0, same: true}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - let: {roll: "=randint(1, 6)", twice: "=[roll, roll * 2]"}
+        when: roll > 0 and twice[1] == 2 * roll
+        do: {send: {to: b, data: "=roll"}}
+        set: {x: "=x + twice[0]", same: "=same and result.success and twice[0] == roll"}
+  - name: b
+    state: {got: 0, sum: 0, same: true}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - let: {n: "=message.data if message is not None else 0", luck: "=uniform(0, 1)"}
+        when: n > 3 and luck > 0.5
+        do: [noop, {publish: {topic: lucky, data: "=luck"}}]
+        set: {sum: "=sum + n", same: "=same and luck > 0.5"}
+      - let: {n: "=message is None"}
+        when: not n
+        set: {sum: "=sum + message.data"}
+metrics: {every: 60s, values: {x: "total('a', 'x')", y: "total('b', 'sum')", a: "count('a', 'same', true)",
+  b: "count('b', 'same', true)", lucky: "published('lucky')"}}
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_let_names_a_value_for_the_whole_rule(mode: str, tmp_path: Path) -> None:
+    """It is computed once: `when`, arguments and `set` see the same draw, also with messages and several actions."""
+    seen, result = run(tmp_path, LET, mode, "60s")
+    assert result.errors == 0
+    assert seen["x"] > 150
+    assert 0 <= seen["x"] - seen["y"] <= 12
+    assert (seen["a"], seen["b"]) == (1, 1)
+    assert 5 < seen["lucky"] < 40
+
+
+@pytest.mark.parametrize(
+    ("let", "problem"),
+    [
+        ("{x: 1}", "the agent has a state variable 'x' already"),
+        ("{now: 1}", "the name 'now' is reserved"),
+        ("{p: '=q', q: 1}", "p uses q, which is computed after it"),
+        ("{p: '=p'}", "p uses p, which is computed after it"),
+        ("{p: '=nothing'}", "there is no name 'nothing' here"),
+    ],
+)
+def test_let_that_cannot_be_is_refused(let: str, problem: str, tmp_path: Path) -> None:
+    """The error says which name, and why; a name of one rule is none of the next."""
+    rules = f"[{{let: {let}, when: x > 0}}]"
+    with pytest.raises(UsageError, match=problem):
+        run(tmp_path, f"agents: [{{name: a, state: {{x: 0}}, rules: {rules}}}]")
+    with pytest.raises(UsageError, match="no name 'p'"):
+        run(tmp_path, "agents: [{name: a, rules: [{let: {p: 1}, when: p > 1}, {when: p > 1}]}]")
+
+
+def test_start_values_see_their_sisters(tmp_path: Path) -> None:
+    """They are computed in an order that works, and before place and balance; those in a circle are refused."""
+    text = """
+agents:
+  - {name: a, count: 2, state: {b: "=c * 2", c: "=d + index", d: 5}, balance: "=b + 1"}
+  - {name: parent, rules: [{when: iteration == 1, do: {spawn: {agent: a, state: {c: 50}}}}]}
+metrics: {every: 1s, values: {b: "total('a', 'b')", second: "balance('a-2')"}}
+"""
+    seen, _ = run(tmp_path, text, until="2s")
+    assert (seen["b"], seen["second"]) == (10 + 12 + 100, 13)
+    with pytest.raises(UsageError, match="need each other: b needs c needs d needs b"):
+        run(tmp_path, text.replace("d: 5", 'd: "=b"'))

@@ -38,7 +38,7 @@ def test_a_task_reads_as_a_story(ran: str) -> None:
         "tried       workspace.edit_file(new=return text.lower(), old=pass, path=textkit/slug.py)",
         "failed      the tool 'workspace.edit_file' failed: there is no file",
         "The module does not exist yet. I write it.",
-        "workspace.write_file(path=textkit/slug.py, text=def slugify(text): ... (3 lines))",
+        "workspace.write_file(path=textkit/slug.py, text=def slugify(text): ... (2 lines))",
         "checked     [x] textkit/slug.py exists", "step 2: progress 0.75 → 1", "ended       success (criteria_met)",
     ]  # fmt: skip
     places = [text.find(part) for part in parts]

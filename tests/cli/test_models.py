@@ -395,6 +395,37 @@ def test_a_run_whose_calls_all_failed_fails(sim, asks):
     assert done.out
 
 
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (
+            '{say: "=state.missing"}',
+            "the scripted rule 'models.rules[0]' cannot answer: 'state.missing': there is no key 'missing'",
+        ),
+        (
+            "{when: state.missing > 1, say: x}",
+            "'models.rules[0]' cannot be evaluated: 'state.missing > 1': there is no key 'missing'",
+        ),
+        ("{use: judge, say: x}", "no scripted rule answers asker (use agent, user: 'Is it raining?')"),
+    ],
+)
+@pytest.mark.parametrize("provider", ["scripted", "simulated"])
+def test_a_fault_of_a_scripted_rule_is_no_outage(sim, asks, rule, said, provider):
+    """Agents see a call that failed; the summary counts the faults of rules, the run warns, and --strict fails."""
+    text = ASKS.replace("{say: it is}", rule).replace("  tiers:", f"  provider: {provider}\n  tiers:")
+    asks.write_text(text)
+    done = sim("run", asks, "--no-record", "--json")
+    found = json.loads(done.out)
+    count = found["models"]["rule_faults"]
+    assert (done.code, count) == (0, found["models"]["total"]["failed"])
+    assert count > 0
+    (warning,) = found["warnings"]
+    assert said in warning["text"]
+    assert f"sim: warning: {warning['text']}\n" in done.err
+    strict = sim("run", asks, "--no-record", "-q", "--strict")
+    assert strict.code == 1
+
+
 def test_failed_calls_stand_in_the_progress(asks):
     """The line of progress says how many model calls have failed of how many."""
     runners: list[RunController] = []

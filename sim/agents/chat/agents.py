@@ -97,6 +97,7 @@ def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incomi
     counts["answered"] += 1
     counts["answer_ns"] += response.answered_ns - message.sent_ns
     counts["tools"] += response.tools
+    counts["shortened"] += bool(response.shortened)
     if response.refusal is not None:
         counts[f"refused_{response.refusal}"] += 1
     plain = attrs.asdict(response, filter=lambda field, value: field.name != "answered_ns")
@@ -140,7 +141,8 @@ def send_chat_message(
         platform: the platform, such as discord.
         server: the server of the platform, which chooses the persona.
         thread: the thread in the channel: a conversation of its own.
-        attachments: files, as mappings with `filename`, `mime_type`, `size_bytes` and, for a text, `content`.
+        attachments: files, as mappings with `filename`, `mime_type`, `size_bytes`, `url`, `minio_key` and, for a text,
+            `content`.
     """
     return {"agent": Chats.of(world).pass_on(incoming)}
 
@@ -163,7 +165,9 @@ def _incoming(
     return made
 
 
-_ATTACHMENT = {"filename": str, "mime_type": str, "size_bytes": int, "content": str}
+_ATTACHMENT = {
+    "filename": str, "mime_type": str, "size_bytes": int, "url": str, "minio_key": str, "content": str,
+}  # fmt: skip
 
 
 def _check_attachment(one: Any) -> None:

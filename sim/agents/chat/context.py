@@ -7,7 +7,7 @@ import attrs
 
 from sim.agents.chat.service import Chats
 from sim.agents.chat.settings import Persona
-from sim.agents.conversation import Conversation, User
+from sim.agents.conversation import Conversation, ConversationMessage, User
 from sim.agents.engine import prompt, time_context
 from sim.llm.service import Models
 from sim.llm.tokens import APPROXIMATE, count_request
@@ -19,7 +19,7 @@ _CUT: Final = "\n... [cut]"
 
 def build_context(
     world: World, chats: Chats, agent: Inhabitant, user: User, conversation: Conversation, persona: Persona | None,
-    incoming: str, request: ModelRequest,
+    message: ConversationMessage, request: ModelRequest,
 ) -> list[ChatMessage]:  # fmt: skip
     """Return the messages of the prompt: the system prompt of the persona, what is remembered, and recent messages.
 
@@ -30,13 +30,13 @@ def build_context(
         chats: the service.
         agent: the agent that answers.
         user: who asks.
-        conversation: the conversation, whose last message is what is asked.
+        conversation: the conversation.
         persona: the persona; None: the default prompt.
-        incoming: the text that is asked, to which memories must fit.
+        message: the message that is asked, to which memories must fit; it is the last of the prompt.
         request: the options of the call, with its tools.
     """
-    system = system_prompt(world, chats, user, conversation, persona, incoming)
-    history = chats.conversations.history(conversation.id)
+    system = system_prompt(world, chats, user, conversation, persona, message.content)
+    history = chats.conversations.history(conversation.id, then=message)
     answer = request.sampling.max_tokens or Models.of(world).plan(agent, request).max_tokens
     window = Models.of(world).context_window(agent, request)
     most = chats.settings.context if window is None else min(chats.settings.context, window - answer)

@@ -1,13 +1,19 @@
 """The records of chat agents: messages that come in, answers, files, jobs, budgets."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 
-Refusal = Literal["budget", "internal_error", "no_model", "not_finished"]
-"""Why an answer is not what was asked for: the budget was used up; something failed; no model answered; a limit of the
-answer was reached."""
+from sim.agents.engine import Ending
+from sim.llm.types import StopReason
+
+Refusal = Literal["budget", "internal_error", "no_model", "skipped", "not_finished"]
+"""Why an answer is not what was asked for: the budget is too small; something failed; no model answered; a limit of the
+scenario has the policy `skip`; a limit of the answer was reached, and the text is incomplete."""
+
+WITHHELD: Final = ("budget", "internal_error", "no_model", "skipped")
+"""Refusals that are for the person alone: no model sees them, nor the message, nor what was done for it."""
 
 
 @attrs.frozen
@@ -21,7 +27,7 @@ class IncomingMessage:
         platform_channel_id: the channel.
         platform_thread_id: the thread of the channel; None: the channel itself.
         content: the text.
-        attachments: files with `filename`, `mime_type`, `size_bytes` and, if it is text, `content`.
+        attachments: files with `filename`, `mime_type`, `size_bytes`, `url`, `minio_key` and, if it is text, `content`.
         sent_ns: when it was sent, in simulated nanoseconds.
         job: the scheduled job that sent it; None: a person did.
     """
@@ -57,12 +63,18 @@ class AgentResponse:
 
     Args:
         content: the text.
-        files: the files that tools made: `filename`, `url` and `file_id`.
+        files: the files that tools made: `filename`, `url`, and `file_id` and `minio_key` if they have them.
         error: the cause of an answer that is not what was asked for; None: it is.
         refusal: what kind of cause that is.
+        incomplete: whether the text is not finished: a limit ended the answer, or cut the text off.
+        ending: why the loop of model calls ended, in the words of the engine, such as `max_iterations`; None: there was
+            none.
+        stop: why the last model call ended, such as `max_tokens`; None: no model answered.
+        shortened: how many earlier messages the shortest prompt left out, to stay within the budget.
         iterations: the number of model calls.
         tools: the number of tool calls.
         tokens: the tokens of all calls.
+        text_tokens: the tokens of the text itself; None: no model wrote it.
         cost_micro: their cost, in micro-units.
         models: the models that answered, without repetition.
         answered_ns: when the person could read it, in simulated nanoseconds.
@@ -72,9 +84,14 @@ class AgentResponse:
     files: tuple[Mapping[str, Any], ...] = ()
     error: str | None = None
     refusal: Refusal | None = None
+    incomplete: bool = False
+    ending: Ending | None = None
+    stop: StopReason | None = None
+    shortened: int = 0
     iterations: int = 0
     tools: int = 0
     tokens: int = 0
+    text_tokens: int | None = None
     cost_micro: int = 0
     models: tuple[str, ...] = ()
     answered_ns: int = 0
@@ -93,6 +110,7 @@ class FileRecord:
         url: its address.
         created_ns: when it was made, in simulated nanoseconds.
         content: its text; None if only its name is known.
+        minio_key: its key in an object store; empty if it is in none.
     """
 
     id: str
@@ -103,10 +121,13 @@ class FileRecord:
     url: str
     created_ns: int
     content: str | None = None
+    minio_key: str = ""
 
     def shown(self) -> dict[str, Any]:
         """Return it as tools return it."""
-        return {"file_id": self.id, "filename": self.filename, "url": self.url, "size_bytes": self.size_bytes}
+        key = {"minio_key": self.minio_key} if self.minio_key else {}
+        about = {"file_id": self.id, "filename": self.filename, "url": self.url, "size_bytes": self.size_bytes}
+        return {**about, **key}
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ a time of silence.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -26,6 +26,10 @@ INCOMING: Final = "chat.incoming"
 
 DESK: Final = "desk"
 """The sender of these messages, and who makes the agents."""
+
+
+SCHEDULER: Final = "scheduler"
+"""The author of messages that jobs send. They are for the model, not words of the person."""
 
 
 class Chats(Service):
@@ -146,35 +150,52 @@ class Chats(Service):
 
     # -- files
 
-    def add_file(
-        self, user: User, filename: str, mime_type: str, size_bytes: int | None, content: str | None
-    ) -> FileRecord:
-        """Keep a file of a user.
+    def add_file(self, user: User, filename: str, mime_type: str, content: str) -> FileRecord:
+        """Keep a text file of a user.
 
         Args:
             user: the user.
             filename: its name; white space in it becomes one blank.
             mime_type: its type.
-            size_bytes: its size; None: that of the content.
-            content: its text; None if it is not known.
+            content: its text.
 
         Raises:
             Refused: if the user has too many files, or the text is too long.
         """
-        settings = self.settings
-        if sum(one.user == user.id for one in self.files.values()) >= settings.files:
+        made = self.draft_file(user, {"filename": filename, "mime_type": mime_type, "content": content}, ())
+        self.keep_file(made)
+        return made
+
+    def draft_file(self, user: User, about: Mapping[str, Any], before: Sequence[FileRecord]) -> FileRecord:
+        """Return the record that a file of a user will have. Nothing is kept yet.
+
+        Args:
+            user: the user.
+            about: `filename`, `mime_type`, `size_bytes`, `url`, `minio_key` and `content`, as far as they are known.
+            before: files that will be kept before it.
+
+        Raises:
+            Refused: if the user has too many files, or the text is too long.
+        """
+        settings, content = self.settings, about.get("content")
+        if sum(one.user == user.id for one in self.files.values()) + len(before) >= settings.files:
             raise Refused(f"there are {settings.files} files already")
         if content is not None and len(content) > settings.file_length:
             raise Refused(f"a file has at most {settings.file_length:,} characters, not {len(content):,}")
+        id = f"file-{self.counts['files'] + len(before) + 1}"
+        size = len((content or "").encode()) if about.get("size_bytes") is None else about["size_bytes"]
+        shown = (" ".join(about.get("filename", "").split()) or "file")[:200]
+        kind, now = " ".join(about.get("mime_type", "").split())[:100], self._world.kernel.now
+        url, key = about.get("url") or f"file:///{id}", about.get("minio_key", "")
+        return FileRecord(id, user.id, shown, kind, size, url, now, content, key)
+
+    def keep_file(self, made: FileRecord) -> None:
+        """Keep a file of which `draft_file` has just returned the record."""
         self.counts["files"] += 1
-        id, size = f"file-{self.counts['files']}", len((content or "").encode()) if size_bytes is None else size_bytes
-        shown = (" ".join(filename.split()) or "file")[:200]
-        kind, now = " ".join(mime_type.split())[:100], self._world.kernel.now
-        made = FileRecord(id, user.id, shown, kind, size, f"file:///{id}", now, content)
-        about = attrs.asdict(made, filter=lambda field, value: field.name not in ("content", "created_ns"))
+        hidden = ("content", "created_ns") if made.minio_key else ("content", "created_ns", "minio_key")
+        about = attrs.asdict(made, filter=lambda field, value: field.name not in hidden)
         self._world.event_bus.tell("chat.file", about)
-        self.files[id] = made
-        return made
+        self.files[made.id] = made
 
     def file(self, user_id: str, id: str) -> FileRecord:
         """Return a file of a user.
@@ -274,7 +295,8 @@ class Chats(Service):
         """Return how many messages came, how they were answered, and what that took."""
         counts, answered = self.counts, self.counts["answered"]
         names = ("incoming", "answered", "refused_budget", "refused_internal_error", "refused_no_model",
-                 "refused_not_finished", "fallbacks", "tools", "files", "jobs", "tokens", "summaries")  # fmt: skip
+                 "refused_skipped", "refused_not_finished", "shortened", "fallbacks", "tools", "files", "jobs",
+                 "tokens", "summaries")  # fmt: skip
         found = {name: float(counts[name]) for name in names}
         seconds = counts["answer_ns"] / answered / 1e9 if answered else None
         return {**found, "answer_seconds": seconds, "agents": len(self.workers), "resets": self.budgets.resets}

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 import attrs
 
+from sim.agents.engine import LoopLimits
 from sim.errors import UsageError
 from sim.kernel.duration import NS
 from sim.world.section import PositiveDuration, Range
@@ -58,6 +59,7 @@ class BudgetSettings:
         user: the tokens of a user; null: unlimited.
         admin: the tokens of an admin; null: unlimited.
         owner: the tokens of an owner; null: unlimited.
+        users: the tokens of single users, by platform and account; null: unlimited.
         period: the length of a period. The first begins when the user is made.
     """
 
@@ -66,7 +68,27 @@ class BudgetSettings:
     user: Tokens | None = 50_000
     admin: Tokens | None = None
     owner: Tokens | None = None
+    users: Mapping[str, Mapping[str, Tokens | None]] = attrs.field(factory=dict)
     period: PositiveDuration = 30 * DAY_NS
+
+
+@attrs.frozen(kw_only=True)
+class ChatLimits(LoopLimits):
+    """The limits of one answer, before each model call. The numbers are those of the seed.
+
+    Args:
+        iterations: the most model calls.
+        same_tool: how often the same tool may be called in a row; null: no limit.
+        time: the longest simulated time.
+        history: the most messages of the model history; null: no limit but the window.
+        tokens: the most tokens of all calls; null: no limit but the budget.
+        cost: the most money for all calls; null: no limit.
+        invalid_answers: how many answers are tolerated of which nothing can be used.
+        result_length: how many characters of a tool's result the model sees.
+    """
+
+    iterations: Annotated[int, Range(1, 1000)] = 10
+    same_tool: Annotated[int, Range(1, 1000)] | None = None
 
 
 @attrs.frozen
@@ -93,9 +115,10 @@ class ChatSettings:
         prompt: the system prompt where there is no persona.
         guest_modules: the modules whose tools may be used where there is no persona.
         tools: the names of further tools, such as `world.pay`, for personas that have their module.
+        rights: whose levels allow a tool: `least`, those of all whose texts are in the prompt, the lowest counts; or
+            `own`, that of the user who asks alone, as in the seed.
         budget: the tokens of users.
-        iterations: the most model calls of one answer.
-        result_length: how many characters of a tool's result the model sees.
+        limits: the limits of one answer.
         memories: how many semantic memories of a user are in a prompt.
         window: the most tokens of recent messages in a prompt.
         context: the most tokens of a prompt; a model with a smaller context window has less.
@@ -111,9 +134,9 @@ class ChatSettings:
     prompt: str = "You are a helpful assistant."
     guest_modules: tuple[str, ...] = ("research",)
     tools: tuple[str, ...] = ()
+    rights: Literal["least", "own"] = "least"
     budget: BudgetSettings = attrs.field(factory=BudgetSettings)
-    iterations: Annotated[int, Range(1, 1000)] = 10
-    result_length: Annotated[int, Range(100, 1_000_000)] = 8000
+    limits: ChatLimits = attrs.field(factory=ChatLimits)
     memories: Annotated[int, Range(0, 100)] = 5
     window: Tokens = 4_000
     context: Tokens = 16_000

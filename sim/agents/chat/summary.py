@@ -59,7 +59,7 @@ async def _remember(world: World, agent: Inhabitant, chats: Chats, user: User, t
     for fact in [one for one in facts if one.lower().rstrip(".") not in _NOTHING][:_MOST_FACTS]:
         kept = cut(fact, chats.memories.settings.longest - 60)
         try:
-            chats.memories.add(user.id, kept, kind="semantic", source="model")
+            chats.memories.add(user.id, kept, kind="semantic", source="model", merge=True)
         except LimitError:  # too many memories
             return
         chats.counts["facts"] += 1

@@ -109,7 +109,7 @@ def create_document(
     if not name:
         raise Refused("a document has a title")
     name = name if name.endswith(f".{kind}") else f"{name}.{kind}"
-    return Chats.of(world).add_file(_user(world, user), name, f"text/{kind}", None, content).shown()
+    return Chats.of(world).add_file(_user(world, user), name, f"text/{kind}", content).shown()
 
 
 @tool("file_manager.read_document")
@@ -179,7 +179,7 @@ def run_python(world: World, agent: Inhabitant, result: dict[str, Any], code: st
     chats = Chats.of(world)
     user = _user(world, str(Tools.of(world).context(agent.agent_id)["user"]))
     made = [
-        chats.add_file(user, name, "text/plain", None, str(one["text"])).shown()
+        chats.add_file(user, name, "text/plain", str(one["text"])).shown()
         for name, one in result.get("files", {}).items()
         if not one.get("truncated") and isinstance(one.get("text"), str)
     ]

@@ -15,7 +15,9 @@ VIEWS["chat_responses"] = """
     SELECT id, time, time_ns, actor AS agent, data ->> '$.user' AS user,
            data ->> '$.level' AS level, data ->> '$.platform' AS platform, data ->> '$.account' AS account,
            data ->> '$.channel' AS channel, data ->> '$.thread' AS thread, data ->> '$.content' AS content,
-           data ->> '$.refusal' AS refusal, data ->> '$.error' AS error, data ->> '$.iterations' AS iterations,
+           data ->> '$.refusal' AS refusal, data ->> '$.error' AS error, data ->> '$.incomplete' AS incomplete,
+           data ->> '$.ending' AS ending, data ->> '$.stop' AS stop, data ->> '$.shortened' AS shortened,
+           data ->> '$.iterations' AS iterations,
            data ->> '$.tools' AS tools, data ->> '$.tokens' AS tokens, (data ->> '$.cost_micro') / 1e6 AS cost,
            data -> '$.files' AS files, data ->> '$.seconds' AS seconds, data ->> '$.job' AS job
     FROM events WHERE topic = 'chat.response'
@@ -28,21 +30,27 @@ VIEWS["user_tokens"] = """
 """
 
 VIEWS["user_budgets"] = """
-    -- One row a user: how often the budget was renewed, and the tokens that were used since then.
-    WITH resets AS (
-        SELECT data ->> '$.user' AS user, max(id) AS latest, count(*) AS resets
-        FROM events WHERE topic = 'chat.budget_reset' GROUP BY 1
+    -- One row a user: the budget of the present period, what is left of it, and when it is renewed.
+    WITH latest AS (
+        SELECT data ->> '$.user' AS user, max(id) AS id, sum(topic = 'chat.budget_reset') AS resets
+        FROM events WHERE topic IN ('chat.budget_opened', 'chat.budget_reset') GROUP BY 1
+    ), spent AS (
+        SELECT calls.data ->> '$.user' AS user,
+               sum(calls.data ->> '$.input_tokens' + calls.data ->> '$.output_tokens') AS used
+        FROM events AS calls JOIN latest ON latest.user = calls.data ->> '$.user' AND calls.id > latest.id
+        WHERE calls.topic = 'chat.tokens' GROUP BY 1
     )
-    SELECT calls.data ->> '$.user' AS user, coalesce(resets.resets, 0) AS resets,
-           sum(CASE WHEN calls.id > coalesce(resets.latest, 0)
-               THEN calls.data ->> '$.input_tokens' + calls.data ->> '$.output_tokens' ELSE 0 END) AS used
-    FROM events AS calls LEFT JOIN resets ON resets.user = calls.data ->> '$.user'
-    WHERE calls.topic = 'chat.tokens' GROUP BY 1
+    SELECT latest.user AS user, latest.resets AS resets, coalesce(spent.used, 0) AS used,
+           e.data ->> '$.limit' AS budget,
+           max(0, e.data ->> '$.limit' - coalesce(spent.used, 0)) AS "left",
+           e.data ->> '$.renewed' AS renewed, e.data ->> '$.renewed_at' AS renewed_at
+    FROM latest JOIN events AS e ON e.id = latest.id LEFT JOIN spent ON spent.user = latest.user
 """
 
 VIEWS["personas"] = """
     -- One row a persona that answered: the messages, and how many users wrote them.
-    SELECT data ->> '$.metadata.persona' AS persona, count(*) AS messages, count(DISTINCT data ->> '$.author') AS users,
+    SELECT data ->> '$.metadata.persona' AS persona, count(*) AS messages,
+           count(DISTINCT coalesce(data ->> '$.metadata.user', data ->> '$.author')) AS users,
            min(time) AS first, max(time) AS last
     FROM events WHERE topic = 'conversation.message' AND data ->> '$.metadata.persona' IS NOT NULL GROUP BY 1
 """
@@ -57,7 +65,8 @@ VIEWS["platform_links"] = """
 VIEWS["files"] = """
     -- One row a file that people got.
     SELECT id, time, time_ns, data ->> '$.id' AS file, data ->> '$.user' AS user, data ->> '$.filename' AS filename,
-           data ->> '$.mime_type' AS mime_type, data ->> '$.size_bytes' AS size_bytes, data ->> '$.url' AS url
+           data ->> '$.mime_type' AS mime_type, data ->> '$.size_bytes' AS size_bytes, data ->> '$.url' AS url,
+           data ->> '$.minio_key' AS minio_key
     FROM events WHERE topic = 'chat.file'
 """
 

@@ -14,13 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-import attrs
-
 from sim.agents.conversation.records import ConversationMessage
 from sim.agents.engine.prompt import section
 from sim.kernel.codec import encode
+from sim.llm.tool_calls import sound
 from sim.llm.types import ChatMessage, ToolCall
-from sim.tools.tool import wire_name
 
 UNFINISHED: Final = encode({"success": False, "error": "the call was not finished"}).decode()
 """The result that a model sees of a call that has none, because its agent was stopped."""
@@ -33,7 +31,7 @@ _BREAK = "\n\n"  # between messages of one side
 
 def visible(message: ConversationMessage) -> bool:
     """Return whether a person sees a message: its text or, of a tool call, that the tool is used."""
-    return message.role != "tool_result" and message.audience != "model"
+    return message.role != "tool_result" and message.audience not in ("model", "none")
 
 
 def thread_of(messages: Sequence[ConversationMessage]) -> list[ConversationMessage]:
@@ -46,8 +44,19 @@ def for_model(messages: Sequence[ConversationMessage]) -> list[ConversationMessa
 
     What a person wrote while the model was answering comes after that answer.
     """
-    shown = [m for m in messages if m.role != "error" and m.audience != "person"]
+    shown = [m for m in messages if m.role != "error" and m.audience not in ("person", "none")]
     return sorted(shown, key=lambda m: (place_of(m), m.role != "user", m.id))
+
+
+def speaker(message: ConversationMessage) -> str:
+    """Return whose word a message is: its author's, or of what a job sent, that of the user for whom the job is."""
+    return str(message.metadata.get("user", message.author))
+
+
+def was_refused(message: ConversationMessage) -> bool:
+    """Return whether a message belongs to an answer that the person was refused, so that no model sees it."""
+    hidden = message.audience in ("person", "none")
+    return hidden and (message.role != "assistant" or "refusal" in message.metadata)
 
 
 def place_of(message: ConversationMessage) -> int:
@@ -147,7 +156,4 @@ class _Calls:
         while id in self._used:
             id = f"{id}_{message.id}"
         self._used.add(id)
-        call = ToolCall(id, wire_name(str(message.metadata.get("tool"))), message.content)
-        if call.parsed() is None:  # arguments that were cut
-            call = attrs.evolve(call, arguments=encode({"text": message.content}).decode())
-        return call
+        return sound(ToolCall(id, str(message.metadata.get("tool")), message.content))

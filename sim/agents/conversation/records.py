@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import attrs
 
+from sim.errors import UsageError
 from sim.kernel.duration import NS
 from sim.permissions import Permission
 from sim.world.section import Level, PositiveDuration, Range
@@ -12,8 +13,8 @@ from sim.world.section import Level, PositiveDuration, Range
 MessageRole = Literal["user", "assistant", "tool_call", "tool_result", "error"]
 """Who a message is from: a person, an agent, a call of a tool, its result, or an error that the person sees."""
 
-Audience = Literal["all", "person", "model"]
-"""Who sees a message, as far as its role allows: both, only the person, or only the model."""
+Audience = Literal["all", "person", "model", "none"]
+"""Who sees a message, as far as its role allows: both, only the person, only the model, or neither."""
 
 VISIBLE = ("user", "assistant", "error")
 """The roles of messages that a person sees as text; of a tool call, a person sees that the tool is used."""
@@ -121,7 +122,9 @@ class ConversationMessage:
         audience: who sees it.
         seen: the number of the latest message that its author knew. The model saw no later one when it answered.
         metadata: further data, JSON-like. Known keys: `tool`, `tool_use_id`, `success`, `tokens`, `model`,
-            `incomplete`, `retryable`, `retry_at_ns`.
+            `refusal` (why the person was refused an answer), `user` (for whom a message is that a job sent), `final`
+            (false for a text that comes with calls of tools), `incomplete`, `ending` (the limit that ended
+            the answer), `retryable`, `retry_at_ns`.
     """
 
     id: int
@@ -143,15 +146,55 @@ class ConversationSettings:
     Args:
         level: the level of users who write for the first time.
         levels: the level of users who are known before, by platform and account.
+        people: the accounts of one person, by name of the person and by platform. They are one user.
         session_timeout: the silence after which a new session begins, with the next message.
         window: how many of the latest messages a model sees; older ones are in the summary, if there is one.
+        batch: how many messages are summarised at once, at least, when the window is full; null: half of the window.
         longest: the most characters of a message; longer ones are cut, with a mark.
         most_messages: the most messages that a conversation keeps; the oldest are dropped and counted.
+
+    Raises:
+        UsageError: if an account belongs to two people, the accounts of one have different levels, or a batch is not
+            smaller than the window.
     """
 
     level: Level = Permission.GUEST
     levels: Mapping[str, Mapping[str, Level]] = attrs.field(factory=dict)
+    people: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     session_timeout: PositiveDuration = 1800 * NS
     window: Annotated[int, Range(2, 10_000)] = 50
+    batch: Annotated[int, Range(1, 10_000)] | None = None
     longest: Annotated[int, Range(100, 1_000_000)] = 20_000
     most_messages: Annotated[int, Range(10, 1_000_000)] = 10_000
+
+    def __attrs_post_init__(self) -> None:
+        if self.batch is not None and self.batch >= self.window:
+            raise UsageError(
+                f"a batch of {self.batch} messages leaves none of a window of {self.window}",
+                hint="set `batch` below `window`",
+            )
+        owners: dict[tuple[str, str], str] = {}
+        for person, accounts in self.people.items():
+            for account in accounts.items():
+                if account in owners:
+                    what = f"the account {account[1]!r:.60} on {account[0]} belongs to {owners[account]} and {person}"
+                    raise UsageError(what, hint="an account has one person")
+                owners[account] = person
+            levels = {self.levels[on][name] for on, name in accounts.items() if name in self.levels.get(on, ())}
+            if len(levels) > 1:
+                raise UsageError(f"the accounts of {person} have different levels", hint="a person has one level")
+
+    @property
+    def batched(self) -> int:
+        """How many messages are summarised at once, at least."""
+        return max(1, self.window // 2) if self.batch is None else self.batch
+
+    def accounts_beside(self, platform: str, account: str) -> tuple[tuple[str, str], ...]:
+        """Return the other accounts of the person to whom an account belongs, as platform and account."""
+        accounts = next((one for one in self.people.values() if one.get(platform) == account), {})
+        return tuple(one for one in accounts.items() if one != (platform, account))
+
+    def level_of(self, *accounts: tuple[str, str]) -> Permission:
+        """Return the level of the user who has these accounts."""
+        levels = (self.levels[on][name] for on, name in accounts if name in self.levels.get(on, ()))
+        return next(levels, self.level)

@@ -12,7 +12,16 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from sim.agents.conversation.history import for_model, history_of, place_of, thread_of, visible, windowed
+from sim.agents.conversation.history import (
+    for_model,
+    history_of,
+    place_of,
+    speaker,
+    thread_of,
+    visible,
+    was_refused,
+    windowed,
+)
 from sim.agents.conversation.records import (
     VISIBLE,
     Audience,
@@ -35,7 +44,6 @@ from sim.permissions import Permission
 from sim.text import of_error
 from sim.tools import Access, Tools
 from sim.tools.access import User as AccessUser
-from sim.tools.tool import wire_name
 from sim.world import Service, World
 
 TOPIC: Final = "conversation.message"
@@ -127,8 +135,10 @@ class Conversations(Service):
         if id is not None:
             return self.users[id]
         link = _link(platform, platform_user_id, username)
-        level = self.settings.levels.get(platform, {}).get(platform_user_id, self.settings.level)
-        user = User(f"user:{len(self.users) + 1}", level, self._world.kernel.now, (link,))
+        others = self.settings.accounts_beside(platform, platform_user_id)
+        links = (link, *(_link(*account, "") for account in others))
+        level = self.settings.level_of((platform, platform_user_id), *others)
+        user = User(f"user:{len(self.users) + 1}", level, self._world.kernel.now, links)
         self._keep("user.created", user)
         return user
 
@@ -259,15 +269,13 @@ class Conversations(Service):
         claim = self.claims.get(conversation_id)
         if seen is None:
             seen = claim.seen if claim is not None and claim.agent == author and role != "user" else held.count
+        message = self.draft(conversation_id, role, author, content, metadata, audience=audience)
         conversation = held.conversation
         silent = now - conversation.last_active_ns >= self.settings.session_timeout
         begins = role == "user" or (role != "error" and conversation_id not in self._due)  # an error begins no session
         ends = silent and held.count >= held.began[0] and begins
-        number = held.count + 1
-        message = ConversationMessage(
-            number, conversation_id, role, author, cut(content, self.settings.longest), now,
-            conversation.session + ends, audience, seen, dict(metadata or {}),
-        )  # fmt: skip
+        number = message.id
+        message = attrs.evolve(message, session=conversation.session + ends, seen=seen)
         record = freeze(_data(message))  # first: it refuses what cannot be recorded
         if len(record) > (most := self._world.event_bus.max_data_bytes):
             raise too_much(f"{author}: a message", len(record), most)
@@ -287,6 +295,43 @@ class Conversations(Service):
         self._settle(held, message, answers=answers)
         self._tell(TOPIC, record)
         return message
+
+    def draft(
+        self,
+        conversation_id: str,
+        role: MessageRole,
+        author: str,
+        content: str,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        audience: Audience = "all",
+    ) -> ConversationMessage:
+        """Return the next message as it would be kept, to see the history with it. See `append` for the arguments."""
+        held = self._get(conversation_id)
+        return ConversationMessage(
+            held.count + 1, conversation_id, role, author, cut(content, self.settings.longest), self._world.kernel.now,
+            held.conversation.session, audience, held.count, dict(metadata or {}),
+        )  # fmt: skip
+
+    def withhold(self, conversation_id: str, since: int, refusal: str) -> None:
+        """Hide messages from every model: the person was refused an answer. The person sees what it saw before.
+
+        Args:
+            conversation_id: the conversation.
+            since: the number of the first of them; all that follow belong to it.
+            refusal: why the answer was refused.
+        """
+        held, numbers = self._get(conversation_id), []
+        for place in range(-1, -len(held.messages) - 1, -1):
+            message = held.messages[place]
+            if message.id < since:
+                break
+            if message.audience in ("all", "model"):
+                audience: Audience = "person" if message.audience == "all" else "none"
+                about = {**message.metadata, "refusal": refusal}
+                held.messages[place] = attrs.evolve(message, audience=audience, metadata=about)
+                numbers.append(message.id)
+        self._tell("conversation.withheld", {"conversation": conversation_id, "ids": numbers[::-1], "refusal": refusal})
 
     def _settle(self, held: _Held, message: ConversationMessage, *, answers: bool) -> None:
         """Note whether a conversation waits for an answer after a message."""
@@ -353,7 +398,13 @@ class Conversations(Service):
         return new
 
     def note(
-        self, conversation_id: str, author: str, *, audience: Audience = "all", quiet: Collection[str] = ()
+        self,
+        conversation_id: str,
+        author: str,
+        *,
+        audience: Audience = "all",
+        between: Audience | None = None,
+        quiet: Collection[str] = (),
     ) -> Callable[[ChatMessage], None]:
         """Return a function that keeps what the engine adds to a model history; see `CoreLoop.note`.
 
@@ -361,29 +412,32 @@ class Conversations(Service):
             conversation_id: the conversation.
             author: the agent.
             audience: who sees the texts of the model; `model` for agents that speak through a tool only.
+            between: who sees a text that comes with calls of tools, which is no final answer; None: as `audience` says.
             quiet: names of tools whose use the person does not see, because the person sees what they do.
         """
+        tools: dict[str | None, str] = {}  # id of a call → its tool
 
         def keep(message: ChatMessage) -> None:
             if message.role == "tool":
-                about: dict[str, Any] = {"tool_use_id": message.tool_call_id, "success": _succeeded(message.content)}
+                id = message.tool_call_id
+                about: dict[str, Any] = {"tool": tools.get(id), "tool_use_id": id}
+                about["success"] = _succeeded(message.content)
                 self.append(conversation_id, "tool_result", author, message.content, about)
                 return
-            if message.content:
-                final = not message.tool_calls
-                self.append(conversation_id, "assistant", author, message.content, audience=audience, answers=final)
+            if message.content and message.tool_calls:
+                self.append(
+                    conversation_id, "assistant", author, message.content, {"final": False} if between else None,
+                    audience=between or audience, answers=False,
+                )  # fmt: skip
+            elif message.content:
+                self.append(conversation_id, "assistant", author, message.content, audience=audience)
             for call in message.tool_calls:
-                tool = self._tool_name(call.name)
+                tool = tools[call.id] = Tools.of(self._world).named(call.name)[:LONGEST_NAME]
                 about = {"tool": tool, "tool_use_id": call.id}
                 shown: Audience = "model" if tool in quiet else "all"
                 self.append(conversation_id, "tool_call", author, call.arguments, about, audience=shown)
 
         return keep
-
-    def _tool_name(self, name: str) -> str:
-        """Return the name of a tool that models see under another name."""
-        known = Tools.on(self._world).known
-        return next((tool for tool in known if wire_name(tool) == name), name.replace("__", ".", 1))
 
     def messages(self, conversation_id: str) -> Sequence[ConversationMessage]:
         """Return the messages of a conversation, oldest first.
@@ -397,38 +451,55 @@ class Conversations(Service):
         """Return what a person sees: texts, errors, and that tools were used; not what tools returned."""
         return thread_of(self.messages(conversation_id))
 
-    def history(self, conversation_id: str, *, session: bool = False, whole: bool = False) -> list[ChatMessage]:
+    def history(
+        self,
+        conversation_id: str,
+        *,
+        session: bool = False,
+        whole: bool = False,
+        then: ConversationMessage | None = None,
+    ) -> list[ChatMessage]:
         """Return what a model sees: the latest turns, with tool calls and their results. It is always well formed.
 
         Args:
             conversation_id: the conversation.
             session: whether only messages of the present session count.
             whole: whether it is not cut to the window, because its agent bounds it by other means.
+            then: a message that `draft` returned: the history as it would be with it.
         """
-        return self._history(self._window(conversation_id, session=session, whole=whole))
+        return self._history(self._window(conversation_id, session=session, whole=whole, then=then))
 
     def _history(self, messages: Sequence[ConversationMessage]) -> list[ChatMessage]:
         return history_of(messages, {m.author: self._shown(m.author) for m in messages if m.role == "user"})
 
-    def behalf(self, conversation_id: str, *, session: bool = False) -> tuple[str, ...]:
+    def behalf(
+        self, conversation_id: str, *, session: bool = False, then: ConversationMessage | None = None
+    ) -> tuple[str, ...]:
         """Return the users whose texts the model sees, for whom the agent calls tools: the least of them counts.
 
         These are the authors of messages in the history, and those of messages for which the summary stands.
 
         Args:
-            conversation_id, session: see `history`.
+            conversation_id, session, then: see `history`.
         """
-        shown = self._window(conversation_id, session=session)
-        found = [*self._get(conversation_id).summarized, *(m.author for m in shown if m.role == "user")]
+        shown = self._window(conversation_id, session=session, then=then)
+        found = [*self._get(conversation_id).summarized, *(speaker(m) for m in shown if m.role == "user")]
         return tuple(dict.fromkeys(found)) or (self.find(conversation_id).user,)
 
     def _window(
-        self, conversation_id: str, *, session: bool = False, whole: bool = False
+        self,
+        conversation_id: str,
+        *,
+        session: bool = False,
+        whole: bool = False,
+        then: ConversationMessage | None = None,
     ) -> Sequence[ConversationMessage]:
         """Return the messages of the history: what the summary does not cover, within the window."""
         held = self._get(conversation_id)
         first, covered = held.began[0] if session else 1, held.conversation.summarized_to
         shown = [m for m in held.messages if m.id >= first and not _covers(covered, m)]
+        if then is not None:
+            shown.append(then)
         return for_model(shown) if whole else windowed(for_model(shown), self.settings.window)
 
     # -- who waits
@@ -490,7 +561,7 @@ class Conversations(Service):
             return {}
         held, seen = self._held[id], self.claims[id].seen
         one = held.conversation
-        user = next((m.author for m in reversed(held.messages) if m.role == "user" and m.id <= seen), one.user)
+        user = next((speaker(m) for m in reversed(held.messages) if m.role == "user" and m.id <= seen), one.user)
         return {"user": user, "platform": one.platform, "channel": one.channel, "thread": one.thread,
                 "conversation": one.id}  # fmt: skip
 
@@ -527,22 +598,27 @@ class Conversations(Service):
         return self._history(for_model([m for m in held.messages if session.first <= m.id <= session.last]))
 
     async def summarise(self, conversation_id: str, summariser: Summarise) -> bool:
-        """Have a summary stand for what is older than the window; return whether it was done.
+        """Have a summary stand for older messages once the window is full; return whether it was done.
 
-        If it fails, nothing changes, and `conversation.summary_failed` says why.
+        It covers at least `batch` messages at once, so that a conversation is not summarised after each answer. If it
+        fails, nothing changes, and `conversation.summary_failed` says why. What a person was refused is left out.
 
         Args:
             conversation_id: the conversation.
             summariser: gets the last summary and the text of the older messages, and returns the new summary.
         """
         held = self._get(conversation_id)
-        before, shown = held.conversation, self._window(conversation_id)
+        before, full = held.conversation, self._window(conversation_id, whole=True)
+        if len(full) <= self.settings.window:
+            return False
+        shown = windowed(full, self.settings.window - self.settings.batched)
         last = place_of(shown[0]) - 1 if shown else 0  # a window that was cut begins with a message of a person
         old = [m for m in held.messages if _covers(last, m) and not _covers(before.summarized_to, m)]
         if not for_model(old):
             return False
         # one line each, so that no text can look like a line of somebody else
-        lines = [" ".join(f"{self._shown(m.author)}: {m.content}".split()) for m in old if m.role in VISIBLE]
+        told = (m for m in old if m.role in VISIBLE and not was_refused(m))
+        lines = [" ".join(f"{self._shown(m.author)}: {m.content}".split()) for m in told]
         try:
             text: object = await summariser("\n".join([before.summary, *lines] if before.summary else lines))
             if not isinstance(text, str) or not text.strip():
@@ -557,7 +633,7 @@ class Conversations(Service):
         if held.conversation.summarized_to != before.summarized_to:
             return False  # another summary was made meanwhile
         held.conversation = attrs.evolve(held.conversation, is_summarized=True, summary=summary, summarized_to=last)
-        held.summarized |= {m.author: None for m in old if m.role == "user"}
+        held.summarized |= {speaker(m): None for m in old if m.role == "user" and not was_refused(m)}
         self._summaries += 1
         self._tell("conversation.summarized", record)
         return True

@@ -140,7 +140,7 @@ class Transcripts:
                 if not waiting:
                     del transcript.calls[call]
             return
-        if data.get("audience") == "model":
+        if data.get("audience") in ("model", "none"):
             return
         name = self.name(author)
         if role == "tool_call":
@@ -148,7 +148,8 @@ class Transcripts:
             if len(transcript.calls) < _MOST_CALLS:
                 transcript.calls.setdefault(call, deque(maxlen=_MOST_CALLS)).append(line)
         elif role in ("user", "assistant", "error"):
-            mark = " [incomplete]" if about.get("incomplete") else ""
+            ending = f": {about['ending']}" if about.get("ending") else ""
+            mark = f" [incomplete{ending}]" if about.get("incomplete") else ""
             line = Line(number, time_ns, role, name, f"{content}{mark}")
         else:
             return

@@ -41,20 +41,28 @@ VIEWS["conversation_list"] = """
 
 VIEWS["conversation_messages"] = """
     -- One row a message of a conversation with a user, also tool calls and results.
+    WITH withheld AS (
+        SELECT data ->> '$.conversation' AS conversation, i.value AS message
+        FROM events, json_each(events.data, '$.ids') AS i WHERE topic = 'conversation.withheld'
+    )
     SELECT id, time, time_ns,
            data ->> '$.conversation' AS conversation,
            data ->> '$.id' AS message,
            data ->> '$.session' AS session,
            data ->> '$.role' AS role,
            data ->> '$.author' AS author,
-           coalesce(data ->> '$.audience', 'all') AS audience,
+           CASE WHEN (data ->> '$.conversation', data ->> '$.id') NOT IN (SELECT conversation, message FROM withheld)
+                THEN coalesce(data ->> '$.audience', 'all')
+                WHEN data ->> '$.audience' = 'model' THEN 'none' ELSE 'person' END AS audience,
            data ->> '$.content' AS content,
            data ->> '$.metadata.tool' AS tool,
            data ->> '$.metadata.tool_use_id' AS tool_use_id,
            data ->> '$.metadata.success' AS success,
            data ->> '$.metadata.model' AS model,
            data ->> '$.metadata.tokens' AS tokens,
+           CASE data ->> '$.role' WHEN 'assistant' THEN coalesce(data ->> '$.metadata.final', 1) END AS final,
            coalesce(data ->> '$.metadata.incomplete', 0) AS incomplete,
+           data ->> '$.metadata.ending' AS ending,
            data ->> '$.metadata.retryable' AS retryable
     FROM events WHERE topic = 'conversation.message'
 """

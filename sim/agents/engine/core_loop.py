@@ -4,8 +4,8 @@
     limit is reached.
 
 Tool calls are actions of the agent (`use_tool`), so each is checked, priced and recorded. A call with a fault (an
-unknown tool, arguments that do not fit, an answer that was cut off) is not run: the model gets the error and is asked
-again. The loop keeps no state: its messages go in and come out.
+unknown tool, arguments that do not fit, an answer that was cut off) is not run. It is kept, audited and counted like
+any other, and its result is the error. The loop keeps no state: its messages go in and come out.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,12 +13,14 @@ from typing import Any
 
 import attrs
 
+from sim.agents.engine.calls import Called, read_calls, spec_of, told
 from sim.agents.engine.limits import Ending, LoopLimits
 from sim.errors import LimitError
 from sim.kernel.codec import encode
-from sim.llm.answers import check_answer
+from sim.llm.answers import wrong_choice, wrong_text
 from sim.llm.reading import has_written_call
 from sim.llm.service import Models, Skipped
+from sim.llm.tool_calls import sound
 from sim.llm.types import (
     Answer,
     ChatMessage,
@@ -26,11 +28,11 @@ from sim.llm.types import (
     ModelError,
     ModelRequest,
     Observer,
-    ToolCall,
     ToolSpec,
 )
 from sim.resources import MICRO
 from sim.tools import Tool
+from sim.tools.registry import note_not_run
 from sim.world import Action, ActionResult, Inhabitant, World
 
 CUT_MARK = "\n... [cut: {left} more characters]"
@@ -46,7 +48,7 @@ class LoopResult:
         text: the text of the last answer.
         calls: the tool calls of the last answer, with their arguments: the decision, if the loop ended with one.
         messages: the messages that the loop added to those it was given.
-        iterations: the number of model calls with valid answers.
+        iterations: the number of model calls that were answered.
         tools: the number of tool calls that were run.
         tokens: the tokens of all calls.
         cost_micro: the cost of all calls, in micro-units.
@@ -85,6 +87,7 @@ class _Progress:
     last_tool: str = ""
     in_a_row: int = 0
     completion: Completion | None = None
+    calls: tuple[Called, ...] = ()  # of the last answer
 
 
 _PLAIN = ModelRequest(())
@@ -98,7 +101,8 @@ class CoreLoop:
         world: the world of the agent.
         agent: the agent.
         tools: the tools that the model can call.
-        decisions: tools that are not run: a call of one ends the loop, and is its result.
+        decisions: tools that are not run, as tools or only as models see them: a call of one ends the loop, and is its
+            result.
         limits: the limits.
         stop_tools: names of tools after which the loop ends, such as `chat.send_message`.
         request: the options of each model call (use, tier, sampling, ...); its messages and tools are replaced.
@@ -113,7 +117,7 @@ class CoreLoop:
     world: World
     agent: Inhabitant
     tools: Sequence[Tool] = ()
-    decisions: Sequence[ToolSpec] = ()
+    decisions: Sequence[Tool | ToolSpec] = ()
     limits: LoopLimits = attrs.field(factory=LoopLimits)
     stop_tools: frozenset[str] = frozenset()
     request: ModelRequest = _PLAIN
@@ -142,22 +146,21 @@ class CoreLoop:
                 raise
             except (ModelError, LimitError) as error:
                 return self._failed(done, error)
+            if fault is None and not done.calls:
+                return self._result(done, "natural_completion")
+            if fault is None and any(one.tool is None and one.fault is None for one in done.calls):
+                return self._result(done, "decision")
+            if await self._run_calls(done):
+                return self._result(done, "stop_tool")
             if fault is not None:
+                done.invalid += 1
                 if done.invalid > self.limits.invalid_answers:
                     return attrs.evolve(self._result(done, "invalid_answer"), error=fault)
-                continue
-            assert done.completion is not None, "the model has answered"
-            calls = done.completion.tool_calls
-            if not calls:
-                return self._result(done, "natural_completion")
-            if any(call.name in {spec.name for spec in self.decisions} for call in calls):
-                return self._result(done, "decision")
-            if await self._run_calls(done, calls):
-                return self._result(done, "stop_tool")
 
     async def _ask(self, done: _Progress) -> str | None:
-        """Ask the model and add its answer; return why the answer cannot be used, or None."""
-        offered = (*(ToolSpec(t.wire_name, t.description, t.parameters) for t in self.tools), *self.decisions)
+        """Ask the model and add its answer; return why nothing of the answer can be used, or None."""
+        deciding = (one if isinstance(one, ToolSpec) else spec_of(one) for one in self.decisions)
+        offered = (*map(spec_of, self.tools), *deciding)
         request = attrs.evolve(self.request, messages=tuple(done.messages), tools=offered)
         if self.complete is not None:
             answer = await self.complete(request)
@@ -166,40 +169,52 @@ class CoreLoop:
         completion = done.completion = answer.completion
         done.tokens += completion.usage.input_tokens + completion.usage.output_tokens
         done.cost_micro += answer.cost_micro
-        fault = check_answer(completion, request)
-        if fault is not None:
-            done.invalid += 1
-            done.messages += _complaint(completion, fault)
-            return f"{fault} {_WRITTEN}" if has_written_call(completion, request) else fault
         done.iterations += 1
-        self._add(done, ChatMessage("assistant", completion.text, completion.tool_calls))
-        return None
+        done.calls = read_calls(completion, request, self.tools, self.decisions)
+        if done.calls:  # kept before anything is run, whatever is wrong with them
+            self._add(done, ChatMessage("assistant", completion.text, completion.tool_calls))
+            return told(done.calls) if all(one.fault is not None for one in done.calls) else None
+        fault = wrong_choice(completion, request.tool_choice) or wrong_text(completion, request)
+        if fault is None:
+            self._add(done, ChatMessage("assistant", completion.text))
+            return None
+        said = ChatMessage("assistant", completion.text or "(nothing)")
+        done.messages += said, ChatMessage("user", fault)
+        return f"{fault} {_WRITTEN}" if has_written_call(completion, request) else fault
 
-    async def _run_calls(self, done: _Progress, calls: Sequence[ToolCall]) -> bool:
+    async def _run_calls(self, done: _Progress) -> bool:
         """Run the tool calls of an answer in order; return whether one of them ends the loop."""
-        by_name, made, stop = {tool.wire_name: tool for tool in self.tools}, set[tuple[str, str]](), False
-        for call in calls:
-            tool = by_name[call.name]
-            key = (call.name, encode(call.parsed()).decode())
-            if key in made and tool.safety == "unsafe":
-                result = ActionResult(False, error=_AGAIN)
-            elif (limit := self._call_limit(done, tool)) is not None:
-                result = ActionResult(False, error=f"{tool.name} was not run: the limit {limit} is reached")
+        made, stop = set[tuple[str, str]](), False
+        for one in done.calls:
+            tool, name = one.tool, one.call.name
+            key = (name, encode(one.arguments).decode())
+            if one.fault is not None or tool is None:
+                result = self._not_run(one, f"the call was not run: {one.fault}. {_THEN}")
+            elif key in made and tool.safety == "unsafe":
+                result = self._not_run(one, _AGAIN)
+            elif (limit := self._call_limit(done, name)) is not None:
+                result = self._not_run(one, f"{tool.name} was not run: the limit {limit} is reached")
             else:
                 made.add(key)
-                result = await self._use(tool, call.parsed() or {})
+                result = await self._use(tool, one.arguments)
                 done.tools += 1
                 if self.on_result is not None:
                     self.on_result(tool, result)
                 stop = stop or (result.success and tool.name in self.stop_tools)
-            done.in_a_row = done.in_a_row + 1 if tool.name == done.last_tool else 1
-            done.last_tool = tool.name
-            self._add(done, ChatMessage("tool", self._seen(result), tool_call_id=call.id))
+            done.in_a_row = done.in_a_row + 1 if name == done.last_tool else 1
+            done.last_tool = name
+            self._add(done, ChatMessage("tool", self._seen(result), tool_call_id=one.call.id))
         return stop
 
-    def _call_limit(self, done: _Progress, tool: Tool) -> Ending | None:
+    def _not_run(self, one: Called, why: str) -> ActionResult:
+        """Note that a call is not run, and return what the model learns of it."""
+        note_not_run(self.world, self.agent, (one.call.name, one.call.arguments), why)
+        return ActionResult(False, error=why)
+
+    def _call_limit(self, done: _Progress, name: str) -> Ending | None:
         """Return the limit that forbids a further call in an answer, which can have any number of them; or None."""
-        if tool.name == done.last_tool and done.in_a_row >= self.limits.same_tool:
+        most = self.limits.same_tool
+        if most is not None and name == done.last_tool and done.in_a_row >= most:
             return "same_tool"
         return "max_time" if self.world.kernel.now - done.began_ns >= self.limits.time else None
 
@@ -216,7 +231,8 @@ class CoreLoop:
         return cut(encode({"success": False, "error": result.error}).decode(), self.limits.result_length)
 
     def _add(self, done: _Progress, message: ChatMessage) -> None:
-        done.messages.append(message)
+        """Add a message for the model, in a form that every endpoint takes, and have it kept as it was written."""
+        done.messages.append(attrs.evolve(message, tool_calls=tuple(map(sound, message.tool_calls))))
         if self.note is not None:
             self.note(message)
 
@@ -225,7 +241,7 @@ class CoreLoop:
         limits = self.limits
         if done.iterations >= limits.iterations:
             return "max_iterations"
-        if done.in_a_row >= limits.same_tool:
+        if limits.same_tool is not None and done.in_a_row >= limits.same_tool:
             return "same_tool"
         if self.world.kernel.now - done.began_ns >= limits.time:
             return "max_time"
@@ -243,11 +259,10 @@ class CoreLoop:
 
     def _result(self, done: _Progress, ending: Ending) -> LoopResult:
         completion = done.completion
-        calls = () if completion is None else completion.tool_calls
         return LoopResult(
             ending,
             "" if completion is None else completion.text,
-            tuple({"name": call.name, "arguments": call.parsed()} for call in calls),
+            tuple({"name": one.call.name, "arguments": one.arguments} for one in done.calls),
             tuple(done.messages[done.given :]),
             done.iterations,
             done.tools,
@@ -256,6 +271,8 @@ class CoreLoop:
             completion,
         )
 
+
+_THEN = "Call it again, or answer without it."
 
 _AGAIN = "the same call was made before in this answer, so it was not run again"
 
@@ -274,9 +291,3 @@ def cut(text: str, length: int) -> str:
         return text
     mark = CUT_MARK.format(left=len(text) - length)
     return text[:length] + mark
-
-
-def _complaint(completion: Completion, fault: str) -> Sequence[ChatMessage]:
-    """Return the error messages to the model. They omit its faulty calls: some servers refuse such a history."""
-    said = completion.text or ("(a tool call)" if completion.tool_calls else "(nothing)")
-    return ChatMessage("assistant", said), ChatMessage("user", fault)

@@ -1,9 +1,13 @@
 """The limits of the engine, and the reasons for which its loop ends."""
 
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
 import attrs
 
+from sim.errors import UsageError
+from sim.expressions import did_you_mean
+from sim.kernel import to_ns
 from sim.kernel.duration import NS
 from sim.world.section import PositiveDuration, Range
 
@@ -30,21 +34,60 @@ class LoopLimits:
     """The limits of one loop of model calls and tool calls. They are checked before each model call.
 
     Args:
-        iterations: the most model calls with valid answers.
-        same_tool: how often the same tool may be called in a row.
+        iterations: the most model calls.
+        same_tool: how often the same tool may be called in a row; null: no limit.
         time: the longest simulated time of the loop.
         history: the most messages of the model history; null: no limit.
         tokens: the most tokens of all calls; null: no limit.
         cost: the most money for all calls; null: no limit.
-        invalid_answers: how many answers that cannot be used are tolerated.
+        invalid_answers: how many answers are tolerated of which nothing can be used.
         result_length: how many characters of a tool's result the model sees.
     """
 
     iterations: Annotated[int, Range(1, 1000)] = 20
-    same_tool: Annotated[int, Range(1, 1000)] = 5
+    same_tool: Annotated[int, Range(1, 1000)] | None = 5
     time: PositiveDuration = 600 * NS
     history: Annotated[int, Range(2, 100_000)] | None = None
     tokens: Annotated[int, Range(1)] | None = None
     cost: Annotated[float, Range(0)] | None = None
     invalid_answers: Annotated[int, Range(0, 20)] = 2
     result_length: Annotated[int, Range(100, 1_000_000)] = 8000
+
+
+def limits_from(given: object, base: LoopLimits) -> LoopLimits:
+    """Return limits of which some are given, as a rule of an agent gives them.
+
+    Args:
+        given: values by name.
+        base: the others.
+
+    Raises:
+        UsageError: if a name is unknown, or a value is not one that a scenario file could give.
+    """
+    if not isinstance(given, Mapping):
+        raise UsageError(f"limits is a mapping, not {given!r:.60}", hint="write {iterations: 30}")
+    types = get_type_hints(LoopLimits, include_extras=True)
+    for name in given:
+        if name not in types:
+            raise UsageError(f"there is no limit {str(name)[:60]!r}", hint=did_you_mean(str(name), types))
+    return attrs.evolve(base, **{name: _read(name, value, types[name]) for name, value in given.items()})
+
+
+def _read(name: str, value: Any, annotation: Any) -> Any:
+    """Return the value of one limit, checked by the type of the setting."""
+    if name == "time":
+        time = to_ns(value)
+        if time <= 0:
+            raise UsageError("the limit time is above 0")
+        return time
+    options = get_args(annotation) if type(None) in get_args(annotation) else (annotation,)
+    if value is None and len(options) > 1:
+        return None
+    kind, bounds = get_args(options[0])[:2]
+    numbers = (int, float) if kind is float else (int,)
+    good = isinstance(value, numbers) and not isinstance(value, bool)
+    if not good or value < (bounds.least or 0) or (bounds.most is not None and value > bounds.most):
+        most = "" if bounds.most is None else f" to {bounds.most:,}"
+        what = "number" if kind is float else "whole number"
+        raise UsageError(f"the limit {name} is a {what} from {bounds.least or 0:,}{most}, not {value!r:.40}")
+    return value

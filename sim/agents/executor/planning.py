@@ -5,14 +5,14 @@ from typing import Any, Final
 
 import attrs
 
-from sim.agents.engine import CoreLoop, LoopLimits, LoopResult, prompt, section, time_context
+from sim.agents.engine import CoreLoop, LoopResult, prompt, section, time_context
 from sim.agents.executor.execution import Execution
 from sim.agents.executor.records import PlannedAction, RefusedPlan, Result, Step, cut
 from sim.agents.executor.tools import CONTROL, FINISH
 from sim.kernel import to_seconds
 from sim.kernel.codec import encode
 from sim.llm.service import Skipped
-from sim.llm.types import ChatMessage, ModelRequest, ToolSpec
+from sim.llm.types import ChatMessage, ModelRequest
 from sim.resources import MICRO
 from sim.tools import Tool, Tools
 
@@ -126,10 +126,11 @@ class Planner:
         """
         execution = self.execution
         tools = offered_tools(execution, only)
+        limits = execution.executors.settings.limits
         loop = CoreLoop(
             execution.world, execution.agent,
-            decisions=[ToolSpec(tool.wire_name, tool.description, tool.parameters) for tool in tools],
-            limits=LoopLimits(time=execution.state.timeout_ns),
+            decisions=tools,
+            limits=attrs.evolve(limits, time=min(limits.time, execution.state.timeout_ns)),
             request=ModelRequest((), use=execution.settings.use, immediate=True), complete=execution.complete,
         )  # fmt: skip
         try:

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 import attrs
 
+from sim.agents.engine import LoopLimits
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.kernel.codec import encode
@@ -151,6 +152,24 @@ class Monitoring:
     stalled_steps: Annotated[int, Range(2, 100)] = 5
 
 
+@attrs.frozen(kw_only=True)
+class PlanLimits(LoopLimits):
+    """The limits of planning one step: of the model calls until there is a plan.
+
+    Args:
+        iterations: the most model calls.
+        same_tool: how often the same tool may be called in a row without a plan; null: no limit.
+        time: the longest simulated time; never longer than that of the task.
+        history: the most messages of the prompt; null: no limit.
+        tokens: the most tokens of all calls; null: no limit.
+        cost: the most money for all calls; null: no limit but that of the task.
+        invalid_answers: how many answers are tolerated that are no plan.
+        result_length: how many characters of an error the model sees.
+    """
+
+    time: PositiveDuration = HOUR_NS
+
+
 @attrs.frozen
 class ExecutorsSettings:
     """Executors that work on tasks until their goals are reached: tasks, projects, limits.
@@ -165,6 +184,7 @@ class ExecutorsSettings:
             made; `seed`: the check of the seed, which is made once for a step, so that one step may exceed it.
         attempts: how often a step is tried, each time in another way.
         backoff: the wait after the first attempt is twice this; after each further one it is twice as long.
+        limits: the limits of planning one step.
         same_plans: how often a plan that was tried before is refused, before the step fails.
         check_every: the steps from one check of the confidence to the next.
         confidence: below this, a person decides whether a task goes on.
@@ -191,6 +211,7 @@ class ExecutorsSettings:
     cost_rule: Literal["strict", "seed"] = "strict"
     attempts: Annotated[int, Range(1, 20)] = 3
     backoff: PositiveDuration = NS
+    limits: PlanLimits = attrs.field(factory=PlanLimits)
     same_plans: Annotated[int, Range(0, 20)] = 3
     check_every: Count = 5
     confidence: Share = 0.5

@@ -264,9 +264,8 @@ _TELL: Final = {
 def _short(value: Any, longest: int = _ARGUMENT) -> str:
     """Return a value in one line; of a text with several lines, the first one and their number."""
     if isinstance(value, str):
-        first, _, rest = value.partition("\n")
-        lines = value.count("\n") + 1
-        text = f"{first} ... ({lines} lines)" if rest.strip() else first
+        lines = value.splitlines() or [""]
+        text = f"{lines[0]} ... ({len(lines)} lines)" if any(line.strip() for line in lines[1:]) else lines[0]
     else:
         text = encode(value).decode()
     return text if len(text) <= longest else text[:longest] + "..."

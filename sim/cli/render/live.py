@@ -6,9 +6,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
+import attrs
+
 from sim.cli.render.output import plain, say
 from sim.cli.render.progress import PLAIN_SECONDS, Progress
 from sim.cli.render.snapshot import Level, RateMeter, Snapshot, pace_text, take_snapshot, time_text
+from sim.cli.render.streams import Streams
 from sim.extras import need
 from sim.runner import RunController
 from sim.text import number
@@ -82,14 +85,16 @@ class LiveProgress(Progress):
         self._screen = Screen(sys.stderr, terminal=sys.stderr.isatty() and sys.stdout.isatty())
         self._pause = DRAW_SECONDS if self._screen.terminal else PLAIN_SECONDS
         self._due = time.monotonic() + self._pause
+        self._streams = Streams()
 
     def __call__(self, runner: RunController) -> None:
         """Show the run, if the next drawing is due."""
         started = time.monotonic()
+        self._streams.follow(runner)
         self._warn(runner, started)
         if started < self._due:
             return
-        self._screen.draw(take_snapshot(runner))
+        self._screen.draw(attrs.evolve(take_snapshot(runner), streams=self._streams.lines()))
         ended = time.monotonic()
         self._due = ended + max(self._pause, (ended - started) * _SHARE)
 
@@ -126,6 +131,8 @@ def picture(look: Snapshot, rates: Mapping[str, float], lines: list[str]) -> "Re
     if look.levels:
         parts += [_blank(), _levels(look.levels)]
     parts += [_text(f"! {plain(error)}", "red") for error in look.errors]
+    if look.streams:
+        parts += [_blank(), *(_text(line, "cyan") for line in look.streams)]
     if lines:
         parts += [_blank(), *(_text(line, "bright_black") for line in lines)]
     return Panel(Group(*parts), box=ROUNDED, border_style="bright_black", padding=(0, 1))

@@ -53,6 +53,7 @@ class Snapshot:
         levels: the use of limits, budgets and the ceiling of the models.
         errors: the most frequent errors, as lines.
         newest: the latest events, as lines of plain text.
+        streams: what models are saying, as lines of plain text; only of a run in this process.
     """
 
     title: str
@@ -64,6 +65,7 @@ class Snapshot:
     levels: tuple[Level, ...] = ()
     errors: tuple[str, ...] = ()
     newest: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
 
 
 class RateMeter:

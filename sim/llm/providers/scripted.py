@@ -25,6 +25,7 @@ from sim.llm.types import (
     ModelError,
     ModelRequest,
     Observer,
+    RuleFault,
     TokenUsage,
     ToolCall,
 )
@@ -103,8 +104,8 @@ class Scripted:
         self._calls[asker.agent_id, request.use] = calls + 1
         names = self._names(model, request, asker, calls)
         functions = self._functions(asker)
+        rule, names = self._rule(request, names, functions)
         try:
-            rule, names = self._rule(request, names, functions)
             reply = _draw(rule.replies, asker.rng, names, functions)
             if reply.fail is not None:
                 message = f"the scripted rule {rule.name!r} failed the call ({reply.fail})"
@@ -112,7 +113,7 @@ class Scripted:
             text = "" if reply.say is None else _as_text(reply.say.evaluate(names, functions))
             tool_calls = self._tools(asker, reply, names, functions)
         except (ExpressionError, UsageError) as error:
-            raise ModelError("bad_request", f"a scripted rule cannot answer: {error}", hint=error.hint) from error
+            raise RuleFault(f"the scripted rule {rule.name!r} cannot answer: {error}", hint=error.hint) from error
         usage = TokenUsage(input_tokens, count_answer(APPROXIMATE, text, tool_calls))
         answer = Completion(text, tool_calls, reply.stop or ("tool_use" if tool_calls else "end_turn"), usage, model)
         if observe is not None:
@@ -142,7 +143,7 @@ class Scripted:
             "role": last.role,
             "text": last.content[:_LONGEST],
             "system": next((m.content[:_LONGEST] for m in request.messages if m.role == "system"), ""),
-            "tools": [tool.name for tool in request.tools],
+            "tools": [tool.name.replace("__", ".", 1) for tool in request.tools],
             "calls": calls,
             "messages": len(request.messages),
             "result": _last_result(request.messages),
@@ -160,11 +161,15 @@ class Scripted:
             if kept is None:
                 continue
             seen = _Names(request.messages, {**names, **kept})
-            if rule.when is None or rule.when.evaluate(seen, functions):
+            try:
+                applies = rule.when is None or rule.when.evaluate(seen, functions)
+            except ExpressionError as error:
+                message = f"the scripted rule {rule.name!r} cannot be evaluated: {error}"
+                raise RuleFault(message, hint=error.hint) from error
+            if applies:
                 return rule, seen
         said = f"{names['role']}: {names['text'][:80]!r}"
-        raise ModelError(
-            "bad_request",
+        raise RuleFault(
             f"no scripted rule answers {names['me']} (use {request.use}, {said})",
             hint="add a rule without conditions at the end of models.rules",
         )
@@ -192,7 +197,7 @@ def _kept(rule: ScriptedRule, names: Mapping[str, Any]) -> dict[str, str] | None
         return None
     if rule.role is not None and rule.role != names["role"]:
         return None
-    if rule.tool is not None and wire_name(rule.tool) not in names["tools"]:
+    if rule.tool is not None and wire_name(rule.tool) not in map(wire_name, names["tools"]):
         return None
     kept: dict[str, str] = {}
     for pattern, text in ((rule.text, names["text"]), (rule.system, names["system"]), (rule.result, names["result"])):

@@ -119,6 +119,9 @@ class Simulated:
                     observe(delta)
 
         await self._take_time(agent, stream, answer.usage, len(pieces), show)
+        if observe is not None and not request.stream:  # at once, so that an observer changes no time
+            for delta in next(parts_of(answer, 1)):
+                observe(delta)
         return answer
 
     async def _perhaps_fail(self, stream: Draws) -> None:

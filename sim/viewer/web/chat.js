@@ -26,7 +26,8 @@ function conversationParts(data) {
   const head = { tool_call: `uses ${textOf(about.tool)}`, tool_result: `result of ${textOf(about.tool) || "a tool"}`, error: "error" }[data.role] || "";
   const long = data.role === "tool_call" || data.role === "tool_result";
   const content = h("div", { class: "text" + (long ? " mono soft" : "") }, textOf(data.content));
-  return [[head, data.audience === "model" && "for the model only"].filter(Boolean).join(", "), content];
+  const seen = { model: "for the model only", person: "for the person only", none: "for the record only" }[data.audience];
+  return [[head, seen].filter(Boolean).join(", "), content];
 }
 
 function modelParts(data) {

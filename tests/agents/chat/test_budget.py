@@ -82,7 +82,14 @@ def test_a_guest_has_five_thousand_tokens(tmp_path: Path) -> None:
     steps = [say(60 * n, "Tell me a story " * 20) for n in range(1, 40)]
     ran = community(tmp_path, ANSWER, steps, calendar={"start": "2026-03-02T00:00", "zone": "UTC"})
     assert 4000 < used(ran) <= 5000
-    assert ran.answers()[-1] == "Your token budget for this period is used up. It is renewed on 2026-04-01 00:01."
+    left = 5000 - used(ran)
+    assert ran.answers()[-1] == (
+        f"Your token budget for this period has {left} tokens left, and this answer needs at least 216. "
+        "It is renewed on 2026-04-01 00:01."
+    )
+    assert ran.rows('SELECT user, budget, used, "left", renewed_at FROM user_budgets') == [
+        ("user:1", 5000, used(ran), left, "2026-04-01 00:01")
+    ]
     assert ran.rows("SELECT DISTINCT tokens FROM chat_responses WHERE refusal = 'budget' AND iterations = 0") == [0]
 
 
@@ -106,12 +113,77 @@ def test_two_users_have_two_budgets(tmp_path: Path) -> None:
     assert answers["bo"] == "answered"
 
 
-def test_what_was_refused_is_not_answered_later(tmp_path: Path) -> None:
-    """The prompt of the next person in a channel has the refusal, so the question is not open any more."""
-    rules = [{"text": "{all*}", "say": "=str(len(text))"}]
-    steps = {"ana": [say(60 * n, "What is this?") for n in range(1, 5)], "bo": [say(1000, "And this?")]}
-    ran = community(tmp_path, rules, steps, chat={"budget": {"guest": 100}}, levels={"bo": "user"}, models=SLOW)
-    assert "budget" in ran.refusals
-    assert [role for role, _ in ran.messages()] == ["user", "assistant"] * 5
-    (asked,) = ran.answers("bo")
-    assert int(asked) < 100  # the text of one message, with its author
+REFUSED = [say(60 * n, "What is this?", attachments=[{"filename": f"{n}.txt", "content": "x"}]) for n in range(1, 5)]
+
+
+def test_what_a_person_is_refused_is_for_the_person(tmp_path: Path) -> None:
+    """Neither refused messages nor refusals nor attachments are in a prompt, and no file is kept of them."""
+    rules = [{"text": "{all*}", "say": "=str(len(conversation)) + ' ' + text"}]
+    steps = {"ana": REFUSED, "bo": [say(1000, "And this?")], "cy": [say(1000, "And this?", "elsewhere")]}
+    chat = {"budget": {"guest": 100}}
+    ran = community(tmp_path, rules, steps, chat=chat, levels={"bo": "user", "cy": "user"}, models=SLOW)
+    assert ran.refusals == ["budget"] * 4 + [None] * 2
+    assert ran.rows("SELECT role, audience FROM conversation_messages WHERE conversation = 'conversation-1'") == [
+        *[("user", "person"), ("assistant", "person")] * 4, ("user", "all"), ("assistant", "all"),
+    ]  # fmt: skip
+    tokens = ran.rows("SELECT input_tokens FROM token_log")
+    assert len(set(tokens)) == 1  # in the channel of refusals as where no one has written
+    assert ran.rows("SELECT file FROM files") == []
+    assert ran.chats.conversations.behalf("conversation-1") == ("user:2",)
+
+
+def test_a_refusal_during_an_answer_withholds_all_of_it(tmp_path: Path) -> None:
+    """If the budget ends after some calls, no later prompt has the message, the calls, their results or the refusal."""
+    search = {"research.web_search": {"query": "x"}}
+    rules = [{"text": "again", "say": "=str(len(conversation))"}, {"say": "I look", "call": search}]
+    steps = {"ana": [say(1, "go")], "bo": [say(600, "again")]}
+    ran = community(tmp_path, rules, steps, chat={"budget": {"guest": 400}}, levels={"bo": "user"})
+    assert ran.refusals == ["budget", None]
+    assert ran.answers("bo") == ["2"]  # the prompt, and the message of bo
+    seen = dict(ran.rows("SELECT role, group_concat(DISTINCT audience) FROM conversation_messages "
+                         "WHERE time < 600 GROUP BY 1"))  # fmt: skip
+    assert seen == {"user": "person", "assistant": "none,person", "tool_call": "person", "tool_result": "person"}
+
+
+def test_a_budget_says_what_is_left_and_what_is_needed(tmp_path: Path) -> None:
+    """A budget that no renewal makes large enough says so; without a calendar the renewal is a day of the run."""
+    ran = community(tmp_path, ANSWER, [say(1, "hello")], chat={"budget": {"guest": 40}})
+    assert ran.answers()[0].startswith("This answer needs at least ")
+    assert ran.answers()[0].endswith(", more than your whole token budget of 40.")
+    assert ran.rows("SELECT renewed_at FROM user_budgets") == ["day 31 at 00:00"]
+    long = "word " * 300
+    ran = community(tmp_path / "b", ANSWER, [say(1, long), say(60, long)], chat={"budget": {"guest": 600}})
+    assert ran.answers()[1].endswith("It is renewed on day 31 at 00:00.")
+    assert "tokens left, and this answer needs at least" in ran.answers()[1]
+
+
+def test_the_history_is_shortened_before_a_person_is_refused(tmp_path: Path) -> None:
+    """If only the older messages make a call too large for the budget, they are left out, and that is counted."""
+    steps = [say(60 * n, "Tell me " + "more " * 40) for n in range(1, 7)]
+    rules = [{"say": "=str(len(conversation))"}]
+    ran = community(tmp_path, rules, steps, chat={"budget": {"guest": 950}})
+    assert ran.answers()[:4] == ["2", "4", "6", "4"]
+    assert ran.rows("SELECT shortened FROM chat_responses LIMIT 4") == [0, 0, 0, 4]
+    assert ran.result.services["chat"]["shortened"] == 1
+    assert used(ran) <= 950
+
+
+def test_a_single_user_has_a_budget_of_its_own(tmp_path: Path) -> None:
+    """A number for one account stands before that of the level; null is unlimited."""
+    budget = {"guest": 300, "users": {"chat": {"ana": None, "bo": 40}}}
+    steps = {name: [say(60 * n, "Tell me a story", name) for n in range(1, 9)] for name in ("ana", "bo", "cy")}
+    ran = community(tmp_path, ANSWER, steps, chat={"budget": budget}, models=SLOW)
+    refused = dict(ran.rows("SELECT account, count(refusal) FROM chat_responses GROUP BY 1"))
+    assert refused["ana"] == 0 < refused["cy"] < refused["bo"] == 8
+    assert ran.rows("SELECT budget FROM user_budgets ORDER BY user") == [None, 40, 300]
+
+
+def test_one_person_has_one_budget_on_all_platforms(tmp_path: Path) -> None:
+    """Accounts that the scenario links are one user, with one level and one budget."""
+    known = {"people": {"Ana": {"chat": "ana", "slack": "ana"}}, "levels": {"slack": {"ana": "user"}}}
+    steps = [say(1, "hello"), say(60, "hello", platform="slack")]
+    ran = community(tmp_path, ANSWER, steps, conversations=known)
+    assert ran.rows("SELECT user, level, accounts FROM users") == [("user:1", "user", 2)]
+    assert ran.rows("SELECT DISTINCT user FROM token_log") == ["user:1"]
+    assert ran.rows("SELECT platform, account FROM platform_links") == [("chat", "ana"), ("slack", "ana")]
+    assert len(ran.rows("SELECT user FROM user_budgets")) == 1

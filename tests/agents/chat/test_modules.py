@@ -34,10 +34,14 @@ def results(ran: Community) -> list[Any]:
 
 
 def test_a_job_goes_on_with_the_conversation(tmp_path: Path) -> None:
-    """A job comes at its time as a message of the person, in the same place, also after the agent was let go."""
+    """A job comes at its time, in the same place, also after the agent was let go. It is no word of the person."""
     ran = called(tmp_path, {"scheduler.add_job": {"message": "Time to water", "after": "3h"}}, until="5h")
     assert results(ran) == [{"due": 10_801.0, "job_id": "job-1"}]
-    assert ran.rows("SELECT round(time), content, job FROM chat_responses")[1] == (10_801, "Time to water", "job-1")
+    text = '<scheduled_job id="job-1">\nTime to water\n</scheduled_job>'
+    assert ran.rows("SELECT round(time), content, job FROM chat_responses")[1] == (10_801, text, "job-1")
+    sent = ran.rows("SELECT author, audience, content FROM conversation_messages WHERE role = 'user'")
+    assert sent == [("user:1", "all", "go"), ("scheduler", "model", text)]
+    assert ran.chats.conversations.behalf("conversation-1") == ("user:1",)
     assert ran.rows("SELECT DISTINCT conversation FROM conversation_messages") == ["conversation-1"]
     assert ran.rows('SELECT job, user, content, "end" FROM scheduled_jobs') == [
         ("job-1", "user:1", "Time to water", "done")
@@ -112,7 +116,9 @@ def test_a_reminder_comes_at_its_place(tmp_path: Path) -> None:
         (300, "share_location", {"place": "market"}), say(400, "where"),
     ]  # fmt: skip
     ran = called(tmp_path, call, steps=steps)
-    assert ran.rows("SELECT round(time), content FROM chat_responses") == [(1, "ok"), (200, "Buy soil"), (400, "where")]
+    assert ran.rows("SELECT round(time), content FROM chat_responses") == [
+        (1, "ok"), (200, '<scheduled_job id="job-1">\nBuy soil\n</scheduled_job>'), (400, "where"),
+    ]  # fmt: skip
     assert ran.chats.locations == {"user:1": "market"}
 
 
@@ -154,3 +160,13 @@ def test_what_people_cannot_send(tmp_path: Path, step: Step, why: str) -> None:
     assert why in error
     assert ran.rows("SELECT user FROM users") == []
     assert ran.chats.state() is None
+
+
+def test_a_tool_that_failed_is_tried_once_more(tmp_path: Path) -> None:
+    """A call outside that failed is made once more, if that does no harm; then the model reads the error."""
+    tools = {"commands": {"my.count": {"description": "x", "command": ["python", "-c", ""]}}}
+    chat = {"personas": {"all": {"prompt": "x", "default": True, "modules": ["my"]}}}
+    ran = called(tmp_path, {"my.count": {}}, chat=chat, tools=tools)  # commands are not allowed, so it fails
+    assert ran.rows("SELECT count(*) FROM effects WHERE kind = 'tool.my.count'") == [2]
+    assert "has not allowed commands" in results(ran)[0]
+    assert ran.answers() == ["ok"]

@@ -60,7 +60,13 @@ def test_attachments(tmp_path: Path) -> None:
     """Attachments are records, and the message says their names, ids, sizes and types, in the words of the seed."""
     files: list[dict[str, Any]] = [
         {"filename": "a.txt", "mime_type": "text/plain", "content": "hello"},
-        {"filename": "b.png", "mime_type": "image/png", "size_bytes": 2048},
+        {
+            "filename": "b.png",
+            "mime_type": "image/png",
+            "size_bytes": 2048,
+            "url": "https://x.example/b",
+            "minio_key": "k/b",
+        },
     ]
     ran = community(tmp_path, [{"say": "ok"}], [say(1, "Look", attachments=files)])
     text = ran.messages()[0][1]
@@ -70,9 +76,10 @@ def test_attachments(tmp_path: Path) -> None:
         "Use file_manager.read_document(file_id) to read text files, or code_executor.load_file(file_id) "
         "then run_python to process them."
     )
-    assert ran.rows("SELECT file, user, filename, mime_type, size_bytes FROM files") == [
-        ("file-1", "user:1", "a.txt", "text/plain", 5), ("file-2", "user:1", "b.png", "image/png", 2048),
-    ]  # fmt: skip
+    assert ran.rows("SELECT file, user, filename, mime_type, size_bytes, url, minio_key FROM files") == [
+        ("file-1", "user:1", "a.txt", "text/plain", 5, "file:///file-1", None),
+        ("file-2", "user:1", "b.png", "image/png", 2048, "https://x.example/b", "k/b"),
+    ]
 
 
 def test_too_many_files(tmp_path: Path) -> None:
@@ -83,24 +90,85 @@ def test_too_many_files(tmp_path: Path) -> None:
     assert ran.answers() == ["ok"]
 
 
-def test_the_same_tool_again_and_again(tmp_path: Path) -> None:
-    """After five calls of one tool in a row the last text is the answer, marked as incomplete."""
+@pytest.mark.parametrize(
+    ("limits", "ending", "iterations"),
+    [
+        ({}, "max_iterations", 10),
+        ({"same_tool": 5}, "same_tool", 5),
+        ({"tokens": 400}, "max_tokens", 3),
+        ({"history": 5}, "history_length", 2),
+        ({"iterations": 30, "time": 1}, "max_time", 1),
+    ],
+)
+def test_the_limits_of_an_answer(tmp_path: Path, limits: dict[str, Any], ending: str, iterations: int) -> None:
+    """Each limit of the engine can be set. It ends the answer with the last text, once, and is named."""
     rules = [{"say": "=str(turn)", "call": {"research.web_search": {"query": "=str(turn)"}}}]
-    ran = community(tmp_path, rules, [say(1, "go")], chat={"budget": {"guest": None}})
-    assert ran.rows("SELECT iterations, refusal, content FROM chat_responses") == [(5, "not_finished", "4")]
-    assert ran.rows("SELECT incomplete FROM conversation_messages ORDER BY id DESC LIMIT 1") == [1]
+    models = {"provider": "simulated", "simulated": {"first_token": 2 if "time" in limits else 0, "per_token": 0}}
+    chat = {"budget": {"guest": None}, "limits": limits}
+    ran = community(tmp_path, rules, [say(1, "go")], chat=chat, models=models)
+    last = str(iterations - 1)
+    assert ran.rows("SELECT iterations, refusal, content, incomplete, ending, error FROM chat_responses") == [
+        (iterations, "not_finished", last, 1, ending, ending)
+    ]
+    told = [m for m in ran.chats.conversations.thread("conversation-1") if m.role == "assistant"]
+    assert [m.content for m in told] == [last]
+    rows = "SELECT incomplete, ending, final FROM conversation_messages WHERE role = 'assistant' ORDER BY id"
+    assert ran.rows(rows) == [(0, None, 0)] * iterations + [(1, ending, 1)]
+    history = ran.chats.conversations.history("conversation-1")
+    assert sum(message.content == last for message in history) == 1
 
 
-def test_ten_iterations(tmp_path: Path) -> None:
-    """With two tools in turn, the most iterations are ten."""
+def test_six_searches_are_no_loop(tmp_path: Path) -> None:
+    """Calls of one tool in a row do not end an answer, unless the scenario says so."""
     search = {"research.web_search": {"query": "=str(turn)"}}
-    files: dict[str, Any] = {"file_manager.list_files": {}}
-    rules = [{"when": "turn % 2 == 0", "call": search}, {"call": files}]
-    ran = community(
-        tmp_path, rules, [say(1, "go")], chat={"budget": {"guest": None}, "guest_modules": ["research", "file_manager"]}
-    )
-    assert ran.rows("SELECT iterations, error FROM chat_responses") == [(10, "max_iterations")]
-    assert ran.answers() == ["I could not finish this."]
+    rules = [{"when": "turn < 6", "call": search}, {"say": "Here it is."}]
+    ran = community(tmp_path, rules, [say(1, "compare six things")])
+    assert ran.rows("SELECT iterations, tools, content, ending, stop FROM chat_responses") == [
+        (7, 6, "Here it is.", "natural_completion", "end_turn")
+    ]
+
+
+def test_wrong_calls_are_answers_too(tmp_path: Path) -> None:
+    """With at most ten model calls there are ten, also if some of them call what there is not."""
+    rules = [
+        {"when": "turn % 3 == 0", "call": {"no.tool": {}}}, {"call": {"research.web_search": {"query": "=str(turn)"}}},
+    ]  # fmt: skip
+    ran = community(tmp_path, rules, [say(1, "go")], chat={"budget": {"guest": None}, "limits": {"invalid_answers": 9}})
+    assert ran.rows("SELECT iterations, ending FROM chat_responses") == [(10, "max_iterations")]
+    assert len(ran.rows("SELECT id FROM token_log")) == 10
+    assert [role for role, _ in ran.messages()].count("tool_call") == 10
+
+
+def test_a_text_that_was_cut_off_is_incomplete(tmp_path: Path) -> None:
+    """The text that reached `max_tokens` is the answer, marked; the row says why it stopped and what it cost."""
+    calls = {"research.web_search": {"query": "x"}}
+    rules = [{"when": "turn == 0", "call": calls}, {"say": "A long text without", "stop": "max_tokens"}]
+    ran = community(tmp_path, rules, [say(1, "go")])
+    assert ran.rows("SELECT content, refusal, incomplete, stop, error LIKE '%cut off%' FROM chat_responses") == [
+        ("A long text without", "not_finished", 1, "max_tokens", 1)
+    ]
+    own = ran.rows("SELECT output_tokens FROM token_log ORDER BY id DESC LIMIT 1")
+    rows = "SELECT incomplete, ending, tokens FROM conversation_messages WHERE role = 'assistant'"
+    assert ran.rows(rows) == [(1, "max_tokens", own[0])]  # the tokens of the text, not of all calls
+    assert [message.role for message in ran.chats.conversations.history("conversation-1")][-1] == "assistant"
+
+
+def test_a_limit_that_skips_is_no_error(tmp_path: Path) -> None:
+    """A limit with the policy `skip` without room during an answer gives a polite one; the record says which."""
+    limits = {"llm_calls": {"agent": "1 per 1h", "policy": "skip"}}
+    rules = [{"when": "turn == 0", "call": {"research.web_search": {"query": "x"}}}, {"say": "ok"}]
+    ran = community(tmp_path, rules, [say(1, "go")], limits=limits)
+    assert ran.answers() == ["I cannot answer at the moment. Please try again later."]
+    assert ran.refusals == ["skipped"]
+    assert "llm_calls" in ran.rows("SELECT error FROM chat_responses")[0]
+    assert ran.result.services["chat"]["refused_internal_error"] == ran.result.errors == 0
+
+
+def test_rules_know_tools_by_their_names(tmp_path: Path) -> None:
+    """An expression of a scripted rule sees the names of the tools that are offered as the scenario writes them."""
+    rules = [{"when": "'research.web_search' in tools", "say": "=', '.join(tools)"}, {"say": "unknown"}]
+    rules[0]["say"] = "=tools[0]"
+    assert community(tmp_path, rules, [say(1, "go")]).answers() == ["research.web_search"]
 
 
 def test_a_fallback_answers(tmp_path: Path) -> None:
@@ -160,6 +228,19 @@ def test_long_conversations_are_summarised(tmp_path: Path) -> None:
     assert summary == "They spoke of gardens."
 
 
+def test_summaries_are_made_in_batches_and_facts_kept_once(tmp_path: Path) -> None:
+    """A full window is summarised by half of it at once; a fact that comes again is one memory, and counted."""
+    rules = [
+        {"use": "summarize", "say": "s"}, {"use": "extract", "say": "='Ana likes roses' + ('.' if calls % 2 else '!')"},
+        {"text": "roses", "system": "<memories>\n{facts*}\n</memories>", "say": "=facts"}, {"say": "ok"},
+    ]  # fmt: skip
+    steps_of = [say(60 * n, f"message {n}") for n in range(1, 13)] + [say(900, "And roses?")]
+    ran = community(tmp_path, rules, steps_of, chat={"budget": {"guest": None}}, conversations={"window": 8})
+    assert ran.chats.counts["summaries"] == 3  # of 26 messages, at least 4 at once
+    assert ran.answers()[-1] == "Ana likes roses!"
+    assert ran.rows("SELECT content, count, latest > time FROM memories") == [("Ana likes roses!", 3, 1)]
+
+
 def test_what_others_say_is_not_remembered_of_a_person(tmp_path: Path) -> None:
     """In a channel of several people, no facts are kept, because they could be about somebody else."""
     rules = [{"use": "summarize", "say": "s"}, {"use": "extract", "say": "Ana owes Bo 100."}, {"say": "ok"}]
@@ -210,6 +291,12 @@ def test_a_single_message_is_cut_to_the_window(length: int, window: int) -> None
 def test_files_in_results(result: Any, expected: list[tuple[str, str]]) -> None:
     """Files are a `url` at the top of a result, and those in its list `files`."""
     assert [(one["filename"], one["url"]) for one in extract_files(result)] == expected
+
+
+def test_a_file_keeps_its_key() -> None:
+    """The key of a file in an object store is in the answer, if the result of the tool has it."""
+    (file,) = extract_files({"files": [{"url": "u", "filename": "f", "minio_key": "k"}]})
+    assert file == {"filename": "f", "url": "u", "file_id": None, "minio_key": "k"}
 
 
 def test_files_are_taken_from_whole_results(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_views_have_users_conversations_and_messages(run):
         assert len(told) == 3
         assert sorted(told) == sorted(counted)
         assert stored.query("SELECT DISTINCT tool, success FROM conversation_messages WHERE role LIKE 'tool%'") == [
-            ("orders.amount", None), (None, 1),
+            ("orders.amount", None), ("orders.amount", 1),
         ]  # fmt: skip
 
 

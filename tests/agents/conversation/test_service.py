@@ -127,7 +127,7 @@ def test_the_oldest_messages_are_moved_out_and_counted(make_desk):
 
 
 def test_the_engine_is_kept_as_it_went(desk):
-    """What the engine adds becomes messages: tools by their own names, and whether they succeeded."""
+    """What the engine adds becomes messages: calls and results name their tools, and say whether they succeeded."""
     desk.say("where is it?")
     desk.note(
         ChatMessage("assistant", "I look", (ToolCall("c1", "shop__lookup", '{"order":7}'),)),
@@ -138,7 +138,11 @@ def test_the_engine_is_kept_as_it_went(desk):
     assert found == [
         ("assistant", "I look", {}),
         ("tool_call", '{"order":7}', {"tool": "shop.lookup", "tool_use_id": "c1"}),
-        ("tool_result", '{"error":"closed","success":false}', {"tool_use_id": "c1", "success": False}),
+        (
+            "tool_result",
+            '{"error":"closed","success":false}',
+            {"tool": "shop.lookup", "tool_use_id": "c1", "success": False},
+        ),
         ("assistant", "It is closed.", {}),
     ]
     assert [m.role for m in desk.service.thread("conversation-1")] == ["user", "assistant", "tool_call", "assistant"]

@@ -6,10 +6,12 @@ from typing import Any, ClassVar
 import pytest
 
 import sim
-from sim.agents.engine import CoreLoop, LoopLimits, LoopResult
+from sim.agents.engine import CoreLoop, LoopLimits, LoopResult, limits_from
+from sim.errors import UsageError
 from sim.kernel.codec import decode
 from sim.llm.types import ChatMessage
 from sim.permissions import Permission
+from sim.tools.schema import Given
 from tests.llm.scenes import Scene
 
 NOTED: list[str] = []
@@ -76,8 +78,9 @@ class Worker(sim.Agent):
 def work(rules: str, **options: Any) -> tuple[LoopResult, Scene]:
     """Run a worker with scripted answers; its result, and the scene."""
     NOTED.clear()
-    kind: Any = type("TestWorker", (Worker,), {"noted": [], **options})
-    scene = Scene(f"  rules:\n{rules}", "\n  - {name: asker, kind: worker}\n", kinds={"worker": kind}).run()
+    more, base = f"until: 10m\n{options.pop('sections', '')}", options.pop("base", Worker)
+    kind: Any = type("TestWorker", (base,), {"noted": [], **options})
+    scene = Scene(f"  rules:\n{rules}", "\n  - {name: asker, kind: worker}\n", more, kinds={"worker": kind}).run()
     return kind.result, scene
 
 
@@ -131,13 +134,105 @@ def test_simulated_time_is_a_limit() -> None:
              "{notes.add: '{\"text\": \"ye'}", "{notes.erase: {}}"]
 )  # fmt: skip
 def test_a_faulty_call_is_never_run(call: str) -> None:
-    """An unknown tool, arguments that do not fit, and a tool that was not offered: the model is told, then given up."""
-    result, scene = work(f"    - {{call: {call}}}\n")
-    assert (result.ending, result.iterations, result.tools) == ("invalid_answer", 0, 0)
+    """A call with an unknown tool, wrong arguments, or a tool that was not offered is kept, audited, counted, not run.
+
+    The model is told each time, then given up.
+    """
+    noted: list[ChatMessage] = []
+    result, scene = work(f"    - {{call: {call}}}\n", noted=noted, sections="audit: {}")
+    assert (result.ending, result.iterations, result.tools) == ("invalid_answer", 3, 0)
     assert result.error is not None
     assert "was not run" in result.error
     assert not scene.events("action.use_tool")
     assert NOTED == []
+    assert [message.role for message in noted] == ["assistant", "tool"] * 3
+    assert [len(message.tool_calls) for message in noted] == [1, 0] * 3
+    assert [(one["what"], one["data"]["tool"][:6]) for one in scene.events("audit.record")] == [
+        ("tool.denied", call[1:7] if "nothing" not in call else "nothin")
+    ] * 3
+    assert sim.Tools.of(scene.world).faulty == 3
+
+
+def test_what_can_be_run_of_an_answer_is_run() -> None:
+    """A wrong call beside a right one does not undo it: each has its own result."""
+    calls = "[{notes.add: {text: a}}, {nothing.here: {}}, {notes.read: {size: 1}}]"
+    result, _ = work(f"    - {{role: tool, say: ok}}\n    - {{call: {calls}}}\n")
+    assert NOTED == ["a"]
+    assert [one["success"] for one in results(result)] == [True, False, True]
+    assert (result.ending, result.iterations, result.tools) == ("natural_completion", 2, 2)
+
+
+def test_wrong_answers_count_toward_the_iterations() -> None:
+    """With at most three model calls, three are made, whatever the answers are worth."""
+    rules = "    - {when: calls % 2 == 0, call: {nothing.here: {}}}\n    - {call: {notes.read: {size: 1}}}\n"
+    result, _ = work(rules, limits={"iterations": 3, "invalid_answers": 9})
+    assert (result.ending, result.iterations, result.tools) == ("max_iterations", 3, 1)
+
+
+def test_without_a_limit_the_same_tool_can_be_called_again_and_again() -> None:
+    """`same_tool: null` is no limit."""
+    result, _ = work("    - {call: {notes.read: {size: 1}}}\n", limits={"same_tool": None, "iterations": 9})
+    assert (result.ending, result.tools) == ("max_iterations", 9)
+
+
+def test_a_faulty_call_goes_back_in_a_form_that_endpoints_take() -> None:
+    """The history for the model has a possible name and a JSON object; what is kept is what the model wrote."""
+    noted: list[ChatMessage] = []
+    result, _ = work('    - {role: tool, say: ok}\n    - {call: {"no.such tool!": \'{"a\'}}\n', noted=noted)
+    ((kept,), (shown,)) = noted[0].tool_calls, result.messages[0].tool_calls
+    assert (kept.name, kept.arguments) == ("no__such tool!", '{"a')
+    assert (shown.name, shown.arguments) == ("no__such_tool_", '{"text":"{\\"a"}')
+
+
+class Placed(Worker):
+    """Is given a context by the runtime, as an agent in a conversation is."""
+
+    names = ("notes.whose", "notes.open", "notes.seed")
+
+    async def decide_action(self) -> sim.Action:
+        place = {"user": "user:1", "platform": "mail", "channel": "c", "thread": None, "conversation": "conversation-1"}
+        tools = sim.Tools.on(self.world)
+        tools.context = lambda agent_id: place
+        tools.add(whose, seed_tool, sim.Tool("notes.open", lambda arguments: dict(arguments)))
+        return await super().decide_action()
+
+
+@sim.tool("notes.whose", safety="pure")
+def whose(user: Given[str], platform: Given[str], conversation: Given[str], about: str) -> list[str]:
+    """Say whose notes these are.
+
+    Args:
+        about: what they are about.
+    """
+    return [user, platform, conversation, about]
+
+
+@sim.tool("notes.seed", safety="pure")
+def seed_tool(user_id: str, about: str) -> list[str]:
+    """Say whose notes these are, with the name of the seed.
+
+    Args:
+        about: what they are about.
+    """
+    return [user_id, about]
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [
+        ("notes.whose", ["user:1", "mail", "conversation-1", "x"]),
+        ("notes.seed", ["user:1", "x"]),
+        ("notes.open", {"about": "x"}),
+    ],
+)
+def test_context_that_a_model_sends_is_overwritten(tool: str, expected: Any) -> None:
+    """Whatever a model says of user and place, the call is made, and the tool gets what the runtime knows."""
+    forged = "user: eve, user_id: eve, platform: x, channel: x, thread: x, conversation: x, conversation_id: x"
+    call = f"{{{tool}: {{about: x, {forged}, platform_channel_id: x, platform_thread_id: x, world: x, agent: x}}}}"
+    rules = f"    - {{role: tool, say: ok}}\n    - {{call: {call}}}\n"
+    result, _ = work(rules, base=Placed)
+    assert results(result) == [{"success": True, "observation": expected}]
+    assert (result.iterations, result.tools) == (2, 1)
 
 
 def test_a_call_that_was_cut_off_is_never_run() -> None:
@@ -215,3 +310,45 @@ def test_rules_ask_with_tools_that_are_run() -> None:
     scene = Scene(rules, asker, "until: 10m\naccounts: {shop: 0}").run()
     assert scene.state()["told"] == "paid natural_completion"
     assert scene.world.balance("shop") == 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ("{iterations: 3, same_tool: null}", "3 max_iterations"),
+        ("{same_tool: 2}", "2 same_tool"),
+        ("{cost: 0.5, time: 10m, tokens: 400}", "5 same_tool"),
+    ],
+)
+def test_a_rule_sets_the_limits_of_its_question(limits: str, told: str) -> None:
+    """`ask` takes all limits of the engine; its result names the one that ended it."""
+    asker = f"""
+  - name: asker
+    state: {{told: none}}
+    rules:
+      - when: told == 'none'
+        do: {{ask: {{prompt: Go., tools: [world.noop], limits: {limits}}}}}
+        set: {{told: "=str(result.data.tools) + ' ' + result.data.ending"}}
+      - do: stop
+"""
+    scene = Scene("  rules:\n    - {call: {world.noop: {}}}\n", asker).run()
+    assert scene.state()["told"] == told
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"iteration": 3}, "did you mean 'iterations'"),
+        ({"iterations": 0}, "the limit iterations is a whole number from 1 to 1,000, not 0"),
+        ({"iterations": None}, "the limit iterations is a whole number"),
+        ({"cost": -1}, "the limit cost is a number from 0, not -1"),
+        ({"same_tool": True}, "the limit same_tool is a whole number"),
+        ({"time": 0}, "the limit time is above 0"),
+        ([3], "limits is a mapping"),
+    ],
+)
+def test_limits_that_cannot_be(given: Any, why: str) -> None:
+    """A wrong limit is one sentence, and nothing is asked."""
+    with pytest.raises(UsageError) as caught:
+        limits_from(given, LoopLimits())
+    assert why in f"{caught.value} {caught.value.hint}"
