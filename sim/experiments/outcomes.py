@@ -102,7 +102,7 @@ def _questions(scenario: Scenario) -> Iterator[tuple[str, int, Sequence[Question
 
 
 def names_of_answers(survey: str, number: int, of: int, options: Iterable[str]) -> list[str]:
-    """Return the names of the outcomes of a question: its mean or its shares, then its missing answers.
+    """Return the names of the outcomes of a question of a survey: its mean or its shares, then its missing answers.
 
     Args:
         survey: the name of the survey.
