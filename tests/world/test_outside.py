@@ -210,8 +210,8 @@ KEEPS: Mapping[type, str] = {
     " wait_for_room watch",
     Tasks: "all blockers check_new check_unmanaged define_words get metrics of open records state summary warnings",
     Memories: "add_kinds all get load metrics of prune recall recall_by_meaning search"
-    " session_messages sessions state summarise summary",
-    Audit: "metrics of state summary",
+    " session_messages sessions state summarise summary warnings",
+    Audit: "metrics of state summary warnings",
 }
 """The public methods that read, that only the kernel and the waits call, or that define something before a run."""
 
