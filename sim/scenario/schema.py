@@ -629,7 +629,7 @@ class Agent(f.Part):
                 "then": {"properties": properties},
             }
             for kind, family in FAMILIES.items()
-            if ":" not in kind and (properties := _properties(family, handler))  # not those of single scenarios
+            if (properties := _properties(family, handler))
         ]
         return found
 

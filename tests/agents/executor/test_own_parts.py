@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import sim
 from sim.agents.executor import BaseAgent, LoopDetector
 from tests.agents.executor.team import scenario, write
 from tests.agents.people import rows_of
+from tests.registries import kept_registries
 
 PAGE = (Path(__file__).parents[3] / "docs" / "executor.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -19,7 +21,7 @@ HISTORY = "SELECT task_id, final_status, total_steps, reason FROM agent_executio
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with the module and the scenario of the page."""
     module = next(text for language, text in BLOCKS if language == "py")
     (tmp_path / "prose.py").write_text(module, encoding="utf-8")
@@ -27,7 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "prose.yaml").write_text(found, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(importlib.sys.modules, "prose", raising=False)  # type: ignore[attr-defined]
-    return tmp_path
+    with kept_registries():
+        yield tmp_path
 
 
 def test_the_parts_of_the_page_replace_those_of_executors(folder: Path) -> None:
