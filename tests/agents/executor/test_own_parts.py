@@ -20,8 +20,15 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 HISTORY = "SELECT task_id, final_status, total_steps, reason FROM agent_execution_history"
 
 
+@pytest.fixture(autouse=True)
+def _own_registries() -> Iterator[None]:
+    """Leave no kind of agent to other tests."""
+    with kept_registries():
+        yield
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the module and the scenario of the page."""
     module = next(text for language, text in BLOCKS if language == "py")
     (tmp_path / "prose.py").write_text(module, encoding="utf-8")
@@ -29,8 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "prose.yaml").write_text(found, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(importlib.sys.modules, "prose", raising=False)  # type: ignore[attr-defined]
-    with kept_registries():
-        yield tmp_path
+    return tmp_path
 
 
 def test_the_parts_of_the_page_replace_those_of_executors(folder: Path) -> None:
