@@ -28,8 +28,9 @@ def check_topic(topic: str) -> str:
 
 OWN_TOPICS = frozenset({
     "artifact.deleted", "artifact.invoked", "artifact.written", "channel.post", "ledger.transferred",
-    "mailbox.dead_letters", "memory.added", "memory.forgotten", "memory.pruned", "memory.summarised",
-    "message.refused", "message.sent", "metric.sample", "observation", "place.entered", "session.archived",
+    "mailbox.dead_letters", "memory.added", "memory.forgotten", "memory.pruned", "memory.repeated",
+    "memory.summarised", "message.refused", "message.sent", "metric.sample", "observation", "place.entered",
+    "session.archived",
 })  # fmt: skip
 OWN_WORDS = frozenset(
     {
