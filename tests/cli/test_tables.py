@@ -16,7 +16,7 @@ def wide(monkeypatch):
 
     def make(columns: int) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
+        monkeypatch.setattr(shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24)))
 
     return make
 
