@@ -249,10 +249,10 @@ class AgentLoop(Lifecycle):
         """
         if self._gate is not None:
             return self.iterate()
-        agent, kernel = self.agent, self._kernel
+        agent, world = self.agent, self.world
         self.iteration_count += 1
-        self.began_ns = self.last_beat = kernel.now
-        bus = self.world.event_bus
+        self.began_ns = self.last_beat = self._kernel.now
+        bus = world.event_bus
         bus.marks[self.agent_id] = bus.sequence
         self._phase = _INSIDE
         first = action = rest = None
@@ -275,18 +275,20 @@ class AgentLoop(Lifecycle):
             if action is not None and action.__class__ is not Action:
                 check_decision(agent, action)
             while action is not None and agent._alive:
-                handler = self.world.actions.find(action.kind)
-                if not self._direct or handler is None or not self._is_free(action):
+                handler = world.actions.find(action.kind)
+                if not self._direct or handler is None or world.costs.fixed(action.kind) is not FREE:
                     rest = self.iterate(first=first, action=action)
                     return rest
                 if handler.wait is None:
-                    result = self.world.dispatcher.apply(agent, action, handler)
+                    result = world.dispatcher.apply(agent, action, handler)
                 else:
-                    begun = self.world.dispatcher.begin(agent, action, handler)
+                    begun = world.dispatcher.begin(agent, action, handler)
                     if begun.__class__ is not ActionResult:
                         rest = self.iterate(first=first, action=action, acting=begun)
                         return rest
                     result = begun
+                if result.success and self._follow is None and not agent.has_more:
+                    break  # as `_acted` would say
                 error, more = self._acted(action, result)
                 if not more:
                     break
@@ -295,7 +297,7 @@ class AgentLoop(Lifecycle):
             raise  # these concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
             error = failure_text(raised)
-            log_failure(self.agent_id, self.world, error, raised)
+            log_failure(self.agent_id, world, error, raised)
         finally:
             if rest is None:
                 self._phase = _OUTSIDE

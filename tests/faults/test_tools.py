@@ -115,7 +115,7 @@ def test_a_tool_may_raise_anything(runs: Any, error: BaseException) -> None:
     result, event, lab = use(Tool("t", fail, runs=runs))
     assert not result.success
     assert str(event["error"]).startswith("the tool 't' failed: ")
-    assert Tools.of(lab.world).metrics() == {"calls": 1, "failures": 1}
+    assert Tools.of(lab.world).metrics() == {"calls": 1, "failures": 1, "faulty": 0}
 
 
 # -- denial of wallet
