@@ -181,7 +181,7 @@ class _Axes:
 
     def line(self, x: Sequence[float], y: Sequence[float], colour: str, width: float, dashes: str = "") -> str:
         """Return a line through points."""
-        points = " ".join(f"{self.x(a):.1f},{self.y(b):.1f}" for a, b in zip(x, y, strict=True))
+        points = " ".join(f"{self.x(a):.1f},{self.y(b):.1f}" for a, b in zip(x, y, strict=True) if b is not None)
         dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
         return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashed}/>'
 

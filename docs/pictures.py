@@ -96,7 +96,8 @@ def _chart(times: Sequence[float], curves: Mapping[str, Curve], most: int, step:
     days = [seconds / 86400 for seconds in times]
     parts = [_frame(days[-1], most, step)]
     for number, (label, (colour, values)) in enumerate(curves.items()):
-        points = " ".join(f"{_x(d, days[-1]):.1f},{_y(v, most):.1f}" for d, v in zip(days, values, strict=True))
+        known = [(day, value) for day, value in zip(days, values, strict=True) if value is not None]
+        points = " ".join(f"{_x(day, days[-1]):.1f},{_y(value, most):.1f}" for day, value in known)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
         parts.append(f'<text x="{LEFT + 20 + 150 * number}" y="18" fill="{colour}" font-weight="bold">{label}</text>')
     body = "\n".join(parts)

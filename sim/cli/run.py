@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -223,8 +223,16 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
     _say_warnings(result)
     if result.deadlock:
         say(f"sim: warning: {plain(result.deadlock)}")
+        if " on send " in result.deadlock:
+            say(f"hint: {_FULL_HINT}")
     if result.commonest_error:
         say(f"sim: warning: {result.errors} errors of agents; most frequent: {plain(result.commonest_error)}")
+
+
+_FULL_HINT: Final = (
+    "they wait for room in mailboxes, in which messages wait that rules may read later; with `unmatched: drop` an agent"
+    " drops what no rule reads now"
+)
 
 
 def _say_warnings(result: RunResult) -> None:

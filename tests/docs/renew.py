@@ -29,12 +29,13 @@ def renewed(shown: Iterable[str], printed: Iterable[str]) -> Iterator[tuple[str,
     Raises:
         LookupError: no line that is left has the words of a line that is shown.
     """
-    left = iter(list(printed))
+    left = list(printed)
     for line in shown:
         form = _form(line)
         found = next((row for row in left if form in _form(row)), None)
         if found is None:
             raise LookupError(f"nothing printed has the form of {line!r}")
+        left.remove(found)
         yield line, _filled(line, found)
 
 
@@ -85,7 +86,7 @@ def renew_gallery() -> None:
         lines = str(shown).splitlines()
         new = "".join(f"{line}\n" for _, line in renewed(lines, done.stdout.splitlines()))
         text = text.replace(str(shown), new)
-    GALLERY.write_text(text, encoding="utf-8")
+        GALLERY.write_text(text, encoding="utf-8")
 
 
 def renew_tutorial(page: Path) -> None:
