@@ -17,6 +17,9 @@ from sim.expressions.errors import ExpressionError
 MAX_TEXT = 1000
 MAX_NODES = 200
 MAX_DEPTH = 30
+MAX_LOOPS = 10
+"""The most loops within each other. CPython since 3.12 compiles at most 20 of them, and 3.13.0 crashes at more."""
+
 MAX_INT = 2**63 - 1
 """Whole numbers must fit into 64 bits: this limits the work, and recorded JSON has no larger ones."""
 
@@ -102,6 +105,7 @@ class _Checker:
         self.literals: list[Literal] = []
         self.members: list[tuple[str, str]] = []
         self._bound: list[str] = []  # the variables of the loops around the current node
+        self._loops = 0  # how many these are
         self._nodes = 0
 
     def check(self, node: ast.expr, depth: int) -> ast.expr:
@@ -191,12 +195,16 @@ class _Checker:
 
     def _check_listcomp(self, node: ast.ListComp | ast.GeneratorExp, depth: int) -> ast.expr:
         outer = len(self._bound)
+        self._loops += len(node.generators)
+        if self._loops > MAX_LOOPS:
+            raise ExpressionError(f"the expression has more than {MAX_LOOPS} loops within each other")
         for loop in node.generators:
             loop.iter = self.check(loop.iter, depth + 1)
             self._bound += self._variables(loop)
             loop.ifs = [self.check(condition, depth + 1) for condition in loop.ifs]
         node.elt = self.check(node.elt, depth + 1)
         del self._bound[outer:]
+        self._loops -= len(node.generators)
         return node
 
     def _variables(self, loop: ast.comprehension) -> list[str]:
