@@ -87,10 +87,13 @@ def test_cascades_are_as_likely_as_published():
 
 
 def test_inequality_rises_as_published():
-    """The Gini coefficient rises from 0.230 to 0.503, and about 224 people survive (Epstein and Axtell 1996)."""
+    """The Gini coefficient rises from 0.230 to 0.503, and about 224 people survive (Epstein and Axtell 1996).
+
+    The book shows a single run. So its figures are compared with the interval in which one more run is expected.
+    """
     start, end, people = (dict(zip(head.split(), map(float, row.split()), strict=True)) for head, row in _pairs())
-    assert abs(start["gini"] - 0.230) < start["±"]
-    assert abs(end["gini"] - 0.503) < end["±"]
+    assert abs(start["gini"] - 0.230) < start["±"] * (start["seeds"] + 1) ** 0.5
+    assert abs(end["gini"] - 0.503) < end["±"] * (end["seeds"] + 1) ** 0.5
     assert abs(people["people"] - 224) < 0.04 * 224  # the book has its land as a picture only
 
 
