@@ -53,7 +53,7 @@ def _each_message_answered_once(run: Path) -> None:
 def test_many_kills_resume_to_the_same_hash(tmp_path: Path) -> None:
     """Killed at random and resumed, the run ends with the same hash, and each message was answered once."""
     _each_message_answered_once(
-        killed_and_resumed(FILE, tmp_path, kills=20, seed=2, until="400d", longest=2.0)
+        killed_and_resumed(FILE, tmp_path, kills=10, seed=2, until="120d", longest=2.0)
     )  # fmt: skip
 
 
