@@ -359,6 +359,11 @@ class Results:
         where = "status = 'measured' AND errors > 0 ORDER BY point, seed"
         return self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}")  # noqa: S608 - constant
 
+    def blocked(self) -> list[tuple[int, int, str]]:
+        """Return combination, seed and problem of each other trial in which agents were blocked for ever."""
+        where = "status = 'measured' AND errors = 0 AND problem IS NOT NULL ORDER BY point, seed"
+        return self._execute(f"SELECT point, seed, problem FROM trials WHERE {where}")  # noqa: S608 - constant
+
     def hashes(self) -> list[tuple[int, int, str]]:
         """Return combination, seed and hash of each run that was measured."""
         return self._execute("SELECT point, seed, hash FROM trials WHERE status = 'measured'")

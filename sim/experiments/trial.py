@@ -122,7 +122,7 @@ def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = Tru
     total = result.models.get("total", {})
     plain = {name: getattr(result, name) for name in ("wall_seconds", "sim_seconds", "stopped_by", "agents")}
     plain |= {name: getattr(result, name) for name in ("iterations", "actions", "events", "errors", "hash")}
-    plain["problem"] = _failed_iterations(result)
+    plain["problem"] = _problem(result)
     plain |= {name: total.get(name, 0) for name in ("calls", "input_tokens", "output_tokens")}
     plain["run"] = None if result.run is None else result.run.replace("\\", "/").rpartition("/")[2]
     plain["reused"] = result.models.get("reused", 0)
@@ -136,10 +136,10 @@ def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = Tru
     return {name: value if _is_finite(value) else None for name, value in plain.items()}
 
 
-def _failed_iterations(result: RunResult) -> str | None:
-    if not result.errors:
-        return None
-    return f"{result.errors} iterations failed: {result.commonest_error}"
+def _problem(result: RunResult) -> str | None:
+    """Return why the numbers of a run that has ended may be wrong: agents failed, or were blocked for ever."""
+    failed = f"{result.errors} iterations failed: {result.commonest_error}" if result.errors else None
+    return "; ".join(filter(None, (failed, result.deadlock))) or None
 
 
 def _is_finite(value: object) -> bool:

@@ -38,6 +38,21 @@ VARY = "agents.player.state.sides=2,6,20"
 Told = dict[str, Any]
 
 
+FULL = """
+name: full
+until: 1h
+agents:
+  - name: talker
+    count: 2
+    state: {reads: false}
+    loop: {mailbox_size: 1, min_loop_delay: 1s}
+    rules:
+      - {when: message is not None and reads, do: noop}
+      - do: {send: {to: "='talker-2' if me == 'talker-1' else 'talker-1'"}}
+metrics: {every: 1m, values: {sent: "published('x')"}}
+"""
+
+
 @pytest.fixture
 def dice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A scenario in the folder where the command runs."""
@@ -502,6 +517,15 @@ def test_agents_that_fail_are_told(dice: Path) -> None:
     code, _, err = command("sweep", dice, "--vary", "agents.player.state.sides=0,6", "--seeds", 2)
     assert code == 0
     assert "warning: agents failed in 2 of 4 trials, first state.sides=0, seed 0: 12 iterations failed" in err
+
+
+def test_agents_that_are_blocked_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials in which agents wait for each other for ever have numbers, and a warning, as a run has."""
+    monkeypatch.chdir(tmp_path)
+    Path("full.yaml").write_text(FULL)
+    code, _, err = command("sweep", "full.yaml", "--seeds", 2, "--jobs", 1)
+    assert code == 0
+    assert "warning: agents were blocked in 2 of 2 trials, first seed 0: deadlock: 2 agents are blocked" in err
 
 
 @pytest.mark.proof

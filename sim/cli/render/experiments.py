@@ -63,6 +63,8 @@ def work_on(
         say(f"sim: warning: {plain(one)} has no effect: the runs are the same without it")
     if failing := results.failing():
         say(f"sim: warning: agents failed in {_first(results, failing)}")
+    if blocked := results.blocked():
+        say(f"sim: warning: agents were blocked in {_first(results, blocked)}")
     if problems:
         say(f"sim: error: no result of {_first(results, problems)}")
     return 0 if whole and not problems else 1
