@@ -692,20 +692,7 @@ class Kernel:
 
     def begin_now(self, actor: Actor, coro: Coroutine[Any, Any, Any]) -> None:
         """Give `actor` a coroutine and run its first step immediately, within the present step."""
-        actor.coro = coro
-        actor.cancelling = False
-        actor.token = (actor.token | 1) + 1
-        actor.value = actor.via = None
-        self.actors[actor.ordinal] = actor
-        before, self.current = self.current, actor
-        try:
-            request = coro.send(None)
-        except BaseException as error:
-            self._ended(actor, error)
-        else:
-            self._arm(actor, request)
-        finally:
-            self.current = before
+        self.run_now(actor, lambda: coro)
 
     def run_now(self, actor: Actor, step: Callable[[], Coroutine[Any, Any, Any] | None]) -> None:
         """Run a step of `actor` immediately, within the present step, as the first step of a coroutine.
