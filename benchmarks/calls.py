@@ -5,6 +5,7 @@ operation, within the measured part of a workload. CPython 3.11 and 3.13 give th
 does within itself is not seen, so there are two lists of bounds: `compiled`, and `plain`, where all of it is Python.
 """
 
+import gc
 import json
 import subprocess
 import sys
@@ -34,7 +35,10 @@ Counts = dict[str, float]
 
 
 class CallMeter(Meter):
-    """Counts calls from `begin` to `end`, in this thread."""
+    """Counts calls from `begin` to `end`, in this thread.
+
+    Meanwhile no garbage is collected: what earlier work in the process left behind would add its finalizers.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,11 +47,13 @@ class CallMeter(Meter):
     def begin(self) -> None:
         """Begin to count."""
         super().begin()
+        gc.disable()
         sys.setprofile(self._called)
 
     def end(self, operations: int) -> None:
         """Stop counting."""
         sys.setprofile(None)
+        gc.enable()
         super().end(operations)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> None:

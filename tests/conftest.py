@@ -19,6 +19,12 @@ settings.load_profile("sim")
 
 _BEGAN = time.monotonic()
 
+# With SIM_PLAIN=1, hide what is compiled. A variable and no option: the files of fixtures in the folders that the command
+# line names import `sim` before any option is known, and the workers of xdist inherit it.
+PLAIN = "SIM_PLAIN" in os.environ
+if PLAIN:
+    sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+
 # Many tests start processes, which take twice as long if each compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -76,15 +82,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the whole suite run without what is compiled, and proofs end in time."""
-    parser.addoption("--plain", action="store_true", help="run the kernel in Python, also where it is compiled")
+    """Let proofs end in time."""
     parser.addoption("--proofs-for", type=float, metavar="MINUTES", help="begin no test after this time, and skip it")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Hide what is compiled, before any test imports `sim`."""
-    if config.getoption("--plain"):
-        sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
 
 
 def pytest_sessionstart() -> None:
