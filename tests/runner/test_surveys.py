@@ -38,8 +38,8 @@ def test_a_real_model_is_asked_while_the_world_stands_still(tmp_path: Path, back
         access = Access(("openai:m",), base_url=endpoint.url)
         made = sim.run(path, out=tmp_path, backend=backend, access=access)
         assert made.run is not None
-        assert len(endpoint.seen) == 3
         with open_run(Path(made.run)) as stored:
+            attempts = stored.query("SELECT agent, attempts FROM llm_calls ORDER BY agent")
             rows = stored.query("SELECT time, name, agent, value, error IS NOT NULL FROM surveys ORDER BY id")
             works = stored.query("SELECT count(*) FROM events WHERE topic = 'alice.works'")
             latency = stored.query("SELECT DISTINCT latency, actor FROM effects WHERE actor <> 'survey:alice-2'")
@@ -49,10 +49,13 @@ def test_a_real_model_is_asked_while_the_world_stands_still(tmp_path: Path, back
         ]  # fmt: skip
         assert works == [(18,)]
         assert latency == [("modelled", "survey:alice-1"), ("modelled", "survey:alice-3")]
+        assert [agent for agent, _ in attempts] == ["survey:alice-1", "survey:alice-2", "survey:alice-3"]
+        asked = len(endpoint.seen)
+        assert asked == sum(tried for _, tried in attempts), attempts  # each request is on record
         assert sim.replay(made.run, access=access).same
         later = sim.branch(made.run, at="40m", access=access)
         assert later.hash == made.hash
-        assert len(endpoint.seen) == 3
+        assert len(endpoint.seen) == asked
 
 
 @pytest.mark.parametrize("at", ["30m", "end"])

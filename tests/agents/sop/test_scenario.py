@@ -55,13 +55,25 @@ def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
 @pytest.mark.proof
 @pytest.mark.timeout(300)
 def test_old_notes_become_summaries(tmp_path: Path) -> None:
-    """Within ten days the notes of the busiest employee that are older than seven days are summarised, not cut."""
+    """Within ten days old notes of the busiest employee become summaries, and each night at most 100 memories remain.
+
+    The report of the night counts all that went.
+    """
     result = sim.run(FILE, until="10d", out=tmp_path)
-    found = rows(result, "SELECT agent, count(*) FROM memories WHERE source = 'summary' GROUP BY agent")
-    assert "lead-response" in {agent for agent, _ in found}
-    assert rows(
-        result, "SELECT count(*) FROM events WHERE topic = 'memory.pruned' AND data ->> '$.reason' = 'cap'"
-    ) == [(0,)]
+    made = rows(result, "SELECT count(*) FROM memories WHERE agent = 'lead-response' AND source = 'summary'")
+    assert made > [(0,)]
+    reports = rows(
+        result,
+        "SELECT data ->> '$.text' FROM events WHERE topic = 'channel.post' AND data ->> '$.text' LIKE 'Memory maint%'",
+    )
+    pruned = [int(text.split(" pruned ")[1].split()[0]) for (text,) in reports]
+    assert len(pruned) == 10
+    (gone,) = rows(
+        result,
+        "SELECT (SELECT sum(json_array_length(data, '$.ids')) FROM events WHERE topic = 'memory.pruned')"
+        " + (SELECT coalesce(sum(json_array_length(data, '$.ids')), 0) FROM events WHERE topic = 'memory.summarised')",
+    )[0]
+    assert sum(pruned) == gone
 
 
 def test_assessments_cost_what_the_seed_says(tmp_path: Path) -> None:
