@@ -83,6 +83,13 @@ def build(to: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_the_page_of_the_api_names_every_public_name():
+    """What can be imported from `sim` is described on the page of the API: told without building the site."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    described = set(re.findall(r"^\.\. auto\w+:: ([\w.]+)", page, re.MULTILINE))
+    assert [name for name in (*sim.__all__, "open") if name not in described] == [], "add them to docs/api.md"
+
+
 @pytest.mark.proof
 @pytest.mark.timeout(500)
 def test_the_site_is_complete_and_needs_no_network(tmp_path):
