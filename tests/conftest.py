@@ -19,7 +19,7 @@ settings.load_profile("sim")
 
 _BEGAN = time.monotonic()
 
-# With SIM_PLAIN=1, hide what is compiled. A variable and no option: the files of fixtures in the folders that the command
+# With SIM_PLAIN=1, hide what is compiled. A variable and no option: the fixtures of the folders that the command
 # line names import `sim` before any option is known, and the workers of xdist inherit it.
 PLAIN = "SIM_PLAIN" in os.environ
 if PLAIN:

@@ -39,7 +39,7 @@ COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
 
 @pytest.mark.skipif(shutil.which(COMPILER) is None, reason="there is no compiler here")
 def test_what_can_be_compiled_is_compiled():
-    """Where there is the compiler that Python was made with, the package has a compiled core, unless `SIM_PLAIN` hides it."""
+    """Where there is the compiler that Python was made with, the core is compiled, unless `SIM_PLAIN` hides it."""
     assert COMPILED is ("SIM_PLAIN" not in os.environ)
 
 
