@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -82,7 +83,7 @@ def test_a_number_is_what_it_counts(page, claim, count):
     assert said == count()
 
 
-BREAKER = Breaker(clock=float)
+BREAKER: dict[str, Any] = {field.name: field.default for field in attrs.fields(Breaker)}
 MIB = 2**20
 NUMBERS = [
     ("ARCHITECTURE.md", r"Of each topic, ([\d,]+) events are kept", [bus.RECENT]),
@@ -104,8 +105,12 @@ NUMBERS = [
     ("docs/models.md", r"the next attempt comes (\d+) minutes later", [lines.QUEUE_FULL / 60]),
     ("docs/models.md", r"it uses (\d+) % of the limits", [governor.HEADROOM * 100]),
     ("docs/models.md", r"near its minimum, a (fifth) of the limit", [1 / governor.LEAST]),
-    ("docs/models.md", r"when (\d) in (\d) of the latest requests failed", [BREAKER.share * 5, 5]),
-    ("docs/models.md", r"After (\d+) s, later up to (\d) minutes, one", [BREAKER.cool_down, BREAKER.longest / 60]),
+    ("docs/models.md", r"when (\d) in (\d) of the latest requests failed", [BREAKER["share"] * 5, 5]),
+    (
+        "docs/models.md",
+        r"After (\d+) s, later up to (\d) minutes, one",
+        [BREAKER["cool_down"], BREAKER["longest"] / 60],
+    ),
     ("docs/people.md", r"for at most (\d+) seconds", [person.WAIT]),
     ("docs/people.md", r"looks into it every (\d+) ms", [inbox.POLL * 1000]),
     ("docs/people.md", r"A request has at most (\d) MiB", [inbox.LARGEST / MIB]),
