@@ -89,6 +89,7 @@ _SHOWN = [page for page in PAGES if page.name not in _ELSEWHERE and "$ uv run si
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(500)  # the README alone takes 40 s of CPU
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in _SHOWN])
 def test_console_blocks_run(page, folder):
     """The commands of a page do what they say, in their order, and print the tables below them, figure by figure.
