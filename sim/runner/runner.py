@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 import attrs
 
 from sim.actors import HealthMonitor
+from sim.agents.metric_functions import without_numbers
 from sim.assembly.build import Simulation
 from sim.assembly.live_parameters import LiveParameters
 from sim.assembly.world_builder import limits_per_tick
@@ -324,6 +325,7 @@ class RunController:
         lost = may_lose_events(self.simulation.scenario) if self.mode == "tick" and self.sync is None else ()
         told = [Warned(problem.message, problem.hint) for problem in lost]
         told += [one for service in self._world.services.values() for one in service.warnings()]
+        told += without_numbers(self._world, self.simulation.scenario.metrics.values, self.feed.samples)
         return [attrs.asdict(one) for one in told]
 
     def _never(self) -> list[str]:
