@@ -130,9 +130,10 @@ class Client:
             outcome = await call.ask(target, keep=below)
             if isinstance(outcome, Completion):
                 cost = sum(self._cost(attempt.model, attempt.usage) for attempt in call.attempts if attempt.usage)
-                return Answer(outcome, tuple(call.attempts), cost, tuple(fallbacks))
+                return Answer(outcome, tuple(call.attempts), cost, tuple(fallbacks), tuple(call.refused_formats))
             if not below or not steps_down(outcome.kind) or call.is_spent:
                 outcome.attempts = tuple(call.attempts)
+                outcome.refused_formats = tuple(call.refused_formats)
                 raise outcome
             fallbacks.append(step_down(target, chain[position + 1], outcome, len(call.attempts) - tried))
         raise AssertionError("the last model of a chain answers or raises")
@@ -158,6 +159,7 @@ class _Call:
         self._on_attempt = on_attempt
         self._input_tokens = count_request(client.tokenizer, request)
         self.attempts: list[Attempt] = []
+        self.refused_formats: list[tuple[str, str]] = []
         self.spent = 0.0  # seconds of requests and of waiting between them
 
     @property
@@ -223,11 +225,13 @@ class _Call:
             answer = await self._clock.within(
                 seconds, lambda: endpoint.provider.complete(target.model, self._request, watch.observer)
             )
+            self._note_format(target, answer)
             outcome = read(answer, self._request, written_calls=endpoint.written_calls)
             watch.end()
         except TimeoutError:
             outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s", usage=self._sent())
         except ModelError as error:
+            self._note_format(target, error)
             outcome = error
         except BaseException as error:
             if isinstance(error, SimError) or not isinstance(error, Exception):
@@ -245,6 +249,10 @@ class _Call:
             endpoint.learn(outcome.usage)
             permit.close(outcome.usage.input_tokens + outcome.usage.output_tokens)
         return outcome
+
+    def _note_format(self, target: Target, outcome: Completion | ModelError) -> None:
+        if outcome.refused_format:
+            self.refused_formats.append((str(target), outcome.refused_format))
 
     def _sent(self) -> TokenUsage:
         """Return the usage of a request without a reported usage: it was sent, so its input counts."""

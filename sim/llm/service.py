@@ -419,7 +419,10 @@ class Models(Service):
         found = {
             "failures": counts.failed, "rule_faults": counts.rule_faults, "empty": counts.empty,
             "written_calls": counts.written_calls,
-            "formats": {model: {"enforced": yes, "free": no} for model, (yes, no) in counts.formats.items()},
+            "formats": {
+                model: {"enforced": yes, "free": no, "refused": refused}
+                for model, (yes, no, refused) in counts.formats.items()
+            },
             "concurrency": self.concurrency(),
             "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
         }  # fmt: skip
@@ -632,6 +635,9 @@ class Models(Service):
         if outcome.kind != "ok":
             detail = outcome.value["message"] if outcome.kind == "error" else "no answer arrived in time"
             raise ModelError("timeout" if outcome.kind == "timeout" else "server", f"the call failed: {detail}")
+        if "reused" not in outcome.value:
+            for model, _ in outcome.value.get("refused_formats", ()):
+                self.counts.refused_format(model)
         if "error" in outcome.value:
             error = error_from_json(outcome.value["error"])
             if modelled:
@@ -660,7 +666,8 @@ class Models(Service):
         With modelled latency, a request that was lost when the process ended is recorded beside the answer, not as one
         of its attempts. Otherwise a run that was resumed would differ from one that was not interrupted. In the same
         way, the batch that answered, and the lower price, are beside the answer: the run costs less, but it does the
-        same. A call of measured latency is never in a batch, because simulated time would follow its real time.
+        same. So are requests that were sent again without their format, which only the first of several calls is.
+        A call of measured latency is never in a batch, because simulated time would follow its real time.
         """
         assert self._make_edge is not None, "only calls for endpoints get here"
         if self._edge is None:
@@ -677,12 +684,14 @@ class Models(Service):
             cost = answer.cost_micro + sum(self.cost(try_.model, try_.usage) for try_ in lost if try_.usage)
             answer = attrs.evolve(answer, attempts=(*lost, *answer.attempts), cost_micro=cost)
             result = {"answer": answer_to_json(answer)}
+            beside |= _refused_formats(answer)
             if answer.completion.batch and self._access.batching:
                 paid = math.ceil(answer.cost_micro * self._access.batching.price)
                 beside["batch"] = {"id": answer.completion.batch, "paid_micro": paid}
         except ModelError as error:
             error.attempts = (*lost, *error.attempts)
             result = {"error": error_to_json(error)}
+            beside |= _refused_formats(error)
         except Exception as error:  # an error of this program or of a library: its text may contain secrets
             message = f"{type(error).__name__}: {error}"
             result = {"error": error_to_json(ModelError("server", message))}
@@ -832,6 +841,12 @@ async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int
         await agent.loop.until_funded(needs)
     else:
         await budgets.wait_for(agent.agent_id, needs)
+
+
+def _refused_formats(outcome: Answer | ModelError) -> dict[str, Any]:
+    """Return what is recorded beside an outcome of the requests that were sent again without their format."""
+    found = outcome.refused_formats
+    return {"refused_formats": [list(one) for one in found]} if found else {}
 
 
 def _attempt(attempt: Attempt) -> Mapping[str, Any]:

@@ -62,9 +62,10 @@ def _print_special(summary: Mapping[str, Any]) -> None:
     for name, state in summary.get("concurrency", {}).items():
         click.echo(f"{plain(name)} gets {state['reached']:g} requests at a time now, of at most {state['most']:g}")
     for name, counts in summary.get("formats", {}).items():
-        how = "keeps" if counts["enforced"] else "does not keep"
+        how = "keeps" if counts["enforced"] else "does not keep" if counts["free"] else "may keep"
         numbers = f"{counts['enforced']} answers by schema, {counts['free']} read as text"
-        click.echo(f"{plain(name)} {how} JSON schemas: {numbers}")
+        again = f", {counts['refused']} requests sent again without one" if counts["refused"] else ""
+        click.echo(f"{plain(name)} {how} JSON schemas: {numbers}{again}")
     surveys = summary.get("surveys", {})
     if any(counts["missing"] or counts["missing"] is None for counts in surveys.values()):
         shown = [
