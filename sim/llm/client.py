@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from sim.errors import SimError, UsageError
+from sim.llm.capabilities import Capabilities
 from sim.llm.limits.breaker import Breaker
 from sim.llm.limits.governor import Governor, Limits, Permit
 from sim.llm.limits.retry import OVER_ADVICE, RetryPolicy
-from sim.llm.needs import lacking_in
+from sim.llm.needs import lacking_in, needs_of
 from sim.llm.reading import ReasoningFilter, read
 from sim.llm.router import Target, step_down, steps_down
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
@@ -79,6 +80,7 @@ class Client:
         policy: how often and how long a call is tried.
         tokenizer: estimates the tokens of a request.
         cost: maps a model and its usage to a cost in micro-units.
+        capabilities: what is known of the models; a model gets no request that it is known not to be able to answer.
     """
 
     def __init__(
@@ -89,7 +91,9 @@ class Client:
         *,
         tokenizer: Tokenizer = APPROXIMATE,
         cost: Callable[[str, TokenUsage], int] = lambda model, usage: 0,
+        capabilities: Capabilities | None = None,
     ) -> None:
+        self.capabilities = capabilities or Capabilities()
         self.clock = clock
         self.endpoints = endpoints
         self.policy = policy or RetryPolicy()
@@ -126,6 +130,13 @@ class Client:
         fallbacks: list[str] = []
         for position, target in enumerate(chain):
             below = len(chain) - position - 1
+            lacking = self.capabilities.lacking(target, needs_of(request))
+            if lacking is not None and below:
+                fallbacks.append(f"{target} → {chain[position + 1]}: {lacking}")
+                continue
+            if lacking is not None:
+                lacking.attempts, lacking.refused_formats = tuple(call.attempts), tuple(call.refused_formats)
+                raise lacking
             tried = len(call.attempts)
             outcome = await call.ask(target, keep=below)
             if isinstance(outcome, Completion):

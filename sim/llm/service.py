@@ -23,6 +23,7 @@ from sim.kernel.codec import freeze
 from sim.kernel.ports import Background
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
+from sim.llm.capabilities import Capabilities
 from sim.llm.client import Endpoint
 from sim.llm.counts import Counts
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
@@ -95,6 +96,10 @@ class OutsideClient(Client, Protocol):
 
     ended: dict[str, int]
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What is known of the models at endpoints; what endpoints say is known after `prepare`."""
+
     async def prepare(self) -> None:
         """Import what is needed and check that the endpoint can be reached."""
 
@@ -135,12 +140,13 @@ class CallPlan:
 
 @attrs.define
 class Traced:
-    """A call that has ended, for an estimate: its caller, its request, and its times in simulated nanoseconds."""
+    """A call that has ended, for an estimate: caller, request, chain of models, and times in simulated nanoseconds."""
 
     agent_id: str
     group: str
     request: ModelRequest
     input_tokens: int
+    targets: tuple[Target, ...]
     started_ns: int
     ended_ns: int
 
@@ -484,7 +490,8 @@ class Models(Service):
         The host calls it before a run starts.
 
         Raises:
-            UsageError: if the endpoint refuses the key, or its address lacks `/v1`.
+            UsageError: if the endpoint refuses the key, its address lacks `/v1`, or no model can answer calls of the
+                estimate.
             RunError: if the endpoint cannot be reached.
         """
         if self._make_edge is None:
@@ -493,9 +500,19 @@ class Models(Service):
             self._edge = self._make_edge()
         try:
             await self._edge.prepare()
+            self._check_needs(self._edge.capabilities)
         except BaseException:
             await self.aclose()
             raise
+
+    def _check_needs(self, capabilities: Capabilities) -> None:
+        """Refuse a run whose estimate has calls that no model of their chain can answer."""
+        for need in self.expected.get("needs", ()):
+            chain = [Target.parse(name) for name in need["models"]]
+            found = [capabilities.lacking(target, (need["need"],)) for target in chain]
+            if chain and all(found):
+                calls = "1 call of this run" if need["calls"] == 1 else f"{need['calls']:,} calls of this run"
+                raise UsageError(f"{found[0]}; {calls} would need it", hint=found[0].hint if found[0] else None)
 
     def begin(self, run: str, background: Background, folder: Path | None) -> None:
         """Note which run the calls belong to. The host calls it before the run starts.
@@ -712,7 +729,12 @@ class Models(Service):
         A wrong key, address or model name fails every call, and the agents would retry until the end of the run. The
         same applies to tools, JSON schemas and streams, if the endpoint has not answered a call with them.
         """
-        if all(target.provider in INSIDE for target in plan.route.targets) or not outcome.attempts:
+        if all(target.provider in INSIDE for target in plan.route.targets):
+            return
+        if not outcome.attempts:  # nothing was sent
+            if isinstance(outcome, ModelError) and lacking_in(outcome, request) and self.refusal is None:
+                self.refusal = str(outcome)[:500]
+                self._world.kernel.halt()
             return
         latest = outcome.attempts[-1]
         if latest.usage is not None or latest.outcome not in ("network", "timeout"):
@@ -780,7 +802,8 @@ class Models(Service):
         )  # fmt: skip
         if self.trace is not None:
             now = self._world.kernel.now
-            self.trace(Traced(agent.agent_id, agent.group, request, plan.input_tokens, started, now))
+            targets = plan.route.targets
+            self.trace(Traced(agent.agent_id, agent.group, request, plan.input_tokens, targets, started, now))
         target = Target.parse(bills[-1].model)
         note: dict[str, Any] = {
             "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,
