@@ -6,6 +6,7 @@ scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of 
 """
 
 import contextlib
+import functools
 import io
 import re
 import shutil
@@ -44,11 +45,17 @@ def contagion() -> str:
     )
 
 
+@functools.cache
+def houston(archive: bool) -> sim.RunResult:
+    """Return two weeks of `houston.yaml`, with or without the archive."""
+    return sim.run(load(ROOT / "scenarios" / "houston.yaml", [f"goals.archive={str(archive).lower()}"]))
+
+
 def goals() -> str:
     """Return the tokens of a call over two weeks of `houston.yaml`, with and without the archive, as an SVG."""
     curves, times = {}, list[float]()
-    for label, colour, archive in (("with the archive", "#4878a8", "true"), ("without", "#c8503c", "false")):
-        metrics = sim.run(load(ROOT / "scenarios" / "houston.yaml", [f"goals.archive={archive}"])).metrics
+    for label, colour, archive in (("with the archive", "#4878a8", True), ("without", "#c8503c", False)):
+        metrics = houston(archive).metrics
         times, curves[label] = metrics["time"], (colour, metrics["tokens_per_call"])
     return _chart(times, curves, 9000, 2000)
 

@@ -1,14 +1,23 @@
 """The functions of world expressions, which `metrics` and `stop` use."""
 
+import ast
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from sim.actors import AgentLoopManager, AgentState
 from sim.errors import RunError
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, Refers, functions_at, rule_function
+from sim.expressions import (
+    PURE_FUNCTIONS,
+    Expression,
+    ExpressionError,
+    Refers,
+    did_you_mean,
+    functions_at,
+    rule_function,
+)
 from sim.kernel import to_seconds
-from sim.world import World
+from sim.world import Warned, World
 from sim.world.calendar import calendar_functions
 
 PI = math.pi
@@ -86,11 +95,11 @@ class MetricFunctions:
 
     @rule_function(place="world")
     def service(self, name: str, number: str) -> float | None:
-        """Return a number of a service, such as `service('conversations', 'messages')`, or null; see
-        [metrics](watch.md).
+        """Return a number of a service, such as `service('conversations', 'messages')`, or null; the summary of a run
+        lists the services and their numbers.
         """
         service = self._world.services.get(name)
-        found = None if service is None else service.metrics().get(number)
+        found = None if service is None else service.metrics().get(number.replace(" ", "_"))
         return None if found is None else float(found)
 
     @rule_function(place="world")
@@ -198,6 +207,37 @@ class MetricFunctions:
             if not isinstance(number, int | float):
                 raise ExpressionError(f"{key} of {group} is not a number but {number!r}")
         return numbers
+
+
+def without_numbers(
+    world: World, values: Mapping[str, Expression], samples: Mapping[str, Sequence[float | None]]
+) -> Iterator[Warned]:
+    """Yield metrics that never had a value, since they name a service or one of its numbers that does not exist.
+
+    Args:
+        world: the world at the end of a run.
+        values: the metrics.
+        samples: by metric, its values in the run.
+    """
+    for metric, expression in values.items():
+        empty = all(value is None for value in samples.get(metric, (0,)))
+        for name, number in _numbers_of(expression) if empty else ():
+            service = world.services.get(name)
+            known = [one for one in world.services.values() if one.metrics()] if service is None else service.metrics()
+            names = sorted(one if isinstance(one, str) else one.name for one in known)
+            if names and (number if service else name) not in names:
+                missing = f"there is no service {name!r}" if service is None else f"{name!r} has no number {number!r}"
+                hint = did_you_mean(number if service else name, names) or f"there are {', '.join(names)}"
+                yield Warned(f"the metric {metric} has no value: {missing}", hint)
+
+
+def _numbers_of(expression: Expression) -> Iterator[tuple[str, str]]:
+    """Yield the service and the number of each call of `service` with literal names."""
+    for node in ast.walk(expression.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "service":
+            names = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            if len(names) == len(node.args) == len(("name", "number")):
+                yield names[0], names[1].replace(" ", "_")
 
 
 def _mean(numbers: Sequence[float]) -> float | None:

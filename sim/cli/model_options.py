@@ -33,6 +33,11 @@ _ENDPOINT = (
     click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="An HTTP header for the endpoint."),
     click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="Request limit of the endpoint."),
     click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Token limit of the endpoint."),
+    click.option(
+        "--stream",
+        is_flag=True,
+        help="Have endpoints send answers in parts: sim watch and sim view show them as they arrive.",
+    ),
     click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Concurrent requests. Default: 64."),
 )
 _BATCHES = (
@@ -60,7 +65,7 @@ MODEL = click.option(
 )  # fmt: skip
 ENDPOINT = (
     "base_url", "endpoints", "endpoint_keys", "headers", "requests_per_minute", "tokens_per_minute", "concurrency",
-    "batch", "batch_poll", "batch_wait", "batch_price", "batch_requests", "batch_bytes",
+    "stream", "batch", "batch_poll", "batch_wait", "batch_price", "batch_requests", "batch_bytes",
 )  # fmt: skip
 """The names of the options of endpoints, without `--other-endpoint`."""
 _ESTIMATE = (
@@ -98,9 +103,11 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
     endpoints = _endpoints(options.pop("endpoints"), options.pop("endpoint_keys"))
     asked = {name: options.pop(name) for name in ("requests_per_minute", "tokens_per_minute", "concurrency")}
     limits = {name: number for name, number in asked.items() if number is not None}
-    batching = _batching(options)
+    batching, stream = _batching(options), options.pop("stream")
     access = Access(names, endpoints=endpoints)
     access.check_endpoints()
+    if batching and stream:
+        raise UsageError("--stream is given with --batch, whose answers do not arrive in parts", hint="leave one out")
     if access.outside:
         own = "openai" in access.providers  # the environment variables are for this endpoint only
         return Access(
@@ -109,12 +116,13 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
             api_key=_key(KEY) if own else None,
             headers=dict(map(_header, headers)),
             endpoints=endpoints,
+            stream=stream,
             batching=batching,
             **limits,
         )
     if batching:
         raise UsageError("--batch is given, but no model at an endpoint", hint="add --model openai:NAME")
-    if base_url or headers or limits or endpoints:
+    if base_url or headers or limits or endpoints or stream:
         raise UsageError("an endpoint is given, but no model at an endpoint", hint="add --model openai:NAME")
     return access if names else None
 

@@ -84,6 +84,8 @@ class Access:
         endpoints: further endpoints by name; the name is the PROVIDER of their models. `ollama`, `vllm` and `llamacpp`
             have default addresses on this machine. The address, key, headers and limits above are those of `openai`.
             If another provider is the only one at an endpoint, `base_url` is its address.
+        stream: whether endpoints send answers in parts even if nothing in this process observes them, so that other
+            processes can see them in the run folder as they arrive.
         batching: how calls to endpoints are answered in batches. None: online, or as the run on record; False: online.
 
     Raises:
@@ -99,6 +101,7 @@ class Access:
     tokens_per_minute: int | None = None
     concurrency: int = CONCURRENCY
     endpoints: Mapping[str, Endpoint] = attrs.field(factory=dict, repr=False)
+    stream: bool = False
     batching: Batching | Literal[False] | None = None
 
     def __attrs_post_init__(self) -> None:

@@ -190,6 +190,7 @@ class Models(Service):
             abandoned), before its event `model.call`; None: nobody listens.
         observers: called with the caller and each part of its answers as it arrives, from the thread of the run. What
             they see is never recorded, and they must not change the world.
+        followers: as `observers`, for answers that arrive in parts in any case: they never have an endpoint stream.
         trace: called with each call that has ended, for an estimate; None: nothing is traced.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
         refusal: why the run was ended, or None. It is set if an endpoint refuses a call for good before it has
@@ -224,6 +225,7 @@ class Models(Service):
         self.on_cost: list[Callable[[str, str, int, int], None]] = []
         self.listen: Callable[[Caller, ModelRequest, Answer | ModelError | None], None] | None = None
         self.observers: list[Callable[[str, Delta], None]] = []
+        self.followers: list[Callable[[str, Delta], None]] = []
         self.trace: Callable[[Traced], None] | None = None
         self._answered: set[str] = set()  # endpoints that have answered
         self._known: set[tuple[str, str, str]] = set()  # provider, model, and what it can do
@@ -262,19 +264,21 @@ class Models(Service):
         request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=plan.max_tokens))
         self._world.waits.begin(agent.agent_id)
         try:
-            return await self._complete(agent, plan, request, self._observed(agent.agent_id, observe))
+            return await self._complete(agent, plan, request, self._observed(agent.agent_id, request, observe))
         finally:
             self._world.waits.end(agent.agent_id)
 
-    def _observed(self, agent_id: str, observe: Observer | None) -> Observer | None:
-        """Return what passes the parts of an answer on to its caller and to all observers; None if there are none."""
-        if not self.observers:
-            return observe
+    def _observed(self, agent_id: str, request: ModelRequest, observe: Observer | None) -> Observer | None:
+        """Return what passes the parts of an answer on to its caller, to all observers and to all followers; None if
+        nobody asks for parts.
+        """
+        if observe is None and not self.observers and not request.stream and not self._access.stream:
+            return None
 
         def show(part: Delta) -> None:
             if observe is not None:
                 observe(part)
-            for other in self.observers:
+            for other in (*self.observers, *self.followers):
                 other(agent_id, part)
 
         return show

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, Protocol
 import attrs
 
 from sim.actors import HealthMonitor
+from sim.agents.metric_functions import without_numbers
 from sim.assembly.build import Simulation
 from sim.assembly.live_parameters import LiveParameters
 from sim.assembly.world_builder import limits_per_tick
@@ -328,6 +329,7 @@ class RunController:
         told += [one for service in self._world.services.values() for one in service.warnings()]
         if self._held_up and self.deadlock is None:
             told.append(_behind_unread(self._held_up))
+        told += without_numbers(self._world, self.simulation.scenario.metrics.values, self.feed.samples)
         return [attrs.asdict(one) for one in told]
 
     def _never(self) -> list[str]:

@@ -550,18 +550,19 @@ class Approvals(Service):
         passed = {f"{agent}/{rule}": entries for (agent, rule), entries in sorted(self._passed.items())}
         return {"gates": {id: attrs.asdict(gate) for id, gate in self.gates.items()}, "passed": passed}
 
-    def metrics(self) -> Mapping[str, float]:
-        """Return the numbers of open gates, of gates by what became of them, and of refused attempts."""
+    def metrics(self) -> Mapping[str, float | None]:
+        """Return the numbers of open gates, of gates by what became of them, and of refused attempts, and the mean time
+        from a question to its decision.
+        """
         counts = {status: self._counts[status] for status in get_args(GateStatus) if status != "pending"}
-        return {"open": len(self._open), "made": len(self.gates), **counts, "refused": self._refused}
+        decided = sum(gate.status != "pending" for gate in list(self.gates.values()))
+        mean = self._waited_ns / decided / NS if decided else None
+        numbers = {"open": len(self._open), "made": len(self.gates), **counts, "refused": self._refused}
+        return {**numbers, "mean_wait_seconds": mean}
 
     def summary(self) -> Mapping[str, Any]:
-        """Return the numbers of gates, and the mean time from a question to its decision; empty without gates."""
-        if not self.gates:
-            return {}
-        decided = sum(gate.status != "pending" for gate in self.gates.values())
-        mean = self._waited_ns / decided / NS if decided else None
-        return {**self.metrics(), "mean_wait_seconds": mean}
+        """Return the same numbers; empty without gates."""
+        return self.metrics() if self.gates else {}
 
 
 async def _perform(effect: Effect) -> None:

@@ -7,7 +7,7 @@ it, the audit record is written, and the tool runs. The action `use_tool` is the
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
 import attrs
@@ -23,7 +23,7 @@ from sim.tools.mcp_servers import McpServers
 from sim.tools.process import ProcessTools
 from sim.tools.schema import schema_of_action
 from sim.tools.tool import MEANINGS, Tool, wire_name
-from sim.world import Action, ActionHandler, Inhabitant, Refused, Service, World
+from sim.world import Action, ActionHandler, Inhabitant, Refused, Service, Warned, World
 from sim.world.action import near
 from sim.world.json_schema import mismatch
 
@@ -64,6 +64,7 @@ class Tools(Service):
         context: returns what the runtime knows of a call of an agent, such as its user and conversation; see `CONTEXT`.
         calls, failures: how often each tool was called, and failed.
         faulty: how many calls of models were not run; see `note_not_run`.
+        first_fault: the tool, the agent and the cause of the first of them; empty if there is none.
     """
 
     name = "tools"
@@ -76,6 +77,7 @@ class Tools(Service):
         self.calls: dict[str, int] = {}
         self.failures: dict[str, int] = {}
         self.faulty = 0
+        self.first_fault = ""
         self._world = world
         self._by_wire: dict[str, str] = {}
 
@@ -271,6 +273,13 @@ class Tools(Service):
         by_tool = {"calls": dict(sorted(self.calls.items())), "failures": dict(sorted(self.failures.items()))}
         return {**by_tool, **({"faulty": self.faulty} if self.faulty else {})}
 
+    def warnings(self) -> Sequence[Warned]:
+        """Warn of calls of models that were not run."""
+        if not self.faulty:
+            return ()
+        calls = "1 call of a tool was" if self.faulty == 1 else f"{self.faulty:,} calls of tools were"
+        return (Warned(f"{calls} not run; the first: {self.first_fault}"),)
+
 
 def note_not_run(world: World, agent: Inhabitant, call: tuple[str, str], why: str) -> None:
     """Count and audit a call of a model that is not run: its tool or arguments are wrong, or a limit is reached.
@@ -284,8 +293,10 @@ def note_not_run(world: World, agent: Inhabitant, call: tuple[str, str], why: st
     tools, audit = world.services.get(Tools.name), world.services.get(Audit.name)
     name = call[0].replace("__", ".", 1)
     if isinstance(tools, Tools):
-        tools.faulty += 1
         name = tools.named(call[0])
+        tools.faulty += 1
+        cause = why.removeprefix("the call was not run: ").split(". ", 1)[0]
+        tools.first_fault = tools.first_fault or f"{name[:_LONGEST_NAME]} by {agent.agent_id}: {cause}"
     if isinstance(audit, Audit):
         digest = hashlib.sha256(call[1].encode(errors="replace")).hexdigest()
         about = {"tool": name[:_LONGEST_NAME], "arguments_hash": digest, "reason": why}

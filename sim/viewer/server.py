@@ -1,6 +1,7 @@
 """The page of a view on this machine, which follows a run under way. Part of the edge.
 
-The page asks for what is new about once a second, and for blocks when it needs them.
+The page asks for what is new about once a second, and for blocks when it needs them. With what is new come the
+unfinished answers of models, which are provisional: they are not on record.
 """
 
 import json
@@ -12,9 +13,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qs
 
+import attrs
+
 from sim.errors import SimError, UsageError
 from sim.local_server import LOOPBACK, Address, LocalServer, Start, text_answer
 from sim.store import StoredRun, open_run
+from sim.store.unfinished import read_partials
 from sim.viewer.blocks import FileBlocks
 from sim.viewer.page import MARK, about_element, shell
 from sim.viewer.view import View
@@ -113,7 +117,10 @@ class _Site:
         version = known.pop("version")
         with self._lock:
             self._read()
-            about = {"version": version} if version == self._version else self._about(**known)
+            about: dict[str, Any] = {"version": version} if version == self._version else self._about(**known)
+            running = self._view.info.status == "running"
+        if running and (saying := read_partials(self._folder)):
+            about["saying"] = [attrs.astuple(one) for one in saying]
         return json.dumps(about).encode()
 
     def _about(self, **known: int) -> dict[str, Any]:

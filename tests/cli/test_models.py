@@ -97,6 +97,15 @@ def test_prompts_stand_beside_their_answers(sim, asks):
     assert "answer 2" in sim("show", "asks", "--view", "prompts").out
 
 
+def test_answers_arrive_in_parts_if_the_operator_wants(sim, asks):
+    """With --stream, endpoints stream although nothing in the process observes them; the record has the same text."""
+    with Endpoint(fitting) as endpoint:
+        for options in ((), ("--stream",)):
+            assert sim("run", asks, *options, "--model", "openai:m", "--base-url", endpoint.url).code == 0
+            assert [row["answer"] for row in table(sim, "prompts")] == ["hello there"] * 2
+        assert [bool(seen.body.get("stream")) for seen in endpoint.seen] == [False, False, True, True]
+
+
 def test_a_view_that_was_added_after_a_run_shows_it_too(sim, asks, monkeypatch):
     """A run file without the view is read with the reader's own definition, and is whole."""
     with Endpoint(fitting) as endpoint, monkeypatch.context() as patch:
@@ -196,6 +205,8 @@ def test_a_local_server_needs_no_key(sim, asks):
         (["--model", "opnai:x"], "unknown model provider"),
         (["--model", "big=openai:x"], "the scenario does not have"),
         (["--base-url", "http://x"], "no model at an endpoint"),
+        (["--stream"], "no model at an endpoint"),
+        (["--model", "openai:x", "--stream", "--batch"], "--stream is given with --batch"),
         (["--model", "scripted:x", "--tokens-per-minute", "5"], "no model at an endpoint"),
         (["--model", "openai:x", "--header", "sk-canary"], "NAME:VALUE"),
         (["--model", "openai:x", "--header", "x y: sk-canary"], "a header must have"),

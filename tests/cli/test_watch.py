@@ -7,6 +7,7 @@ import pytest
 
 from sim.cli.render.follower import Follower
 from sim.store import RunHeader, RunRecorder, create_run
+from sim.store.unfinished import Partial, write_partials
 from tests.helpers import wait_until_durable
 
 TOWN = "name: town\nuntil: 10m\nagents: [{name: a}]\n"
@@ -57,6 +58,16 @@ def test_a_follower_sees_what_comes_in(recorder):
         1,
     )
     assert "action send refused: no" in second.newest[-1]
+
+
+def test_a_follower_sees_answers_that_arrive(recorder):
+    """What models are saying in the other process is shown while the run is under way, and not after its end."""
+    write_partials(recorder.folder, [Partial("a", "think", "is it\nnoon")])
+    assert Follower(recorder.folder).look()[0].streams == ("a thinks is it noon",)
+    put(recorder, state("stopped", "starting"))
+    recorder.finish("finished", {}, 10**9, {})
+    recorder.close()
+    assert Follower(recorder.folder).look()[0].streams == ()
 
 
 def test_a_follower_sees_the_end(recorder):

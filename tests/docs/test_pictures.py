@@ -33,8 +33,17 @@ def test_the_live_view_is_what_a_run_shows():
 
 @pytest.mark.proof
 def test_the_tokens_with_and_without_the_archive_are_what_runs_give():
-    """The picture of the archive is drawn from two runs of the scenario."""
-    assert _pictures().goals() == (DOCS / "goals.svg").read_text(encoding="utf-8")
+    """The picture of the archive is drawn from two runs of the scenario, and the figures beside it are theirs."""
+    pictures = _pictures()
+    assert pictures.goals() == (DOCS / "goals.svg").read_text(encoding="utf-8")
+    page = " ".join((DOCS / "goals.md").read_text(encoding="utf-8").split())
+    kept, all_ = (pictures.houston(archive).services["goals"] for archive in (True, False))
+    per_call = [f"{round(one['tokens_per_call'], -2):,.0f}" for one in (kept, all_)]
+    assert f"a call has about {per_call[0]} tokens after two weeks with the archive, and {per_call[1]} without" in page
+    assert f"a person cost ${kept['cost_per_user']:.2f} and ${all_['cost_per_user']:.2f}." in page
+    saved, more = (round(tokens / 1e6) for tokens in (kept["tokens_saved"], all_["tokens"] - kept["tokens"]))
+    assert f"calls of this run: {saved} million. The run without the archive uses {more} million more" in page
+    assert all_["calls"] < kept["calls"]  # why the two numbers differ
 
 
 @pytest.mark.proof

@@ -104,6 +104,25 @@ def test_who_shows_or_reads_a_metric_shows_a_gap(extinct: RunResult, tmp_path: P
     assert code == 0
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("service('tasks', 'finished')", ["'tasks' has no number 'finished'", "there are active, cancelled, done"]),
+        ("1 + service('tasks', 'dones')", ["'tasks' has no number 'dones'", "did you mean 'done'?"]),
+        ("service('task', 'done')", ["there is no service 'task'", "did you mean 'tasks'?"]),
+        ("mean('boss', 'n') if service('tasks', 'done') is None else none", []),
+        ("service('tasks', 'done')", []),
+    ],
+)
+def test_a_number_that_no_service_has_is_told(tmp_path: Path, value: str, told: list[str]) -> None:
+    """A metric that never has a value since it names no number that exists is a warning, with the nearest name."""
+    agents = "[{name: boss, state: {n: null}, rules: [{do: [{create_task: {title: a}}, stop]}]}]"
+    (tmp_path / "x.yaml").write_text(f'name: x\nuntil: 1m\nagents: {agents}\nmetrics: {{values: {{m: "{value}"}}}}\n')
+    found = sim.run(tmp_path / "x.yaml").warnings
+    assert [one["text"] for one in found] == [f"the metric m has no value: {text}" for text in told[:1]]
+    assert [one["hint"][: len(told[1])] for one in found] == told[1:]
+
+
 def test_estimates_leave_out_what_has_no_value_and_count_it(tmp_path: Path) -> None:
     """An outcome without a value in a trial is left out of its estimate; how many trials that are is said."""
     text = """

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sim.store import open_run
+from sim.store.unfinished import Partial, drop_partials, write_partials
 from sim.viewer import ViewServer, write_view
 from tests.report.conftest import HOSTILE, states
 from tests.viewer.test_chunks import MARKET, forged
@@ -197,6 +198,15 @@ def test_the_page_follows_a_run_under_way(recorder, browser):
                 break
         assert text_of(browser, ".time") == "32s of 32s"
         assert "running 33" in text_of(browser, ".tools")
+        assert browser.evaluate("document.querySelector('#saying').hidden")
+        write_partials(recorder.folder, [Partial("agent-1", "think", HOSTILE), Partial("agent-2", "text", "It is")])
+        until_text(browser, "#saying", "agent-1 thinks")
+        assert "agent-2 says It is" in text_of(browser, "#saying")
+        assert "provisional" in text_of(browser, "#saying")
+        assert browser.evaluate("document.querySelectorAll('#saying script, #saying img').length") == 0
+        drop_partials(recorder.folder)
+        until(browser, "document.querySelector('#saying').hidden")
+        assert browser.evaluate("document.querySelector('#saying').hidden")
         recorder.finish("finished", {}, 40 * 10**9, {})
         recorder.close()
         for _ in range(60):

@@ -597,6 +597,12 @@ class Conversations(Service):
         held = self._get(session.conversation)
         return self._history(for_model([m for m in held.messages if session.first <= m.id <= session.last]))
 
+    def session_words(self, session: Session) -> list[str]:
+        """Return what people wrote in a session that has ended, without what programs told the model in their place."""
+        held = self._get(session.conversation)
+        shown = for_model([m for m in held.messages if session.first <= m.id <= session.last])
+        return [m.content for m in shown if m.role == "user" and m.audience != "model"]
+
     async def summarise(self, conversation_id: str, summariser: Summarise) -> bool:
         """Have a summary stand for older messages once the window is full; return whether it was done.
 

@@ -5,7 +5,7 @@ One class serves all kinds. An agent keeps nothing between two runs; what it kno
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from sim.actors import Agent
 from sim.agents.family import FAMILIES, AgentPlan, Family, Make, WorldPlan, define_family, has_ability
@@ -23,6 +23,13 @@ from sim.permissions import Permission
 from sim.world import Action, World
 
 _KINDS: dict[str, AgentKind] = {}
+
+_SECTIONS: Final = (
+    ("goals", "is one of `goals`", "{}"),
+    ("conversations", "has a thread", "{level: user}"),
+    ("memory", "keeps notes", "{}"),
+)
+"""The sections that these kinds need: their keys, what for, and what to begin with."""
 """All kinds by name."""
 
 
@@ -132,9 +139,9 @@ def _kind_of(entry: Any) -> AgentKind | None:
 def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
     """Refuse an entry that cannot work, before the run."""
     where, settings = f"agents.{entry.name}", entry.settings or AgentSettings()
-    for section, why in (("goals", "is one of `goals`"), ("conversations", "has a thread"), ("memory", "keeps notes")):
+    for section, why, start in _SECTIONS:
         if section not in scenario.sections:
-            raise UsageError(f"{where} {why}, but the scenario has no `{section}`", hint=f"add `{section}:`")
+            raise UsageError(f"{where} {why}, but the scenario has no `{section}`", hint=f"add `{section}: {start}`")
     if scenario.models is None:
         raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
     people = scenario.sections["conversations"]

@@ -70,7 +70,7 @@ async def _archive(world: World, goals: Goals, record: AgentRecord, session: Ses
     if not messages:  # errors alone are no session
         record.archived = session.number
         return
-    summary = await _summary(world, goals, record, messages)
+    summary = await _summary(world, goals, record, messages) or _extract(goals.conversations.session_words(session))
     if record.archived >= session.number:
         return
     tokens = sum(APPROXIMATE.count(text_of(message)) for message in messages)
@@ -89,8 +89,8 @@ async def _archive(world: World, goals: Goals, record: AgentRecord, session: Ses
     goals.counts["archived"] += 1
 
 
-async def _summary(world: World, goals: Goals, record: AgentRecord, messages: Sequence[ChatMessage]) -> str:
-    """Return a summary by the model for `summarize`; if none answers, the first messages of the person."""
+async def _summary(world: World, goals: Goals, record: AgentRecord, messages: Sequence[ChatMessage]) -> str | None:
+    """Return a summary by the model for `summarize`; None if none answers."""
     lines = [f"{message.role}: {text}" for message in messages if (text := " ".join(text_of(message).split()))]
     question = (ChatMessage("system", _SYSTEM), ChatMessage("user", cut("\n".join(lines), _LONGEST) or "(nothing)"))
     request = ModelRequest(question, use="summarize", immediate=True)
@@ -101,8 +101,13 @@ async def _summary(world: World, goals: Goals, record: AgentRecord, messages: Se
     if answer is not None and (text := answer.completion.text.strip()):
         return text
     goals.counts["summaries_failed"] += 1
-    asked = [" ".join(message.content.split())[:_EXTRACT] for message in messages if message.role == "user"]
-    return "The person wrote: " + "; ".join(asked[:_EXTRACTED])
+    return None
+
+
+def _extract(words: Sequence[str]) -> str:
+    """Return what stands for a summary if no model can make one: the first messages of the person."""
+    asked = [" ".join(text.split())[:_EXTRACT] for text in words[:_EXTRACTED]]
+    return f"The person wrote: {'; '.join(asked)}" if asked else "The person wrote nothing."
 
 
 def text_of(message: ChatMessage) -> str:

@@ -471,26 +471,23 @@ class Goals(Service):
 
     def metrics(self) -> Mapping[str, float | None]:
         """Return how many agents there are, what they did, and what it cost."""
-        counts = self.counts
+        counts, costs = self.counts, list(self.costs.values())
         replies = counts["replies"]
         return {
             "agents": len(self.records), "users": len(self._users), "runs": counts["runs"], "calls": counts["calls"],
             "tokens": counts["tokens"], "tokens_per_call": _mean(self._recent), "tokens_saved": counts["tokens_saved"],
-            "cost": sum(list(self.costs.values())) / MICRO, "replies": replies,
+            "cost": sum(costs) / MICRO, "replies": replies,
             "reply_seconds": counts["reply_ns"] / replies / 1e9 if replies else None,
             "tasks_completed": counts["agent_task.completed"], "tasks_cancelled": counts["agent_task.cancelled"],
             "sessions_archived": counts["archived"], "feeds": counts["feeds"], "retries": counts["retries"],
             "failed": counts["failed"], "stuck": counts["stuck"],
+            "cost_per_user": sum(costs) / len(costs) / MICRO if costs else None,
+            "highest_cost_of_a_user": max(costs) / MICRO if costs else None,
         }  # fmt: skip
 
     def summary(self) -> Mapping[str, Any]:
-        """Return the numbers of `metrics`, and the most and the mean money of a user; empty without agents."""
-        if not self.records:
-            return {}
-        costs = list(self.costs.values())
-        mean, most = (sum(costs) / len(costs) / MICRO, max(costs) / MICRO) if costs else (None, None)
-        money = {"cost_per_user": mean, "highest_cost_of_a_user": most}
-        return {**self.metrics(), **money}
+        """Return the same numbers; empty without agents."""
+        return self.metrics() if self.records else {}
 
 
 def _mean(numbers: deque[float]) -> float | None:

@@ -5,13 +5,14 @@ begins, and each daily summary repeats it until it is over. Nothing is dropped w
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, Final
 
 import attrs
 
 from sim.agents.sop.channels import Channels
 from sim.kernel.codec import Raw
-from sim.world import World
+from sim.world import Warned, World
 
 SHOWN: Final = 3
 """How many dead letters of one look are named in its warning; all are in the record."""
@@ -46,6 +47,7 @@ class Faults:
         self._channel = channel
         self._counts = counts
         self._lasting: dict[str, str] = {}  # what fails at present → why
+        self._first: DeadLetter | None = None
 
     def say(self, author: str, warning: str) -> None:
         """Post a warning."""
@@ -89,6 +91,7 @@ class Faults:
             data: dict[str, Any] = {"agent": agent, "source": letter.source, "why": letter.why[:2000]}
             data |= {"item": letter.item} if len(letter.item) <= room else {"item_bytes": len(letter.item)}
             self._world.event_bus.tell("sop.dead_letter", data)
+        self._first = self._first or letters[0]
         reasons = "; ".join(dict.fromkeys(letter.why for letter in letters[:SHOWN]))
         more = f"; and {len(letters) - SHOWN} more" if len(letters) > SHOWN else ""
         count = "1 dead letter" if len(letters) == 1 else f"{len(letters)} dead letters"
@@ -104,6 +107,19 @@ class Faults:
         """
         self._counts["lost"] += count
         self.say(author, f"{count} lost for {what}, because too many waited; shorten its interval, or filter earlier")
+
+    def warnings(self) -> Iterator[Warned]:
+        """Yield what a user of the run should know: of what no task was made, what was lost, and what still fails."""
+        if self._first is not None:
+            count = self._counts["dead_letters"]
+            letters = "1 dead letter, of which" if count == 1 else f"{count:,} dead letters, of which"
+            told = f"{letters} no task was made; the first, of {self._first.source}: {self._first.why}"
+            yield Warned(told, "list them with: sim show RUN --view dead_letters")
+        if lost := self._counts["lost"]:
+            told = f"{lost:,} events or triggers were lost, because too many waited for an employee or a watcher"
+            yield Warned(told, "shorten their intervals, or filter earlier")
+        for what, why in self._lasting.items():
+            yield Warned(f"at the end of the run, {what[0].lower()}{what[1:]} cannot be used: {why}")
 
     def state(self) -> dict[str, str]:
         """Return what fails at present, for the final digest."""

@@ -5,7 +5,7 @@ Employees and step workers keep nothing themselves. An agent that is made anew b
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal
 
 import attrs
@@ -25,7 +25,7 @@ from sim.kernel import Source, Timer, to_seconds
 from sim.kernel.codec import Raw, decode, freeze
 from sim.memory.service import Memories
 from sim.tools.approvals import Approvals
-from sim.world import Message, Refused, Service, World
+from sim.world import Message, Refused, Service, Warned, World
 from sim.world.tasks import Task
 
 KIND: Final = "sop"
@@ -845,6 +845,10 @@ class Sops(Service):
             for name, d in self.desks.items()
         }  # fmt: skip
         return {**self.metrics(), **desks} if self.desks else {}
+
+    def warnings(self) -> Sequence[Warned]:
+        """Warn of dead letters, of lost events, and of what cannot be used."""
+        return tuple(self.faults.warnings())
 
 
 COUNTED: Final = (

@@ -1,7 +1,7 @@
 """What a scenario says of employees: their roles, their procedures, their watchers, and their recurring jobs."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import attrs
 
@@ -28,6 +28,16 @@ Priority = Annotated[int, Range(-1000, 1000)]
 def _require_channel(name: str | None) -> None:
     if name is not None and not is_channel(name):
         raise UsageError(f"a channel is a word after #, not {name!r:.60}")
+
+
+def _require_number(name: str, value: Any) -> None:
+    """Refuse a literal priority that is no number, such as an expression without its `=`."""
+    literal = getattr(value, "raw", value)
+    if getattr(value, "constant", True) and literal is not None and not isinstance(literal, int | float):
+        hint = f'put `=` before it: "={literal}"' if isinstance(literal, str) else None
+        raise UsageError(
+            f"{name} must be a number, or an expression that starts with `=`, not {literal!r:.60}", hint=hint
+        )
 
 
 Design = Literal["cycle", "clock_only", "event_driven", "stateless", "many_actions"]
@@ -185,6 +195,7 @@ class Procedure:
             raise UsageError("a procedure has at least one step")
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UsageError(f"two steps have the name {twice[0]!r}")
+        _require_number("priority", self.priority)
 
     @property
     def patience(self) -> int:
@@ -233,6 +244,7 @@ class Watcher:
     def __attrs_post_init__(self) -> None:
         if sum(getattr(self, source) is not None for source in SOURCES) != 1:
             raise UsageError("a watcher looks at one thing", hint=f"give one of {', '.join(SOURCES)}")
+        _require_number("priority", self.priority)
 
 
 SOURCES: Final = ("event", "pool", "artifact", "tasks")

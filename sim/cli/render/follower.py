@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sim.actors import AgentState
 from sim.cli.render.snapshot import NEWEST, Snapshot, newest
+from sim.cli.render.streams import lines_of
 from sim.errors import SimError
 from sim.events.coerce import mapping
 from sim.kernel import to_ns, to_seconds
@@ -13,6 +14,7 @@ from sim.kernel.rows import RecordedEvent
 from sim.scenario import load
 from sim.store import RunInfo, StoredRun, open_run
 from sim.store.files import SCENARIO
+from sim.store.unfinished import read_partials
 from sim.text import number
 
 _STATES = tuple(str(state) for state in AgentState)
@@ -67,6 +69,7 @@ class Follower:
             figures=figures,
             errors=(*lost, *(f"{number(count)} x {text}" for text, count in self._errors.most_common(3))),
             newest=newest(list(self._latest)),
+            streams=lines_of(read_partials(self._folder)) if info.status == "running" else (),
         )
 
     def _add(self, row: RecordedEvent) -> None:

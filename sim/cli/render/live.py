@@ -132,7 +132,8 @@ def picture(look: Snapshot, rates: Mapping[str, float], lines: list[str]) -> "Re
         parts += [_blank(), _levels(look.levels)]
     parts += [_text(f"! {plain(error)}", "red") for error in look.errors]
     if look.streams:
-        parts += [_blank(), *(_text(line, "cyan") for line in look.streams)]
+        parts += [_blank(), _text("answers that are arriving (provisional, not on record yet)", "bright_black")]
+        parts += [_text(line, "cyan") for line in look.streams]
     if lines:
         parts += [_blank(), *(_text(line, "bright_black") for line in lines)]
     return Panel(Group(*parts), box=ROUNDED, border_style="bright_black", padding=(0, 1))

@@ -53,7 +53,7 @@ class Snapshot:
         levels: the use of limits, budgets and the ceiling of the models.
         errors: the most frequent errors, as lines.
         newest: the latest events, as lines of plain text.
-        streams: what models are saying, as lines of plain text; only of a run in this process.
+        streams: what models are saying, as lines of plain text; what is not whole is not on record.
     """
 
     title: str

@@ -1,15 +1,20 @@
-"""What models are saying at the moment, for the live display: thoughts, texts, and calls of tools as they arrive."""
+"""What models are saying at the moment, as lines: thoughts, texts, and calls of tools as they arrive."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from sim.llm.types import Delta
+from sim.llm.unfinished import Speech
 from sim.runner import RunController
+from sim.store.unfinished import Partial
 from sim.text import plain
 
 _LINES: Final = 4  # agents that are shown, the latest
 _LONGEST: Final = 100  # characters of a line
 
-_VERBS: Final = {"think": "thinks", "text": "says", "tool_arguments": "calls"}
+_VERBS: Final = {
+    "think": "thinks", "text": "says", "tool_start": "calls", "tool_arguments": "calls", "tool_complete": "has called",
+}  # fmt: skip
 
 
 class Streams:
@@ -17,7 +22,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._runner: RunController | None = None
-        self._latest: dict[str, tuple[str, str]] = {}  # agent → the kind of its latest part, and the text so far
+        self._speech = Speech(_LINES)
 
     def follow(self, runner: RunController) -> None:
         """Begin to observe a run, unless it is observed."""
@@ -29,23 +34,19 @@ class Streams:
 
     def add(self, agent_id: str, part: Delta) -> None:
         """Note a part of an answer to an agent."""
-        kind, text = self._latest.pop(agent_id, ("", ""))
-        if part.kind == "discard":
-            return
-        if part.kind in ("tool_start", "tool_complete"):
-            text = part.tool + (f" {part.text}" if part.text else "")
-        else:
-            text = (text if kind == part.kind else "") + part.text
-        self._latest[agent_id] = (part.kind, text[-10 * _LONGEST :])
-        while len(self._latest) > _LINES:
-            del self._latest[next(iter(self._latest))]
+        self._speech.add(agent_id, part)
 
     def lines(self) -> tuple[str, ...]:
         """Return a line for each of the latest agents: its end, if it is too long."""
-        return tuple(_line(agent_id, kind, text) for agent_id, (kind, text) in self._latest.items())
+        return lines_of(self._speech.partials())
 
 
-def _line(agent_id: str, kind: str, text: str) -> str:
-    verb = {"tool_start": "calls", "tool_complete": "has called"}.get(kind) or _VERBS[kind]
-    shown = plain(" ".join(text.split()))
-    return f"{plain(agent_id)} {verb} {shown if len(shown) <= _LONGEST else '...' + shown[-_LONGEST:]}"
+def lines_of(partials: Iterable[Partial]) -> tuple[str, ...]:
+    """Return a line for each of the latest unfinished answers: its end, if it is too long."""
+    return tuple(map(_line, tuple(partials)[-_LINES:]))
+
+
+def _line(partial: Partial) -> str:
+    shown = plain(" ".join(partial.text.split()))
+    told = shown if len(shown) <= _LONGEST else "..." + shown[-_LONGEST:]
+    return f"{plain(partial.agent)} {_VERBS[partial.kind]} {told}"

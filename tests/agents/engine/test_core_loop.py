@@ -151,6 +151,8 @@ def test_a_faulty_call_is_never_run(call: str) -> None:
         ("tool.denied", call[1:7] if "nothing" not in call else "nothin")
     ] * 3
     assert sim.Tools.of(scene.world).faulty == 3
+    [told] = sim.Tools.of(scene.world).warnings()
+    assert told.text.startswith("3 calls of tools were not run; the first: ")
 
 
 def test_what_can_be_run_of_an_answer_is_run() -> None:

@@ -85,6 +85,23 @@ def test_the_fallback_takes_messages_of_the_person(tmp_path: Path) -> None:
     assert [round(time) for time in ran.rows("SELECT time FROM goal_runs")] == [60, 7200]
 
 
+def test_the_fallback_takes_nothing_else_for_words_of_the_person(tmp_path: Path) -> None:
+    """Results of tasks and check-ins are told to the model with the role of the person, who has not written them."""
+    steps = [MAKE, write(60, "I look for hotels"), write(15_000, "Hello again")]
+    rules = [
+        {"use": "summarize", "fail": "server"},
+        {"text": "<task>", "say": "Two hotels."},
+        {"text": "I look for", "call": {"goals.create_task": {"title": "Find", "instructions": "Find hotels"}}},
+        {"call": MESSAGE},
+    ]
+    ran = house(tmp_path, rules, steps, until="5h", goals={"check_in": "2h"})
+    told = ran.rows("SELECT content FROM model_history WHERE role = 'user' AND content GLOB '<*' ORDER BY id")
+    assert ["check_in" in text or "task" in text for text in told] == [True] * len(told)
+    assert len(told) >= 3
+    summaries = ran.rows("SELECT summary FROM sessions")
+    assert summaries == ["The person wrote: I look for hotels", "The person wrote nothing."]
+
+
 def test_a_session_is_archived_once(tmp_path: Path) -> None:
     """Runs that follow each other do not archive a session again."""
     steps = [MAKE, write(60, "one"), *[write(7200 + n, "two") for n in range(5)]]

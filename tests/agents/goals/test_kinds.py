@@ -128,8 +128,13 @@ def _change(whole: dict[str, Any], path: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "why", "hint"),
     [
-        ("conversations", None, "has a thread, but the scenario has no `conversations`", "add `conversations:`"),
-        ("memory", None, "keeps notes, but the scenario has no `memory`", "add `memory:`"),
+        (
+            "conversations",
+            None,
+            "has a thread, but the scenario has no `conversations`",
+            "add `conversations: {level: user}`",
+        ),
+        ("memory", None, "keeps notes, but the scenario has no `memory`", "add `memory: {}`"),
         ("models", None, "asks language models, but the scenario has none", "add `models:`"),
         ("goals", None, "monitors goals, but there are none", "add `goals: {}`"),
         ("conversations.level", "guest", "works for people whose level is guest", "level: user"),

@@ -76,6 +76,17 @@ def test_limits_of_the_scenario(tmp_path: Path, limit: dict[str, Any], ending: s
     assert ended(ran)[0] == ending
 
 
+def test_the_numbers_of_the_summary_are_metrics(tmp_path: Path) -> None:
+    """Each number of the summary can be a metric, also with the blanks that the summary shows: `cost per user`."""
+    wanted = {"a": "service('goals', 'cost_per_user')", "b": "service('goals', 'highest cost of a user')"}
+    models = {"prices": {"scripted": {"input": 1000, "output": 1000}}}
+    ran = house(tmp_path, [{"say": "That is all."}], [MAKE, ASK], models=models, metrics={"values": wanted})
+    assert ran.goals.summary().keys() == ran.goals.metrics().keys()
+    cost = ran.goals.metrics()["cost"]
+    assert cost
+    assert ran.result.metrics["a"][-1] == ran.result.metrics["b"][-1] == cost
+
+
 def test_an_answer_without_tools_ends_a_run(tmp_path: Path) -> None:
     """An answer without tool calls is the natural completion; its text is for the model only."""
     ran = house(tmp_path, [{"say": "I think that is all."}], [MAKE, ASK])

@@ -96,6 +96,14 @@ def refused(text: str) -> str:
             "agents.jobs runs the jobs of employees, but there are none",
         ),
         (SOP.replace("title: call,", "title: call, trigger: {},") + PEOPLE, "a trigger is an event or a message"),
+        (
+            SOP.replace("title: call,", "title: call, priority: item.n + 1,") + PEOPLE,
+            "priority must be a number, or an expression that starts with `=`, not 'item.n + 1'",
+        ),
+        (
+            SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: call, event: a, priority: high}}}\n") + PEOPLE,
+            "sop.watchers.w: priority must be a number, or an expression that starts with `=`, not 'high'",
+        ),
     ],
 )  # fmt: skip
 def test_it_is_refused(text: str, sentence: str) -> None:

@@ -117,6 +117,9 @@ def test_an_event_that_cannot_be_judged_is_one_dead_letter(tmp_path: Path, broke
     assert warning.startswith("1 dead letter of the watcher inbox, of which no task is made: ")
     assert [json.loads(row) for row in ran.rows("SELECT item FROM dead_letters")] == [{"id": "b"}]
     assert (len(ran.cycles()), ran.result.errors, ran.sops.metrics()["dead_letters"]) == (7, 0, 1)
+    [told] = ran.result.warnings
+    assert told["text"].startswith("1 dead letter, of which no task was made; the first, of the watcher inbox: ")
+    assert told["hint"] == "list them with: sim show RUN --view dead_letters"
 
 
 @pytest.mark.parametrize(
@@ -164,6 +167,8 @@ def test_a_source_without_items_is_said(tmp_path: Path) -> None:
     [summary] = [text for _, text in ran.posts("#ops-log") if text.startswith("Daily summary")]
     assert "Failing at present: The watcher w (the artifact rows is neither a list nor a mapping)" in summary
     assert ran.rows("SELECT fault FROM watchers") == ["the artifact rows is neither a list nor a mapping"]
+    [told] = ran.result.warnings
+    assert told["text"] == f"at the end of the run, the{said[3:]}"
 
 
 def test_lost_events_are_counted_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
