@@ -10,7 +10,7 @@ from sim.host.pacing import check_speed
 from sim.host.until import run_host_until
 from sim.kernel.duration import MAX_NS, to_ns
 from sim.kernel.kernel import Pause
-from sim.kernel.ports import Clock, Recorder
+from sim.kernel.ports import Clock, Intake, Recorder
 from sim.kernel.until import Until
 from sim.world import world
 from sim.world.deadlock import deadlock, mutual_block
@@ -37,7 +37,8 @@ class World(world.World):
         still: returns whether simulated time has to stand still until a call of the program; None: it never has to.
 
     Raises:
-        UsageError: if a speed or `strict` is given without the wall clock, or the speed is not a number above 0.
+        UsageError: if a speed or `strict` is given without the wall clock, the speed is not a number above 0, or the
+            seed or `max_deltas` is no whole number.
     """
 
     _host: Host | None = None
@@ -71,6 +72,7 @@ class World(world.World):
 
     async def __aenter__(self) -> Self:
         """Keep effects in flight between calls of `run`. Leaving the block ends the run (`close`)."""
+        self._check_open()
         await self._joined().__aenter__()
         return self
 
@@ -84,6 +86,7 @@ class World(world.World):
             if self._host is not None:
                 await self._host.__aexit__(kind, *rest)
                 self._host.calls.close()
+            self.ended = True
             self.kernel.close()
 
     async def run(self, until: Until | None = None) -> Any:
@@ -105,12 +108,13 @@ class World(world.World):
             The value of the wait, the result of the actor, or the first true value of the function; None for a time.
 
         Raises:
-            UsageError: if no event is scheduled and the condition does not hold, if the time has passed already, or if
-                another call of `run` is under way.
+            UsageError: if no event is scheduled and the condition does not hold, if the time has passed already, if
+                another call of `run` is under way, or after the block of `async with`.
             RunError: with `until=None`, if all agents that have not stopped are blocked for ever; with `strict`, if the
                 run is too late.
             BaseException: the error of the awaited actor, or of an actor without a supervisor.
         """
+        self._check_open()
         host = self._host or self._joined()
         async with host.calls.alone():
             if isinstance(until, int | float | str) and to_ns(until) < self.kernel.now:
@@ -122,6 +126,13 @@ class World(world.World):
                 return await (run_host_until(host, until) if until is not None else self._until_stopped(host))
             finally:
                 self._report_deadlock()
+
+    def _check_open(self) -> None:
+        if self.ended:
+            raise UsageError(
+                "the run of this world is over, because the block of `async with` was left",
+                hint="run it within the block, or make another World",
+            )
 
     async def _until_stopped(self, host: Host) -> None:
         """Run until all agents have stopped; if none has been started, until nothing is left to happen."""
@@ -151,6 +162,9 @@ class World(world.World):
 
     def _is_held(self) -> bool:
         return self.on_hold or (self._endless and self.still is not None and self.running > 0 and self.still())
+
+    def _take_in(self) -> Intake:
+        return self._intake or self._joined()
 
     def _joined(self) -> Host:
         host = self._host = Host(

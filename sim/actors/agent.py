@@ -34,8 +34,8 @@ class Agent(ABC):
         params: what the agent is set up with; by default the defaults of `Params`.
 
     Raises:
-        UsageError: if `on_error` or `on_stop` is async, because they are called without `await`; if another method is
-            not, because it is awaited; or if `Params` are not complete.
+        UsageError: if the name is no text or empty; if `on_error` or `on_stop` is async, because they are called
+            without `await`; if another method is not, because it is awaited; or if `Params` are not complete.
 
     Attributes:
         Params: the class of the params; None: there are none. A subclass declares them as a class `Params` with types
@@ -86,6 +86,7 @@ class Agent(ABC):
         params: Any = None,
     ) -> None:
         _check_hooks(type(self))
+        _check_name(agent_id)
         self.params = _default_params(type(self)) if params is None else params
         self.agent_id = agent_id
         self.world = world
@@ -196,12 +197,13 @@ class Agent(ABC):
     def _set_alive(self, alive: bool) -> Call:
         loop = self._loop
         world = self.world if loop is None else loop.world  # not that of an agent that runs ahead, which has less
-        if loop is not None and world.outside():
+        if loop is not None and world.outside() and (alive or not world.ended):
             data = {"agent": self.agent_id, "alive": alive}
             call = world.call("alive", data, f"{'start of life' if alive else 'shutdown'} of {self.agent_id}")
             self._alive_asked = (alive, call)
             return call
-        world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
+        if not world.ended:
+            world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         self._alive = alive
         world.life_changed(self.group)
         if not alive and loop is not None:
@@ -249,6 +251,11 @@ def _default_params(kind: type[Agent]) -> Any:
     except TypeError as error:
         hint = f"give params={kind.__name__}.Params(...)"
         raise UsageError(f"{kind.__name__} needs params: {error}", hint=hint) from error
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"the name of an agent is a text, not {name!r:.60}")
 
 
 @lru_cache(maxsize=1024)

@@ -151,7 +151,9 @@ class Lifecycle(ABC):
         A host program can call it as well: it is then an input, which is recorded. While no run is under way, the call
         itself runs the world until the loop has stopped.
         """
-        if self.world.outside():
+        if self.world.hosted():
+            if self.stopped and self.world.at_rest:
+                return
             data = {"agent": self.agent_id, "timeout_ns": to_ns(timeout)}
             await self.world.call("stop", data, f"stop of {self.agent_id}")
             return
@@ -181,7 +183,9 @@ class Lifecycle(ABC):
         Raises:
             UsageError: in a host program, if the run ends before the loop stops, or the loop can never stop.
         """
-        if self.world.outside():
+        if self.world.hosted():
+            if self.stopped and self.world.at_rest:
+                return self._stop_reason
             return str(await self.world.watch(f"join of {self.agent_id}", self._watch_stop))
         reason: str = await self.when_stopped().wait()
         return reason
@@ -287,7 +291,7 @@ class Lifecycle(ABC):
 
     def wake(self) -> Call:
         """Wake a sleeping agent; has no effect on an agent that does not sleep. The call need not be awaited."""
-        if self.world.outside():
+        if self.world.outside() and not self.world.ended:
             return self.world.call("wake", {"agent": self.agent_id}, f"wake of {self.agent_id}")
         if self._state is _S.SLEEPING:
             self._woken("wake")

@@ -27,7 +27,7 @@ from sim.kernel.coroutines import resume
 from sim.kernel.ports import Call
 from sim.text import of_error, recordable_text
 from sim.world import Action, ActionResult, World
-from sim.world.costs import FREE
+from sim.world.costs import FREE, Charge
 
 
 class Gate(Protocol):
@@ -276,7 +276,9 @@ class AgentLoop(Lifecycle):
                 check_decision(agent, action)
             while action is not None and agent._alive:
                 handler = world.actions.find(action.kind)
-                if not self._direct or handler is None or world.costs.fixed(action.kind) is not FREE:
+                price = world.costs.fixed(action.kind)
+                waits = price is not FREE and (price is None or self._is_short(price))
+                if waits or not self._direct or handler is None:
                     rest = self.iterate(first=first, action=action)
                     return rest
                 if handler.wait is None:
@@ -365,6 +367,13 @@ class AgentLoop(Lifecycle):
     def _is_free(self, action: Action) -> bool:
         """Return whether an action has no price for which its agent may have to wait."""
         return self.world.costs.fixed(action.kind) is FREE
+
+    def _is_short(self, price: Charge) -> bool:
+        """Return whether the agent cannot pay a price now, so that it may have to wait."""
+        world = self.world
+        if price.budgets and world.budgets.lacking(self.agent_id, price.budgets) is not None:
+            return True
+        return bool(price.rates) and world.rate_tracker.blocked_by(self.agent_id, price.rates) is not None
 
     async def _until_paid(self, action: Action) -> None:
         """Wait until the agent can pay an action."""

@@ -86,6 +86,8 @@ class AgentLoopManager:
     """Creates, starts and stops the loops of a world, and registers the actions `sleep`, `rest` and `stop`."""
 
     def __init__(self, world: World) -> None:
+        if not isinstance(world, World):
+            raise UsageError(f"a manager of loops needs a world, not {world!r:.60}")
         if world.loop_manager is not None:
             raise UsageError("this world already has a manager of loops", hint="AgentLoopManager.of(world) returns it")
         self.world = world
@@ -108,7 +110,7 @@ class AgentLoopManager:
     @classmethod
     def of(cls, world: World) -> "AgentLoopManager":
         """Return the manager of a world; make one if it has none."""
-        manager = world.loop_manager
+        manager = getattr(world, "loop_manager", None)
         return manager if isinstance(manager, cls) else cls(world)
 
     def create_loop(self, agent: Agent, config: AgentLoopConfig | None = None) -> AgentLoop:
@@ -116,7 +118,19 @@ class AgentLoopManager:
 
         Raises:
             NameTakenError: if this agent, or another agent with the same name, already has a loop.
+            UsageError: if it is no agent of this world, or `config` is no `AgentLoopConfig`.
         """
+        if not isinstance(agent, Agent):
+            raise UsageError(
+                f"create_loop needs an agent, not {agent!r:.60}", hint='write create_loop(Worker("ann", world))'
+            )
+        if agent.world is not self.world:
+            raise UsageError(f"{agent.agent_id} is an agent of another world than this manager")
+        if not isinstance(config, AgentLoopConfig | None):
+            raise UsageError(
+                f"the settings of a loop are an AgentLoopConfig, not {config!r:.60}",
+                hint="write create_loop(agent, sim.AgentLoopConfig(min_loop_delay=1))",
+            )
         self.world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if agent.agent_id in self._loops:
             raise NameTakenError(f"there is a loop for agent {agent.agent_id!r} already")
@@ -197,7 +211,9 @@ class AgentLoopManager:
 
         A host program can call it as well, as `AgentLoop.stop`.
         """
-        if self.world.outside():
+        if self.world.hosted():
+            if self.world.at_rest and all(loop.stopped for loop in self._loops.values()):
+                return
             await self.world.call("stop_all", {"timeout_ns": to_ns(timeout)}, "stop of all agents")
             return
         if self._stop_timer is not None:
@@ -265,6 +281,10 @@ class AgentLoopManager:
         for why in dict.fromkeys(row.why for row in others):
             shown.append(UnreadMessages("...", "...", sum(row.count for row in others if row.why == why), why))
         return shown
+
+    def held_up(self) -> dict[str, int]:
+        """Return how many senders wait for room that only messages which no rule has read could give, by receiver."""
+        return {name: count for name, loop in self._loops.items() if (count := loop.agent.mailbox.held_up)}
 
     def due_in_ticks(self, *, refreshed: bool) -> bool:
         """Return whether a tick, now or later, begins an iteration of any agent.

@@ -221,8 +221,14 @@ def check(condition: WakeCondition, world: World) -> None:
     """Check that `condition` can be armed in `world`, before an agent falls asleep.
 
     Raises:
-        UsageError: if it names a resource without a limit, because such a condition would always be met at once.
+        UsageError: if it is no wake condition, or names a resource without a limit, because such a condition would
+            always be met at once.
     """
+    if condition.__class__ is not WakeCondition:
+        raise UsageError(
+            f"an agent sleeps until a WakeCondition, not until {condition!r:.60}",
+            hint="write loop.sleep(sim.WakeCondition.after_delay(5))",
+        )
     CONDITIONS[condition.condition_type].check(condition, world)
 
 

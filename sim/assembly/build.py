@@ -120,9 +120,16 @@ def build(
             {entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents}
         )
     return Simulation(
-        scenario, world, manager, MetricFunctions(world, manager), starts, limits_per_tick(scenario), nursery, models,
-        service,
-    )  # fmt: skip
+        scenario=scenario,
+        world=world,
+        manager=manager,
+        census=MetricFunctions(world, manager),
+        starts=starts,
+        per_tick=limits_per_tick(scenario),
+        nursery=nursery,
+        models=models,
+        service=service,
+    )
 
 
 def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> None:
@@ -356,9 +363,17 @@ class AgentFactory:
     def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
         params = self._params(entry, name, index)
         plan = AgentPlan(
-            name, self._world, index, entry.group_name, entry.permission, entry.settings, entry.subscribe,
-            self._reaches[entry.name], self.rule_sets[entry.name], params,
-        )  # fmt: skip
+            name=name,
+            world=self._world,
+            index=index,
+            group=entry.group_name,
+            permission=entry.permission,
+            settings=entry.settings,
+            subscribe=entry.subscribe,
+            reach=self._reaches[entry.name],
+            rule_set=self.rule_sets[entry.name],
+            params=params,
+        )
         agent = self._makes[entry.name](plan)
         if not isinstance(agent, self.class_of[entry.name]):
             wanted, made = self.class_of[entry.name].__name__, type(agent).__name__

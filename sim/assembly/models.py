@@ -11,10 +11,12 @@ from sim.extras import need
 from sim.kernel import to_seconds
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
+from sim.llm.capabilities import DECLARED
 from sim.llm.client import Client, make_endpoint
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.limits.spend import Spend
+from sim.llm.needs import Need
 from sim.llm.prices import Price, Prices, read_price
 from sim.llm.router import Router, Target
 from sim.llm.service import Models, OutsideClient
@@ -262,9 +264,18 @@ def _edge(
             wrap=lambda provider, clock: _wrap(models, provider, clock),
             place=place,
             written_calls=_writing(models),
+            declared=declared_by(models),
         )
 
     return make
+
+
+def declared_by(models: schema.Models) -> dict[str, dict[Need, bool]]:
+    """Return by provider what the scenario says that its models can do."""
+    return {
+        name: {need: can for need, key in DECLARED.items() if (can := getattr(endpoint, key)) is not None}
+        for name, endpoint in models.endpoints.items()
+    }
 
 
 def _writing(models: schema.Models) -> frozenset[str]:

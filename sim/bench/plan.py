@@ -138,6 +138,13 @@ def make_plan(
     if max(used) > _MAX_SEED:
         raise UsageError(f"a seed is at most {_MAX_SEED}, not {max(used)}")
     return TrialPlan(
-        file, scenario, chosen, bool(modes), points, used, tuple(overrides), tuple(allow),
-        tuple(variant.execution.sync is not None for variant in variants),
-    )  # fmt: skip
+        file=file,
+        scenario=scenario,
+        modes=chosen,
+        named=bool(modes),
+        points=points,
+        seeds=used,
+        overrides=tuple(overrides),
+        allow=tuple(allow),
+        synchronised=tuple(variant.execution.sync is not None for variant in variants),
+    )

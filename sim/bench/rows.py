@@ -187,10 +187,17 @@ def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> Ro
         del figures["cpu_iteration"]
     same = _paired(known, base, lambda trial, other: trial.hash == other.hash)
     return Row(
-        point, mode, basis, len(known), tuple(dict.fromkeys(c.problem for c in trials.values() if c.problem)),
-        {name: estimate for name, estimate in figures.items() if estimate is not None}, len(same), sum(same),
-        _outcomes(known, base), next((trial.concurrency for trial in known.values() if trial.concurrency), ()),
-    )  # fmt: skip
+        point=point,
+        mode=mode,
+        basis=basis,
+        measured=len(known),
+        problems=tuple(dict.fromkeys(c.problem for c in trials.values() if c.problem)),
+        figures={name: estimate for name, estimate in figures.items() if estimate is not None},
+        compared=len(same),
+        equal=sum(same),
+        outcomes=_outcomes(known, base),
+        concurrency=next((trial.concurrency for trial in known.values() if trial.concurrency), ()),
+    )
 
 
 def _paired(trials: Seeds, others: Seeds, compare: Callable[[Trial, Trial], T]) -> list[T]:

@@ -12,7 +12,7 @@ from sim.cli.mcp_options import mcp_options, servers_of
 from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.model_options import access_of, model_options
 from sim.cli.render.live import LiveProgress
-from sim.cli.render.model_costs import print_bounds, print_models
+from sim.cli.render.model_costs import print_bounds, print_capabilities, print_models
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, TAGS, common, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import print_summary
@@ -23,7 +23,7 @@ from sim.kernel.levels import LEVELS
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
 from sim.runner.options import RunOptions
-from sim.runner.probing import check_batched_run
+from sim.runner.probing import check_batched_run, look
 from sim.scenario.packaged import find_scenario
 from sim.store.summary import unread_advice
 
@@ -153,13 +153,15 @@ def _estimate(scenario: Path, options: dict[str, Any], probe: int, *, as_json: b
         raise UsageError("--probe makes calls at an endpoint, and no model is at one", hint="add --model openai:NAME")
     with redirect_stdout(sys.stderr):
         expected = estimate(scenario, probe=probe, **options)
+        known = look(scenario, RunOptions.of(options)) if expected else {}
     access = options["access"]
     share = access.batching.price if access is not None and access.batching else None
     if as_json:
-        print_json({"estimate": expected, **({} if share is None else {"batch_price": share})})
+        print_json({"estimate": expected, "capabilities": known, **({} if share is None else {"batch_price": share})})
     elif expected:
         print_models(expected, most=True)
         print_bounds(expected)
+        print_capabilities(known, expected["needs"])
         if share is not None:
             click.echo(f"in batches, it costs {share:.0%} of that")
     else:

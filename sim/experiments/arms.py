@@ -165,10 +165,27 @@ def make_arms(
     mode: Mode = "tick" if info.mode == "tick" else "autonomous"
     vary = tuple(f"{name}:{override}" for name, overrides in arms.items() for override in overrides or ("",))
     return Plan(
-        str(file.resolve()), hashlib.sha256(text.encode()).hexdigest(), info.name, vary, "factorial", None, first,
-        points, (first, count), precision, tuple(outcomes), mode, until, (), tuple(allow),
-        tuple(models_asked(info.options)), answers, record, Past(str(run.resolve()), info.uid, to_text(at_ns)), names,
-    )  # fmt: skip
+        file=str(file.resolve()),
+        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        name=info.name,
+        vary=vary,
+        design="factorial",
+        samples=None,
+        design_seed=first,
+        points=points,
+        seeds=(first, count),
+        precision=precision,
+        outcomes=tuple(outcomes),
+        mode=mode,
+        until=until,
+        overrides=(),
+        allow=tuple(allow),
+        models=tuple(models_asked(info.options)),
+        answers=answers,
+        record=record,
+        past=Past(str(run.resolve()), info.uid, to_text(at_ns)),
+        arms=names,
+    )
 
 
 def _checked_run(run: Path, at_ns: int, *, allow_change: bool) -> RunInfo:

@@ -314,6 +314,45 @@ def make_sweep(
     points = points_of(variables, design, samples, first)
     check_trials(len(points), count, precision)
     check_seeds(first, count, precision)
+    variants = _checked_variants(file, given, scenario, points, allow, kinds)
+    outcomes = KnownOutcomes.of((scenario, *variants), kinds).check(outcomes, allow)
+    own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
+    digest = scenario_digest(file)
+    return Plan(
+        file=str(file.resolve()),
+        sha256=digest,
+        name=scenario.name,
+        vary=tuple(vary),
+        design=design,
+        samples=samples,
+        design_seed=first,
+        points=points,
+        seeds=(first, count),
+        precision=precision,
+        outcomes=tuple(outcomes),
+        mode=mode or own,
+        until=until,
+        overrides=tuple(overrides),
+        allow=tuple(allow),
+        models=tuple(models),
+        answers=answers,
+        record=record,
+    )
+
+
+def _checked_variants(
+    file: Path,
+    given: Sequence[str],
+    scenario: Scenario,
+    points: Sequence[Point],
+    allow: Sequence[str],
+    kinds: Kinds | None,
+) -> list[Scenario]:
+    """Return the scenarios of the first combinations, checked.
+
+    Raises:
+        UsageError: if one of them is not valid, or sets a state variable or names a kind that there is not.
+    """
     try:
         variants = [_variant(file, given, point, allow, kinds) for point in points[:_CHECKED]]
         check_state_variables(scenario, parse_all(overrides_of(points[0])))
@@ -322,13 +361,7 @@ def make_sweep(
             check_families(variant)
     except UsageError as error:
         raise UsageError(str(error).removeprefix(f"{FILE} "), hint=error.hint) from error
-    outcomes = KnownOutcomes.of((scenario, *variants), kinds).check(outcomes, allow)
-    own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
-    digest = scenario_digest(file)
-    return Plan(
-        str(file.resolve()), digest, scenario.name, tuple(vary), design, samples, first, points, (first, count),
-        precision, tuple(outcomes), mode or own, until, tuple(overrides), tuple(allow), tuple(models), answers, record,
-    )  # fmt: skip
+    return variants
 
 
 def _variant(file: Path, given: Sequence[str], point: Point, allow: Sequence[str], kinds: Kinds | None) -> Scenario:

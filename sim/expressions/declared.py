@@ -99,10 +99,18 @@ def rule_function(
         signature = inspect.signature(function)
         parameters = [parameter for parameter in signature.parameters.values() if parameter.name != "self"]
         declared = RuleFunction(
-            name, function, places, "nothing" if pure else senses, draws, pure, needs,
-            MappingProxyType({at: to for at, one in enumerate(parameters) if (to := _refers(one.annotation))}),
-            signature.return_annotation, f"{name}({', '.join(map(_written, parameters))})", summary,
-        )  # fmt: skip
+            name=name,
+            function=function,
+            places=places,
+            senses="nothing" if pure else senses,
+            draws=draws,
+            pure=pure,
+            needs=needs,
+            refers=MappingProxyType({at: to for at, one in enumerate(parameters) if (to := _refers(one.annotation))}),
+            returns=signature.return_annotation,
+            call=f"{name}({', '.join(map(_written, parameters))})",
+            summary=summary,
+        )
         for where in places:
             if (where, name) in DECLARED:
                 raise UsageError(f"there is a function {name!r} of rules already")

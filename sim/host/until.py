@@ -5,11 +5,12 @@ from typing import Any
 from sim.host.host import Host
 from sim.kernel.duration import MAX_NS, to_ns
 from sim.kernel.kernel import Pause
-from sim.kernel.until import Until, Watch, never_happened
+from sim.kernel.until import Until, Watch, check_until, never_happened
 
 
 async def run_host_until(host: Host, until: Until) -> Any:
     """Like `run_until`, inside an asyncio or trio program and with effects. Return None if the run was suspended."""
+    check_until(until)
     kernel = host.kernel
     if isinstance(until, int | float | str):
         await host.run(to_ns(until))

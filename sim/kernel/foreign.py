@@ -22,11 +22,17 @@ _OUTSIDE: Final = (
     "There is no current event loop",
     "Not currently running on any asynchronous event loop",
     "unknown async library, or not in async context",
+    "Already running asyncio in this thread",
+    "Already running trio in this thread",
 )
-"""The beginnings of what these libraries say where none of them runs the code."""
+"""The beginnings of what these libraries say where none of them runs the code, and `anyio.run` in the host's thread."""
 
-_NO_LOOP: Final = "'NoneType' object has no attribute 'create_future'"
-"""What locks, events and queues of asyncio say there: they ask for the loop without a check."""
+_NO_LOOP: Final = (
+    "'NoneType' object has no attribute 'create_future'",
+    "'RunContext' object has no attribute 'task'",
+    "'RunContext' object has no attribute 'runner'",
+)
+"""What locks, events and queues of asyncio, and nurseries of trio, say there: they ask for the loop without a check."""
 
 HINT: Final = (
     "write self.loop.sleep(...) and return, or await sim.sleep(...), or await perform(effect) for work outside of the"
@@ -39,7 +45,7 @@ def foreign_place(error: BaseException) -> str | None:
     if isinstance(error, RuntimeError):
         foreign = str(error).startswith(_OUTSIDE)
     elif isinstance(error, AttributeError):
-        foreign = str(error) == _NO_LOOP
+        foreign = str(error) in _NO_LOOP
     else:
         foreign = isinstance(error, ForeignAwaitError)
     return _place(error.__traceback__) if foreign else None

@@ -23,7 +23,8 @@ If the C extension is available, `_speedups/loop.c` replaces `_run_some` and beh
 import contextlib
 import enum
 from collections.abc import Callable, Collection, Coroutine, Iterator
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 from sim._speedups import COMPILED
 from sim.errors import (
@@ -261,10 +262,12 @@ class Kernel:
         max_deltas: int = 10_000,
         recorder: Recorder | None = None,
     ) -> None:
+        if max_deltas.__class__ is not int or max_deltas < 1:
+            raise UsageError(f"max_deltas is a whole number from 1, not {max_deltas!r:.60}")
         self.now = 0
         self.delta = 0
         self.steps = 0
-        self.seed = seed
+        self.seed = seed = _whole(seed)
         self.actors: dict[int, Actor] = {}  # by ordinal; the only strong reference to a waiting actor
         self._shuffled = shuffled
         self._max_deltas = max_deltas
@@ -1145,6 +1148,13 @@ class Kernel:
     def first_missing(self) -> int:
         """Return the earliest time (nanoseconds) at which an outcome is due that has not arrived yet."""
         return self.effects.first_missing()
+
+
+def _whole(seed: object) -> int:
+    """Return a seed, which can be a number of NumPy, as a whole number of Python."""
+    if not isinstance(seed, SupportsIndex) or isinstance(seed, bool):
+        raise UsageError(f"a seed is a whole number, not {seed!r:.60}")
+    return index(seed)
 
 
 def release_all(holder: Source) -> None:

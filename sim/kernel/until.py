@@ -1,5 +1,6 @@
 """Run a kernel until a time, until a wait or an actor has ended, or until a condition holds."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,6 +13,30 @@ from sim.kernel.waits import NOTHING, Wait, receive, wait_for
 
 Until = Duration | Wait | Actor | Callable[[], object]
 """The end of a run: a simulated time since the start, a wait, an actor (until its end), or a condition."""
+
+
+def check_until(until: object) -> None:
+    """Check the end of a run, before anything happens.
+
+    Raises:
+        UsageError: if it is neither a duration, a wait, an actor, nor a function that can be called between instants.
+    """
+    if isinstance(until, int | float | str):
+        to_ns(until)
+    elif isinstance(until, Actor) or (hasattr(until, "take") and hasattr(until, "arm") and not isinstance(until, type)):
+        return
+    elif inspect.iscoroutine(until):
+        name = until.__qualname__
+        until.close()  # otherwise Python would warn that it was never awaited
+        raise UsageError(
+            f"a run cannot end with the coroutine {name}()",
+            hint="pass a time, a wait such as a latch, or the actor that spawn returned",
+        )
+    elif not callable(until) or isinstance(until, type) or inspect.iscoroutinefunction(until):
+        raise UsageError(
+            f"a run ends at a time, or with a wait, an actor or a condition, not with {until!r:.60}",
+            hint="a condition is a function without arguments, and without async, that returns whether the run is over",
+        )
 
 
 def run_until(kernel: Kernel, until: Until) -> Any:
@@ -30,9 +55,11 @@ def run_until(kernel: Kernel, until: Until) -> Any:
         The value of the wait, the return value of the actor, or the first true result of the function. None for a time.
 
     Raises:
-        UsageError: if no entry is due any more and the run has not reached its end, or if an actor performs an effect.
+        UsageError: if no entry is due any more and the run has not reached its end, if an actor performs an effect, or
+            if `until` is none of these.
         BaseException: the error of the awaited actor, or of an actor that crashed and has no `on_exit`.
     """
+    check_until(until)
     if isinstance(until, int | float | str):
         _ran(kernel.run(to_ns(until)))
         kernel.advance_to(to_ns(until))

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from sim.errors import SimError, UsageError
+from sim.llm.capabilities import Capabilities
 from sim.llm.limits.breaker import Breaker
 from sim.llm.limits.governor import Governor, Limits, Permit
 from sim.llm.limits.retry import OVER_ADVICE, RetryPolicy
-from sim.llm.needs import lacking_in
+from sim.llm.needs import lacking_in, needs_of
 from sim.llm.reading import ReasoningFilter, read
 from sim.llm.router import Target, step_down, steps_down
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
@@ -79,6 +80,7 @@ class Client:
         policy: how often and how long a call is tried.
         tokenizer: estimates the tokens of a request.
         cost: maps a model and its usage to a cost in micro-units.
+        capabilities: what is known of the models; a model gets no request that it is known not to be able to answer.
     """
 
     def __init__(
@@ -89,7 +91,9 @@ class Client:
         *,
         tokenizer: Tokenizer = APPROXIMATE,
         cost: Callable[[str, TokenUsage], int] = lambda model, usage: 0,
+        capabilities: Capabilities | None = None,
     ) -> None:
+        self.capabilities = capabilities or Capabilities()
         self.clock = clock
         self.endpoints = endpoints
         self.policy = policy or RetryPolicy()
@@ -126,13 +130,21 @@ class Client:
         fallbacks: list[str] = []
         for position, target in enumerate(chain):
             below = len(chain) - position - 1
+            lacking = self.capabilities.lacking(target, needs_of(request))
+            if lacking is not None and below:
+                fallbacks.append(f"{target} → {chain[position + 1]}: {lacking}")
+                continue
+            if lacking is not None:
+                lacking.attempts, lacking.refused_formats = tuple(call.attempts), tuple(call.refused_formats)
+                raise lacking
             tried = len(call.attempts)
             outcome = await call.ask(target, keep=below)
             if isinstance(outcome, Completion):
                 cost = sum(self._cost(attempt.model, attempt.usage) for attempt in call.attempts if attempt.usage)
-                return Answer(outcome, tuple(call.attempts), cost, tuple(fallbacks))
+                return Answer(outcome, tuple(call.attempts), cost, tuple(fallbacks), tuple(call.refused_formats))
             if not below or not steps_down(outcome.kind) or call.is_spent:
                 outcome.attempts = tuple(call.attempts)
+                outcome.refused_formats = tuple(call.refused_formats)
                 raise outcome
             fallbacks.append(step_down(target, chain[position + 1], outcome, len(call.attempts) - tried))
         raise AssertionError("the last model of a chain answers or raises")
@@ -158,6 +170,7 @@ class _Call:
         self._on_attempt = on_attempt
         self._input_tokens = count_request(client.tokenizer, request)
         self.attempts: list[Attempt] = []
+        self.refused_formats: list[tuple[str, str]] = []
         self.spent = 0.0  # seconds of requests and of waiting between them
 
     @property
@@ -223,11 +236,13 @@ class _Call:
             answer = await self._clock.within(
                 seconds, lambda: endpoint.provider.complete(target.model, self._request, watch.observer)
             )
+            self._note_format(target, answer)
             outcome = read(answer, self._request, written_calls=endpoint.written_calls)
             watch.end()
         except TimeoutError:
             outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s", usage=self._sent())
         except ModelError as error:
+            self._note_format(target, error)
             outcome = error
         except BaseException as error:
             if isinstance(error, SimError) or not isinstance(error, Exception):
@@ -245,6 +260,10 @@ class _Call:
             endpoint.learn(outcome.usage)
             permit.close(outcome.usage.input_tokens + outcome.usage.output_tokens)
         return outcome
+
+    def _note_format(self, target: Target, outcome: Completion | ModelError) -> None:
+        if outcome.refused_format:
+            self.refused_formats.append((str(target), outcome.refused_format))
 
     def _sent(self) -> TokenUsage:
         """Return the usage of a request without a reported usage: it was sent, so its input counts."""

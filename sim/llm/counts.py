@@ -39,7 +39,8 @@ class Counts:
         reused, reused_micro: answers that another run of the experiment had asked for, and what they cost it.
         empty: answers without text and tool calls, among those that count as answers (see `reading.read`).
         written_calls: answers with a tool call that is written as text and was not read, by provider.
-        formats: answers to requests with a preferred format, by model: kept by the endpoint, and not.
+        formats: answers to requests with a preferred format, by model: kept by the endpoint, and not; and how many
+            such requests it refused, which were sent again without the format.
         surveys: answers to questions of surveys, by question: all, and those without a value.
         rule_faults: calls that failed because of a scripted rule.
         first_rule_fault: the first of these faults; None if there are none.
@@ -72,7 +73,11 @@ class Counts:
             provider = model.partition(":")[0]
             self.written_calls[provider] = self.written_calls.get(provider, 0) + 1
         if completion.formatted is not None:
-            self.formats.setdefault(model, [0, 0])[not completion.formatted] += 1
+            self.formats.setdefault(model, [0, 0, 0])[not completion.formatted] += 1
+
+    def refused_format(self, model: str) -> None:
+        """Count a request that was refused with its preferred format, and sent again without."""
+        self.formats.setdefault(model, [0, 0, 0])[2] += 1
 
     def surveyed(self, question: str, *, missing: bool) -> None:
         """Count an answer to a question of a survey."""

@@ -7,6 +7,7 @@ lets one waiter at a time use the pacer, so both behave alike.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
@@ -18,13 +19,14 @@ from sim.kernel.rng import Stream
 from sim.llm.access import Access
 from sim.llm.batches.place import Place, Waiting
 from sim.llm.batches.provider import BatchProvider
+from sim.llm.capabilities import Can, Capabilities
 from sim.llm.client import Client, Endpoint
 from sim.llm.limits.breaker import Breaker
 from sim.llm.limits.governor import Governor, Limits, ReportedLimits
 from sim.llm.limits.pacing import SLACK, ClockPacer, Pacer
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.providers.openai.provider import OpenAIProvider
-from sim.llm.router import Target
+from sim.llm.router import Target, targets_of
 from sim.llm.tokens import APPROXIMATE, Tokenizer
 from sim.llm.types import Answer, Attempt, ClientClock, ModelError, ModelRequest, Observer, Provider, TokenUsage, Wake
 
@@ -103,8 +105,10 @@ class EdgeClient:
         clock: real time; tests can set another clock.
         place: returns the run that batches belong to. It is called only if the operator has asked for batches.
         written_calls: the providers whose models write tool calls as text.
+        declared: by provider: what the scenario says that its models can do.
 
     Attributes:
+        capabilities: what is known of the models; what endpoints say is known after `prepare`.
         ended: the requests that have ended, by outcome (`ok`, or a class of error), also of calls under way.
     """
 
@@ -119,7 +123,9 @@ class EdgeClient:
         clock: EdgeClock | None = None,
         place: Callable[[], Place] | None = None,
         written_calls: frozenset[str] = frozenset(),
+        declared: Mapping[str, Can] = MappingProxyType({}),
     ) -> None:
+        self.capabilities = Capabilities(declared)
         self._access = access
         self._written_calls = written_calls
         self.ended: dict[str, int] = {}
@@ -130,7 +136,9 @@ class EdgeClient:
         self._timeout = policy.timeout
         if access.batching:  # a batch has its own limits of time
             policy = attrs.evolve(policy, timeout=NO_LIMIT, deadline=NO_LIMIT)
-        self._client = Client(self._clock, self._endpoints, policy, tokenizer=tokenizer, cost=cost)
+        self._client = Client(
+            self._clock, self._endpoints, policy, tokenizer=tokenizer, cost=cost, capabilities=self.capabilities
+        )
         self._place = place
         self._providers = tuple(self._provider(name, tokenizer) for name in access.providers or ("openai",))
 
@@ -182,7 +190,8 @@ class EdgeClient:
         self.ended[attempt.outcome] = self.ended.get(attempt.outcome, 0) + 1
 
     async def prepare(self) -> None:
-        """Import the libraries before the first call, and check that the endpoints can be reached.
+        """Import the libraries before the first call, check that the endpoints can be reached, and note what they say
+        of their models.
 
         Raises:
             UsageError, RunError: see `OpenAIProvider.probe`.
@@ -192,6 +201,11 @@ class EdgeClient:
         self._client.tokenizer.count("")
         for provider in self._providers:
             await provider.probe()
+            for target in targets_of(self._access):
+                if target.provider == provider.name:
+                    self.capabilities.said[target.provider, target.model] = await provider.said_of(target.model)
+                    if self.capabilities.lacking(target, ("JSON schemas",)):
+                        provider.without_formats(target.model)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -10,7 +10,7 @@ Need = Literal["tools", "JSON schemas", "streams"]
 
 _WORDS: Final[dict[Need, re.Pattern[str]]] = {
     "tools": re.compile(r"\btools?\b|tool[ _-](?:choice|call|use)|function.?call", re.IGNORECASE),
-    "JSON schemas": re.compile(r"response_format|json_schema|json mode|structured.?output|\bgrammar", re.IGNORECASE),
+    "JSON schemas": re.compile(r"response_format|json[_ ]schema|json mode|structured.?output|\bgrammar", re.IGNORECASE),
     "streams": re.compile(r"\bstream(?:s|ing|_options)?\b", re.IGNORECASE),
 }
 _CANNOT: Final = re.compile(

@@ -13,6 +13,7 @@ import attrs
 
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
+from sim.llm.access import INSIDE, Access
 from sim.llm.prices import Prices
 from sim.llm.types import ErrorClass, ModelError, ModelRequest
 
@@ -164,6 +165,13 @@ class Router:
     def _window(self, target: Target) -> int | None:
         price = self._prices.find(target.model)
         return None if price is None else price.context
+
+
+def targets_of(access: Access) -> tuple[Target, ...]:
+    """Return the models at endpoints, without duplicates."""
+    chains = access.chains().values()
+    named = (Target(provider, model) for chain in chains for provider, model in chain if provider not in INSIDE)
+    return tuple(dict.fromkeys(named))
 
 
 def steps_down(kind: ErrorClass) -> bool:

@@ -23,6 +23,7 @@ from sim.kernel.codec import freeze
 from sim.kernel.ports import Background
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
+from sim.llm.capabilities import Capabilities
 from sim.llm.client import Endpoint
 from sim.llm.counts import Counts
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
@@ -95,6 +96,10 @@ class OutsideClient(Client, Protocol):
 
     ended: dict[str, int]
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What is known of the models at endpoints; what endpoints say is known after `prepare`."""
+
     async def prepare(self) -> None:
         """Import what is needed and check that the endpoint can be reached."""
 
@@ -135,12 +140,13 @@ class CallPlan:
 
 @attrs.define
 class Traced:
-    """A call that has ended, for an estimate: its caller, its request, and its times in simulated nanoseconds."""
+    """A call that has ended, for an estimate: caller, request, chain of models, and times in simulated nanoseconds."""
 
     agent_id: str
     group: str
     request: ModelRequest
     input_tokens: int
+    targets: tuple[Target, ...]
     started_ns: int
     ended_ns: int
 
@@ -415,7 +421,10 @@ class Models(Service):
         found = {
             "failures": counts.failed, "rule_faults": counts.rule_faults, "empty": counts.empty,
             "written_calls": counts.written_calls,
-            "formats": {model: {"enforced": yes, "free": no} for model, (yes, no) in counts.formats.items()},
+            "formats": {
+                model: {"enforced": yes, "free": no, "refused": refused}
+                for model, (yes, no, refused) in counts.formats.items()
+            },
             "concurrency": self.concurrency(),
             "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
         }  # fmt: skip
@@ -477,7 +486,8 @@ class Models(Service):
         The host calls it before a run starts.
 
         Raises:
-            UsageError: if the endpoint refuses the key, or its address lacks `/v1`.
+            UsageError: if the endpoint refuses the key, its address lacks `/v1`, or no model can answer calls of the
+                estimate.
             RunError: if the endpoint cannot be reached.
         """
         if self._make_edge is None:
@@ -486,9 +496,19 @@ class Models(Service):
             self._edge = self._make_edge()
         try:
             await self._edge.prepare()
+            self._check_needs(self._edge.capabilities)
         except BaseException:
             await self.aclose()
             raise
+
+    def _check_needs(self, capabilities: Capabilities) -> None:
+        """Refuse a run whose estimate has calls that no model of their chain can answer."""
+        for need in self.expected.get("needs", ()):
+            chain = [Target.parse(name) for name in need["models"]]
+            found = [capabilities.lacking(target, (need["need"],)) for target in chain]
+            if chain and all(found):
+                calls = "1 call of this run" if need["calls"] == 1 else f"{need['calls']:,} calls of this run"
+                raise UsageError(f"{found[0]}; {calls} would need it", hint=found[0].hint if found[0] else None)
 
     def begin(self, run: str, background: Background, folder: Path | None) -> None:
         """Note which run the calls belong to. The host calls it before the run starts.
@@ -628,6 +648,9 @@ class Models(Service):
         if outcome.kind != "ok":
             detail = outcome.value["message"] if outcome.kind == "error" else "no answer arrived in time"
             raise ModelError("timeout" if outcome.kind == "timeout" else "server", f"the call failed: {detail}")
+        if "reused" not in outcome.value:
+            for model, _ in outcome.value.get("refused_formats", ()):
+                self.counts.refused_format(model)
         if "error" in outcome.value:
             error = error_from_json(outcome.value["error"])
             if modelled:
@@ -656,7 +679,8 @@ class Models(Service):
         With modelled latency, a request that was lost when the process ended is recorded beside the answer, not as one
         of its attempts. Otherwise a run that was resumed would differ from one that was not interrupted. In the same
         way, the batch that answered, and the lower price, are beside the answer: the run costs less, but it does the
-        same. A call of measured latency is never in a batch, because simulated time would follow its real time.
+        same. So are requests that were sent again without their format, which only the first of several calls is.
+        A call of measured latency is never in a batch, because simulated time would follow its real time.
         """
         assert self._make_edge is not None, "only calls for endpoints get here"
         if self._edge is None:
@@ -673,12 +697,14 @@ class Models(Service):
             cost = answer.cost_micro + sum(self.cost(try_.model, try_.usage) for try_ in lost if try_.usage)
             answer = attrs.evolve(answer, attempts=(*lost, *answer.attempts), cost_micro=cost)
             result = {"answer": answer_to_json(answer)}
+            beside |= _refused_formats(answer)
             if answer.completion.batch and self._access.batching:
                 paid = math.ceil(answer.cost_micro * self._access.batching.price)
                 beside["batch"] = {"id": answer.completion.batch, "paid_micro": paid}
         except ModelError as error:
             error.attempts = (*lost, *error.attempts)
             result = {"error": error_to_json(error)}
+            beside |= _refused_formats(error)
         except Exception as error:  # an error of this program or of a library: its text may contain secrets
             message = f"{type(error).__name__}: {error}"
             result = {"error": error_to_json(ModelError("server", message))}
@@ -699,7 +725,12 @@ class Models(Service):
         A wrong key, address or model name fails every call, and the agents would retry until the end of the run. The
         same applies to tools, JSON schemas and streams, if the endpoint has not answered a call with them.
         """
-        if all(target.provider in INSIDE for target in plan.route.targets) or not outcome.attempts:
+        if all(target.provider in INSIDE for target in plan.route.targets):
+            return
+        if not outcome.attempts:  # nothing was sent
+            if isinstance(outcome, ModelError) and lacking_in(outcome, request) and self.refusal is None:
+                self.refusal = str(outcome)[:500]
+                self._world.kernel.halt()
             return
         latest = outcome.attempts[-1]
         if latest.usage is not None or latest.outcome not in ("network", "timeout"):
@@ -767,7 +798,8 @@ class Models(Service):
         )  # fmt: skip
         if self.trace is not None:
             now = self._world.kernel.now
-            self.trace(Traced(agent.agent_id, agent.group, request, plan.input_tokens, started, now))
+            targets = plan.route.targets
+            self.trace(Traced(agent.agent_id, agent.group, request, plan.input_tokens, targets, started, now))
         target = Target.parse(bills[-1].model)
         note: dict[str, Any] = {
             "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,
@@ -828,6 +860,12 @@ async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int
         await agent.loop.until_funded(needs)
     else:
         await budgets.wait_for(agent.agent_id, needs)
+
+
+def _refused_formats(outcome: Answer | ModelError) -> dict[str, Any]:
+    """Return what is recorded beside an outcome of the requests that were sent again without their format."""
+    found = outcome.refused_formats
+    return {"refused_formats": [list(one) for one in found]} if found else {}
 
 
 def _attempt(attempt: Attempt) -> Mapping[str, Any]:

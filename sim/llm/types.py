@@ -196,7 +196,8 @@ class Completion:
     `vectors` has one vector per text of an embedding request, otherwise none. `batch` is the id of the batch that
     answered, or empty; agents do not see it. `reasoning` is what the model thought before it answered; agents do not
     say it. `formatted` says whether the endpoint was made to keep the `preferred_format` of the request; None: it had
-    none.
+    none. `refused_format` is the error of a request with that format, after which it was sent again without; empty:
+    there was none.
     """
 
     text: str
@@ -208,6 +209,7 @@ class Completion:
     batch: str = ""
     reasoning: str = ""
     formatted: bool | None = None
+    refused_format: str = ""
 
 
 @attrs.frozen
@@ -229,12 +231,17 @@ class Attempt:
 
 @attrs.frozen
 class Answer:
-    """The result of a call: the completion, all attempts, the cost in micro-units, and the reason of each fallback."""
+    """The result of a call: the completion, all attempts, the cost in micro-units, and the reason of each fallback.
+
+    `refused_formats` has the model and the error of each request that was refused with its `preferred_format` and sent
+    again without. Which call finds that out depends on which comes first, so these are no attempts of the call.
+    """
 
     completion: Completion
     attempts: tuple[Attempt, ...]
     cost_micro: int = 0
     fallbacks: tuple[str, ...] = ()
+    refused_formats: tuple[tuple[str, str], ...] = ()
 
 
 class ModelError(SimError):
@@ -246,6 +253,7 @@ class ModelError(SimError):
         attempts: all attempts, if a client has given up.
         usage: the tokens that were used nevertheless.
         reasoning: what the model thought, if its answer was refused.
+        refused_format, refused_formats: as those of `Completion` and `Answer`.
     """
 
     def __init__(
@@ -265,6 +273,8 @@ class ModelError(SimError):
         self.attempts = attempts
         self.usage = usage
         self.reasoning = reasoning
+        self.refused_format = ""
+        self.refused_formats: tuple[tuple[str, str], ...] = ()
 
 
 class RuleFault(ModelError):

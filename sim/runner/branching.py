@@ -35,7 +35,7 @@ from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.store.archive import archive_of
 from sim.store.files import SCENARIO, remove_run, versions
 from sim.store.history import RunHistory
-from sim.store.reader import StoredRun, open_run, run_folder
+from sim.store.reader import RunInfo, StoredRun, open_run, run_folder
 from sim.store.verifying_recorder import VerifyingRecorder
 
 
@@ -103,15 +103,7 @@ async def _branch(
         info, again = stored.info, with_batches(stored, again)
         changes = {"set": list(overrides), "seed": seed, **({"model": list(models)} if models else {})}
         origin = {"run": info.id, "at_ns": at_ns, **changes}
-        kept = {**info.options, "until": info.options.get("until") if until is None else until}
-        kept |= {
-            "endpoint": check_endpoint(stored, again, models),
-            "tags": list(tags),
-            **({"model_later": list(models)} if models else {}),
-        }
-        kept.pop("batch", None)
-        if again.access is not None and again.access.batching:
-            kept["batch"] = True
+        kept = _options(stored, again, until=until, models=models, tags=tags)
         if at_ns == 0:
             scenario_text(stored, again)
             kept["model"] = list(models) or kept.get("model", [])
@@ -127,10 +119,7 @@ async def _branch(
         places = rebuilt.simulation.scenario.recorded_places()
         if places is not None:
             kept["places"] = hashlib.sha256(places).hexdigest()
-        header = RunHeader(
-            name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=kept, code=rebuilt.code,
-            origin=origin, versions={**package_versions(rebuilt.simulation.nursery.classes), **versions()},
-        )  # fmt: skip
+        header = _header(info, rebuilt, kept, origin)
         await rebuilt.prepare()
         new = create_run(out or _runs_beside(folder), header, rebuilt.text, places) if record else None
         history = RunHistory(stored, at_ns)
@@ -156,6 +145,33 @@ async def _branch(
                     if new is not None:
                         remove_run(new)
             return attrs.evolve(result, run=result.run if gone_live else None, doubts=doubts.open)
+
+
+def _options(
+    stored: StoredRun, again: ReplayOptions, *, until: Duration | None, models: tuple[str, ...], tags: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the options of a branch: those of its run, but for what is changed."""
+    options = stored.info.options
+    kept = {
+        **options,
+        "until": options.get("until") if until is None else until,
+        "endpoint": check_endpoint(stored, again, models),
+        "tags": list(tags),
+        **({"model_later": list(models)} if models else {}),
+    }
+    kept.pop("batch", None)
+    if again.access is not None and again.access.batching:
+        kept["batch"] = True
+    return kept
+
+
+def _header(
+    info: RunInfo, rebuilt: RebuiltSimulation, options: Mapping[str, Any], origin: Mapping[str, Any]
+) -> RunHeader:
+    return RunHeader(
+        name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=options, code=rebuilt.code,
+        origin=origin, versions={**package_versions(rebuilt.simulation.nursery.classes), **versions()},
+    )  # fmt: skip
 
 
 async def _from_start(

@@ -6,6 +6,7 @@ text. The estimate is therefore as accurate as these answers resemble real ones.
 the calls for real, and scales the others by what they took.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from heapq import heappop, heappush
 from pathlib import Path
@@ -19,6 +20,7 @@ from sim.assembly.models import prices_of
 from sim.errors import UsageError
 from sim.kernel import to_seconds
 from sim.llm import Access
+from sim.llm.needs import Need, needs_of
 from sim.llm.prices import Prices
 from sim.llm.service import Traced
 from sim.llm.types import TokenUsage
@@ -41,11 +43,13 @@ class _Trace:
     Attributes:
         times: start and end of each call, in simulated nanoseconds.
         samples: some of the calls.
+        needs: how many calls need something beside text, by the models that could answer them.
     """
 
     times: list[tuple[int, int]] = attrs.field(factory=list)
     samples: list[Traced] = attrs.field(factory=list)
     stride: int = 1
+    needs: Counter[tuple[tuple[str, ...], Need]] = attrs.field(factory=Counter)
 
     def add(self, call: Traced) -> None:
         """Note a call."""
@@ -54,6 +58,8 @@ class _Trace:
             if len(self.samples) > _KEPT:
                 self.samples, self.stride = self.samples[::2], 2 * self.stride
         self.times.append((call.started_ns, call.ended_ns))
+        for need in needs_of(call.request):
+            self.needs[tuple(target.model for target in call.targets), need] += 1
 
     def chosen(self, count: int) -> list[Traced]:
         """Return so many of the calls, from the first to the last."""
@@ -95,7 +101,8 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
     batches their number (`batches`) and the requests of the largest (`largest_batch`). `measured` has what is measured:
     `calls`, of `all`; with a probe also `seconds` (what the run is expected to take in real time), and the shares
     `failed`, `asked_again` and `timeouts`. In `surveys`, the number of missing answers to a question is None unless a
-    probe has asked it.
+    probe has asked it. `needs` has what calls to endpoints need beside text: `need` (`tools`, `JSON schemas`,
+    `streams`), the `models` that could answer them, and the number of `calls`.
 
     Args:
         scenario: a scenario, or the path of a scenario file.
@@ -145,20 +152,38 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
         return found
     deadline = 0.0 if original.models is None else to_seconds(original.models.retry.deadline)
     bounds = _bounds(found, trace, chosen.access, deadline)
+    needs = _needs(trace, chosen.access)
     measured: dict[str, Any] = {"calls": 0, "all": len(trace.times)}
     if chosen.access is not None and chosen.access.outside and "surveys" in found:  # of answers that are filler text
         found = {**found, "surveys": {ask: {**tally, "missing": None} for ask, tally in found["surveys"].items()}}
     if probe and chosen.access is not None and chosen.access.outside:
         at_once = max(1, min(probe, trace.most_at_once(), chosen.access.concurrency))
-        seen = measure(original, chosen, trace.chosen(probe), at_once)
+        seen = measure(original, attrs.evolve(chosen, expected={"needs": needs}), trace.chosen(probe), at_once)
         found, measured = _scaled(found, seen, len(trace.times), original)
-    return {**found, "bounds": bounds, "measured": measured}
+    return {**found, "bounds": bounds, "measured": measured, "needs": needs}
 
 
 def _is_of_sim(kind: str, kinds: Kinds | None) -> bool:
     """Return whether agents of a kind have no code but that of sim, which does nothing outside but ask models."""
     family = None if kinds and kind in kinds else FAMILIES.get(kind)
     return family is not None and family.agent.__module__.startswith("sim.")
+
+
+def _needs(trace: _Trace, access: Access | None) -> list[dict[str, Any]]:
+    """Return what calls to endpoints need beside text: `need`, the chain of `models`, and the number of `calls`."""
+    places: dict[str, list[str]] = {}
+    for chain in () if access is None else access.chains().values():
+        for provider, model in chain:
+            places.setdefault(model, []).append(f"{provider}:{model}")
+    return [
+        {
+            "need": need,
+            "models": list(dict.fromkeys(name for model in models for name in places[model])),
+            "calls": calls,
+        }
+        for (models, need), calls in sorted(trace.needs.items())
+        if all(model in places for model in models)
+    ]
 
 
 def _bounds(found: Mapping[str, Any], trace: _Trace, access: Access | None, deadline: float) -> dict[str, Any]:

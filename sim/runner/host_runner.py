@@ -54,7 +54,7 @@ class SimulationRunner:
         loop_manager: the loops of its agents: the manager that the world has, or a new one.
 
     Raises:
-        UsageError: if the period is 0, or an option is none of its words.
+        UsageError: if the period is 0, an option is none of its words, or the world or the settings are none.
     """
 
     def __init__(
@@ -67,6 +67,10 @@ class SimulationRunner:
         concurrency: Concurrency = "sequential",
         order: Literal["fixed", "shuffled"] = "fixed",
     ) -> None:
+        if not isinstance(world, World):
+            raise UsageError(f"SimulationRunner needs a sim.World, not {world!r:.60}")
+        if not isinstance(config, AgentLoopConfig | None):
+            raise UsageError(f"the settings of loops are an AgentLoopConfig, not {config!r:.60}")
         if concurrency not in ("sequential", "parallel"):
             raise UsageError(f"concurrency is 'sequential' or 'parallel', not {concurrency!r:.60}")
         if order not in ("fixed", "shuffled"):
@@ -92,7 +96,8 @@ class SimulationRunner:
             What the agents have done. An error of an agent is in it, and logged; it does not end the run.
 
         Raises:
-            UsageError: if a run is under way, or in tick mode an agent was started otherwise.
+            UsageError: if a run is under way; if in tick mode an agent was started otherwise; or if the world was run
+                before its agents had loops, or before its ticks began.
             RunError: see `World.run`.
         """
         world = self.world
@@ -124,9 +129,17 @@ class SimulationRunner:
     async def _begin(self) -> None:
         manager, ticks = self.loop_manager, self._ticks
         if not self._began:
-            for agent in list(self.world.agents.values()):
-                if manager.get_loop(agent.agent_id) is None and isinstance(agent, Agent):
-                    manager.create_loop(agent, self._config)
+            agents = [agent for agent in self.world.agents.values() if isinstance(agent, Agent)]
+            new = [agent for agent in agents if manager.get_loop(agent.agent_id) is None]
+            if self.world.outside() and (new or ticks is not None):
+                raise UsageError(
+                    "this world was run already, so that SimulationRunner can make no "
+                    + ("ticks" if ticks is not None else f"loop of {new[0].agent_id}")
+                    + " in it",
+                    hint="let SimulationRunner.run be its first run",
+                )
+            for agent in new:
+                manager.create_loop(agent, self._config)
         if ticks is not None and not self._began:
             if started := [loop.agent_id for loop in manager.loops.values() if not loop.stopped]:
                 raise UsageError(

@@ -1,16 +1,21 @@
 """Measures a few real calls of a run before it starts, for its estimate (edge)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import attrs
 
 from sim.agents.interview import USE, Question
 from sim.assembly.build import build
-from sim.assembly.models import check_batching
+from sim.assembly.models import check_batching, declared_by
+from sim.errors import SimError
 from sim.llm.access import INSIDE, Access
 from sim.llm.answers import check_answer
+from sim.llm.capabilities import Capabilities
+from sim.llm.router import targets_of
 from sim.llm.service import Models, Traced
 from sim.llm.types import Answer, Attempt, ModelError
 from sim.runner.event_loop import in_plain_code
@@ -66,6 +71,46 @@ async def check_batches_async(access: Access, *, backend: str = "asyncio") -> No
 
 
 check_batches = in_plain_code(check_batches_async)
+
+
+async def look_async(scenario: Path, options: RunOptions, *, backend: str = "asyncio") -> Mapping[str, Any]:
+    """Return what is known of the models at endpoints, in the form of `Capabilities.to_json`. It costs nothing.
+
+    What endpoints say is asked for, except at OpenAI's own, which says nothing of it, and where that fails.
+
+    Args:
+        scenario: the path of the scenario file.
+        options: the options of the run.
+        backend: the library of the event loop.
+
+    Raises:
+        ScenarioError: if the file is not valid.
+    """
+    access = options.access
+    checked = load(scenario, options.overrides, options.allow, options.kinds)
+    if access is None or not access.outside or checked.models is None:
+        return {}
+    known = Capabilities(declared_by(checked.models))
+    with suppress(SimError):  # then only what the scenario declares is known
+        access.check_key()
+        if not any(access.at(name).is_openai for name in access.providers):
+            known = await _said(attrs.evolve(access, batching=False), known)
+    return known.to_json(targets_of(access))
+
+
+look = in_plain_code(look_async)
+
+
+async def _said(access: Access, known: Capabilities) -> Capabilities:
+    """Return what is known of models after endpoints were asked."""
+    from sim.llm.endpoint import EdgeClient
+
+    client = EdgeClient(access, declared=known.declared)
+    try:
+        await client.prepare()
+    finally:
+        await client.aclose()
+    return client.capabilities
 
 
 @attrs.frozen
@@ -141,6 +186,7 @@ async def probe_async(
     surveys = [entry.survey for entry in scenario.interventions if entry.survey is not None]
     questions = [question for survey in surveys for question in survey.questions if question.form]
     probe = Probe(at_once=at_once)
+    models.expected = options.expected
     try:
         await models.prepare()
         began = anyio.current_time()

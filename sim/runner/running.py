@@ -198,6 +198,7 @@ class Session:
             raise
         finally:
             runner.host.calls.close()
+            self.simulation.world.ended = True
             if self.simulation.models is not None:
                 await self.simulation.models.aclose()
             runner.clockwork.close()

@@ -55,12 +55,17 @@ class ModelPrice(f.Part):
 
 
 class Endpoint(f.Part):
-    """What is special about the answers of an endpoint."""
+    """What is special about an endpoint, and what its models can do, where it does not say so or is wrong."""
 
     tool_calls: Annotated[
         Literal["native", "text"],
         Field(description="text: calls that a model writes as text, such as <tool_call>, are calls as well"),
     ] = "native"
+    tools: Annotated[bool | None, Field(description="whether its models can call tools; default: as it says")] = None
+    json_schemas: Annotated[
+        bool | None, Field(description="whether its models keep JSON Schemas; default: as it says")
+    ] = None
+    streams: Annotated[bool | None, Field(description="whether it can stream; default: as it says")] = None
 
 
 class Ceiling(f.Part):
@@ -132,7 +137,7 @@ class Models(f.Part):
         dict[str, ModelPrice], Field(description="by model: what its tokens cost; default: a list of the package")
     ] = Field(default_factory=dict)
     endpoints: Annotated[
-        dict[Provider, Endpoint], Field(description="by provider, such as openai or ollama: how its answers are read")
+        dict[Provider, Endpoint], Field(description="by provider, such as openai or ollama: what is special about it")
     ] = Field(default_factory=dict)
     retry: Retry = Retry()
     latency: Annotated[

@@ -304,7 +304,17 @@ def action(
 
     def define(function: Callable[..., Any]) -> ActionHandler:
         handler = ActionHandler(
-            kind, function, permission, wait, undo, ends, scope, either or {}, last, idle, awaits_work
+            kind=kind,
+            apply=function,
+            permission=permission,
+            wait=wait,
+            undo=undo,
+            ends=ends,
+            scope=scope,
+            either=either or {},
+            last=last,
+            idle=idle,
+            awaits_work=awaits_work,
         )
         if kind in DEFINED:
             raise UsageError(f"the action {kind!r} is already defined")

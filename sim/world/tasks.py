@@ -257,10 +257,24 @@ class Tasks(Service):
         self.check_new(title, description, parent, depends_on)
         links = tuple(dict.fromkeys(depends_on))
         task = Task(
-            self._last + 1, title, description, "pending", self._word(kind, "pending"), priority, creator,
-            assignee, parent, kind, now, now, due_ns, stalled_after_ns, links, freeze(data),
+            id=self._last + 1,
+            title=title,
+            description=description,
+            status="pending",
+            word=self._word(kind, "pending"),
+            priority=priority,
+            creator=creator,
+            assignee=assignee,
+            parent=parent,
+            kind=kind,
+            created_ns=now,
+            updated_ns=now,
+            due_ns=due_ns,
+            stalled_after_ns=stalled_after_ns,
+            depends_on=links,
+            data=freeze(data),
             history=(TaskChange(now, creator, "created"),),
-        )  # fmt: skip
+        )
         self._tasks[task.id] = task
         self._last = task.id
         self._counts["pending"] += 1

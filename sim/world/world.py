@@ -80,6 +80,7 @@ class World:
         spawner: starts copies of an entry of a scenario, for the action `spawn`; None without a scenario.
         loop_manager: the manager of the loops of its agents, an `AgentLoopManager`; None until there is one.
         on_hold: whether somebody outside has paused the run: its host lets no simulated time pass.
+        ended: whether the run is over for good, so that nothing can change any more.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class World:
         self.on_all_stopped: Callable[[], None] | None = None
         self.loop_manager: object = None
         self.on_hold = False
+        self.ended = False
         self._intake: Intake | None = None
         self._checks: dict[str, Callable[[Any], object]] = {}  # by kind of input
         self._left_at: dict[str, str] = {}  # stopped agent → its last place
@@ -221,6 +223,15 @@ class World:
         intake = self._intake
         return intake is not None and (self.kernel.current is None or intake.in_other_thread())
 
+    def hosted(self) -> bool:
+        """Whether the caller is the host program, also before the first run: it cannot await a wait of the kernel."""
+        return not self.kernel.running or self.outside()
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no call of the host program is queued: before the first run, and when the run is over."""
+        return self.ended or not self.outside()
+
     def call(self, kind: str, data: object, name: str) -> Call:
         """Submit an input of the host program, and return its call, which can be awaited until it has taken effect.
 
@@ -232,17 +243,22 @@ class World:
         Raises:
             UsageError, ActorError: as `submit`.
         """
-        if self._intake is None:
+        if (intake := self._take_in()) is None:
             self.kernel.acting()  # raises what to do instead
             raise UsageError(f"there is no run to which {name} could be submitted")
         if kind in self._checks:
             self._checks[kind](data)
-        return self._intake.call(kind, data, name)
+        return intake.call(kind, data, name)
 
     def watch(self, name: str, register: Callable[[Callable[[Any], object]], object]) -> Call:
         """Return a wait of the host program; `register` gets the function that the run calls with its value."""
-        assert self._intake is not None, "`outside` was true"
-        return self._intake.watch(name, register)
+        if (intake := self._take_in()) is None:
+            raise UsageError(f"there is no run in which {name} could end")
+        return intake.watch(name, register)
+
+    def _take_in(self) -> Intake | None:
+        """Return what queues the inputs to this world, or None."""
+        return self._intake
 
     def close(self) -> None:
         """End a run: record all effects in flight as abandoned, then stop all agents."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -403,3 +404,107 @@ def test_a_process_that_fails_is_heard_by_the_call(backend):
             loops[0].wake()
         await world.run(until=2.5)
         assert loops[0].iteration_count == 3
+
+
+@both
+@pytest.mark.parametrize("entered", [True, False])
+def test_calls_before_the_first_run(backend, entered):
+    """Before a run, waits run the world as between two runs, also without `async with`; what is stopped, stays so."""
+
+    async def main():
+        world = sim.World(seed=1)
+        manager = sim.AgentLoopManager(world)
+        loops = [manager.create_loop(Slow(f"a{n}", world)) for n in range(3)]
+        await manager.stop_all()
+        await loops[0].stop()
+        assert await loops[0].join() == ""
+        await manager.start_all()
+        if entered:
+            await world.__aenter__()
+        loops[0].agent.alive = False
+        assert not loops[0].agent.alive
+        assert await loops[0].join() == "shutdown"
+        await loops[1].stop(timeout=2)
+        assert (world.now, loops[1].state) == (2, sim.AgentState.STOPPED)
+        await manager.stop_all()
+        assert {str(loop.state) for loop in loops} == {"stopped"}
+        assert [loop.iteration_count for loop in loops] == [0, 1, 1]
+        if entered:
+            await world.__aexit__(None)
+
+    anyio.run(main, backend=backend)
+
+
+@both
+def test_calls_after_the_end_have_nothing_to_do(backend):
+    """When the run is over for good, what stops agents returns, because they have stopped; the rest is refused."""
+
+    @hosted(backend)
+    async def after(world, manager, loops):
+        await world.run(until=2.5)
+        return world, manager, loops
+
+    async def main(world, manager, loops):
+        await manager.stop_all()
+        await loops[0].stop()
+        await loops[0].wake()
+        await loops[0].agent.shutdown()
+        loops[1].agent.alive = False
+        assert [loop.agent.alive for loop in loops] == [False, False]
+        assert await loops[0].join() == "end"
+        for call in (loops[0].start, lambda: loops[0].sleep(sim.WakeCondition.never()), loops[0].pause):
+            with pytest.raises(sim.UsageError, match="too late: the run has ended"):
+                await call()
+        for again in (lambda: world.run(until=9), world.run, world.__aenter__):
+            with pytest.raises(sim.UsageError, match="the run of this world is over"):
+                await again()
+
+    anyio.run(main, *after, backend=backend)
+
+
+untyped: Any = sim  # so that mypy lets the mistakes below pass
+untyped_clerk: Any = Clerk
+
+
+def sleeps_until(given: Any, world: Any, manager: Any, agent: Any) -> None:
+    """Put an agent to sleep until something."""
+    manager.loops["s"].sleep(given)
+
+
+WRONG: dict[str, tuple[Callable[[Any, Any, Any], object], str]] = {
+    "a loop of nothing": (lambda world, manager, agent: manager.create_loop(None), "needs an agent, not None"),
+    "a loop of a class": (lambda world, manager, agent: manager.create_loop(Clerk), "needs an agent, not <class"),
+    "settings": (lambda world, manager, agent: manager.create_loop(agent, {"min_loop_delay": 1}), "AgentLoopConfig"),
+    "another world": (
+        lambda world, manager, agent: manager.create_loop(Clerk("b", sim.World())), "an agent of another world",
+    ),
+    "a number as name": (lambda world, manager, agent: untyped_clerk(5, world), "name of an agent is a text, not 5"),
+    "no name": (lambda world, manager, agent: Clerk("", world), "the name of an agent is a text, not ''"),
+    "a manager of nothing": (lambda world, manager, agent: untyped.AgentLoopManager(None), "needs a world, not None"),
+    "a runner of nothing": (lambda world, manager, agent: untyped.SimulationRunner(None), "needs a sim.World"),
+    "settings of a runner": (
+        lambda world, manager, agent: untyped.SimulationRunner(world, config=5), "an AgentLoopConfig, not 5",
+    ),
+    "a text as seed": (lambda world, manager, agent: untyped.World("x"), "a seed is a whole number, not 'x'"),
+    "a share as seed": (lambda world, manager, agent: untyped.World(1.5), "a seed is a whole number, not 1.5"),
+    "no seed": (lambda world, manager, agent: untyped.World(None), "a seed is a whole number, not None"),
+    "no rounds": (lambda world, manager, agent: sim.World(max_deltas=0), "max_deltas is a whole number from 1"),
+    **{
+        f"a sleep until {given!r}": (partial(sleeps_until, given), "sleeps until a WakeCondition")
+        for given in (None, 5, "time", {"for": 5}, ("time", 5))
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_a_program_builds_wrongly_is_named(name):
+    """Wrong arguments of worlds, agents, loops and managers are refused by one sentence, and change nothing."""
+    make, said = WRONG[name]
+    world = sim.World()
+    manager = sim.AgentLoopManager(world)
+    manager.create_loop(Clerk("s", world))
+    before = str(world.digest())
+    with pytest.raises(sim.UsageError, match=said):
+        make(world, manager, Clerk("a", world))
+    assert str(world.digest()) == before
+    assert list(manager.loops) == list(world.agents) == ["s"]

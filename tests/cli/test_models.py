@@ -272,8 +272,9 @@ def kill_in_the_second_call(start, asks: Path, endpoint: Endpoint) -> None:
 
 
 def test_a_resume_sends_prompts_to_no_other_endpoint_than_its_run(sim, start, asks):
-    """A run that was killed goes on at its own endpoint only."""
+    """A run that was killed goes on at its own endpoint only, and keeps the estimate that was made before it."""
     with Endpoint(fitting) as here, Endpoint(fitting) as there:
+        estimated = json.loads(sim("run", asks, *whole_run(here), "--estimate", "--json").out)["estimate"]
         kill_in_the_second_call(start, asks, here)
         silent, other = sim("resume", "asks"), sim("resume", "asks", "--base-url", there.url)
         assert (silent.code, other.code) == (2, 2)
@@ -282,8 +283,14 @@ def test_a_resume_sends_prompts_to_no_other_endpoint_than_its_run(sim, start, as
         done = sim("resume", "asks", "--base-url", here.url)
         assert done.code == 0, done.err
         assert len(here.seen) == 3
+        (row,) = [line.split() for line in done.out.splitlines() if line.startswith("expected")]
+        assert [int(cell.replace(",", "")) for cell in row[1:5]] == [
+            estimated["total"][name] for name in ("calls", "failed", "attempts", "input_tokens")
+        ]
         probed = len(here.probes)
-        total = json.loads(sim("show", "asks", "--json").out)["models"]["total"]
+        models = json.loads(sim("show", "asks", "--json").out)["models"]
+        assert models["expected"]["total"] == estimated["total"]
+        total = models["total"]
         assert (total["calls"], total["attempts"], total["estimated"]) == (2, 3, 1)  # the one that was killed counts
         assert total["input_tokens"] > 2 * 12  # as the endpoint says of the two others
         assert sim("replay", "asks").code == 0

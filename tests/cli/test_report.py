@@ -1,6 +1,10 @@
 import json
+import re
+from pathlib import Path
 
 import pytest
+
+from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting
 
 
 @pytest.fixture
@@ -41,3 +45,53 @@ def test_a_report_is_no_part_of_the_run(sim, run):
 
     assert len(json.loads(sim("list", "--json").out)["runs"]) == 1
     assert sim("replay", run).code == 0
+
+
+POLL = """
+name: poll
+until: 1h
+agents: [{name: person, count: 4, rules: [{do: {sleep: {for: 2h}}}]}]
+models: {rules: [{say: "5"}]}
+interventions:
+  - at: 10m
+    survey:
+      questions: [{ask: How worried are you?, scale: [1, 7]}, {ask: Do you trust them?, options: ["yes", "no"]}]
+  - {at: 20m, survey: {questions: [{ask: How worried are you?, scale: [1, 7]}, Why?]}}
+"""
+
+
+def speak(seen: Seen) -> Reply:
+    """Answer as one person who evades the first question, one for whom the model fails at the last, and others."""
+    first, *rest = (message["content"] for message in seen.body["messages"])
+    said = "\n".join(rest)
+    if "Why?" in said:
+        return error(400, "no") if "person-2" in first else fitting(seen, "Because.")
+    if "trust" in said:
+        return fitting(seen, "Yes, I do.")
+    return fitting(seen, "That is hard to say." if "person-1" in first else "5")
+
+
+def test_missing_answers_are_said_by_question(sim, tmp_path, monkeypatch):
+    """The end of a run, its JSON and its report say the same of each question of its surveys: how often it was asked,
+    and how many answers are missing, also of those that failed.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("poll.yaml").write_text(POLL)
+    with Endpoint(speak) as endpoint:
+        done = sim("run", "poll.yaml", "--model", "lab:m", "--endpoint", f"lab={endpoint.url}")
+    assert done.code == 0, done.err
+
+    expected = {
+        "How worried are you?": {"answers": 8, "missing": 2},
+        "Do you trust them?": {"answers": 4, "missing": 0},
+        "Why?": {"answers": 4, "missing": 1},
+    }
+    assert json.loads(sim("show", "poll", "--json").out)["models"]["surveys"] == expected
+    rows = [re.split(r" {2,}", line.strip()) for line in done.out.splitlines()]
+    table = rows[rows.index(["question", "answers", "missing"]) + 1 :][:3]
+    assert sorted(table) == sorted([ask, *map(str, counts.values())] for ask, counts in expected.items())
+    page = Path(sim("report", "poll").out.strip()).read_text()
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    shown = {row.pop("question"): row for row in json.loads(data[1])["models"]["surveys"]}
+    assert shown == expected

@@ -89,24 +89,31 @@ _SHOWN = [page for page in PAGES if page.name not in _ELSEWHERE and "$ uv run si
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(500)  # the README alone takes 40 s of CPU
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in _SHOWN])
 def test_console_blocks_run(page, folder):
-    """The commands of a page do what they say, in their order; the benchmark and the tests run elsewhere."""
+    """The commands of a page do what they say, in their order, and print the tables below them, figure by figure.
+
+    The benchmark and the tests run elsewhere.
+    """
     text = page.read_text(encoding="utf-8")
     commands = [line[2:] for line in text.splitlines() if line[:2] == "$ "]
     if page.name == "README.md":
         inline = re.findall(r"`(uv run sim [^`]*)`", text)
         assert len(inline) > 3
         commands += inline
-    run = 0
+    run, printed = 0, set[tuple[str, ...]]()
     for command in commands:
         words = shlex.split(command.removeprefix("pip install uv && "), comments=True)
         if words[:3] != ["uv", "run", "sim"] or re.search(r"\b(NAME|FILE|wall)\b", command):
             continue
         done = _run([*SIM, *words[3:]], folder)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        printed |= {tuple(line.split()) for line in done.stdout.splitlines()}
         run += 1
     assert run
+    shown = [line for table in re.findall(r"```\n\n((?:    .*\n|\n(?=    ))+)", text) for line in table.splitlines()]
+    assert [line for line in shown if "  " in line.strip() and tuple(line.split()) not in printed] == []
 
 
 def test_examples_have_names_of_their_own():

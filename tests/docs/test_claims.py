@@ -1,16 +1,52 @@
 """Numbers in the README and in the docs that are counts of something are what they count."""
 
+import base64
+import json
 import re
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
-from sim.scenario import load
+from sim import local_server
+from sim.agents import ask
+from sim.agents.goals import service as goals
+from sim.agents.sop import channels, watchers
+from sim.agents.sop import service as sop
+from sim.agents.town.family import STEP_NS
+from sim.assembly import build
+from sim.bench import plan as bench
+from sim.cli import person
+from sim.cli.render import live, progress
+from sim.events import bus
+from sim.experiments import scoring
+from sim.host import effect_tasks, watchdog
+from sim.llm import access
+from sim.llm.batches import lines
+from sim.llm.batches.settings import Batching
+from sim.llm.limits import governor
+from sim.llm.limits.breaker import Breaker
+from sim.llm.providers import scripted
+from sim.llm.tokens import APPROXIMATE, exact
+from sim.report import bins, people
+from sim.runner import interventions
+from sim.scenario import actions, graph_files, load, schema, symbols, yaml_tree
+from sim.store import archive, frames, inbox
+from sim.store.lanes import Lanes
+from sim.telemetry import catalog
+from sim.tools import mcp, mcp_transport, sandbox
+from sim.tools.process import ProcessLimits
+from sim.viewer import chunks
+from sim.world.actions import artifacts
 from tests.examples.simpy_stories import STORIES
 
 ROOT = Path(__file__).parents[2]
 ECOLOGY: Path = ROOT / "scenarios" / "ecology.yaml"
-WORDS = {"six": 6, "seven": 7, "fourteen": 14, "seventeen": 17}
+WORDS = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "fifth": 5, "six": 6, "seven": 7, "eight": 8, "ten": 10, "twelve": 12,
+    "fourteen": 14, "seventeen": 17, "thirty": 30,
+}  # fmt: skip
 
 
 def agents() -> int:
@@ -45,6 +81,142 @@ def test_a_number_is_what_it_counts(page, claim, count):
     assert found is not None
     said = WORDS.get(found[1].lower()) or int(found[1])
     assert said == count()
+
+
+BREAKER: dict[str, Any] = {field.name: field.default for field in attrs.fields(Breaker)}
+MIB = 2**20
+NUMBERS = [
+    ("ARCHITECTURE.md", r"Of each topic, ([\d,]+) events are kept", [bus.RECENT]),
+    ("docs/archive.md", r"more than ([\d,]+) files or (\d+) GiB", [archive.MOST_FILES, archive.MOST_BYTES / 2**30]),
+    ("docs/archive.md", r"files that are (\d+) times smaller", [archive.MOST_RATIO]),
+    ("docs/bench.md", r"counted from the seed of the scenario \(default (\d+)\)", [bench.SEEDS]),
+    ("docs/bench.md", r"At most ([\d,]+) runs", [bench.MAX_CELLS]),
+    ("docs/goals.md", r"a mean over the last (\d+) runs", [goals._RECENT]),
+    ("docs/internals.md", r"are hashed in (\d+) lanes", [Lanes.count]),
+    ("docs/interventions.md", r"has at most ([\d,]+) answers", [interventions.MOST_ANSWERS]),
+    ("docs/models.md", r"most requests in flight at once; default (\d+)", [access.CONCURRENCY]),
+    ("docs/models.md", r"At most (\d+) requests are in flight", [access.CONCURRENCY]),
+    ("docs/models.md", r"\(`--concurrency`\): (\d+) at first", [governor.FIRST_WINDOW]),
+    ("docs/models.md", r"Header values of (six) characters or more", [access._SHORTEST]),
+    ("docs/models.md", r"`--verbose`: every (\d+) s", [progress.PLAIN_SECONDS]),
+    ("docs/models.md", r"two looks at a batch; default (\d+)", [Batching().poll]),
+    ("docs/models.md", r"a share of the full price; default ([\d.]+)", [Batching().price]),
+    ("docs/models.md", r"default ([\d,]+) and ([\d,]+), those of OpenAI", [Batching().requests, Batching().bytes]),
+    ("docs/models.md", r"the next attempt comes (\d+) minutes later", [lines.QUEUE_FULL / 60]),
+    ("docs/models.md", r"it uses (\d+) % of the limits", [governor.HEADROOM * 100]),
+    ("docs/models.md", r"near its minimum, a (fifth) of the limit", [1 / governor.LEAST]),
+    ("docs/models.md", r"when (\d) in (\d) of the latest requests failed", [BREAKER["share"] * 5, 5]),
+    (
+        "docs/models.md",
+        r"After (\d+) s, later up to (\d) minutes, one",
+        [BREAKER["cool_down"], BREAKER["longest"] / 60],
+    ),
+    ("docs/people.md", r"for at most (\d+) seconds", [person.WAIT]),
+    ("docs/people.md", r"looks into it every (\d+) ms", [inbox.POLL * 1000]),
+    ("docs/people.md", r"A request has at most (\d) MiB", [inbox.LARGEST / MIB]),
+    (
+        "docs/people.md",
+        r"At most ([\d,]+) can wait, and a run takes at most ([\d,]+)",
+        [inbox.MOST_WAITING, inbox.MOST],
+    ),
+    ("docs/python.md", r"is called about (ten) times a second", [1 / progress.LIVE_SECONDS]),
+    ("docs/python.md", r"with more than (\d+) different keys", [frames.MOST_PARTS]),
+    ("docs/record.md", r"A result has at most (\d+) MiB", [effect_tasks.LARGEST_RESULT / MIB]),
+    ("docs/record.md", r"The hash of a run is built from (\d+) lanes", [Lanes.count]),
+    ("docs/record.md", r"the most living agents \(([\d,]+)\)", [build._MAX_SPAWNED]),
+    ("docs/scenario.md", r"has at most (\d) MB and ([\d,]+) values", [yaml_tree.MAX_BYTES / 1e6, yaml_tree.MAX_NODES]),
+    ("docs/scenario.md", r"may not write it; over (\d) MB", [artifacts._MAX_CONTENT / 1e6]),
+    ("docs/scenario.md", r"more than (\d+) agents", [build._MAX_SPAWNED]),
+    ("docs/scenario.md", r"`count` \| 1 to (\d+)", [schema.MAX_AGENTS]),
+    ("docs/scenario.md", r"a list of up to (\d+)\.", [actions._MOST]),
+    ("docs/scenario.md", r"and asked up to (three) times", [ask.ASKS]),
+    ("docs/scenario.md", r"the last (\d+) messages, each", [scripted._RECENT]),
+    ("docs/scenario.md", r"Their names have at most (\d+) characters", [graph_files._LONGEST_NAME]),
+    (
+        "docs/scenario.md",
+        r"at most (\d+) MB, ([\d,]+) nodes and ([\d,]+) edges",
+        [graph_files.MAX_GRAPH_BYTES / 1e6, symbols.MAX_CELLS, graph_files.MAX_EDGES],
+    ),
+    ("docs/scenario.md", r"kind `villager`, and a tick is (\d+) s", [STEP_NS / 1e9]),
+    ("docs/scenario.md", r"Judges see the last ([\d,]+) characters", [scoring._LONGEST]),
+    ("docs/sop.md", r"keeps its latest (\d+) posts", [channels.MOST_KEPT]),
+    ("docs/sop.md", r"([\d,]+) triggers wait .* and ([\d,]+) events", [sop.MOST_TRIGGERS, watchers.MOST_EVENTS]),
+    ("docs/howto/slow.md", r"A single step of more than (two) seconds", [watchdog.THRESHOLD]),
+    ("docs/tools.md", r"An environment of (eight) fixed variables", [len(sandbox._environment([]))]),
+    ("docs/tools.md", r"all together within (\d+) ms", [sandbox.TICK * 1000]),
+    ("docs/tools.md", r"`text`, at most ([\d,]+) characters", [mcp.LONGEST_TEXT]),
+    (
+        "docs/tools.md",
+        r"`timeout`, (\d+) s\), sends more than (\d) MiB in one message, more than ([\d,]+) messages or (\d+) MiB",
+        [60, mcp_transport.LONGEST_MESSAGE / MIB, mcp_transport.MOST_MESSAGES, mcp_transport.MOST_BYTES / MIB],
+    ),
+    ("docs/view.md", r"of up to ([\d,]+) events or (\d) MiB", [chunks.MOST_EVENTS, chunks.MOST_BYTES / MIB]),
+    ("docs/watch.md", r"(\d+) agents at most", [catalog.VALUES["agent"]]),
+    ("docs/watch.md", r"A label has at most (\d+) values", [max(catalog.VALUES.values())]),
+    ("docs/watch.md", r"fewer than ([\d,]+) series", [catalog.MAX_SERIES]),
+    (
+        "docs/watch.md",
+        r"has (\d+) seconds to send its request and (\d+) to take the answer, and (\d+) are served",
+        [local_server.RECEIVING, local_server.TAKING, local_server.MOST],
+    ),
+    ("docs/watch.md", r"up to (five) times a second", [1 / live.DRAW_SECONDS]),
+    ("docs/watch.md", r"a line on stderr every (five) seconds", [progress.PLAIN_SECONDS]),
+    ("docs/watch.md", r"A run is divided into (\d+) parts", [bins.BINS]),
+    ("docs/watch.md", r"Of more than ([\d,]+) agents", [people.MAX_ROWS]),
+]
+
+
+@pytest.mark.parametrize(("page", "claim", "numbers"), NUMBERS)
+def test_a_number_is_that_of_the_code(page, claim, numbers):
+    """A limit, an interval or a default that a page says in a sentence is the constant of the code."""
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    found = re.search(claim, text)
+    assert found is not None
+    said = [WORDS.get(part) or float(part.replace(",", "")) for part in found.groups()]
+    assert said == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize(
+    ("page", "claim", "counts"),
+    [
+        ("docs/chat.md", r"has (thirty) guests, (four) members", {"community": ["guest", "member"]}),
+        ("docs/goals.md", r"has (twelve) people with", {"houston": ["user"]}),
+    ],
+)
+def test_a_number_of_agents_is_that_of_the_scenario(page, claim, counts):
+    """Of whom there are how many in a scenario, a page says as the scenario does."""
+    found = re.search(claim, (ROOT / page).read_text(encoding="utf-8"))
+    assert found is not None
+    [(name, entries)] = counts.items()
+    there = {entry.name: entry.count for entry in load(ROOT / "scenarios" / f"{name}.yaml").agents}
+    assert [WORDS[word] for word in found.groups()] == [there[entry] for entry in entries]
+
+
+def test_the_limits_of_commands_are_those_of_the_code():
+    """The table of limits has each limit of a command with its default."""
+    page = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+    table = page.partition("| limit of `ProcessLimits` |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) ?(\w*) ", table, re.MULTILINE)
+    units = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+    assert {name: int(size) * units[unit] for name, size, unit in rows} == attrs.asdict(ProcessLimits())
+
+
+def test_estimated_tokens_are_as_near_as_the_page_says():
+    """A token for every four bytes is about right for prose and code, and less than half the count for numbers."""
+    exactly = exact("gpt-4o")
+
+    def share(text):
+        return APPROXIMATE.count(text) / exactly.count(text)
+
+    written = ["README.md", "docs/internals.md", "ARCHITECTURE.md", "sim/kernel/actor.py", "sim/llm/client.py"]
+    assert all(0.8 <= share((ROOT / file).read_text(encoding="utf-8")) <= 1.2 for file in written)
+    numbers = " ".join(str(number * 7919 % 10007) for number in range(500))
+    dense = [
+        numbers,
+        json.dumps([{"x": n, "y": n**2} for n in range(200)]),
+        base64.b64encode(numbers.encode()).decode(),
+    ]
+    assert all(share(text) < 0.5 for text in dense)
 
 
 def test_the_first_scenario_takes_two_days():

@@ -11,6 +11,7 @@ import pytest
 
 import sim
 from sim.expressions.declared import table_of_functions
+from sim.kernel.duration import to_ns
 from sim.scenario import scopes
 from sim.scenario.actions import action_kinds
 from sim.scenario.load import json_schema
@@ -89,6 +90,58 @@ def test_every_name_of_expressions_is_described(place):
     """What expressions can see, in each place, is explained."""
     names, _ = scopes._PLACES[place]
     assert sorted(names - WORDS) == []
+
+
+def _models(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield the keys of each model with their schemas, at any depth."""
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _models(part)
+    if isinstance(schema, dict) and "properties" in schema:
+        yield schema["properties"]
+
+
+def _tables() -> Iterator[list[list[str]]]:
+    """Yield the tables of the page, each as its rows of cells; the first row is the heading."""
+    for text in re.findall(r"(?:^\|.*\n)+", PROSE, re.MULTILINE):
+        rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines()]
+        yield [rows[0], *rows[2:]]
+
+
+def _is(said: str, default: Any) -> bool:
+    """Return whether a text names a default: a number, a duration, a word, `null`, `true` or `false`."""
+    if isinstance(default, str):
+        return said == default or (said[:1].isdigit() and default[:1].isdigit() and to_ns(said) == to_ns(default))
+    number = re.fullmatch(r"[\d.]+", said)
+    return float(said) == default if number else said == json.dumps(default)
+
+
+def test_a_default_on_the_page_is_that_of_the_code():
+    """Each default in a table of keys, and each in brackets behind a key, is that of the schema."""
+    models, compared, wrong = list(_models(json_schema())), 0, []
+    for heading, *rows in _tables():
+        if "default" not in heading:
+            continue
+        keys = [re.findall(r"`(\w+)`", row[0]) for row in rows]
+        model = max(models, key=lambda model: len({key for row in keys for key in row} & set(model)))
+        for row, names in zip(rows, keys, strict=True):
+            cells = [cell.strip("`") for cell in row[heading.index("default")].split(", ")]
+            for name, said in zip(names, cells if len(cells) == len(names) else (), strict=False):
+                default = model.get(name, {}).get("default", ...)
+                literal = re.fullmatch(r"[\d.]+[a-z]*|true|false|null", said) and default is not ...
+                if literal or (isinstance(default, str) and re.fullmatch(r"\S+", default)):
+                    compared += 1
+                    wrong += [] if (name, said) in _MEANT or _is(said, default) else [(name, said, default)]
+    for name, said in re.findall(r"`(\w+)` \(([\d.]+[a-z]?)(?:[;, ][^()]*)?\)", PROSE):
+        defaults = [model[name]["default"] for model in models if "default" in model.get(name, {})]
+        compared += bool(defaults)
+        if defaults and (name, said) not in _MEANT and not any(_is(said, default) for default in defaults):
+            wrong.append((name, said, defaults))
+    assert compared > 150
+    assert wrong == []
+
+
+_MEANT = {("where", "true"), ("per_token", "0.02"), ("weight", "1")}
+"""What a null of the schema stands for."""
 
 
 def test_every_function_is_described():

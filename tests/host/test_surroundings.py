@@ -49,6 +49,17 @@ async def task() -> None:
         coro.close()
 
 
+async def nursery() -> None:
+    """Open a nursery of trio."""
+    async with trio.open_nursery():
+        await sim.sleep(1)
+
+
+async def nested_loop() -> None:
+    """Start another event loop in the thread of the host."""
+    anyio.run(anyio.lowlevel.checkpoint)
+
+
 async def lock() -> None:
     """Take a lock of anyio."""
     async with anyio.Lock():
@@ -68,6 +79,8 @@ FOREIGN: dict[str, Callable[[], Any]] = {
     "anyio.move_on_after": lambda: scope(anyio.move_on_after),
     "anyio.fail_after": lambda: scope(anyio.fail_after),
     "anyio.Lock": lock,
+    "anyio.run": nested_loop,
+    "trio.open_nursery": nursery,
     "another library": bare,
 }
 

@@ -1,7 +1,10 @@
 """`World.run` in its forms: one at a time, without an end, by the wall clock, and with agents that are blocked."""
 
+import gc
 import itertools
 import logging
+import math
+import warnings
 from typing import Any
 
 import anyio
@@ -176,3 +179,31 @@ def test_a_speed_needs_the_wall_clock():
     ):  # fmt: skip
         with pytest.raises(sim.UsageError, match=text):
             sim.World(**options)
+
+
+async def soon() -> bool:
+    """Be no condition, because it is async."""
+    return True
+
+
+@both
+@pytest.mark.parametrize("wrong", [[], object(), sim.World, soon, "x", math.nan, -1, True], ids=repr)
+def test_a_run_ends_with_something_that_can_end_it(wrong, backend):
+    """What is no time, wait, actor or condition is refused before anything happens, with a host and without."""
+
+    async def main():
+        async with world_of(Endless, "a") as world:
+            await sim.AgentLoopManager(world).create_loop(first_of(world)).start()
+            mistakes: tuple[Any, ...] = (wrong, sim.sleep(5))
+            for given in mistakes:
+                with pytest.raises(sim.UsageError):
+                    await world.run(until=given)
+            with pytest.raises(sim.UsageError):
+                sim.run_until(world.kernel, wrong)
+            assert (world.now, world.kernel.steps) == (0, 0)
+            await world.run(until=1)
+
+    with warnings.catch_warnings(record=True) as caught:
+        anyio.run(main, backend=backend)
+        gc.collect()
+    assert caught == []

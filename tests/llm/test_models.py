@@ -6,6 +6,7 @@ import pytest
 from sim.errors import UsageError
 from sim.kernel.codec import decode, encode
 from sim.llm.access import Access
+from sim.llm.capabilities import Capabilities
 from sim.llm.service import Models
 from sim.llm.tokens import exact
 from sim.llm.types import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, TokenUsage
@@ -36,6 +37,7 @@ class Edge:
         self.asked = []
         self.closed = False
         self.ended: dict[str, int] = {}
+        self.capabilities = Capabilities()
 
     async def complete(self, chain, request, *, agent, observe=None):
         self.asked.append((agent, chain, request))

@@ -382,13 +382,15 @@ def test_surveys_ask_for_their_form():
     schema = seen[0].body["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["answer"]["enum"] == [1, 2, 3, 4, 5, 6, 7]
     assert [answer["value"] for answer in answers] == [4] * 5
-    assert summary["formats"] == {"openai:m": {"enforced": 5, "free": 0}}
+    assert summary["formats"] == {"openai:m": {"enforced": 5, "free": 0, "refused": 0}}
     assert all("response_format" in one.body for one in seen)
 
 
 @pytest.mark.parametrize("how", ["refused", "not implemented", "ignored"])
 def test_endpoints_without_schemas_are_asked_without(how: str):
-    """An endpoint that refuses or ignores a schema gets it once; its answers are read as text, and none is lost."""
+    """An endpoint that refuses or ignores a schema gets it once; its answers are read as text, and none is lost. The
+    request that was sent again is counted, and is no attempt: which call it is depends on which comes first.
+    """
 
     def script(seen: Seen) -> Reply:
         if "response_format" in seen.body and how != "ignored":
@@ -398,14 +400,28 @@ def test_endpoints_without_schemas_are_asked_without(how: str):
     answers, summary, seen = surveyed(QUESTION, script, agents=5)
     assert [answer["value"] for answer in answers] == [4] * 5
     assert sum("response_format" in one.body for one in seen) == 1
-    assert summary["formats"] == {"openai:m": {"enforced": 0, "free": 5}}
+    assert summary["formats"] == {"openai:m": {"enforced": 0, "free": 5, "refused": int(how != "ignored")}}
+    assert summary["total"]["attempts"] == 5
+    assert len(seen) == 5 + (how != "ignored")
 
 
 def test_a_bad_request_is_no_word_on_schemas():
-    """If the endpoint refuses a question without the schema as well, the schema was not the cause."""
-    answers, summary, _ = surveyed(QUESTION, lambda seen: error(400, "no such model"))
+    """If the endpoint refuses a question without the schema as well, the schema was not the cause. All that was sent is
+    counted.
+    """
+    answers, summary, seen = surveyed(QUESTION, lambda seen: error(400, "no such model"))
     assert "no such model" in answers[0]["error"]
-    assert "formats" not in summary
+    assert summary["formats"] == {"openai:m": {"enforced": 0, "free": 0, "refused": 1}}
+    assert summary["total"]["attempts"] + 1 == len(seen)
+
+
+def test_a_spoilt_answer_in_a_format_is_paid():
+    """An answer that is no JSON was paid all the same: its tokens are part of the request that is sent again."""
+    spoilt = Reply(body={**whole(""), "choices": "none"})
+    answers, summary, _ = surveyed(QUESTION, lambda seen: spoilt if "response_format" in seen.body else text("4"))
+    assert answers[0]["value"] == 4
+    assert summary["total"]["input_tokens"] > USAGE["prompt_tokens"]
+    assert summary["total"]["estimated"] == 1
 
 
 # -- what an endpoint cannot do

@@ -1,5 +1,7 @@
 """`SimulationRunner`: the agents of a world that a program built, in both modes."""
 
+import gc
+import warnings
 from typing import Any
 
 import anyio
@@ -147,3 +149,27 @@ def test_a_runner_refuses_what_it_cannot_do():
                 await sim.SimulationRunner(world, use_autonomous_loops=False).run(5)
 
     anyio.run(main)
+
+
+@both
+@pytest.mark.parametrize("autonomous", [True, False])
+def test_a_runner_that_comes_too_late_says_so_and_changes_nothing(backend, autonomous):
+    """In a world that was run already, no loops and no ticks can begin; another runner of it still works."""
+
+    async def main():
+        async with world_of(Endless, "a") as world:
+            first = sim.SimulationRunner(world, config=sim.AgentLoopConfig(min_loop_delay=1))
+            if autonomous:
+                await world.run(until=1)
+            else:
+                await first.run(1)
+            late = sim.SimulationRunner(world, use_autonomous_loops=autonomous)
+            with pytest.raises(sim.UsageError, match="this world was run already"):
+                await late.run(1)
+            return None if autonomous else await first.run(duration=5)
+
+    with warnings.catch_warnings(record=True) as caught:
+        summary = anyio.run(main, backend=backend)
+        gc.collect()
+    assert caught == []
+    assert summary is None or summary.iterations == 6

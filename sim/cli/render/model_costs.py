@@ -1,6 +1,6 @@
 """The table of calls and costs of language models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -62,9 +62,10 @@ def _print_special(summary: Mapping[str, Any]) -> None:
     for name, state in summary.get("concurrency", {}).items():
         click.echo(f"{plain(name)} gets {state['reached']:g} requests at a time now, of at most {state['most']:g}")
     for name, counts in summary.get("formats", {}).items():
-        how = "keeps" if counts["enforced"] else "does not keep"
+        how = "keeps" if counts["enforced"] else "does not keep" if counts["free"] else "may keep"
         numbers = f"{counts['enforced']} answers by schema, {counts['free']} read as text"
-        click.echo(f"{plain(name)} {how} JSON schemas: {numbers}")
+        again = f", {counts['refused']} requests sent again without one" if counts["refused"] else ""
+        click.echo(f"{plain(name)} {how} JSON schemas: {numbers}{again}")
     surveys = summary.get("surveys", {})
     if any(counts["missing"] or counts["missing"] is None for counts in surveys.values()):
         shown = [
@@ -72,6 +73,27 @@ def _print_special(summary: Mapping[str, Any]) -> None:
             for ask, counts in surveys.items()
         ]
         print_table(("question", "answers", "missing"), shown)
+
+
+def print_capabilities(known: Mapping[str, Any], needs: Sequence[Mapping[str, Any]]) -> None:
+    """Print what models at endpoints can do, who says so, and how many calls need it.
+
+    Args:
+        known: what is known of each model, in the form of `Capabilities.to_json`.
+        needs: what the calls need, in the form of an estimate.
+    """
+    if not known:
+        return
+    rows = []
+    for model, found in known.items():
+        wanted = {need["need"]: need["calls"] for need in needs if model in need["models"]}
+        for need, one in found.items():
+            can = "not known" if one["can"] is None else "yes" if one["can"] else "no"
+            rows.append((model, need, can, _SOURCES[one["by"]], wanted.get(need, 0)))
+    print_table(("model", "can do", "", "says", "calls that need it"), rows)
+
+
+_SOURCES = {None: "", "scenario": "the scenario", "endpoint": "the endpoint"}
 
 
 def print_bounds(expected: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from sim.llm.batches.lines import AT_ONCE, Result, request_line
 from sim.llm.batches.notes import Note
 from sim.llm.batches.place import Place, Waiting
 from sim.llm.batches.settings import Batching
+from sim.llm.capabilities import Can
 from sim.llm.providers.openai.batch import BatchApi, BatchState
 from sim.llm.providers.openai.body import body_of
 from sim.llm.providers.openai.provider import CHAT, EMBEDDINGS, OpenAIProvider
@@ -133,6 +134,14 @@ class BatchProvider:
         """Check that the endpoint can be reached: see `Connection.probe`."""
         await self._online.probe()
         await self._online.connection.probe_batches()
+
+    async def said_of(self, model: str) -> Can:
+        """Return what the endpoint says of a model: see `OpenAIProvider.said_of`."""
+        return await self._online.said_of(model)
+
+    def without_formats(self, model: str) -> None:
+        """Send no JSON Schema that is only preferred to a model."""
+        self._online.without_formats(model)
 
     async def aclose(self) -> None:
         """Close all connections. Batches under way stay at the endpoint."""

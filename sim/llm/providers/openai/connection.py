@@ -146,10 +146,13 @@ class Connection:
             if pool.calls == 0 and pool is not self._pool:
                 await pool.client.close()
 
-    async def probe(self) -> None:
+    async def probe(self) -> object:
         """Check that the endpoint can be reached, by a request for its list of models, which is free of charge.
 
         An endpoint that has no such list, is slow, or refuses only this request passes the check.
+
+        Returns:
+            The list as it came, or None.
 
         Raises:
             RunError: if the endpoint cannot be reached.
@@ -161,7 +164,7 @@ class Connection:
         failure: SimError | None = None  # raised below: a chained exception would contain the request
         try:
             pool = self._pool = self._pool or self._connect()
-            await self._list_models(pool, _MODELS)
+            return await self._list_models(pool, _MODELS)
         except httpx2.InvalidURL:
             failure = UsageError("the base URL is not valid", hint="use the form http://HOST:PORT/v1")
         except openai.APIStatusError as error:
@@ -179,6 +182,20 @@ class Connection:
                 failure = RunError(f"{self._here} cannot be reached: {said}", hint=_DEAD_HINT)
         if failure is not None:
             raise failure
+        return None
+
+    async def show(self, model: str) -> object:
+        """Return what an Ollama says of a model, for free (`POST /api/show`, beside `/v1`); None: it says nothing."""
+        import httpx2
+        import openai
+
+        pool = self._pool = self._pool or self._connect()
+        url = f"{str(pool.client.base_url).rstrip('/').removesuffix('/v1')}/api/show"
+        arguments: dict[str, Any] = {"body": {"model": model}, "options": self._brief()}
+        try:
+            return await pool.client.post(url, cast_to=object, **arguments)
+        except (openai.APIError, httpx2.HTTPError, ValueError, RecursionError):
+            return None
 
     async def probe_batches(self) -> None:
         """Check that the endpoint has batches, by a request for their list, which is free of charge.
@@ -219,9 +236,13 @@ class Connection:
             return False
         return True
 
-    async def _list_models(self, pool: _Pool, path: str) -> None:
-        arguments: dict[str, Any] = {"options": {"timeout": min(PROBE_TIMEOUT, self._timeout), **self.anonymous()}}
-        await pool.client.get(path, cast_to=object, **arguments)
+    async def _list_models(self, pool: _Pool, path: str) -> object:
+        arguments: dict[str, Any] = {"options": self._brief()}
+        return await pool.client.get(path, cast_to=object, **arguments)
+
+    def _brief(self) -> dict[str, Any]:
+        """Return the options of a request that is only a look."""
+        return {"timeout": min(PROBE_TIMEOUT, self._timeout), **self.anonymous()}
 
     async def aclose(self) -> None:
         """Close all connections."""

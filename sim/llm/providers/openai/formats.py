@@ -1,7 +1,8 @@
 """Finds out whether the models of an endpoint keep a JSON Schema, and sends it only to those that do (edge).
 
 The first request with a `preferred_format` is the probe, so it costs nothing of its own. Others for the same model wait
-for it. Some servers refuse the field, and some ignore it; both get requests without it from then on.
+for it. Some servers refuse the field, and some ignore it; both get requests without it from then on. A refused request
+is sent again at once without the field; the outcome says so (`refused_format`), and what it used is part of its usage.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import attrs
 
+from sim.llm.limits.spend import total_usage
 from sim.llm.reading import json_in, split_reasoning
 from sim.llm.types import Completion, ErrorClass, ModelError, ModelRequest
 from sim.world.json_schema import mismatch
@@ -57,15 +59,21 @@ class Formats:
         return attrs.evolve(await ask(_plain(request)), formatted=False)
 
     async def _probe(self, model: str, request: ModelRequest, ask: Ask) -> Completion:
-        """Ask with the format; if the endpoint refuses that, which costs nothing, ask without it."""
+        """Ask with the format; if the endpoint refuses that, ask without it."""
         try:
             answer = await ask(request)
         except ModelError as error:
             if error.kind not in _REFUSED or (error.kind == "server" and not _is_about_formats(str(error))):
                 raise
-            answer = await ask(_plain(request))  # if this fails as well, the format was not the cause
+            said = f"{error.kind}: {error}"
+            try:
+                answer = await ask(_plain(request))
+            except ModelError as second:  # the format was not the cause
+                second.refused_format, second.usage = said, total_usage((error.usage, second.usage))
+                raise
             self.enforced[model] = False
-            return attrs.evolve(answer, formatted=False)
+            usage = total_usage((error.usage, answer.usage)) or answer.usage
+            return attrs.evolve(answer, formatted=False, refused_format=said, usage=usage)
         kept = _keeps(answer, request)
         if kept is not None:
             self.enforced[model] = kept

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from sim.llm.access import Access
+from sim.llm.capabilities import Can, is_of_ollama, said_by, said_by_ollama
 from sim.llm.embeddings import EmbeddingAssembly
 from sim.llm.limits.governor import ReportedLimits
 from sim.llm.limits.retry import DEFAULT_TIMEOUT
@@ -55,6 +56,7 @@ class OpenAIProvider:
         self.connection = Connection(access, name=name, on_rates=on_rates, timeout=timeout)
         self._tokenizer = tokenizer
         self._formats = Formats()
+        self._listing: object = None
 
     async def complete(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
         """Answer a request. The answer is streamed if the request asks for it or if there is an observer.
@@ -98,7 +100,17 @@ class OpenAIProvider:
 
     async def probe(self) -> None:
         """Check that the endpoint can be reached: see `Connection.probe`."""
-        await self.connection.probe()
+        self._listing = await self.connection.probe()
+
+    async def said_of(self, model: str) -> Can:
+        """Return what the endpoint says that a model can do, after `probe`. It costs nothing."""
+        if is_of_ollama(self._listing):
+            return said_by_ollama(await self.connection.show(model))
+        return said_by(self._listing, model)
+
+    def without_formats(self, model: str) -> None:
+        """Send no JSON Schema that is only preferred to a model, without trying."""
+        self._formats.enforced[model] = False
 
     async def aclose(self) -> None:
         """Close all connections."""
