@@ -13,7 +13,7 @@ from sim.actors import Agent
 from sim.agents.conversation import CONVERSATIONS, Conversation, Conversations, User
 from sim.agents.conversation.records import Audience
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, prompt, time_context
-from sim.agents.family import Family, define_family
+from sim.agents.family import Family, define_family, is_kind
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.kernel import to_duration
@@ -181,12 +181,12 @@ def _about(user: User, conversation: Conversation) -> list[str]:
 
 def _check(scenario: Any, until_ns: int | None) -> None:
     """Refuse assistants without models or conversations, before the run."""
-    entry = next((entry for entry in scenario.agents if entry.kind == "assistant"), None)
+    entry = next((entry for entry in scenario.agents if is_kind(entry, "assistant")), None)
     if entry is None:
         return
     if scenario.models is None:
         raise UsageError(f"agents.{entry.name} asks language models, but the scenario has none", hint="add `models:`")
-    for one in (one for one in scenario.agents if one.kind == "assistant" and one.settings is not None):
+    for one in (one for one in scenario.agents if is_kind(one, "assistant") and one.settings is not None):
         check_tools(scenario, f"agents.{one.name}.settings.tools", one.settings.tools)
     if CONVERSATIONS.key not in scenario.sections:
         raise UsageError(f"agents.{entry.name} answers in conversations", hint="add `conversations: {}`")

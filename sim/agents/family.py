@@ -36,12 +36,14 @@ class WorldPlan:
         scenario: the checked scenario.
         until_ns: the end of the run in simulated nanoseconds.
         toolbox: the functions of rules.
+        agent: the class of the agents to be made: that of the family, or one that inherits from it.
     """
 
     world: World
     scenario: Any
     until_ns: int
     toolbox: Toolbox
+    agent: Any = None
 
 
 @attrs.frozen
@@ -94,6 +96,7 @@ class Family:
         tools: tools that only worlds with such agents have.
         views: SQL views of a run file by name; see `sim.store.views`. Run files have them from `define_family` on.
         position: whether its agents bring their own position in space; see `Agent.home`.
+        base: the kind that it is like, if it was made for a class that inherits from the class of that kind.
     """
 
     kind: str
@@ -105,6 +108,7 @@ class Family:
     tools: tuple[Tool, ...] = ()
     views: Mapping[str, str] = attrs.field(factory=dict)
     position: bool = False
+    base: str | None = None
 
     def begin(self, plan: WorldPlan) -> Make:
         """Add to a world what the family needs, and return the function that creates one agent."""
@@ -116,7 +120,8 @@ class Family:
         memories = plan.world.services.get(Memories.name)
         if isinstance(memories, Memories):
             memories.add_kinds(self.agent.memory_kinds)
-        return (None if self.prepare is None else self.prepare(plan)) or self._create
+        made = None if self.prepare is None else self.prepare(attrs.evolve(plan, agent=self.agent))
+        return made or self._create
 
     def _create(self, plan: AgentPlan) -> Agent:
         given = {} if self.settings is None else {"settings": plan.settings}
@@ -133,8 +138,20 @@ class Family:
 
 def has_ability(entry: Any, ability: str) -> bool:
     """Return whether the agents of a scenario entry can do something; see `Agent.abilities`."""
-    family = FAMILIES.get(entry.kind)
+    family = family_for(entry)
     return family is not None and ability in family.agent.abilities
+
+
+def is_kind(entry: Any, kind: str) -> bool:
+    """Return whether the agents of a scenario entry are of a kind of `sim`, or of a class that inherits from it."""
+    family = family_for(entry)
+    return family is not None and kind in (family.kind, family.base)
+
+
+def family_for(entry: Any) -> Family | None:
+    """Return the family of a scenario entry: that of the class of a host program, or of its kind; None: not known."""
+    host: Family | None = entry.host_family
+    return host or FAMILIES.get(entry.kind)
 
 
 FAMILIES: Final[dict[str, Family]] = {}
@@ -216,16 +233,23 @@ def named_family(kind: str, allow: Collection[str]) -> Family:
     if isinstance(found, Family):
         return _add(kind, found)
     if isinstance(found, type) and issubclass(found, Agent):
-        family = _family_of_class(kind, found)
+        family = class_family(kind, found)
         return family if found.Params is None and family.settings is None else _add(kind, family)
     raise UsageError(f"{kind!r} is not a subclass of sim.Agent, nor a family")
 
 
-def _family_of_class(kind: str, agent: type[Agent]) -> Family:
-    """Return the family of a class of agents. It has what the family of the nearest class above it has."""
+def class_family(kind: str, agent: type[Agent]) -> Family:
+    """Return the family of a class of agents. It has what the family of the nearest class above it has.
+
+    Args:
+        kind: the name that an entry gives as `kind`.
+        agent: the class.
+    """
     above = {family.agent: family for family in reversed(FAMILIES.values())}
     inherited = next((above[one] for one in agent.__mro__[1:] if one in above), None)
-    return Family(kind, agent) if inherited is None else attrs.evolve(inherited, kind=kind, agent=agent, views={})
+    if inherited is None:
+        return Family(kind, agent)
+    return attrs.evolve(inherited, kind=kind, agent=agent, views={}, base=inherited.base or inherited.kind)
 
 
 def allow_families(names: Collection[str]) -> None:
@@ -250,7 +274,7 @@ def _define_offered(offer: Offer, allow: Collection[str]) -> Family:
     found = offer.load(allow)
     if isinstance(found, type) and issubclass(found, Agent):
         same = before is not None and before.agent is found
-        found = before if same else _family_of_class(offer.name, found)
+        found = before if same else class_family(offer.name, found)
     if not isinstance(found, Family) or found.kind != offer.name:
         raise UsageError(
             f"the entry point {offer.name!r} in {AGENTS} of the package {offer.package} leads to no class of agents,"

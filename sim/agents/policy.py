@@ -377,10 +377,11 @@ _COMPUTED: dict[str, Callable[[PolicyAgent], Any]] = {
 
 def _prepare(plan: WorldPlan) -> Make:
     def make(agent: AgentPlan) -> PolicyAgent:
-        return PolicyAgent(
+        made: PolicyAgent = plan.agent(
             agent.name, agent.world, toolbox=plan.toolbox, rule_set=agent.rule_set, index=agent.index,
             subscribe=agent.subscribe, group=agent.group, permission=agent.permission, reach=agent.reach,
         )  # fmt: skip
+        return made
 
     return make
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sim.agents.family import FAMILIES
+from sim.agents.family import family_for
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.tools.registry import NEVER_TOOLS, WORLD
@@ -51,8 +51,8 @@ def known_tools(scenario: Any) -> set[str] | None:
     """Return the tools of a scenario and of the kinds of its agents; None if a kind is from another package."""
     known = set[str]()
     for entry in scenario.agents:
-        family = FAMILIES.get(entry.kind)
-        if family is None or not family.agent.__module__.startswith("sim."):
+        family = family_for(entry)
+        if family is None or not (family.base or family.agent.__module__.startswith("sim.")):
             return None
         known.update(tool.name for tool in family.tools)
     settings = scenario.sections.get("tools")

@@ -9,7 +9,7 @@ import attrs
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
-from sim.agents.family import Make, family_of, named_family
+from sim.agents.family import Make, class_family, family_of, named_family
 from sim.agents.latest_events import LatestEvents
 from sim.agents.metric_functions import PI, MetricFunctions
 from sim.assembly.models import furnish_models
@@ -470,7 +470,7 @@ def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family
     kind = entry.kind
     try:
         if kind in kinds:
-            family = Family(kind, kinds[kind])
+            family = class_family(kind, kinds[kind])
         else:
             family = named_family(kind, allow) if ":" in kind else family_of(kind, (*FAMILIES, *kinds))
     except UsageError as error:

@@ -19,7 +19,7 @@ from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, common, print_json
 from sim.cli.render.prompts import REPEAT, Rows, prompts_of, repeated_rows
 from sim.cli.render.story import show_files
 from sim.cli.render.summary import print_summary
-from sim.cli.render.table import print_table
+from sim.cli.render.table import print_rows
 from sim.cli.render.task import show_task
 from sim.cli.render.transcript import print_transcript, print_transcripts
 from sim.cli.render.views import CommandWithViews
@@ -179,7 +179,7 @@ def _rows(
         found = list(json_rows(columns, rows, mixed=view is None, view=view))
         print_json({"columns": columns, "rows": found})
         return
-    print_table(columns, rows, exact=True)
+    print_rows(columns, rows)
     _say_rest(len(rows), count)
 
 

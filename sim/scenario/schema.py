@@ -19,6 +19,7 @@ from sim.actors.config import LEAST, MOST_MESSAGES
 from sim.actors.health import ASLEEP_NS, LOCK_NS
 from sim.actors.mailbox import MailboxPolicy, Unmatched
 from sim.agents import FAMILIES, Family
+from sim.agents.family import class_family
 from sim.agents.packages import is_offered_name
 from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
@@ -494,7 +495,11 @@ class Rule(f.Part):
 
 def _entry_settings(raw: Any, info: ValidationInfo) -> Any:
     """Read the settings of an entry by its kind; those of a kind that is not known here stay as written."""
-    family = FAMILIES.get(str(info.data.get("kind")))
+    kind, context = str(info.data.get("kind")), f.context_of(info)
+    given = None if context is None else context.classes.get(kind)
+    family = FAMILIES.get(kind) if given is None else class_family(kind, given)
+    if family is not None and given is not None and family.base is None:
+        return raw  # refused when the simulation is built
     if family is not None and family.settings is not None:
         return read_settings(family.settings, {} if raw is None else raw, info)
     if family is not None and raw is not None:
@@ -587,6 +592,7 @@ class Agent(f.Part):
     ] = ()
 
     _marks: Mapping[str, Mark] = PrivateAttr(default_factory=dict)
+    _host_family: Family | None = PrivateAttr(default=None)
     _state_order: tuple[Mapping[str, Any], tuple[str, ...]] | None = PrivateAttr(default=None)
 
     @model_validator(mode="wrap")
@@ -603,6 +609,19 @@ class Agent(f.Part):
             }
             agent._marks = {**data.values_at, **inner}
         return agent
+
+    @model_validator(mode="after")
+    def _note_class(self, info: ValidationInfo) -> "Agent":
+        """Keep the family of its kind, if that is a class of the host program."""
+        context = f.context_of(info)
+        if context is not None and self.kind in context.classes:
+            self._host_family = class_family(self.kind, context.classes[self.kind])
+        return self
+
+    @property
+    def host_family(self) -> Family | None:
+        """The family of its kind, if that is a class of the host program; None otherwise."""
+        return self._host_family
 
     def problem(self, key: str, message: str, hint: str | None) -> UsageError:
         """Return the error, with its position, for a value of this entry that cannot be evaluated at the start."""

@@ -28,7 +28,7 @@ from sim.world.action import near
 from sim.world.json_schema import mismatch
 
 WORLD: Final = "world."
-"""The module of tools that offer actions: `world.pay` executes the action `pay`."""
+"""The module of tools that offer actions: `world.transfer` executes the action `transfer`."""
 
 _LONGEST_NAME = 200  # characters of a name that a model invented
 _PREVIEW = 8000  # characters of a result too large for the record that its event keeps

@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 
-from sim.cli.render.table import print_pairs, print_table
+from sim.cli.render.table import print_pairs, print_rows, print_table
 
 
 @pytest.fixture
@@ -67,3 +67,25 @@ def test_hostile_text_is_harmless(capsys):
     out = capsys.readouterr().out
     assert all(sign.isprintable() or sign == "\n" for sign in out)
     assert out.count("\n") == 3
+
+
+@pytest.mark.parametrize(("columns", "as_list"), [(20, True), (30, True), (50, False), (200, False)])
+def test_a_row_that_is_too_wide_is_a_list(columns, as_list, capsys, wide):
+    """Where a table would wrap texts within a few columns, each cell has a line of its own beside its heading."""
+    wide(columns)
+    print_rows(["first", "second", "n"], [["a quick brown fox jumps", "over a lazy dog and", 1], ["x", None, 2]])
+    lines = click.unstyle(capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert (lines[0].split() == ["first", "second", "n"]) is not as_list
+    if as_list:
+        assert lines[-4:] == ["", "first   x", "second", "n       2"]
+
+
+def test_the_end_of_a_long_text_is_left_out_and_counted(capsys):
+    """In a list, 500 characters of a text are shown, and how many more there are; a table of one column is whole."""
+    print_rows([*"abcdefghijklmnopqr", "text"], [[*["some words"] * 18, "x" * 2000]])
+    out = capsys.readouterr().out
+    assert out.count("x") == 501  # and the heading
+    assert "[1,500 more characters; --json has all]" in " ".join(out.split())
+    print_rows(["text"], [["x" * 2000]])
+    assert capsys.readouterr().out.count("x") == 2001  # and the heading

@@ -65,6 +65,13 @@ def test_every_action_is_described_with_its_arguments(kind):
     assert any(row >= set(arguments) for row in rows), f"no row describes {kind} with {', '.join(arguments)}"
 
 
+def test_tools_that_are_actions_exist():
+    """Each tool `world.KIND` that the page names is an action."""
+    named = set(re.findall(r"(?<![.\w])world\.([a-z_]+)", PAGE))
+    assert "transfer" in named
+    assert named <= set(action_kinds())
+
+
 def test_every_sleep_condition_has_a_row():
     """What an agent can sleep for stands in the chapter on sleeping."""
     chapter = PROSE.partition("## Sleeping and waking")[2].partition("\n## ")[0]

@@ -14,7 +14,7 @@ from sim.agents.chat.steps import run
 from sim.agents.chat.tools import TOOLS, run_python
 from sim.agents.conversation import CONVERSATIONS
 from sim.agents.conversation.service import check_place
-from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
+from sim.agents.family import Family, WorldPlan, define_family, is_kind
 from sim.agents.tool_check import check_modules, check_tools
 from sim.errors import ClosedError, UsageError
 from sim.expressions import did_you_mean
@@ -205,25 +205,18 @@ ACTIONS = (send_chat_message, share_location)
 """The actions that every world with chats has."""
 
 
-def _prepare(plan: WorldPlan) -> Make:
+def _prepare(plan: WorldPlan) -> None:
     """Note the template, and let each tool outside be tried once more after a failure, if that does no harm."""
     chats, registry = Chats.of(plan.world), Tools.on(plan.world)
-    chats.template = next(entry.name for entry in plan.scenario.agents if entry.kind == "chat_agent")
+    chats.template = next(entry.name for entry in plan.scenario.agents if is_kind(entry, "chat_agent"))
     for name, tool in registry.known.items():
         if tool.runs != "core" and tool.safety != "unsafe" and not tool.retries:
             registry.known[name] = attrs.evolve(tool, retries=1)
 
-    def make(agent: AgentPlan) -> Agent:
-        return ChatAgent(
-            agent.name, agent.world, group=agent.group, permission=agent.permission, settings=agent.settings
-        )
-
-    return make
-
 
 def _check(scenario: Any, until_ns: int | None) -> None:
     """Refuse chats that cannot work, before the run."""
-    entries = [entry for entry in scenario.agents if entry.kind == "chat_agent"]
+    entries = [entry for entry in scenario.agents if is_kind(entry, "chat_agent")]
     settings = scenario.sections.get("chat")
     if settings is None:
         if entries:

@@ -114,7 +114,7 @@ class ChatSettings:
         personas: the personas by name.
         prompt: the system prompt where there is no persona.
         guest_modules: the modules whose tools may be used where there is no persona.
-        tools: the names of further tools, such as `world.pay`, for personas that have their module.
+        tools: the names of further tools, such as `world.transfer`, for personas that have their module.
         rights: whose levels allow a tool: `least`, those of all whose texts are in the prompt, the lowest counts; or
             `own`, that of the user who asks alone, as in the seed.
         budget: the tokens of users.

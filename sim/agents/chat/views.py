@@ -30,7 +30,8 @@ VIEWS["user_tokens"] = """
 """
 
 VIEWS["user_budgets"] = """
-    -- One row a user: the budget of the present period, what is left of it, and when it is renewed.
+    -- One row a user: the budget, and what is used and left of it at the end. `renewed` is when it is renewed next, or,
+    -- if that time has passed, when it was renewed after the last message of the user.
     WITH latest AS (
         SELECT data ->> '$.user' AS user, max(id) AS id, sum(topic = 'chat.budget_reset') AS resets
         FROM events WHERE topic IN ('chat.budget_opened', 'chat.budget_reset') GROUP BY 1
@@ -39,12 +40,15 @@ VIEWS["user_budgets"] = """
                sum(calls.data ->> '$.input_tokens' + calls.data ->> '$.output_tokens') AS used
         FROM events AS calls JOIN latest ON latest.user = calls.data ->> '$.user' AND calls.id > latest.id
         WHERE calls.topic = 'chat.tokens' GROUP BY 1
+    ), period AS (
+        SELECT latest.user AS user, e.data ->> '$.limit' AS budget, e.data ->> '$.renewed' AS renewed,
+               e.data ->> '$.renewed_at' AS renewed_at,
+               e.data ->> '$.renewed' <= coalesce((SELECT sim_seconds FROM run), (SELECT max(time) FROM events)) AS over
+        FROM latest JOIN events AS e ON e.id = latest.id
     )
-    SELECT latest.user AS user, latest.resets AS resets, coalesce(spent.used, 0) AS used,
-           e.data ->> '$.limit' AS budget,
-           max(0, e.data ->> '$.limit' - coalesce(spent.used, 0)) AS "left",
-           e.data ->> '$.renewed' AS renewed, e.data ->> '$.renewed_at' AS renewed_at
-    FROM latest JOIN events AS e ON e.id = latest.id LEFT JOIN spent ON spent.user = latest.user
+    SELECT latest.user AS user, resets, iif(over, 0, coalesce(used, 0)) AS used, budget,
+           iif(over, budget, max(0, budget - coalesce(used, 0))) AS "left", renewed, renewed_at
+    FROM latest JOIN period ON period.user = latest.user LEFT JOIN spent ON spent.user = latest.user
 """
 
 VIEWS["personas"] = """

@@ -8,7 +8,7 @@ from sim.agents.executor.service import Executors
 from sim.agents.executor.settings import ExecutorSettings
 from sim.agents.executor.testing import run_tests
 from sim.agents.executor.tools import TOOLS
-from sim.agents.family import FAMILIES, Family, WorldPlan, define_family, has_ability
+from sim.agents.family import Family, WorldPlan, define_family, family_for, has_ability
 from sim.agents.tool_check import check_tools
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
@@ -99,7 +99,7 @@ def _prepare(plan: WorldPlan) -> None:
 def _check(scenario: Any, until_ns: int | None) -> None:
     """Refuse executors that cannot work, before the run."""
     entries = [entry for entry in scenario.agents if has_ability(entry, "do tasks")]
-    if any(entry.settings is not None and entry.kind not in FAMILIES for entry in scenario.agents):
+    if any(entry.settings is not None and family_for(entry) is None for entry in scenario.agents):
         return  # of a kind that is not imported here, which can be one of executors
     settings = scenario.sections.get("executor")
     if settings is None:

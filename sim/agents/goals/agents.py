@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from sim.actors import Agent
-from sim.agents.family import FAMILIES, AgentPlan, Family, Make, WorldPlan, define_family, has_ability
+from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family, family_for, has_ability
 from sim.agents.goals.actions import take_message
 from sim.agents.goals.kinds import AGENT_TASK, CREATE_TASK, GOAL, USER_AGENT, AgentKind
 from sim.agents.goals.orchestrator import archive_last_session, orchestrate
@@ -109,9 +109,10 @@ def define_agent_kind(kind: AgentKind) -> Family:
 
         def make(agent: AgentPlan) -> Agent:
             given: AgentSettings = agent.settings or AgentSettings()
-            return OrchestratedAgent(
+            made: Agent = plan.agent(
                 agent.name, agent.world, group=agent.group, permission=agent.permission, what=kind, settings=given
             )
+            return made
 
         return make
 
@@ -132,8 +133,8 @@ def define_agent_kind(kind: AgentKind) -> Family:
 
 def _kind_of(entry: Any) -> AgentKind | None:
     """Return what the agents of an entry can do; None if it is no kind of this family."""
-    family = FAMILIES.get(entry.kind)  # an entry can name it as module:NAME too
-    return None if family is None else _KINDS.get(family.kind)
+    family = family_for(entry)  # an entry can name it as module:NAME too
+    return None if family is None else _KINDS.get(family.base or family.kind)
 
 
 def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:

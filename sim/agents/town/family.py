@@ -4,7 +4,7 @@ from typing import Any
 
 import attrs
 
-from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
+from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family, family_for, is_kind
 from sim.agents.town.generate import MAX_AGENTS, generate
 from sim.agents.town.trace import DAY_STEPS, Trace
 from sim.agents.town.villager import Villager, villagers
@@ -43,7 +43,7 @@ def check_town(scenario: Any, until_ns: int | None = None) -> Any:
     Raises:
         UsageError: if there are villagers without a town, or the town does not fit the scenario.
     """
-    entries = [entry for entry in scenario.agents if entry.kind == VILLAGER]
+    entries = [entry for entry in scenario.agents if is_kind(entry, VILLAGER) and not _has_trace(family_for(entry))]
     town: TownSettings | None = scenario.sections.get("town")
     if town is None:
         if entries:
@@ -76,13 +76,20 @@ def check_town(scenario: Any, until_ns: int | None = None) -> Any:
     return entries[0]
 
 
-def _prepare(plan: WorldPlan) -> Make:
+def _has_trace(family: Family | None) -> bool:
+    """Return whether a host program gives a class that `villagers` made, so that no town is needed."""
+    return family is not None and hasattr(family.agent, "trace")
+
+
+def _prepare(plan: WorldPlan) -> Make | None:
     """Generate the trace of the town from the seed, and add its space to the world."""
+    if hasattr(plan.agent, "trace"):
+        return None
     entry, kernel = check_town(plan.scenario, plan.until_ns), plan.world.kernel
     first, steps = plan.scenario.sections["town"].begins // STEP_NS, -(-plan.until_ns // STEP_NS)
     trace = generate(kernel.seed, entry.count, first, steps, entry.name)
     plan.world.space = space_of(trace, kernel)
-    bound = villagers(trace)
+    bound = villagers(trace, plan.agent)
 
     def make(agent: AgentPlan) -> Villager:
         return bound(agent.name, agent.world, group=agent.group, permission=agent.permission)

@@ -79,9 +79,14 @@ class Villager(Agent):
         return self.world.space.near(self.agent_id)
 
 
-def villagers(trace: Trace) -> type[Villager]:
-    """Return a class of agents that replay this trace; each agent has the part with its name."""
-    return type("Villager", (Villager,), {"trace": trace, "__doc__": Villager.__doc__})
+def villagers(trace: Trace, agent: type[Villager] = Villager) -> type[Villager]:
+    """Return a class of agents that replay a trace; each agent has the part with its name.
+
+    Args:
+        trace: the trace.
+        agent: the class that it inherits from.
+    """
+    return type(agent.__name__, (agent,), {"trace": trace, "__doc__": agent.__doc__})
 
 
 def _request(call: TraceCall, step: int, seen: tuple[Sighting, ...]) -> ModelRequest:

@@ -16,6 +16,12 @@ PIPED: Final = 200
 
 _BETWEEN: Final = 2  # columns between two cells
 
+_NARROW: Final = 16
+"""Texts that are wrapped within fewer columns cannot be read."""
+
+_LONGEST: Final = 500
+"""The most characters of a cell in a row that is printed as a list."""
+
 Cell = str | int | float | bool | None
 
 
@@ -35,6 +41,29 @@ def print_table(
         click.secho(line, bold=True) if place == 0 else click.echo(line)
 
 
+def print_rows(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print rows of which little is known before, with exact numbers: as a table, or, if that is too wide, as lists.
+
+    In a list, each cell has a line beside its heading, and the end of a long text is left out, with a mark.
+    """
+    lines = [[plain(heading) for heading in headings], *([_shown(cell, True) for cell in row] for row in rows)]
+    widths = [max(map(_width, cells)) for cells in zip(*lines, strict=True)]
+    shrunk = list(widths)
+    _shrink(shrunk, _columns(), 0)
+    if len(headings) < 2 or all(new == old or new >= _NARROW for new, old in zip(shrunk, widths, strict=True)):
+        print_table(headings, rows, exact=True)
+        return
+    for place, line in enumerate(lines[1:]):
+        if place:
+            click.echo()
+        print_pairs([(heading, _cut(cell)) for heading, cell in zip(lines[0], line, strict=True)])
+
+
+def _cut(cell: str) -> str:
+    more = len(cell) - _LONGEST
+    return cell if more <= 0 else f"{cell[:_LONGEST]} ... [{more:,} more characters; --json has all]"
+
+
 def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Print names and their values."""
     lines = [[plain(name), plain(value)] for name, value in rows]
@@ -52,7 +81,7 @@ def _shown(cell: Cell, exact: bool) -> str:
 def _lines(rows: Sequence[Sequence[str]], right: Sequence[bool], *, fixed: bool) -> Iterator[str]:
     """Yield the lines of a table that fits the terminal, without its first column being wrapped if that is `fixed`."""
     widths = [max(map(_width, cells)) for cells in zip(*rows, strict=True)]
-    _shrink(widths, shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED, int(fixed))
+    _shrink(widths, _columns(), int(fixed))
     for row in rows:
         parts = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
         for height in range(max(map(len, parts))):
@@ -61,6 +90,10 @@ def _lines(rows: Sequence[Sequence[str]], right: Sequence[bool], *, fixed: bool)
                 for part, width, aligned in zip(parts, widths, right, strict=True)
             )
             yield (" " * _BETWEEN).join(cells).rstrip()
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
 
 
 def _shrink(widths: list[int], most: int, first: int) -> None:

@@ -69,6 +69,17 @@ def test_a_budget_is_renewed_thirty_days_after_the_user_was_made(tmp_path: Path)
     assert resets == [first + PERIOD, first + 3 * PERIOD]
 
 
+@pytest.mark.parametrize(("until", "over"), [("1h", False), ("30d", False), ("2592001s", True), ("100d", True)])
+def test_a_budget_whose_period_is_over_is_whole_again(tmp_path: Path, until: str, over: bool) -> None:
+    """At the end, a user who has not written since the renewal has the whole budget, and nothing is used of it."""
+    ran = community(tmp_path, ANSWER, [say(1, "Tell me a story")], until=until)
+    spent = 0 if over else used(ran)
+    assert used(ran) > 0
+    assert ran.rows('SELECT used, budget, "left", renewed FROM user_budgets') == [
+        (spent, 5000, 5000 - spent, PERIOD + 1)
+    ]
+
+
 @pytest.mark.parametrize("level", ["admin", "owner"])
 def test_no_budget_is_unlimited(tmp_path: Path, level: str) -> None:
     """Admins and owners have no budget by default."""

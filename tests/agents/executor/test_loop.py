@@ -257,12 +257,19 @@ def test_columns_with_json_are_objects(tmp_path: Path) -> None:
     assert (task["result"]["ending"], task["depends_on"]) == ("criteria_met", None)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_calls_that_fail_cost_a_task_too(tmp_path: Path, seed: int) -> None:
-    """The input of calls that took too long is paid: it counts for the limit, which holds, and for the sum."""
+SLOW: Any = {"first_token": {"lognormal": [100, 300]}}
+EMPTY: Any = {"failures": [{"kind": "empty", "share": 0.7}]}
+
+
+@pytest.mark.parametrize(("seed", "simulated"), [(1, SLOW), (2, SLOW), (1, EMPTY), (2, EMPTY)])
+def test_calls_that_fail_cost_a_task_too(tmp_path: Path, seed: int, simulated: Any) -> None:
+    """Calls that took too long, and empty answers, which are asked for again at once, are paid for within the limit.
+
+    They count for the limit, which holds, and for the sum.
+    """
     money = {
         "provider": "simulated", "prices": {"simulated": {"input": 100, "output": 100}}, "max_tokens": 100,
-        "simulated": {"first_token": {"lognormal": [100, 300]}},
+        "simulated": simulated,
     }  # fmt: skip
     given = {
         "cost_limit": 1.5,
@@ -275,8 +282,9 @@ def test_calls_that_fail_cost_a_task_too(tmp_path: Path, seed: int) -> None:
     ran = team(tmp_path, plans, models=money, executor={**given, "max_steps": 50}, run={"seed": seed})
     assert ran.ended() == ("failed", "cost_limit")
     assert 0 < ran.state().total_cost_micro <= 1_500_000
-    ((spent, failed),) = ran.rows("SELECT sum(cost), sum(error IS NOT NULL) FROM llm_calls")
+    ((spent, failed, again),) = ran.rows("SELECT sum(cost), sum(error IS NOT NULL), max(attempts) FROM llm_calls")
     assert failed > 0
+    assert simulated is SLOW or again > 1
     assert spent == pytest.approx(ran.state().total_cost_micro / 1e6)
 
 
