@@ -32,7 +32,7 @@ from sim.llm.tokens import APPROXIMATE, exact
 from sim.report import bins, people
 from sim.runner import interventions
 from sim.scenario import actions, graph_files, load, schema, symbols, yaml_tree
-from sim.store import archive, frames, inbox
+from sim.store import archive, frames, inbox, unfinished
 from sim.store.lanes import Lanes
 from sim.telemetry import catalog
 from sim.tools import mcp, mcp_transport, sandbox
@@ -161,6 +161,7 @@ NUMBERS = [
     ),
     ("docs/watch.md", r"up to (five) times a second", [1 / live.DRAW_SECONDS]),
     ("docs/watch.md", r"a line on stderr every (five) seconds", [progress.PLAIN_SECONDS]),
+    ("docs/watch.md", r"the ends of at most (\d+) unfinished answers", [unfinished.MOST]),
     ("docs/watch.md", r"A run is divided into (\d+) parts", [bins.BINS]),
     ("docs/watch.md", r"Of more than ([\d,]+) agents", [people.MAX_ROWS]),
 ]
