@@ -67,6 +67,11 @@ class Room:
     def leave(self) -> None:
         """No-op: every sender needs one place, so no sender blocks the next one."""
 
+    @property
+    def senders(self) -> int:
+        """The number of senders that wait."""
+        return len(self._senders)
+
     def admit(self) -> None:
         """Wake as many senders as there are free places."""
         while self._free() and (actor := self._senders.pop()) is not None:
@@ -241,6 +246,11 @@ class Mailbox:
     def waiting(self) -> int:
         """The number of messages that an agent can still read."""
         return len(self.queue) + (0 if self.offered is None else len(self.offered.waiting))
+
+    @property
+    def held_up(self) -> int:
+        """The number of senders that wait for room while messages that no rule has read take all places."""
+        return 0 if self._room is None or self.queue.limit > 0 else self._room.senders
 
     def offer(self, message: Message) -> str | None:
         """Accept a message and return None, or return the reason for refusing it."""

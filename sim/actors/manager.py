@@ -282,6 +282,10 @@ class AgentLoopManager:
             shown.append(UnreadMessages("...", "...", sum(row.count for row in others if row.why == why), why))
         return shown
 
+    def held_up(self) -> dict[str, int]:
+        """Return how many senders wait for room that only messages which no rule has read could give, by receiver."""
+        return {name: count for name, loop in self._loops.items() if (count := loop.agent.mailbox.held_up)}
+
     def due_in_ticks(self, *, refreshed: bool) -> bool:
         """Return whether a tick, now or later, begins an iteration of any agent.
 

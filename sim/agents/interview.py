@@ -164,6 +164,10 @@ class Question:
             text = given
         elif isinstance(given, int | float) and not isinstance(given, bool):
             text = f"{given}"
+        value = self._value_in(text)
+        return self._value_in(_alone_in_front(text)) if value is None else value
+
+    def _value_in(self, text: str) -> str | int | float | None:
         return _option_in(text, self.options) if self.options else number_in(text, self.scale)
 
 
@@ -194,6 +198,22 @@ class SurveyAnswer:
 def _plain(text: str) -> str:
     """Return a text without case, and without spaces and punctuation around it."""
     return text.strip().strip("\"'`*.,;:!?()[] ").casefold()
+
+
+_WORDS_IN_FRONT = 4
+_CHANGED = re.compile(r"\b(?:actually|wait|correction|rather|instead|sorry|i mean|second thoughts?)\b", re.IGNORECASE)
+
+
+def _alone_in_front(text: str) -> str:
+    """Return the first line of a text if it is short, a blank line follows, and the rest takes nothing back; else "".
+
+    Small models often give an answer like that, and then explain it.
+    """
+    first, _, rest = text.strip().partition("\n\n")
+    if "\n" in first or len(first.split()) > _WORDS_IN_FRONT or _CHANGED.search(rest):
+        return ""
+    bare = any(len(line.split()) == 1 for line in rest.splitlines())  # of a list
+    return "" if bare else first
 
 
 _NEGATION = re.compile(r"\b(?:not|never|no|nor|neither|cannot)\b|n['\N{RIGHT SINGLE QUOTATION MARK}]t\b")

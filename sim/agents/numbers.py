@@ -10,7 +10,13 @@ _NUMBER: Final = re.compile(
 )
 _UNCLEAR: Final = re.compile(r"\d,\d")
 _WORDS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_WORD: Final = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
+_WORD: Final = re.compile(rf"\b((?:minus|negative)\s+)?({'|'.join(_WORDS)})\b", re.IGNORECASE)
+_LARGER: Final = re.compile(
+    r"\b(?:eleven|twelve|\w+teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million|dozen|and a half|"
+    rf"point\s+(?:{'|'.join(_WORDS)}))\b",
+    re.IGNORECASE,
+)
+"""Words of numbers that are not read: a part of one, such as `five` of `seventy-five`, is another number."""
 _OF: Final = re.compile(r"(?<=\d)\s*(?:/|out of|of)\s*(\d+)\b(?!\s*/)", re.IGNORECASE)
 _STATED: Final = re.compile(
     r"\b(?:answer|rating|score|choice|response|number|value)\b(?:\s+(?:is|would be)\b|\s*[:=])+\s*(.*)", re.IGNORECASE
@@ -73,7 +79,7 @@ def _numbers(text: str) -> list[int | float]:
         value = float(match[0].replace(",", ""))
         if math.isfinite(value) and not _NOT.search(text[: match.start()]):
             found[int(value) if value.is_integer() and abs(value) < 2**53 else value] = None
-    if not found:
+    if not found and not _LARGER.search(text):
         words = [match for match in _WORD.finditer(text) if not _NOT.search(text[: match.start()])]
-        found = dict.fromkeys(_WORDS.index(match[0].lower()) for match in words)
+        found = dict.fromkeys(_WORDS.index(match[2].lower()) * (-1 if match[1] else 1) for match in words)
     return list(found)

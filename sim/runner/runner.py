@@ -1,7 +1,7 @@
 """The runner: runs a simulation from its beginning to its end, in autonomous or tick mode."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import attrs
 
@@ -108,6 +108,7 @@ class RunController:
         self.until_ns = until_ns
         self.speed = speed
         self.deadlock: str | None = None
+        self._held_up: Mapping[str, int] = {}  # receiver → senders that wait behind messages that no rule has read
         self.health: HealthMonitor | None = None
         self._world = simulation.world
         self._manager = simulation.manager
@@ -270,6 +271,7 @@ class RunController:
         if status == "finished":
             self._manager.check_states()
         states, digest = self._manager.states(), self._world.digest()
+        self._held_up = self._manager.held_up()
         self._world.on_all_stopped = None
         if status == "finished":
             self._world.close()
@@ -324,6 +326,8 @@ class RunController:
         lost = may_lose_events(self.simulation.scenario) if self.mode == "tick" and self.sync is None else ()
         told = [Warned(problem.message, problem.hint) for problem in lost]
         told += [one for service in self._world.services.values() for one in service.warnings()]
+        if self._held_up and self.deadlock is None:
+            told.append(_behind_unread(self._held_up))
         return [attrs.asdict(one) for one in told]
 
     def _never(self) -> list[str]:
@@ -350,3 +354,16 @@ def commonest(errors: Mapping[str, tuple[int, str]]) -> str | None:
         return None
     error, (count, first) = max(errors.items(), key=lambda item: item[1][0])
     return f"{count} x {error[:300]} (first in {first})"
+
+
+_SHOWN: Final = 3
+
+
+def _behind_unread(held_up: Mapping[str, int]) -> Warned:
+    """Return a warning of agents that wait to send, because messages that no rule reads now fill a mailbox."""
+    named = ", ".join(f"{count} for {to}" for to, count in list(held_up.items())[:_SHOWN])
+    more = f" and {len(held_up) - _SHOWN} more" if len(held_up) > _SHOWN else ""
+    return Warned(
+        f"at the end agents wait to send, because messages that no rule has read fill mailboxes: {named}{more}",
+        "a larger `mailbox_size` has room for more; with `unmatched: drop` an agent drops what no rule reads now",
+    )

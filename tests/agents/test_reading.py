@@ -168,12 +168,17 @@ def test_what_no_rule_reads_takes_no_place(policy: str, tmp_path: Path) -> None:
 
 
 def test_what_waits_for_its_rule_takes_a_place(tmp_path: Path) -> None:
-    """A sender waits for a full mailbox, a full one drops its oldest or refuses: as if nothing had been looked at."""
+    """A sender waits for a full mailbox, a full one drops its oldest or refuses: as if nothing had been looked at.
+
+    The run warns of senders that wait, also while the agent that does not read is busy with other things.
+    """
     counts = {}
     for policy in ("block", "drop_oldest", "fail"):
         loop = f"min_loop_delay: 1s, mailbox_size: 2, mailbox_policy: {policy}"
         rules = """{when: "message is not None and message.topic == 'order' and busy"}, {do: noop}"""
         _, result = shop(tmp_path, loop, rules)
+        warned = [one["text"] for one in result.warnings]
+        assert [text.rpartition(": ")[2] for text in warned] == ["1 for shop"] * (policy == "block")
         counts[policy] = (result.messages, result.dropped > 50, result.refused.get("send", 0) > 10)
         assert [row for row in result.unread if row["why"] == "waiting"] == [
             {"agent": "shop", "topic": "order", "count": 2, "why": "waiting"}

@@ -495,8 +495,12 @@ def test_advice_in_the_body(body: Any):
     failure = error_of(Reply(429, {}, body))
     assert (failure.kind, failure.retry_after) == ("rate_limit", 3.0)
     assert "Please retry in 3.2s" in str(failure)
-    said = error(429, "Rate limit reached for m on tokens per min. Please try again in 1m2.5s.")
-    assert error_of(said).retry_after == 62.5
+    for words, seconds in {
+        "Rate limit reached for m on tokens per min. Please try again in 1m2.5s.": 62.5,
+        "Requests have exceeded the call rate limit. Please retry after 13 seconds.": 13.0,
+        "Your account reached max request, please try again after 1 second": 1.0,
+    }.items():
+        assert error_of(error(429, words)).retry_after == seconds
 
 
 @pytest.mark.parametrize(
@@ -518,6 +522,8 @@ def test_advice_in_the_body(body: Any):
         (error(422), "bad_request"),
         (error(429), "rate_limit"),
         (error(429, code="insufficient_quota"), "quota"),
+        (error(429, "Budget has been exceeded!", kind="budget_exceeded", code="400"), "quota"),
+        (error(400, "Access denied", code="Arrearage"), "quota"),
         (error(429, x_should_retry="false"), "quota"),
         (error(500), "server"),
         (error(502), "server"),

@@ -349,11 +349,14 @@ ANSWERS: Mapping[str, Mapping[str, Any]] = {
         "<think>from 1 to 7</think>5": 5, "5 out of 7": 5, "On a scale of 1 to 7, I would say 5.": 5, "\\boxed{5}": 5,
         '{"answer": 5}': 5, '```json\n{"answer": 5}\n```': 5, '{"rating": 5, "why": "so"}': 5, "5. It is a 5.": 5,
         "4 or 5": None, "4.5": None, "8": None, "not 5": None, "perhaps": None, "<answer>5</answer>": 5,
+        "5\n\nBecause I have 3 children.": 5, "5\n\nActually, 3.": None, "5\n\n3": None, "twenty-five": None,
+        "minus five": None, "two and a half": None,
     },
+    "scale: [-3, 3]": {"minus two": -2, "Negative one.": -1, "\N{MINUS SIGN}2": -2, "two": 2, "0": 0},
     'options: ["yes", "no"]': {
         "yes": "yes", "Yes.": "yes", "**Yes**": "yes", '"yes"': "yes", "Answer: yes": "yes", '{"answer": "yes"}': "yes",
         "Yes, because it is good.": "yes", "<think>maybe no</think>\n\nyes": "yes", "no, I mean yes": None,
-        "not yes": None,
+        "not yes": None, "Yes.\n\nThere is no other way.": "yes", "Yes.\n\nWait, no.": None,
     },
     "number: true": {"12.5": 12.5, "It is 1,000.": 1000, "about ten": 10, '{"answer": 7}': 7, "1 or 2": None},
 }  # fmt: skip

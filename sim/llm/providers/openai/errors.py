@@ -10,7 +10,7 @@ from sim.llm.types import ErrorClass
 _CODES: Final[Mapping[str, ErrorClass]] = {
     "insufficient_quota": "quota", "billing_hard_limit_reached": "quota", "billing_not_active": "quota",
     "exceeded_current_quota_error": "quota", "insufficient_balance": "quota", "access_terminated": "quota",
-    "account_deactivated": "quota",
+    "account_deactivated": "quota", "budget_exceeded": "quota", "arrearage": "quota",
     "rate_limit_exceeded": "rate_limit", "rate_limit_error": "rate_limit", "rate_limit_reached_error": "rate_limit",
     "too_many_requests": "rate_limit", "resource_exhausted": "rate_limit", "throttling": "rate_limit",
     "context_length_exceeded": "context_length", "exceed_context_size_error": "context_length",
@@ -18,7 +18,7 @@ _CODES: Final[Mapping[str, ErrorClass]] = {
     "overloaded_error": "overload", "engine_overloaded_error": "overload", "unavailable_error": "overload",
     "invalid_api_key": "auth", "api_key_invalid": "auth", "model_not_found": "not_found",
 }  # fmt: skip
-"""The codes of OpenAI, and those of Moonshot, DashScope, DeepSeek, Anthropic, Gemini and llama.cpp."""
+"""The codes of OpenAI, and those of Moonshot, DashScope, DeepSeek, Anthropic, Gemini, LiteLLM and llama.cpp."""
 
 _TOO_LONG: Final = (
     "context_length", "context length", "context window", "context size", "exceed_context", "too many tokens",
@@ -32,7 +32,11 @@ _BY_STATUS: Final[Mapping[int, ErrorClass]] = {
     429: "rate_limit", 501: "bad_request", 503: "overload", 504: "timeout", 529: "overload",
 }  # fmt: skip
 
-_RETRY_IN = re.compile(r"(?:try again|retry) in ((?:\d+(?:\.\d+)? ?(?:ms|s|m|h)(?![a-z]))+)", re.IGNORECASE)
+_RETRY_IN = re.compile(
+    r"(?:try again|retry) (?:in|after) ((?:\d+(?:\.\d+)? ?(?:ms|s|m|h|seconds?|minutes?|hours?)(?![a-z]))+)",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(r"([smh])(?:econds?|inutes?|ours?)", re.IGNORECASE)
 _LONGEST: Final = 2000  # characters of a text that is searched
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -85,7 +89,7 @@ def retry_delay(body: object) -> float | None:
             if seconds is not None:
                 return seconds
     said = _RETRY_IN.search(str(fields.get("message", ""))[:_LONGEST])
-    return None if said is None else _seconds(said[1].replace(" ", ""))
+    return None if said is None else _seconds(_UNIT.sub(r"\1", said[1].lower()).replace(" ", ""))
 
 
 def message_in(body: object) -> str:
