@@ -1,6 +1,7 @@
 """Coroutines that yield to the kernel, and the warning for a wait that is never awaited."""
 
 import functools
+import gc
 import inspect
 import types
 import warnings
@@ -94,6 +95,15 @@ def has_begun(coro: Coroutine[Any, Any, Any]) -> bool:
     return not inspect.iscoroutine(body) or inspect.getcoroutinestate(body) != inspect.CORO_CREATED
 
 
+def _is_over(coro: "types.CoroutineType[Any, Any, Any]") -> bool:
+    """Return whether a coroutine that neither runs nor waits has ended.
+
+    `cr_frame` says so as well, but makes an object of 176 bytes that lives as long as the coroutine. So it is looked at
+    only if the coroutine does not refer to its function any more.
+    """
+    return FunctionType not in map(type, gc.get_referents(coro)) and coro.cr_frame is None
+
+
 def check_coroutine(name: object, coro: object) -> None:
     """Check the arguments of `spawn`.
 
@@ -106,7 +116,7 @@ def check_coroutine(name: object, coro: object) -> None:
             hint="write spawn('clerk', clerk())",
         )
     if inspect.iscoroutine(coro):
-        if inspect.getcoroutinestate(coro) != inspect.CORO_CREATED:
+        if coro.cr_suspended or coro.cr_running or _is_over(coro):
             raise UsageError(f"the coroutine of {name} has begun already", hint=ONE_CALL)
         return
     called = getattr(coro, "__name__", type(coro).__name__)

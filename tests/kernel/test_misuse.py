@@ -1,7 +1,9 @@
 """What is written by mistake is named: forgotten awaits, what is no coroutine, what is no wait, what is no number."""
 
 import gc
+import inspect
 import math
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 import sim
 from sim.errors import UsageError
-from sim.kernel import Kernel, Latch, Queue, Signal, all_of, first_of, first_of_ns, join, perform, sleep
+from sim.kernel import Kernel, Latch, Queue, Signal, all_of, coroutines, first_of, first_of_ns, join, perform, sleep
 from sim.kernel.waits import sleep_ns, wait_for
 from sim.resources import Container, PreemptiveResource, PriorityResource, Resource, Store
 
@@ -97,6 +99,19 @@ def test_a_coroutine_is_one_process(kernel):
     with kernel.acting_as(kernel.host), pytest.raises(UsageError, match="first argument of spawn is the name"):
         kernel.spawn(unnamed, "name")
     unnamed.close()
+
+
+def test_the_checks_of_spawn_take_no_memory(kernel):
+    """What a process takes is its coroutine, its actor and its place in the order: nothing for having been checked."""
+    tracemalloc.start()
+    for number in range(100):
+        kernel.spawn(f"p{number}", sleep(number))
+    kernel.run(1)
+    kept = tracemalloc.take_snapshot()
+    tracemalloc.stop()
+    frames = tracemalloc.Filter(inclusive=True, filename_pattern=coroutines.__file__)
+    wrongly = tracemalloc.Filter(inclusive=True, filename_pattern=inspect.__file__)
+    assert sum(trace.size for trace in kept.filter_traces([frames, wrongly]).traces) < 2_000
 
 
 def test_what_is_no_wait_is_named(kernel):
