@@ -65,7 +65,11 @@ def drawn(names: Iterable[str], commit: str) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put files in the order of the commit if there is not time for all proofs."""
+    """Refuse names that each worker has otherwise. If not all proofs can run, put files in the order of the commit."""
+    if changing := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(
+            f"the name of a test has an address, so no two workers agree; give it ids: {changing[0]}"
+        )
     if config.getoption("--proofs-for") is None:
         return
     command = ["git", "-C", str(config.rootpath), "rev-parse", "HEAD"]

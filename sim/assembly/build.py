@@ -33,6 +33,7 @@ from sim.tools import Tools
 from sim.tools.access import Access as ToolAccess
 from sim.tools.mcp import McpServer
 from sim.tools.mcp_servers import McpServers
+from sim.tools.patterns import check_patterns
 from sim.tools.process import ProcessTools
 from sim.world import Refused
 from sim.world.section import SECTIONS
@@ -119,6 +120,7 @@ def build(
         manager.entries.update(
             {entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents}
         )
+    check_patterns(world, scenario.sections)
     return Simulation(
         scenario=scenario,
         world=world,

@@ -187,7 +187,11 @@ async def soon() -> bool:
 
 
 @both
-@pytest.mark.parametrize("wrong", [[], object(), sim.World, soon, "x", math.nan, -1, True], ids=repr)
+@pytest.mark.parametrize(
+    "wrong",
+    [[], object(), sim.World, soon, "x", math.nan, -1, True],
+    ids=["list", "object", "class", "async", "text", "nan", "negative", "truth"],
+)
 def test_a_run_ends_with_something_that_can_end_it(wrong, backend):
     """What is no time, wait, actor or condition is refused before anything happens, with a host and without."""
 

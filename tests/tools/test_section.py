@@ -2,7 +2,8 @@
 
 import pytest
 
-from sim.errors import ScenarioError
+from sim.assembly.build import build
+from sim.errors import ScenarioError, UsageError
 from sim.scenario import loads
 from sim.tools import Tools
 from sim.tools.process import sandbox_fault
@@ -110,3 +111,34 @@ def test_a_tool_of_the_file_that_does_not_exist_is_refused_with_the_nearest() ->
         Scene("  rules: [{say: x}]\n", ask, SHOP)
     with pytest.raises(ScenarioError, match=r"there is no action 'trnsfer' to offer as a tool"):
         Scene("  rules: [{say: x}]\n", ask.replace("orders.amuont", "world.trnsfer"), SHOP)
+
+
+@pytest.mark.parametrize(
+    ("section", "where", "hint"),
+    [
+        (
+            "access: {otherwise: true, rules: [{allow: false, tools: [orders.amuont]}]}",
+            "access.rules[0]",
+            "orders.amount",
+        ),
+        ("access: {rules: [{allow: true}, {allow: true, tools: [order.*]}]}", "access.rules[1]", None),
+        ("approvals: {rules: [{tool: code.rum}]}", "approvals.rules[0]", "code.run"),
+        ("access: {rules: [{allow: true, tools: [world.sned]}]}", "access.rules[0]", "world.send"),
+    ],
+)
+def test_a_rule_about_a_tool_that_does_not_exist_is_refused(section: str, where: str, hint: str | None) -> None:
+    """A misspelt tool in a rule of access or of approvals would protect nothing, so the scenario is not valid."""
+    scenario = loads(f"name: shop\n{SHOP}\n{section}\nagents: [{{name: clerk, rules: [{{do: stop}}]}}]\n")
+    with pytest.raises(UsageError) as refused:
+        build(scenario, allow_commands=True)
+    assert str(refused.value).startswith(f"{where}: no tool of this scenario fits")
+    assert hint is None or hint in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("pattern", ["orders.amount", "orders.*", "*", "world.send", "code.run"])
+def test_a_rule_may_be_about_any_tool_of_the_scenario(pattern: str) -> None:
+    """Tools of the section, commands and actions of the world can be in a rule, by name or by pattern."""
+    section = f"access: {{rules: [{{allow: true, tools: ['{pattern}']}}]}}"
+    build(
+        loads(f"name: shop\n{SHOP}\n{section}\nagents: [{{name: clerk, rules: [{{do: stop}}]}}]\n"), allow_commands=True
+    )
