@@ -36,7 +36,7 @@ def cause(left: Any, right: Any) -> str:
         ({"names": LETTERS, "n": 1}, {"names": [*LETTERS[1:], "ann"], "n": 1}, "set"),
         (str(LETTERS), str(LETTERS[::-1]), "set"),
         (",".join(LETTERS), ",".join(LETTERS[::-1]), "set"),
-        ("<thing at 0x7f00>", "<thing at 0x7f08>", "address"),
+        pytest.param("<thing at 0x7f00>", "<thing at 0x7f08>", "address", id="address"),
     ],
 )
 def test_a_trace_names_its_cause(left: Any, right: Any, said: str) -> None:
