@@ -14,7 +14,7 @@ from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you
 from sim.kernel.calendar import Calendar
 from sim.kernel.duration import MAX_NS, to_ns, to_text
 from sim.scenario.schedule import END
-from sim.scenario.schema import Scenario
+from sim.scenario.schema import Rule, Scenario
 from sim.scenario.symbols import actions_of, items, mapping, sleep_topics
 from sim.scenario.values import is_expression
 from sim.scenario.yaml_tree import Map, Mark
@@ -111,6 +111,7 @@ def _never_spawned(scenario: Scenario, tree: Map) -> Iterator[Found]:
 def _behind(scenario: Scenario, tree: Map) -> Iterator[Found]:
     """Yield rules that are never chosen, because of their condition or of a rule before them."""
     for number, (entry, raw) in enumerate(zip(scenario.agents, items(tree, "agents"), strict=True)):
+        keeps = entry.loop.over(scenario.execution.agent_loop).unmatched == "keep"
         always: int | None = None
         before: dict[str, int] = {}
         for place, (rule, content) in enumerate(zip(entry.rules, items(raw, "rules"), strict=True)):
@@ -126,8 +127,19 @@ def _behind(scenario: Scenario, tree: Map) -> Iterator[Found]:
                 yield mark, f"{where} is never chosen: {why}", "the first rule whose condition is true is chosen"
             if truth and always is None:
                 always = place
-            if not rule.let:
+            if not rule.let and (keeps or not _may_read(rule)):
                 before.setdefault(text, place)
+
+
+def _may_read(rule: Rule) -> bool:
+    """Return whether a rule may read messages.
+
+    Where what is not read is dropped, such a rule may have refused the messages that wait before its condition became
+    true, and a rule behind it with the same condition is chosen.
+    """
+    values = [*rule.set.values(), *rule.record.values(), *(value for do in rule.do for value in do.arguments.values())]
+    sleeps = any(do.sleep is not None for do in rule.do)
+    return sleeps or "message" in rule.when.names or any("message" in value.names for value in values)
 
 
 def _is_same(condition: Expression) -> bool:

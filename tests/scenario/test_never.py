@@ -99,6 +99,7 @@ CONDITIONS = [
 
 @given(st.lists(st.tuples(st.sampled_from(CONDITIONS), st.booleans()), min_size=2, max_size=5), st.sampled_from(KEPT))
 @example([("messages == 0", False), ("messages == 0", True), ("message is not None", True)], "keep")
+@example([("n > 1", True), ("n > 1", False), ("'true'", True)], "drop")
 @settings(max_examples=12, deadline=None)
 def test_no_rule_that_is_chosen_was_reported(rules: list[tuple[str, bool]], unmatched: str) -> None:
     """Each rule gets the oldest message that it would use; also so, what is reported as never chosen never is."""
