@@ -705,7 +705,7 @@ class Conversations(Service):
             others = [name for on, name in self._links if on == platform and name not in levels]
             for name, level in levels.items():
                 if (platform, name) not in self._links and (other := nearest(name, others)) is not None:
-                    text = (
+                    text = f"the level {level.name.lower()} of {name} on {platform} had no effect: it never wrote"
                         f"the level {level.name.lower()} of {name} on {platform} had no effect: no such account wrote"
                     )
                     found.append(Warned(text, f"did you mean {other!r}? Change it in `conversations.levels`"))

@@ -57,7 +57,7 @@ def test_a_misspelt_account_with_a_level_is_told(make_desk):
     desk = make_desk(levels={"chat": {"jane_doe": Permission.ADMIN, "boss": Permission.OWNER}})
     desk.say("hello", "jane.doe")
     (warned,) = desk.service.warnings()
-    assert warned.text == "the level admin of jane_doe on chat had no effect: no such account wrote"
+    assert warned.text == "the level admin of jane_doe on chat had no effect: it never wrote"
     assert "'jane.doe'" in (warned.hint or "")
 
 
