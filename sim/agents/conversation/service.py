@@ -706,8 +706,6 @@ class Conversations(Service):
             for name, level in levels.items():
                 if (platform, name) not in self._links and (other := nearest(name, others)) is not None:
                     text = f"the level {level.name.lower()} of {name} on {platform} had no effect: it never wrote"
-                        f"the level {level.name.lower()} of {name} on {platform} had no effect: no such account wrote"
-                    )
                     found.append(Warned(text, f"did you mean {other!r}? Change it in `conversations.levels`"))
         return found
 
