@@ -1,6 +1,6 @@
 """Builds a simulation from a scenario: the world, its agents and its models."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, Ru
 from sim.agents.family import Make, class_family, family_of, named_family
 from sim.agents.latest_events import LatestEvents
 from sim.agents.metric_functions import PI, MetricFunctions
+from sim.agents.tool_check import known_tools
 from sim.assembly.models import furnish_models
 from sim.assembly.sync_checks import check_sync, reach_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
@@ -36,6 +37,7 @@ from sim.tools.mcp_servers import McpServers
 from sim.tools.patterns import check_patterns
 from sim.tools.process import ProcessTools
 from sim.world import Refused
+from sim.world.action import DEFINED
 from sim.world.section import SECTIONS
 
 Kinds = Mapping[str, type[Agent]]
@@ -120,7 +122,7 @@ def build(
         manager.entries.update(
             {entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents}
         )
-    check_patterns(world, scenario.sections)
+    _check_patterns(scenario, tools.known, world.actions.kinds())
     return Simulation(
         scenario=scenario,
         world=world,
@@ -142,7 +144,7 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
         until_ns: the end of the run in simulated nanoseconds, if it is not the scenario's `until`.
 
     Raises:
-        UsageError: as the check of a family raises it.
+        UsageError: as the check of a family raises it, or if a rule of access or of approvals fits no tool.
     """
     for family in FAMILIES.values():
         if family.check is not None:
@@ -150,6 +152,16 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
                 family.check(scenario, until_ns)
             except UsageError as error:
                 raise scenario.located(error) from None
+    known = known_tools(scenario)
+    if known is not None:
+        _check_patterns(scenario, known, DEFINED)
+
+
+def _check_patterns(scenario: schema.Scenario, tools: Iterable[str], actions: Iterable[str]) -> None:
+    try:
+        check_patterns(scenario.sections, tools, actions)
+    except UsageError as error:
+        raise scenario.located(error) from None
 
 
 def add_sections(world: World, scenario: schema.Scenario) -> None:

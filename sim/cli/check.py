@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sim.agents.family import family_for
 from sim.assembly.build import build, check_families
 from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, print_problems, problem_json
 from sim.cli.run import found
@@ -29,8 +30,8 @@ from sim.scenario.never import never_happens
 def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) -> int:
     """Check SCENARIOS without running them. The exit code is 2 if one is not valid.
 
-    Warnings name what is valid and cannot happen, such as an event that is due after the end of the run, and rules that
-    lose an event in tick mode.
+    Warnings name what is valid and cannot happen, such as an event that is due after the end of the run, rules that
+    lose an event in tick mode, and agents of Python classes that were not imported, so that not all could be checked.
     """
     results = [_check(path, allow) for path in scenarios]
     valid = all(result["ok"] for result in results)
@@ -62,7 +63,7 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
         scenario = load(path, (), allow)
         check_families(scenario)
         _start_values(scenario)
-        warnings = [*never_happens(scenario), *may_lose_events(scenario)]
+        warnings = [*_unchecked(scenario), *never_happens(scenario), *may_lose_events(scenario)]
     except ScenarioError as error:
         return {
             "file": str(given),
@@ -84,6 +85,21 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
         "problems": [],
         "warnings": [problem_json(problem) for problem in warnings],
     }
+
+
+def _unchecked(scenario: Scenario) -> list[Problem]:
+    """Return the agents whose class was not imported: their settings, parameters and tools are not checked."""
+    found = []
+    for entry in scenario.agents:
+        if family_for(entry) is None:
+            package = entry.kind.partition(":")[0]
+            error = UsageError(
+                f"agents.{entry.name}: its kind {entry.kind!r} was not imported, so that its settings were not checked",
+                hint=f"if you trust it, use `--allow {package}`",
+            )
+            located = scenario.located(error)
+            found += located.problems if isinstance(located, ScenarioError) else []
+    return found
 
 
 def _start_values(scenario: Scenario) -> None:

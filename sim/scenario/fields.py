@@ -1,5 +1,6 @@
 """Types of fields that several models share. Validation also checks the names that a field refers to."""
 
+import ast
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
@@ -19,7 +20,7 @@ from pydantic import (
 
 from sim.errors import UsageError
 from sim.events.topic import check_free, check_pattern
-from sim.expressions import Expression, did_you_mean
+from sim.expressions import Expression, ExpressionError, did_you_mean
 from sim.llm.answers import answer_schema_fault, extra_body_fault
 from sim.permissions import Permission
 from sim.scenario.scopes import RESERVED, Context, Place, functions_of
@@ -67,8 +68,8 @@ def context_of(info: ValidationInfo) -> Context | None:
     return info.context if isinstance(info.context, Context) else None
 
 
-_CALL: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\(.*\)\s*", re.DOTALL)
-"""A text that looks like the call of a function."""
+_FORMULA: Final = re.compile(r"[A-Za-z]\w*\(| (?:[-+*/%<>]|[=!<>]=|//|and|or|in) |\w[+*/]\w")
+"""What is in a text that may be a call of a function or an operation; a hyphen within a word is not."""
 
 
 @attrs.frozen
@@ -102,9 +103,8 @@ class ReadValue:
     def __call__(self, value: Any, info: ValidationInfo) -> ValueTemplate:
         """Return the value; see PlainValidator."""
         context = context_of(info)
-        self._refuse_calls(value)
         try:
-            compiled = compile_value(value, self._check(context))
+            compiled = compile_value(value, self._check(context), lambda text: self._refuse_formula(text, context))
             if compiled.constant and self.literal is not None:
                 self.literal(compiled.raw, context)
         except PartError as error:
@@ -115,23 +115,37 @@ class ReadValue:
             self.literal(compiled.raw, context)
         return compiled
 
-    def _refuse_calls(self, value: Any) -> None:
-        """Refuse a text that is the call of a function, as in `uniform(0, 1)`: a `=` before it is missing.
+    def _refuse_formula(self, text: str, context: Context | None) -> None:
+        """Refuse a text that must be an expression, as `uniform(0, 1)` or `n + 1`: a `=` before it is missing.
+
+        That is the call of a function, or an operation on names that all exist here.
 
         Raises:
-            FieldError: if it is one.
+            ExpressionError: if it is one.
         """
-        found = _CALL.fullmatch(value) if isinstance(value, str) else None
-        if found is None or found[1] not in functions_of(self.place):
+        if not _FORMULA.search(text):
             return
         try:
-            Expression.parse(value)
+            expression = Expression.parse(text)
+            tree = expression.tree
+            if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+                meant = tree.func.id in functions_of(self.place)
+            else:
+                meant = context is not None and self._is_operation(expression, context)
         except UsageError:
             return
-        raise FieldError(
-            f"{shown(value)} would stay a text, because a `=` before it is missing",
-            f'put `=` before it: "={value}"; or, to mean the text: "={value!r}"',
-        )
+        if meant:
+            raise ExpressionError(
+                f"{shown(text)} would stay a text, because a `=` before it is missing",
+                hint=f'put `=` before it: "={text}"; or, to mean the text: "={text!r}"',
+            )
+
+    def _is_operation(self, expression: Expression, context: Context) -> bool:
+        """Return whether an expression computes something from names that exist here; raise if one of them does not."""
+        if not expression.names or not isinstance(expression.tree, ast.BinOp | ast.BoolOp | ast.Compare):
+            return False
+        context.check(self.place, expression)
+        return True
 
     def _check(self, context: Context | None) -> Callable[[Expression], None] | None:
         return None if context is None else lambda expression: context.check(self.place, expression)

@@ -66,12 +66,15 @@ def is_expression(raw: object) -> bool:
     return isinstance(raw, str) and raw.startswith("=") and not raw.startswith("==")
 
 
-def compile_value(raw: Any, check: Callable[[Expression], None] | None = None) -> ValueTemplate:
+def compile_value(
+    raw: Any, check: Callable[[Expression], None] | None = None, check_text: Callable[[str], None] | None = None
+) -> ValueTemplate:
     """Return a raw value with its expressions parsed.
 
     Args:
         raw: a JSON-like value.
         check: called with each expression; it may raise ExpressionError.
+        check_text: called with each text that is no expression; it may raise ExpressionError.
 
     Raises:
         ExpressionError: if an expression in it is not allowed. For one inside a collection it is a
@@ -83,11 +86,13 @@ def compile_value(raw: Any, check: Callable[[Expression], None] | None = None) -
             check(expression)
         return ValueTemplate(raw, False, expression, (expression,))
     if isinstance(raw, dict):
-        parts: Any = {key: _compile_part(key, value, check) for key, value in raw.items()}
+        parts: Any = {key: _compile_part(key, value, check, check_text) for key, value in raw.items()}
         return _collection({key: part.raw for key, part in parts.items()}, parts, list(parts.values()))
     if isinstance(raw, list | tuple):
-        parts = [_compile_part(index, value, check) for index, value in enumerate(raw)]
+        parts = [_compile_part(index, value, check, check_text) for index, value in enumerate(raw)]
         return _collection([part.raw for part in parts], parts, parts)
+    if check_text is not None and isinstance(raw, str):
+        check_text(raw)
     return ValueTemplate(raw, True)
 
 
@@ -105,9 +110,14 @@ class PartError(ExpressionError):
         self.path = path
 
 
-def _compile_part(key: str | int, raw: Any, check: Callable[[Expression], None] | None) -> ValueTemplate:
+def _compile_part(
+    key: str | int,
+    raw: Any,
+    check: Callable[[Expression], None] | None,
+    check_text: Callable[[str], None] | None,
+) -> ValueTemplate:
     try:
-        return compile_value(raw, check)
+        return compile_value(raw, check, check_text)
     except PartError as error:
         raise PartError(str(error), error.hint, (key, *error.path)) from None
     except ExpressionError as error:

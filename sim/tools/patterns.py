@@ -1,6 +1,6 @@
 """The check that the rules of access and of approvals are about tools that exist: a misspelt one protects nothing."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -9,22 +9,21 @@ from sim.events.topic import matches
 from sim.expressions import did_you_mean
 from sim.tools.access import AccessSettings
 from sim.tools.approvals import ApprovalSettings
-from sim.tools.registry import NEVER_TOOLS, WORLD, Tools
-from sim.world import World
+from sim.tools.registry import NEVER_TOOLS, WORLD
 
 
-def check_patterns(world: World, sections: Mapping[str, Any]) -> None:
+def check_patterns(sections: Mapping[str, Any], tools: Iterable[str], actions: Iterable[str]) -> None:
     """Check that each pattern of the rules fits a tool.
 
     Args:
-        world: the world, with all its tools and actions.
         sections: the sections of the scenario.
+        tools: the names of all tools.
+        actions: the kinds of all actions of the world.
 
     Raises:
         UsageError: if one fits none.
     """
-    actions = (WORLD + kind for kind in world.actions.kinds() if kind not in NEVER_TOOLS)
-    known = sorted({*Tools.on(world).known, *actions})
+    known = sorted({*tools, *(WORLD + kind for kind in actions if kind not in NEVER_TOOLS)})
     for where, pattern, fits in _patterns(sections):
         if not any(fits(pattern, name) for name in known):
             raise UsageError(

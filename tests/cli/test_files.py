@@ -68,6 +68,16 @@ def test_check_computes_start_values(sim, tiny):
     assert sim("check", tiny).code == 2
 
 
+def test_check_says_what_it_did_not_check(sim, tiny):
+    """A class that was not imported has settings that nothing is known of: that is a warning, with what to do."""
+    tiny.write_text("name: tiny\nagents:\n  - {name: a, kind: 'mine:Worker', settings: {wrong: 1}}\n")
+    found = json.loads(sim("check", tiny, "--json").out)["scenarios"][0]
+    (warning,) = found["warnings"]
+    assert (found["ok"], warning["line"]) == (True, 3)
+    assert "its kind 'mine:Worker' was not imported" in warning["message"]
+    assert "--allow mine" in warning["hint"]
+
+
 def test_sparkline():
     """A series becomes blocks from its minimum to its maximum; a long one is averaged, a flat one is low."""
     assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == BLOCKS

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.assembly.build import build
-from sim.errors import ScenarioError, UsageError
+from sim.assembly.build import build, check_families
+from sim.errors import ScenarioError
 from sim.scenario import loads
 from sim.tools import Tools
 from sim.tools.process import sandbox_fault
@@ -129,10 +129,12 @@ def test_a_tool_of_the_file_that_does_not_exist_is_refused_with_the_nearest() ->
 def test_a_rule_about_a_tool_that_does_not_exist_is_refused(section: str, where: str, hint: str | None) -> None:
     """A misspelt tool in a rule of access or of approvals would protect nothing, so the scenario is not valid."""
     scenario = loads(f"name: shop\n{SHOP}\n{section}\nagents: [{{name: clerk, rules: [{{do: stop}}]}}]\n")
-    with pytest.raises(UsageError) as refused:
-        build(scenario, allow_commands=True)
-    assert str(refused.value).startswith(f"{where}: no tool of this scenario fits")
-    assert hint is None or hint in (refused.value.hint or "")
+    with pytest.raises(ScenarioError) as refused:
+        check_families(scenario)
+    (problem,) = refused.value.problems
+    assert problem.message.startswith(f"{where}: no tool of this scenario fits")
+    assert problem.line > 15
+    assert hint is None or hint in (problem.hint or "")
 
 
 @pytest.mark.parametrize("pattern", ["orders.amount", "orders.*", "*", "world.send", "code.run"])

@@ -36,7 +36,7 @@ from sim.agents.conversation.records import (
 from sim.agents.engine.core_loop import cut
 from sim.errors import Interrupt, RunError, UsageError
 from sim.events.bus import too_much
-from sim.expressions import did_you_mean
+from sim.expressions import did_you_mean, nearest
 from sim.kernel.codec import encode, freeze
 from sim.llm.types import ChatMessage
 from sim.memory.index import words_of
@@ -45,6 +45,7 @@ from sim.text import of_error
 from sim.tools import Access, Tools
 from sim.tools.access import User as AccessUser
 from sim.world import Service, World
+from sim.world.service import Warned
 
 TOPIC: Final = "conversation.message"
 """The topic of the event that each message publishes."""
@@ -696,6 +697,17 @@ class Conversations(Service):
     def summary(self) -> Mapping[str, Any]:
         """Return the numbers of `metrics`; empty if nobody wrote."""
         return self.metrics() if self._held else {}
+
+    def warnings(self) -> Sequence[Warned]:
+        """Return the accounts with a level that never wrote, while one with nearly the same name did."""
+        found = []
+        for platform, levels in self.settings.levels.items():
+            others = [name for on, name in self._links if on == platform and name not in levels]
+            for name, level in levels.items():
+                if (platform, name) not in self._links and (other := nearest(name, others)) is not None:
+                    text = f"the level {level.name.lower()} of {name} on {platform} had no effect: it never wrote"
+                    found.append(Warned(text, f"did you mean {other!r}? Change it in `conversations.levels`"))
+        return found
 
     # -- parts
 

@@ -52,6 +52,15 @@ def test_the_level_of_a_user_comes_from_the_record(make_desk):
     assert users["user:1"].permission is Permission.USER
 
 
+def test_a_misspelt_account_with_a_level_is_told(make_desk):
+    """A level for an account that never wrote is a warning if one with nearly the same name did, and has no level."""
+    desk = make_desk(levels={"chat": {"jane_doe": Permission.ADMIN, "boss": Permission.OWNER}})
+    desk.say("hello", "jane.doe")
+    (warned,) = desk.service.warnings()
+    assert warned.text == "the level admin of jane_doe on chat had no effect: it never wrote"
+    assert "'jane.doe'" in (warned.hint or "")
+
+
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, 7, None])
 def test_a_name_is_a_text_that_is_neither_empty_nor_too_long(desk, name):
     """Accounts, platforms and channels have proper names; nothing is made otherwise."""
