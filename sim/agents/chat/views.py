@@ -30,8 +30,8 @@ VIEWS["user_tokens"] = """
 """
 
 VIEWS["user_budgets"] = """
-    -- One row a user: the budget, and what is used and left of it at the end. `renewed` is when it is renewed next, or,
-    -- if that time has passed, when it was renewed after the last message of the user.
+    -- One row a user: the budget, and what is used and left of it at the end; `renewed`: when it is, or was, renewed.
+    -- It was renewed after the last message of the user if that time has passed.
     WITH latest AS (
         SELECT data ->> '$.user' AS user, max(id) AS id, sum(topic = 'chat.budget_reset') AS resets
         FROM events WHERE topic IN ('chat.budget_opened', 'chat.budget_reset') GROUP BY 1
