@@ -97,8 +97,8 @@ def refused(text: str) -> str:
         ),
         (SOP.replace("title: call,", "title: call, trigger: {},") + PEOPLE, "a trigger is an event or a message"),
         (
-            SOP.replace("title: call,", "title: call, priority: item.n + 1,") + PEOPLE,
-            "priority must be a number, or an expression that starts with `=`, not 'item.n + 1'",
+            SOP.replace("title: call,", "title: call, priority: urgent,") + PEOPLE,
+            "priority must be a number, or an expression that starts with `=`, not 'urgent'",
         ),
         (
             SOP.replace("}}}\n", "}}, watchers: {w: {agent: clerk, sop: call, event: a, priority: high}}}\n") + PEOPLE,
