@@ -108,7 +108,7 @@ def build(
     tools.processes, tools.servers = ProcessTools(allowed=allow_commands), McpServers(mcp)
     if models is not None and service is None:  # with models, agents can be interviewed at any time
         LatestEvents.on(world)
-    families = {entry.name: _family(entry, kinds or {}, allow) for entry in scenario.agents}
+    families = _families(scenario, kinds or {}, allow)
     check_families(scenario, until_ns)
     add_sections(world, scenario)
     plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)
@@ -475,8 +475,19 @@ def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...], kinds: Kinds 
     Raises:
         UsageError: if one is not, as `build` raises it.
     """
+    _families(scenario, kinds or {}, allow)
+
+
+def _families(scenario: schema.Scenario, kinds: Kinds, allow: tuple[str, ...]) -> dict[str, Family]:
+    """Return the families of all entries by their names; entries of one kind have the same."""
+    by_kind: dict[str, Family] = {}
+    families: dict[str, Family] = {}
     for entry in scenario.agents:
-        _family(entry, kinds or {}, allow)
+        if entry.kind not in by_kind:
+            by_kind[entry.kind] = _family(entry, kinds, allow)
+        families[entry.name] = by_kind[entry.kind]
+        _check_entry(entry, families[entry.name])
+    return families
 
 
 def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family:
@@ -484,11 +495,15 @@ def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family
     kind = entry.kind
     try:
         if kind in kinds:
-            family = class_family(kind, kinds[kind])
-        else:
-            family = named_family(kind, allow) if ":" in kind else family_of(kind, (*FAMILIES, *kinds))
+            return class_family(kind, kinds[kind])
+        return named_family(kind, allow) if ":" in kind else family_of(kind, (*FAMILIES, *kinds))
     except UsageError as error:
         raise UsageError(f"agents.{entry.name}.kind: {error}", hint=error.hint) from None
+
+
+def _check_entry(entry: schema.Agent, family: Family) -> None:
+    """Refuse settings and params that do not fit the family of an entry."""
+    kind = entry.kind
     if family.settings is None and entry.settings is not None:
         raise entry.problem("settings", f"agents of the kind {kind} have no settings", None)
     if family.settings is not None and not isinstance(entry.settings, family.settings):
@@ -504,7 +519,6 @@ def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family
             "params", f"the kind {kind} was not known when the scenario was loaded",
             "give `kinds` or `allow` to sim.load, or the path of the file to sim.run",
         )  # fmt: skip
-    return family
 
 
 def _config(loop: schema.LoopConfig) -> AgentLoopConfig:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from sim.actors import Agent
-from sim.agents.family import allow_families, named_family
+from sim.agents.family import allow_families, class_family, named_family
 from sim.agents.packages import is_module_allowed
 from sim.errors import Problem, ScenarioError, UsageError
 from sim.kernel.duration import to_text
@@ -182,8 +182,9 @@ class Source:
 
     def _validate(self, tree: Map, known: Symbols, graph: LoadedGraph | None) -> tuple[Scenario | None, list[Problem]]:
         problems = list(check_semantics(tree, known))
+        families = {kind: class_family(kind, given) for kind, given in self.kinds.items()}
         try:
-            return Scenario.model_validate(tree, context=Context(known, classes=self.kinds, graph=graph)), problems
+            return Scenario.model_validate(tree, context=Context(known, families=families, graph=graph)), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
         found = [_problem(tree, part) for detail in details for part in _parts(detail)]

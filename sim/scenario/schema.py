@@ -19,7 +19,6 @@ from sim.actors.config import LEAST, MOST_MESSAGES
 from sim.actors.health import ASLEEP_NS, LOCK_NS
 from sim.actors.mailbox import MailboxPolicy, Unmatched
 from sim.agents import FAMILIES, Family
-from sim.agents.family import class_family
 from sim.agents.packages import is_offered_name
 from sim.errors import ScenarioError, UsageError
 from sim.events.bus import MAX_DATA_BYTES
@@ -493,13 +492,15 @@ class Rule(f.Part):
         return self
 
 
+def _family(kind: str, context: Context | None) -> Family | None:
+    """Return the family of a kind: that of a class of the host program, or the one with this name; None: not known."""
+    return (None if context is None else context.families.get(kind)) or FAMILIES.get(kind)
+
+
 def _entry_settings(raw: Any, info: ValidationInfo) -> Any:
     """Read the settings of an entry by its kind; those of a kind that is not known here stay as written."""
     kind, context = str(info.data.get("kind")), f.context_of(info)
-    given = None if context is None else context.classes.get(kind)
-    family = FAMILIES.get(kind) if given is None else class_family(kind, given)
-    if family is not None and given is not None and family.base is None:
-        return raw  # refused when the simulation is built
+    family = _family(kind, context)
     if family is not None and family.settings is not None:
         return read_settings(family.settings, {} if raw is None else raw, info)
     if family is not None and raw is not None:
@@ -510,9 +511,8 @@ def _entry_settings(raw: Any, info: ValidationInfo) -> Any:
 def _entry_params(raw: Any, info: ValidationInfo) -> Any:
     """Read the params of an entry by its kind; those of a kind that is not known here stay as written."""
     kind, context = str(info.data.get("kind")), f.context_of(info)
-    given = None if context is None else context.classes.get(kind)
-    family = FAMILIES.get(kind)
-    agent = given or (None if family is None else family.agent)
+    family = _family(kind, context)
+    agent = None if family is None else family.agent
     if agent is not None and agent.Params is not None:
         check_params(agent.Params, agent.__name__)
         try:
@@ -614,8 +614,8 @@ class Agent(f.Part):
     def _note_class(self, info: ValidationInfo) -> "Agent":
         """Keep the family of its kind, if that is a class of the host program."""
         context = f.context_of(info)
-        if context is not None and self.kind in context.classes:
-            self._host_family = class_family(self.kind, context.classes[self.kind])
+        if context is not None:
+            self._host_family = context.families.get(self.kind)
         return self
 
     @property

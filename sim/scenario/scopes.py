@@ -6,8 +6,7 @@ from typing import Any, Literal, cast
 
 import attrs
 
-from sim.actors import Agent
-from sim.agents import metric_functions, toolbox  # noqa: F401 - they declare functions
+from sim.agents import Family, metric_functions, toolbox  # noqa: F401 - the modules declare functions
 from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
 from sim.expressions.declared import DECLARED, Needs, RuleFunction
 from sim.llm.rules import NAMES as MODEL_NAMES
@@ -91,7 +90,7 @@ class Context:
         state: names of the state variables of the current agent.
         let: names of the values that the current rule has named.
         kept: names that the patterns of the current scripted rule capture.
-        classes: classes of agents of the host program, by kind.
+        families: the families of classes of agents that the host program gives, by kind.
         graph: the graph that the places of the file refer to, a `sim.scenario.place_graphs.LoadedGraph`.
     """
 
@@ -99,7 +98,7 @@ class Context:
     state: Collection[str] = ()
     let: Collection[str] = ()
     kept: Collection[str] = ()
-    classes: Mapping[str, type[Agent]] = attrs.field(factory=dict)
+    families: Mapping[str, Family] = attrs.field(factory=dict)
     graph: Any = None
 
     def check(self, place: Place, expression: Expression) -> None:

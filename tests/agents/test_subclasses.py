@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.agents.family import FAMILIES
+from sim.agents.family import FAMILIES, Family, WorldPlan
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 RULES = "name: rules\nagents: [{name: ann, kind: policy, state: {n: 0}, rules: [{set: {n: '=n + 1'}}]}]\n"
@@ -60,3 +60,31 @@ def test_the_settings_of_a_class_of_the_host_are_checked(tmp_path: Path) -> None
         sim.run(file, kinds={"mine": own}, out=None)
     with pytest.raises(sim.UsageError, match="agents of the kind mine have no settings"):
         sim.run(file, kinds={"mine": sim.Agent}, out=None)  # type: ignore[type-abstract]
+
+
+def test_a_world_is_prepared_once_for_a_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two entries of one class, given by the host program or named in a module, prepare their world once, as a kind."""
+    prepared: list[str] = []
+
+    def prepare(plan: WorldPlan) -> None:
+        prepared.append(plan.agent.__name__)
+
+    class Counted(sim.Agent):
+        """Does nothing."""
+
+        async def decide_action(self) -> sim.Action | None:
+            return None
+
+    monkeypatch.setitem(FAMILIES, "counted", Family("counted", Counted, prepare=prepare))
+    own = type("Own", (Counted,), {})
+    module = types.ModuleType("counted_module")
+    module.Own = own  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "counted_module", module)
+    for name, options in (
+        ("counted", {}), ("mine", {"kinds": {"mine": own}}),
+        ("counted_module:Own", {"allow": ("counted_module",)}),
+    ):  # fmt: skip
+        file = tmp_path / "it.yaml"
+        file.write_text(f"name: two\nuntil: 1s\nagents: [{{name: a, kind: '{name}'}}, {{name: b, kind: '{name}'}}]\n")
+        sim.run(file, out=None, **options)
+    assert prepared == ["Counted", "Own", "Own"]
