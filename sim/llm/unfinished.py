@@ -1,10 +1,10 @@
 """What models are saying at the moment: the unfinished answers of calls under way, from their parts."""
 
 from sim.llm.types import Delta
-from sim.store.unfinished import LONGEST, Partial
+from sim.store.unfinished import LONGEST, UnfinishedAnswer
 
 
-class Speech:
+class UnfinishedAnswers:
     """Adds up the parts of answers. It changes nothing in the run.
 
     Args:
@@ -17,7 +17,7 @@ class Speech:
     def __init__(self, most: int) -> None:
         self.version = 0
         self._most = most
-        self._latest: dict[str, Partial] = {}
+        self._latest: dict[str, UnfinishedAnswer] = {}
 
     def add(self, agent_id: str, part: Delta) -> None:
         """Note a part of an answer to an agent. A call of a tool is shown as its name and its arguments."""
@@ -32,7 +32,7 @@ class Speech:
             text = before.text + text
         elif before is not None and (before.kind, part.kind) == ("tool_start", "tool_arguments"):
             text = f"{before.text} {text}"
-        self._latest[agent_id] = Partial(agent_id, part.kind, text[-LONGEST:])
+        self._latest[agent_id] = UnfinishedAnswer(agent_id, part.kind, text[-LONGEST:])
         while len(self._latest) > self._most:
             del self._latest[next(iter(self._latest))]
 
@@ -41,6 +41,6 @@ class Speech:
         if self._latest.pop(agent_id, None) is not None:
             self.version += 1
 
-    def partials(self) -> tuple[Partial, ...]:
+    def answers(self) -> tuple[UnfinishedAnswer, ...]:
         """Return the unfinished answers, the latest last. It can be called from another thread."""
         return tuple(self._latest.copy().values())

@@ -33,7 +33,7 @@ from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Wa
 from sim.runner.progress import shown
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunController, RunSink, check_rounds
-from sim.runner.unfinished import Speaking
+from sim.runner.unfinished import UnfinishedWriter
 from sim.scenario import Scenario, load
 from sim.scenario.packaged import find_scenario
 from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
@@ -209,7 +209,7 @@ class Session:
         """Return what shows unfinished answers of models beside the record, if this process writes one."""
         if self.folder is None or self.epoch is None or self.simulation.models is None:
             return contextlib.nullcontext()
-        return Speaking(self.folder, self.simulation.models)
+        return UnfinishedWriter(self.folder, self.simulation.models)
 
     async def _until_ended(self, runner: RunController, signals: "Signals", started: float) -> RunResult:
         with Watchdog(runner.clockwork, self.stuck or _ignore), _patient_collector(), self._limited(runner):

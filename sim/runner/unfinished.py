@@ -12,14 +12,14 @@ from typing import Final, Self
 
 from sim.llm.service import Models
 from sim.llm.types import Delta
-from sim.llm.unfinished import Speech
-from sim.store.unfinished import MOST, drop_partials, write_partials
+from sim.llm.unfinished import UnfinishedAnswers
+from sim.store.unfinished import MOST, drop_unfinished, write_unfinished
 
 PAUSE: Final = 0.2
 """Real seconds between two writes."""
 
 
-class Speaking:
+class UnfinishedWriter:
     """Writes unfinished answers for as long as it is entered as a context manager.
 
     Args:
@@ -30,12 +30,12 @@ class Speaking:
     def __init__(self, folder: Path, models: Models) -> None:
         self._folder = folder
         self._models = models
-        self._speech = Speech(MOST)
+        self._answers = UnfinishedAnswers(MOST)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None  # begun with the first part: most runs have none
 
     def __enter__(self) -> Self:
-        drop_partials(self._folder)  # that of a process that was killed
+        drop_unfinished(self._folder)  # that of a process that was killed
         self._models.followers.append(self._add)
         self._models.on_cost.append(self._end)
         return self
@@ -46,23 +46,23 @@ class Speaking:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
-            drop_partials(self._folder)
+            drop_unfinished(self._folder)
 
     def _add(self, agent_id: str, part: Delta) -> None:
-        self._speech.add(agent_id, part)
+        self._answers.add(agent_id, part)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="sim-speaking", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="sim-unfinished-answers", daemon=True)
             self._thread.start()
 
     def _end(self, agent_id: str, use: str, tokens: int, cost_micro: int) -> None:
-        self._speech.end(agent_id)
+        self._answers.end(agent_id)
 
     def _run(self) -> None:
         written = -1
         while not self._ended.wait(PAUSE):
-            if (version := self._speech.version) != written:
+            if (version := self._answers.version) != written:
                 try:
-                    write_partials(self._folder, self._speech.partials())
+                    write_unfinished(self._folder, self._answers.answers())
                 except OSError:  # the disk is full, or the folder is gone: watchers see no partial answers
                     continue
                 written = version

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 import attrs
 
-PARTIAL: Final = "partial.json"
+UNFINISHED: Final = "unfinished.json"
 
-KINDS: Final = ("think", "text", "tool_start", "tool_arguments", "tool_complete")
-"""What the latest part of an unfinished answer can be."""
+VERBS: Final = {
+    "think": "thinks", "text": "says", "tool_start": "calls", "tool_arguments": "calls", "tool_complete": "has called",
+}  # fmt: skip
+"""What the latest part of an unfinished answer can be, and what the agent does then."""
 
 LONGEST: Final = 2000
 """Characters of an unfinished answer that are kept: its end."""
@@ -23,17 +25,17 @@ LONGEST: Final = 2000
 MOST: Final = 20
 """Calls under way that are kept, the latest."""
 
-_DRAFT = ".partial.json.draft"
+_DRAFT = ".unfinished.json.draft"
 _LARGEST = 2**20  # bytes; a file that sim wrote is far smaller
 
 
 @attrs.frozen
-class Partial:
+class UnfinishedAnswer:
     """The end of an unfinished answer.
 
     Args:
         agent: the agent for which the model answers.
-        kind: what the latest part is: one of `KINDS`.
+        kind: what the latest part is: a key of `VERBS`.
         text: what was thought, said or called so far.
     """
 
@@ -41,31 +43,36 @@ class Partial:
     kind: str
     text: str
 
+    @property
+    def verb(self) -> str:
+        """What the agent does, for its readers."""
+        return VERBS[self.kind]
 
-def write_partials(folder: Path, partials: Iterable[Partial]) -> None:
+
+def write_unfinished(folder: Path, answers: Iterable[UnfinishedAnswer]) -> None:
     """Replace the file in one step, so that no reader sees a part of it.
 
     Raises:
         OSError: if it cannot be written.
     """
-    rows = [attrs.astuple(one) for one in partials]
+    rows = [attrs.astuple(one) for one in answers]
     draft = folder / _DRAFT
     draft.unlink(missing_ok=True)
     draft.touch(0o600, exist_ok=False)
     draft.write_bytes(json.dumps(rows).encode())
-    draft.replace(folder / PARTIAL)
+    draft.replace(folder / UNFINISHED)
 
 
-def drop_partials(folder: Path) -> None:
+def drop_unfinished(folder: Path) -> None:
     """Delete the file, if there is one."""
-    for name in (PARTIAL, _DRAFT):
+    for name in (UNFINISHED, _DRAFT):
         with suppress(OSError):
             (folder / name).unlink(missing_ok=True)
 
 
-def read_partials(folder: Path) -> tuple[Partial, ...]:
+def read_unfinished(folder: Path) -> tuple[UnfinishedAnswer, ...]:
     """Return what models are saying in a run under way; empty if nothing is known. What does not fit is left out."""
-    path = folder / PARTIAL
+    path = folder / UNFINISHED
     try:
         if path.is_symlink() or path.stat().st_size > _LARGEST:
             return ()
@@ -76,10 +83,10 @@ def read_partials(folder: Path) -> tuple[Partial, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def _read(row: Any) -> Partial | None:
-    if not isinstance(row, list) or len(row) != len(attrs.fields(Partial)):
+def _read(row: Any) -> UnfinishedAnswer | None:
+    if not isinstance(row, list) or len(row) != len(attrs.fields(UnfinishedAnswer)):
         return None
     if not all(isinstance(part, str) for part in row):
         return None
     agent, kind, text = row
-    return Partial(agent, kind, text[-LONGEST:]) if kind in KINDS else None
+    return UnfinishedAnswer(agent, kind, text[-LONGEST:]) if kind in VERBS else None

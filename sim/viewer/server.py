@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qs
 
-import attrs
-
 from sim.errors import SimError, UsageError
 from sim.local_server import LOOPBACK, Address, LocalServer, Start, text_answer
 from sim.store import StoredRun, open_run
-from sim.store.unfinished import read_partials
+from sim.store.unfinished import read_unfinished
 from sim.viewer.blocks import FileBlocks
 from sim.viewer.page import MARK, about_element, shell
 from sim.viewer.view import View
@@ -119,8 +117,8 @@ class _Site:
             self._read()
             about: dict[str, Any] = {"version": version} if version == self._version else self._about(**known)
             running = self._view.info.status == "running"
-        if running and (saying := read_partials(self._folder)):
-            about["saying"] = [attrs.astuple(one) for one in saying]
+        if running and (unfinished := read_unfinished(self._folder)):
+            about["unfinished"] = [[one.agent, one.kind, one.verb, one.text] for one in unfinished]
         return json.dumps(about).encode()
 
     def _about(self, **known: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from sim.cli.render.follower import Follower
 from sim.store import RunHeader, RunRecorder, create_run
-from sim.store.unfinished import Partial, write_partials
+from sim.store.unfinished import UnfinishedAnswer, write_unfinished
 from tests.helpers import wait_until_durable
 
 TOWN = "name: town\nuntil: 10m\nagents: [{name: a}]\n"
@@ -62,7 +62,7 @@ def test_a_follower_sees_what_comes_in(recorder):
 
 def test_a_follower_sees_answers_that_arrive(recorder):
     """What models are saying in the other process is shown while the run is under way, and not after its end."""
-    write_partials(recorder.folder, [Partial("a", "think", "is it\nnoon")])
+    write_unfinished(recorder.folder, [UnfinishedAnswer("a", "think", "is it\nnoon")])
     assert Follower(recorder.folder).look()[0].streams == ("a thinks is it noon",)
     put(recorder, state("stopped", "starting"))
     recorder.finish("finished", {}, 10**9, {})

@@ -10,9 +10,17 @@ import sim
 from sim.cli.render.streams import Streams
 from sim.llm.types import Delta
 from sim.runner import RunController
-from sim.runner.unfinished import Speaking
+from sim.runner.unfinished import UnfinishedWriter
 from sim.store import open_run
-from sim.store.unfinished import LONGEST, MOST, PARTIAL, Partial, drop_partials, read_partials, write_partials
+from sim.store.unfinished import (
+    LONGEST,
+    MOST,
+    UNFINISHED,
+    UnfinishedAnswer,
+    drop_unfinished,
+    read_unfinished,
+    write_unfinished,
+)
 
 TEXT = """
 name: observed
@@ -64,24 +72,24 @@ def test_others_see_answers_that_arrive(stream: bool, tmp_path: Path, monkeypatc
     """Unfinished answers that arrive in parts are beside the record while their call is under way, for `sim watch` and
     `sim view`. They change neither the record nor its hash, and are gone at the end; without parts, there are none.
     """
-    seen = list[Partial]()
+    seen = list[UnfinishedAnswer]()
 
-    class Look(Speaking):
+    class Look(UnfinishedWriter):
         def _add(self, agent_id: str, part: Delta) -> None:
             super()._add(agent_id, part)
-            write_partials(self._folder, self._speech.partials())  # as its thread does, at its next turn
-            seen.extend(read_partials(self._folder))
+            write_unfinished(self._folder, self._answers.answers())  # as its thread does, at its next turn
+            seen.extend(read_unfinished(self._folder))
 
         def _end(self, agent_id: str, *args: Any) -> None:
             super()._end(agent_id, *args)
-            assert self._speech.partials() == ()
+            assert self._answers.answers() == ()
 
-    monkeypatch.setattr("sim.runner.running.Speaking", Look)
+    monkeypatch.setattr("sim.runner.running.UnfinishedWriter", Look)
     file = tmp_path / "x.yaml"
     file.write_text(STREAMED.replace("STREAM", str(stream).lower()), encoding="utf-8")
     watched = sim.run(file, out=tmp_path / "runs")
     folder = Path(watched.run or "")
-    assert not (folder / PARTIAL).exists()
+    assert not (folder / UNFINISHED).exists()
     assert watched.hash == sim.run(file, out=None).hash
     assert [(one.agent, one.kind) for one in seen if one.text.endswith(("clock.", "noon."))] == (
         [("ann", "think"), ("ann", "text")] if stream else []
@@ -92,18 +100,18 @@ def test_others_see_answers_that_arrive(stream: bool, tmp_path: Path, monkeypatc
 
 def test_an_unfinished_answer_is_data(tmp_path: Path) -> None:
     """Only what has the form is read: at most 20 answers, the ends of long ones, from a file of the folder itself."""
-    assert read_partials(tmp_path) == ()
-    write_partials(tmp_path, [Partial(f"a{number}", "think", "x" * 5000) for number in range(30)])
-    found = read_partials(tmp_path)
+    assert read_unfinished(tmp_path) == ()
+    write_unfinished(tmp_path, [UnfinishedAnswer(f"a{number}", "think", "x" * 5000) for number in range(30)])
+    found = read_unfinished(tmp_path)
     assert (len(found), {len(one.text) for one in found}) == (MOST, {LONGEST})
     for text in ("", "[", "{}", "3", '[["a", "say", "x"], ["a", "text"], 3, ["a", "text", 1]]', "[" * 100_000):
-        (tmp_path / PARTIAL).write_text(text)
-        assert read_partials(tmp_path) == ()
-    (tmp_path / PARTIAL).unlink()
+        (tmp_path / UNFINISHED).write_text(text)
+        assert read_unfinished(tmp_path) == ()
+    (tmp_path / UNFINISHED).unlink()
     (tmp_path / "other").write_text('[["a", "text", "secret"]]')
-    (tmp_path / PARTIAL).symlink_to(tmp_path / "other")
-    assert read_partials(tmp_path) == ()
-    drop_partials(tmp_path)
+    (tmp_path / UNFINISHED).symlink_to(tmp_path / "other")
+    assert read_unfinished(tmp_path) == ()
+    drop_unfinished(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
@@ -111,18 +119,18 @@ def test_a_folder_that_cannot_be_written_harms_no_run(tmp_path: Path, monkeypatc
     """If the unfinished answers cannot be written, the run ends as it would, and nothing of them is left."""
     tried = threading.Event()
 
-    def full(folder: Path, partials: Any) -> None:
+    def full(folder: Path, answers: Any) -> None:
         tried.set()
         raise OSError("the disk is full")
 
-    class Slow(Speaking):
+    class Slow(UnfinishedWriter):
         def _add(self, agent_id: str, part: Delta) -> None:
             super()._add(agent_id, part)
             tried.wait(10)
 
-    monkeypatch.setattr("sim.runner.unfinished.write_partials", full)
+    monkeypatch.setattr("sim.runner.unfinished.write_unfinished", full)
     monkeypatch.setattr("sim.runner.unfinished.PAUSE", 0.001)
-    monkeypatch.setattr("sim.runner.running.Speaking", Slow)
+    monkeypatch.setattr("sim.runner.running.UnfinishedWriter", Slow)
     (tmp_path / "x.yaml").write_text(STREAMED.replace("STREAM", "true"), encoding="utf-8")
     assert sim.run(tmp_path / "x.yaml", out=tmp_path / "runs").status == "finished"
     assert tried.is_set()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sim.store import open_run
-from sim.store.unfinished import Partial, drop_partials, write_partials
+from sim.store.unfinished import UnfinishedAnswer, drop_unfinished, write_unfinished
 from sim.viewer import ViewServer, write_view
 from tests.report.conftest import HOSTILE, states
 from tests.viewer.test_chunks import MARKET, forged
@@ -198,15 +198,18 @@ def test_the_page_follows_a_run_under_way(recorder, browser):
                 break
         assert text_of(browser, ".time") == "32s of 32s"
         assert "running 33" in text_of(browser, ".tools")
-        assert browser.evaluate("document.querySelector('#saying').hidden")
-        write_partials(recorder.folder, [Partial("agent-1", "think", HOSTILE), Partial("agent-2", "text", "It is")])
-        until_text(browser, "#saying", "agent-1 thinks")
-        assert "agent-2 says It is" in text_of(browser, "#saying")
-        assert "provisional" in text_of(browser, "#saying")
-        assert browser.evaluate("document.querySelectorAll('#saying script, #saying img').length") == 0
-        drop_partials(recorder.folder)
-        until(browser, "document.querySelector('#saying').hidden")
-        assert browser.evaluate("document.querySelector('#saying').hidden")
+        assert browser.evaluate("document.querySelector('#unfinished').hidden")
+        write_unfinished(
+            recorder.folder,
+            [UnfinishedAnswer("agent-1", "think", HOSTILE), UnfinishedAnswer("agent-2", "text", "It is")],
+        )
+        until_text(browser, "#unfinished", "agent-1 thinks")
+        assert "agent-2 says It is" in text_of(browser, "#unfinished")
+        assert "provisional" in text_of(browser, "#unfinished")
+        assert browser.evaluate("document.querySelectorAll('#unfinished script, #unfinished img').length") == 0
+        drop_unfinished(recorder.folder)
+        until(browser, "document.querySelector('#unfinished').hidden")
+        assert browser.evaluate("document.querySelector('#unfinished').hidden")
         recorder.finish("finished", {}, 40 * 10**9, {})
         recorder.close()
         for _ in range(60):

@@ -9,7 +9,7 @@ import pytest
 
 from sim.errors import UsageError
 from sim.store import RunHeader, RunRecorder, create_run, open_run
-from sim.store.unfinished import Partial, write_partials
+from sim.store.unfinished import UnfinishedAnswer, write_unfinished
 from sim.viewer import ViewServer
 from sim.viewer.states import STATES
 from tests.helpers import wait_until_durable
@@ -59,8 +59,8 @@ def test_what_comes_later_is_followed(recorder, monkeypatch):
         assert '"follows":true' in page
         assert "connect-src 'self'" in page
         assert news(server.url, 1) == {"version": 1}
-        write_partials(recorder.folder, [Partial("agent-1", "text", "It is")])
-        assert news(server.url, 1) == {"version": 1, "saying": [["agent-1", "text", "It is"]]}
+        write_unfinished(recorder.folder, [UnfinishedAnswer("agent-1", "text", "It is")])
+        assert news(server.url, 1) == {"version": 1, "unfinished": [["agent-1", "text", "says", "It is"]]}
         record(recorder, 3, 2)
         new = news(server.url, 1, chunks=1, names=3, topics=1)
         assert (new["events"], new["names"], new["topics"]) == (5, ["agent-3", "agent-4"], [])
@@ -72,7 +72,7 @@ def test_what_comes_later_is_followed(recorder, monkeypatch):
         recorder.close()
         last = news(server.url, new["version"], chunks=2)
         assert (last["run"]["status"], last["follows"], last["chunks"]) == ("finished", False, [])
-        assert "saying" not in last  # the record is the truth, whatever a process has left
+        assert "unfinished" not in last  # the record is the truth, whatever a process has left
 
 
 def test_only_this_machine_is_served(recorder):

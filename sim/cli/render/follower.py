@@ -14,7 +14,7 @@ from sim.kernel.rows import RecordedEvent
 from sim.scenario import load
 from sim.store import RunInfo, StoredRun, open_run
 from sim.store.files import SCENARIO
-from sim.store.unfinished import read_partials
+from sim.store.unfinished import read_unfinished
 from sim.text import number
 
 _STATES = tuple(str(state) for state in AgentState)
@@ -69,7 +69,7 @@ class Follower:
             figures=figures,
             errors=(*lost, *(f"{number(count)} x {text}" for text, count in self._errors.most_common(3))),
             newest=newest(list(self._latest)),
-            streams=lines_of(read_partials(self._folder)) if info.status == "running" else (),
+            streams=lines_of(read_unfinished(self._folder)) if info.status == "running" else (),
         )
 
     def _add(self, row: RecordedEvent) -> None:

@@ -4,17 +4,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from sim.llm.types import Delta
-from sim.llm.unfinished import Speech
+from sim.llm.unfinished import UnfinishedAnswers
 from sim.runner import RunController
-from sim.store.unfinished import Partial
+from sim.store.unfinished import UnfinishedAnswer
 from sim.text import plain
 
 _LINES: Final = 4  # agents that are shown, the latest
 _LONGEST: Final = 100  # characters of a line
-
-_VERBS: Final = {
-    "think": "thinks", "text": "says", "tool_start": "calls", "tool_arguments": "calls", "tool_complete": "has called",
-}  # fmt: skip
 
 
 class Streams:
@@ -22,7 +18,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._runner: RunController | None = None
-        self._speech = Speech(_LINES)
+        self._answers = UnfinishedAnswers(_LINES)
 
     def follow(self, runner: RunController) -> None:
         """Begin to observe a run, unless it is observed."""
@@ -34,19 +30,19 @@ class Streams:
 
     def add(self, agent_id: str, part: Delta) -> None:
         """Note a part of an answer to an agent."""
-        self._speech.add(agent_id, part)
+        self._answers.add(agent_id, part)
 
     def lines(self) -> tuple[str, ...]:
         """Return a line for each of the latest agents: its end, if it is too long."""
-        return lines_of(self._speech.partials())
+        return lines_of(self._answers.answers())
 
 
-def lines_of(partials: Iterable[Partial]) -> tuple[str, ...]:
+def lines_of(answers: Iterable[UnfinishedAnswer]) -> tuple[str, ...]:
     """Return a line for each of the latest unfinished answers: its end, if it is too long."""
-    return tuple(map(_line, tuple(partials)[-_LINES:]))
+    return tuple(map(_line, tuple(answers)[-_LINES:]))
 
 
-def _line(partial: Partial) -> str:
-    shown = plain(" ".join(partial.text.split()))
+def _line(answer: UnfinishedAnswer) -> str:
+    shown = plain(" ".join(answer.text.split()))
     told = shown if len(shown) <= _LONGEST else "..." + shown[-_LONGEST:]
-    return f"{plain(partial.agent)} {_VERBS[partial.kind]} {told}"
+    return f"{plain(answer.agent)} {answer.verb} {told}"

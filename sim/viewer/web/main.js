@@ -21,16 +21,14 @@ function makeRun() {
   return { box, draw };
 }
 
-const VERBS = { think: "thinks", text: "says", tool_start: "calls", tool_arguments: "calls", tool_complete: "has called" };
-
-/** What models are saying at the moment: not on record, and gone when the answers are. */
-function makeSaying() {
+/** The answers of models that are arriving: not on record, and gone when they are whole. */
+function makeUnfinished() {
   const list = h("ul", {});
-  const box = h("div", { class: "saying", id: "saying", hidden: true, "aria-live": "off" },
+  const box = h("div", { class: "unfinished", id: "unfinished", hidden: true, "aria-live": "off" },
     h("p", { class: "note" }, "Answers that are arriving (provisional: not on record yet)"), list);
   function show(given) {
     box.hidden = given.length === 0;
-    list.replaceChildren(...given.toReversed().map(([agent, kind, text]) => h("li", {}, h("b", {}, visible(agent)), ` ${VERBS[kind] || kind} `, h("span", { class: kind }, visible(text)))));
+    list.replaceChildren(...given.toReversed().map(([agent, kind, verb, text]) => h("li", {}, h("b", {}, visible(agent)), ` ${verb} `, h("span", { class: kind }, visible(text)))));
   }
   return { box, show };
 }
@@ -46,7 +44,7 @@ function main() {
   const lines = h("input", { type: "checkbox", checked: true, onchange: () => { chosen.lines = lines.checked; refresh(); } });
   const tabs = Object.entries({ agents: "Agents", chat: "Chat", events: "Events", calls: "Calls", search: "Search", run: "Run" }).map(([name, title]) =>
     h("button", { type: "button", role: "tab", id: "tab-" + name, onclick: () => choose({ tab: name }) }, title));
-  const saying = makeSaying();
+  const unfinished = makeUnfinished();
   const status = h("span", { class: "pill " + ABOUT.run.status }, ABOUT.run.status);
 
   function fillColours() {
@@ -64,7 +62,7 @@ function main() {
         h("div", { class: "tools" }, h("label", {}, "colour by ", colours), h("label", {}, lines, " messages and payments"),
           h("span", { class: "zoom" }, button("+", "zoom in (+)", map.zoomIn), button("−", "zoom out (-)", map.zoomOut), button("□", "show all (0)", map.reset)), legend.list),
         map.box, charts.box),
-      h("section", { class: "right" }, saying.box, h("div", { class: "tabs", role: "tablist" }, tabs), Object.values(panels).map(({ box }) => box), drawer)),
+      h("section", { class: "right" }, unfinished.box, h("div", { class: "tabs", role: "tablist" }, tabs), Object.values(panels).map(({ box }) => box), drawer)),
     h("footer", {}, scrubber.bar), tip);
 
   function showTab() {
@@ -102,7 +100,7 @@ function main() {
     map.renew();
     scrubber.renew();
     charts.renew();
-  }, saying.show);
+  }, unfinished.show);
   refresh();
 }
 
@@ -112,8 +110,8 @@ function follow(renew, say) {
   async function ask() {
     const have = ["chunks", "names", "topics", "calls", "parts"].map((name) => `${name}=${ABOUT[name].length}`).join("&");
     const answer = await fetch(`news?version=${ABOUT.version}&${have}`);
-    const { saying = [], ...given } = await answer.json();
-    say(saying);
+    const { unfinished = [], ...given } = await answer.json();
+    say(unfinished);
     if (given.version !== ABOUT.version) {
       const atEnd = chosen.event === null && chosen.time >= END - 1e-9;
       for (const [name, value] of Object.entries(given)) {
