@@ -122,7 +122,8 @@ def build(
         manager.entries.update(
             {entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents}
         )
-    _check_patterns(scenario, tools.known, world.actions.kinds())
+    if known_tools(scenario) is None:  # a kind of another package has brought its tools now
+        _check_patterns(scenario, tools.known, world.actions.kinds())
     return Simulation(
         scenario=scenario,
         world=world,
@@ -484,14 +485,18 @@ def _families(scenario: schema.Scenario, kinds: Kinds, allow: tuple[str, ...]) -
     families: dict[str, Family] = {}
     for entry in scenario.agents:
         if entry.kind not in by_kind:
-            by_kind[entry.kind] = _family(entry, kinds, allow)
+            by_kind[entry.kind] = family_named_by(entry, kinds, allow)
         families[entry.name] = by_kind[entry.kind]
         _check_entry(entry, families[entry.name])
     return families
 
 
-def _family(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family:
-    """Return the family of an entry; one is made for a class that the host program gives, or that `kind` names."""
+def family_named_by(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family:
+    """Return the family of an entry; one is made for a class that the host program gives, or that `kind` names.
+
+    Raises:
+        UsageError: if the kind is not known, or its code is not allowed.
+    """
     kind = entry.kind
     try:
         if kind in kinds:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sim.agents.family import family_for
-from sim.assembly.build import build, check_families
+from sim.assembly.build import build, check_families, family_named_by
 from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, print_problems, problem_json
 from sim.cli.run import found
 from sim.errors import Problem, RunError, ScenarioError, UsageError
@@ -31,7 +31,7 @@ def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) 
     """Check SCENARIOS without running them. The exit code is 2 if one is not valid.
 
     Warnings name what is valid and cannot happen, such as an event that is due after the end of the run, rules that
-    lose an event in tick mode, and agents of Python classes that were not imported, so that not all could be checked.
+    lose an event in tick mode, and agents of kinds that are not known here, whose settings could not be checked.
     """
     results = [_check(path, allow) for path in scenarios]
     valid = all(result["ok"] for result in results)
@@ -63,7 +63,7 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
         scenario = load(path, (), allow)
         check_families(scenario)
         _start_values(scenario)
-        warnings = [*_unchecked(scenario), *never_happens(scenario), *may_lose_events(scenario)]
+        warnings = [*_unchecked(scenario, tuple(allow)), *never_happens(scenario), *may_lose_events(scenario)]
     except ScenarioError as error:
         return {
             "file": str(given),
@@ -87,18 +87,19 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _unchecked(scenario: Scenario) -> list[Problem]:
-    """Return the agents whose class was not imported: their settings, parameters and tools are not checked."""
-    found = []
+def _unchecked(scenario: Scenario, allow: tuple[str, ...]) -> list[Problem]:
+    """Return why the settings, params and tools of some agents were not checked: their kind is not known here.
+
+    That is no error, because a host program can give classes for kinds.
+    """
+    found: list[Problem] = []
     for entry in scenario.agents:
-        if family_for(entry) is None:
-            package = entry.kind.partition(":")[0]
-            error = UsageError(
-                f"agents.{entry.name}: its kind {entry.kind!r} was not imported, so that its settings were not checked",
-                hint=f"if you trust it, use `--allow {package}`",
-            )
-            located = scenario.located(error)
-            found += located.problems if isinstance(located, ScenarioError) else []
+        try:
+            if family_for(entry) is None:
+                family_named_by(entry, {}, allow)
+        except UsageError as error:
+            told = scenario.located(UsageError(f"{error}; so its settings were not checked", hint=error.hint))
+            found += told.problems if isinstance(told, ScenarioError) else []
     return found
 
 

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from sim.cli.render.summary import BLOCKS, sparkline
 
 
@@ -68,14 +70,22 @@ def test_check_computes_start_values(sim, tiny):
     assert sim("check", tiny).code == 2
 
 
-def test_check_says_what_it_did_not_check(sim, tiny):
-    """A class that was not imported has settings that nothing is known of: that is a warning, with what to do."""
-    tiny.write_text("name: tiny\nagents:\n  - {name: a, kind: 'mine:Worker', settings: {wrong: 1}}\n")
+@pytest.mark.parametrize(
+    ("kind", "said", "hint"),
+    [
+        ("mine:Worker", "'mine:Worker' names a module, which is not allowed", "--allow mine"),
+        ("polcy", "there is no kind of agent 'polcy'", "policy"),
+    ],
+)
+def test_check_says_what_it_did_not_check(sim, tiny, kind, said, hint):
+    """A kind that is not known has settings of which nothing is known: that is a warning, with what to do."""
+    tiny.write_text(f"name: tiny\nagents:\n  - {{name: a, kind: '{kind}', settings: {{wrong: 1}}}}\n")
     found = json.loads(sim("check", tiny, "--json").out)["scenarios"][0]
     (warning,) = found["warnings"]
     assert (found["ok"], warning["line"]) == (True, 3)
-    assert "its kind 'mine:Worker' was not imported" in warning["message"]
-    assert "--allow mine" in warning["hint"]
+    assert said in warning["message"]
+    assert warning["message"].endswith("; so its settings were not checked")
+    assert hint in warning["hint"]
 
 
 def test_sparkline():
