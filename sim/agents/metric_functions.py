@@ -99,7 +99,7 @@ class MetricFunctions:
         lists the services and their numbers.
         """
         service = self._world.services.get(name)
-        found = None if service is None else service.metrics().get(number.replace(" ", "_"))
+        found = None if service is None else service.metrics().get(_key(number))
         return None if found is None else float(found)
 
     @rule_function(place="world")
@@ -220,15 +220,23 @@ def without_numbers(
         samples: by metric, its values in the run.
     """
     for metric, expression in values.items():
-        empty = all(value is None for value in samples.get(metric, (0,)))
-        for name, number in _numbers_of(expression) if empty else ():
-            service = world.services.get(name)
-            known = [one for one in world.services.values() if one.metrics()] if service is None else service.metrics()
-            names = sorted(one if isinstance(one, str) else one.name for one in known)
-            if names and (number if service else name) not in names:
-                missing = f"there is no service {name!r}" if service is None else f"{name!r} has no number {number!r}"
-                hint = did_you_mean(number if service else name, names) or f"there are {', '.join(names)}"
-                yield Warned(f"the metric {metric} has no value: {missing}", hint)
+        if metric in samples and all(value is None for value in samples[metric]):
+            for name, number in _numbers_of(expression):
+                yield from _missing_number(world, metric, name, number)
+
+
+def _missing_number(world: World, metric: str, name: str, number: str) -> Iterator[Warned]:
+    """Yield a warning if there is no such service, or if it has no such number."""
+    service = world.services.get(name)
+    if service is None:
+        wanted, known = name, sorted(one.name for one in world.services.values() if one.metrics())
+        missing = f"there is no service {name!r}"
+    else:
+        wanted, known = _key(number), sorted(service.metrics())
+        missing = f"{name!r} has no number {number!r}"
+    if known and wanted not in known:
+        hint = did_you_mean(wanted, known) or f"there are {', '.join(known)}"
+        yield Warned(f"the metric {metric} has no value: {missing}", hint)
 
 
 def _numbers_of(expression: Expression) -> Iterator[tuple[str, str]]:
@@ -236,8 +244,13 @@ def _numbers_of(expression: Expression) -> Iterator[tuple[str, str]]:
     for node in ast.walk(expression.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "service":
             names = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-            if len(names) == len(node.args) == len(("name", "number")):
-                yield names[0], names[1].replace(" ", "_")
+            if len(names) == 2 == len(node.args):
+                yield names[0], names[1]
+
+
+def _key(number: str) -> str:
+    """Return the key of a number, which the summary of a run shows with blanks for `_`."""
+    return number.replace(" ", "_")
 
 
 def _mean(numbers: Sequence[float]) -> float | None:

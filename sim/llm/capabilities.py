@@ -86,12 +86,8 @@ class Capabilities:
 def said_by(listing: object, model: str) -> dict[Need, bool]:
     """Return what a list of models (`GET /models`) says of a model. It is not trusted to have any form."""
     entries = listing.get("data") if isinstance(listing, Mapping) else listing
-    entry = next(
-        (one for one in entries if isinstance(one, Mapping) and one.get("id") == model)
-        if isinstance(entries, list)
-        else iter(()),
-        None,
-    )
+    models = [one for one in entries if isinstance(one, Mapping)] if isinstance(entries, list) else []
+    entry = next((one for one in models if one.get("id") == model), None)
     if entry is None:
         return {}
     found: dict[Need, bool] = {}

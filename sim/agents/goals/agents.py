@@ -23,6 +23,7 @@ from sim.permissions import Permission
 from sim.world import Action, World
 
 _KINDS: dict[str, AgentKind] = {}
+"""All kinds by name."""
 
 _SECTIONS: Final = (
     ("goals", "is one of `goals`", "{}"),
@@ -30,7 +31,6 @@ _SECTIONS: Final = (
     ("memory", "keeps notes", "{}"),
 )
 """The sections that these kinds need: their keys, what for, and what to begin with."""
-"""All kinds by name."""
 
 
 class OrchestratedAgent(Agent):
