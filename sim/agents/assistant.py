@@ -1,7 +1,7 @@
 """Assistants: agents that answer people in conversations, with tools and memories.
 
 An assistant picks the conversation that has waited longest, and answers it with one loop of the engine. All that it
-knows is held by services, so an assistant that is made anew goes on as the old one would.
+knows is held by services, so a new assistant object acts as the one that it replaces.
 """
 
 from collections.abc import Mapping

@@ -270,7 +270,7 @@ class Models(Service):
 
     def _observed(self, agent_id: str, request: ModelRequest, observe: Observer | None) -> Observer | None:
         """Return what passes the parts of an answer on to its caller, to all observers and to all followers; None if
-        nobody asks for parts.
+        no part was asked for.
         """
         if observe is None and not self.observers and not request.stream and not self._access.stream:
             return None

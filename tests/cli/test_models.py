@@ -283,7 +283,7 @@ def kill_in_the_second_call(start, asks: Path, endpoint: Endpoint) -> None:
 
 
 def test_a_resume_sends_prompts_to_no_other_endpoint_than_its_run(sim, start, asks):
-    """A run that was killed goes on at its own endpoint only, and keeps the estimate that was made before it."""
+    """A run that was killed is resumed at its own endpoint only, and keeps the estimate that was made before it."""
     with Endpoint(fitting) as here, Endpoint(fitting) as there:
         estimated = json.loads(sim("run", asks, *whole_run(here), "--estimate", "--json").out)["estimate"]
         kill_in_the_second_call(start, asks, here)

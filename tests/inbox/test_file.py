@@ -115,7 +115,7 @@ agents: [{name: a, loop: {min_loop_delay: 60}, rules: [{do: {publish: {topic: wo
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_damage_to_the_inbox_never_disturbs_the_run(tmp_path, backend):
-    """A run whose inbox is damaged goes on as if it had none, and a person who asks gets one sentence."""
+    """A run whose inbox is damaged continues as if it had none, and a person who asks gets one sentence."""
     path = tmp_path / "quick.yaml"
     path.write_text(QUICK)
     told = []
