@@ -187,7 +187,17 @@ class Chats(Service):
         shown = (" ".join(about.get("filename", "").split()) or "file")[:200]
         kind, now = " ".join(about.get("mime_type", "").split())[:100], self._world.kernel.now
         url, key = about.get("url") or f"file:///{id}", about.get("minio_key", "")
-        return FileRecord(id, user.id, shown, kind, size, url, now, content, key)
+        return FileRecord(
+            id=id,
+            user=user.id,
+            filename=shown,
+            mime_type=kind,
+            size_bytes=size,
+            url=url,
+            created_ns=now,
+            content=content,
+            minio_key=key,
+        )
 
     def keep_file(self, made: FileRecord) -> None:
         """Keep a file of which `draft_file` has just returned the record."""

@@ -310,9 +310,17 @@ class Conversations(Service):
         """Return the next message as it would be kept, to see the history with it. See `append` for the arguments."""
         held = self._get(conversation_id)
         return ConversationMessage(
-            held.count + 1, conversation_id, role, author, cut(content, self.settings.longest), self._world.kernel.now,
-            held.conversation.session, audience, held.count, dict(metadata or {}),
-        )  # fmt: skip
+            id=held.count + 1,
+            conversation=conversation_id,
+            role=role,
+            author=author,
+            content=cut(content, self.settings.longest),
+            time_ns=self._world.kernel.now,
+            session=held.conversation.session,
+            audience=audience,
+            seen=held.count,
+            metadata=dict(metadata or {}),
+        )
 
     def withhold(self, conversation_id: str, since: int, refusal: str) -> None:
         """Hide messages from every model: the person was refused an answer. The person sees what it saw before.

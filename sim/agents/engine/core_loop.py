@@ -260,15 +260,15 @@ class CoreLoop:
     def _result(self, done: _Progress, ending: Ending) -> LoopResult:
         completion = done.completion
         return LoopResult(
-            ending,
-            "" if completion is None else completion.text,
-            tuple({"name": one.call.name, "arguments": one.arguments} for one in done.calls),
-            tuple(done.messages[done.given :]),
-            done.iterations,
-            done.tools,
-            done.tokens,
-            done.cost_micro,
-            completion,
+            ending=ending,
+            text="" if completion is None else completion.text,
+            calls=tuple({"name": one.call.name, "arguments": one.arguments} for one in done.calls),
+            messages=tuple(done.messages[done.given :]),
+            iterations=done.iterations,
+            tools=done.tools,
+            tokens=done.tokens,
+            cost_micro=done.cost_micro,
+            completion=completion,
         )
 
 

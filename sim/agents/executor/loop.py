@@ -266,11 +266,25 @@ def update_state(execution: Execution, draft: StepDraft, validation: ValidationR
     last, finding = attempts[-1], _finding(execution, draft)
     error = _error(attempts, planner.fault) or validation.fault
     known = {step.finding for step in state.steps_history}
-    execution.executors.add_step(state, Step(
-        state.current_step + 1, draft.began_ns, last.reasoning, last.action, last.result, len(attempts),
-        tuple(attempts), validation, validation.progress, error is None, error,
-        refused_plans=tuple(planner.refused), finding=finding, new_result=finding is not None and finding not in known,
-    ))  # fmt: skip
+    execution.executors.add_step(
+        state,
+        Step(
+            step_number=state.current_step + 1,
+            time_ns=draft.began_ns,
+            reasoning=last.reasoning,
+            planned_action=last.action,
+            execution_result=last.result,
+            attempt_number=len(attempts),
+            attempts=tuple(attempts),
+            validation=validation,
+            acceptance_progress=validation.progress,
+            success=error is None,
+            error_if_failed=error,
+            refused_plans=tuple(planner.refused),
+            finding=finding,
+            new_result=finding is not None and finding not in known,
+        ),
+    )
     _update_progress(state, validation)
     for key in ("outages", "retry_ns", "summary"):
         state.metadata.pop(key, None)

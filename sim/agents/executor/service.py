@@ -237,10 +237,23 @@ class Executors(Service):
         known = name if name not in self._numbers else f"{name}-{task.id}"
         money = settings.cost_limit if given.cost_limit is None else given.cost_limit
         state = self.states[task.id] = TaskState(
-            task.id, known, given.project, given.type, given.goal, given.criteria, dict(given.constraints),
-            given.max_steps or settings.max_steps, given.timeout or settings.timeout, to_micro(money), creator, parent,
-            helps, given.priority, given.start, given.protected,
-        )  # fmt: skip
+            number=task.id,
+            task_id=known,
+            project_id=given.project,
+            type=given.type,
+            goal=given.goal,
+            criteria=given.criteria,
+            constraints=dict(given.constraints),
+            max_steps=given.max_steps or settings.max_steps,
+            timeout_ns=given.timeout or settings.timeout,
+            cost_limit_micro=to_micro(money),
+            creator=creator,
+            parent=parent,
+            helps=helps,
+            priority=given.priority,
+            start_ns=given.start,
+            protected=given.protected,
+        )
         self._numbers[known] = task.id
         self.counts["tasks"] += 1
         self.report(

@@ -134,11 +134,18 @@ class Stories:
 def _made(number: int, time_ns: int, data: Mapping[str, Any]) -> Story:
     before, given = data.get("depends_on"), data.get("criteria")
     return Story(
-        number, _text(data, "name"), _text(data, "type"), _text(data, "project"), _text(data, "creator"),
-        _whole(data.get("parent")), _whole(data.get("helps")),
-        tuple(one for one in before if isinstance(one, int)) if isinstance(before, list) else (), time_ns,
-        goal=_text(data, "goal"), criteria=[(str(one), False) for one in given] if isinstance(given, list) else [],
-    )  # fmt: skip
+        number=number,
+        name=_text(data, "name"),
+        type=_text(data, "type"),
+        project=_text(data, "project"),
+        creator=_text(data, "creator"),
+        parent=_whole(data.get("parent")),
+        helps=_whole(data.get("helps")),
+        depends_on=tuple(one for one in before if isinstance(one, int)) if isinstance(before, list) else (),
+        added_ns=time_ns,
+        goal=_text(data, "goal"),
+        criteria=[(str(one), False) for one in given] if isinstance(given, list) else [],
+    )
 
 
 def _started(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:

@@ -181,10 +181,24 @@ class Goals(Service):
         person = self.conversations.resolve_user(PLATFORM, user)
         thread = self.conversations.resolve(person, PLATFORM, agent_id)
         record = self.records[agent_id] = AgentRecord(
-            agent_id, kind, user, person.id, thread.id, settings.title, settings.description, settings.instructions,
-            available, settings.tools, settings.use, None if made_by is None else made_by.agent_id,
-            agent_id if made_by is None else made_by.goal, None, dict(context or {}), "idle", now,
-        )  # fmt: skip
+            agent_id=agent_id,
+            kind=kind,
+            user=user,
+            user_id=person.id,
+            conversation=thread.id,
+            title=settings.title,
+            description=settings.description,
+            instructions=settings.instructions,
+            available=available,
+            tools=settings.tools,
+            use=settings.use,
+            parent=None if made_by is None else made_by.agent_id,
+            goal=agent_id if made_by is None else made_by.goal,
+            task=None,
+            context=dict(context or {}),
+            stage="idle",
+            updated_ns=now,
+        )
         self.stages.setdefault("idle", {})[agent_id] = None
         if made_by is None:
             self._users.setdefault(user, []).append(agent_id)
