@@ -90,18 +90,11 @@ def build(
         UsageError: if the kind of an agent is unknown or not allowed, a start value cannot be evaluated, or the
             operator's models do not match the scenario.
     """
-    execution = scenario.execution
-    world = World(
-        scenario.seed if seed is None else seed,
-        recorder=recorder,
-        shuffled=execution.ties == "shuffled",
-        max_deltas=execution.max_deltas,
-    )
-    world.event_bus.max_data_bytes = execution.max_data_bytes
+    world = _world(scenario, seed, recorder)
     manager = AgentLoopManager(world)
     furnish(world, scenario)
     toolbox = Toolbox(world)
-    service = None if execution.sync is None else ServiceTime(world.kernel.seed)
+    service = None if scenario.execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
     manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
     tools = Tools.on(world)
@@ -117,11 +110,7 @@ def build(
         check_sync(scenario, nursery.class_of, access or Access())
     starts = nursery.populate()
     if service is None:  # synchronised rounds cannot wait for agents that are created during the run
-        world.spawner = nursery.spawn_for
-        world.actions.register(spawn)
-        manager.entries.update(
-            {entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents}
-        )
+        _let_spawn(manager, nursery, scenario)
     if known_tools(scenario) is None:  # a kind of another package has brought its tools now
         _check_patterns(scenario, tools.known, world.actions.kinds())
     return Simulation(
@@ -135,6 +124,25 @@ def build(
         models=models,
         service=service,
     )
+
+
+def _world(scenario: schema.Scenario, seed: int | None, recorder: Recorder | None) -> World:
+    execution = scenario.execution
+    world = World(
+        scenario.seed if seed is None else seed,
+        recorder=recorder,
+        shuffled=execution.ties == "shuffled",
+        max_deltas=execution.max_deltas,
+    )
+    world.event_bus.max_data_bytes = execution.max_data_bytes
+    return world
+
+
+def _let_spawn(manager: AgentLoopManager, nursery: "AgentFactory", scenario: schema.Scenario) -> None:
+    """Let rules and the host program start copies of the entries."""
+    manager.world.spawner = nursery.spawn_for
+    manager.world.actions.register(spawn)
+    manager.entries.update({entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents})
 
 
 def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> None:
