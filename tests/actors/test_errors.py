@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sim.actors import AgentState, PauseReason, WakeCondition
 from sim.actors.loop import _plainness, plainness
 from sim.actors.supervisor import RestartLimit
-from sim.errors import Cancelled
+from sim.base.errors import Cancelled
 from sim.kernel import Signal, sleep
 from sim.kernel.codec import encode, json_fault
 from sim.world import NOOP, Action, ActionResult
