@@ -95,7 +95,7 @@ def _limits(results: Results) -> str:
     )
     agents = (
         f"- **At most {MAX_AGENTS:,} agents in one scenario.** A whole agent that sleeps takes {asleep / 1000:.1f} KB, "
-        f"so that many take {asleep * MAX_AGENTS / 1e6:,.0f} MB."
+        f"so that many take {_round(asleep * MAX_AGENTS / 1e6)} MB."
     )
     steps = (
         "- **Not for simple agents that all act at each step:** Schelling's model runs "

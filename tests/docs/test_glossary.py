@@ -58,12 +58,12 @@ PLAIN = """
 acces all amount answer ask asking behaviour bin block body book bound branching build builder call capabilitie
 capacity catalog cause change chart chat check codec coerce collect comparison compiler concurrency config connection
 content core cost count crashpoint declared distance divergence document driver error event field figure file
-fingerprint follower foreign format fresh function future grammar graph hashing in job listing load local lost manager
-map markup meaning missing money name need never new note of option order output pacing page part pattern people plan
-probing publish pytest reading rebuild registry reorder rerun restricted resuming rng routine running schedule scope
-scripted semantic serialization serie setting sheet show slicer software standalone start stop stream streaming
-summary surrounding symbol table tell text timer toolbox transport tree trouble type unit until use value verify
-verifying villager written yaml
+fingerprint follower foreign format fresh function future grammar graph hashing in job listing load loading local lost
+manager map markup meaning missing money name need never new note of option order output pacing page part pattern
+people plan probing publish pytest reading rebuild registry reorder rerun restricted resuming rng routine running
+schedule scope scripted semantic serialization serie setting sheet show slicer software standalone start stop stream
+streaming summary surrounding symbol table tell text timer toolbox transport tree trouble type unit until use value
+verify verifying villager written yaml
 """
 """Words of module names that mean in this project what they mean elsewhere."""
 
