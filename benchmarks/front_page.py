@@ -29,9 +29,9 @@ def render(page: str, results: Results) -> str:
 def _start(results: Results) -> str:
     first, clone = results["first"], results["clone"]
     return _wrapped(
-        f"The first command makes an environment of {_round(clone['run'])} MB. It runs {first['agents']} agents for "
-        f"{first['days']:g} simulated days in about {_round(first['seconds'])} seconds, records {first['events']:,} "
-        "events, and prints a summary. The second one writes a page that plays the run, like this one of an outbreak:"
+        f"The first `uv run` sets up an environment of {_round(clone['run'])} MB. `sim run` runs {first['agents']} "
+        f"agents for {first['days']:g} simulated days in about {_round(first['seconds'])} seconds, records "
+        f"{first['events']:,} events, and prints a summary. `sim view` writes a page that plays the run, like this one of an outbreak:"
     )
 
 
@@ -39,8 +39,8 @@ def _develop(results: Results) -> str:
     clone = results["clone"]
     return _wrapped(
         "Without `--no-dev`, `uv run` also installs what tests and documentation need: "
-        f"{_round(clone['develop'])} MB instead of {_round(clone['run'])}. `export UV_NO_DEV=1` sets the option for "
-        "all commands."
+        f"{_round(clone['develop'])} MB instead of {_round(clone['run'])}. After `export UV_NO_DEV=1`, you can leave "
+        "out the option here and in the documentation."
     )
 
 

@@ -90,9 +90,12 @@ def moving_view(target: Path, hours: range = range(6, 331, 12)) -> None:
         for hour in hours:
             shot = Path(folder) / f"{hour}.png"
             address = f"{page.as_uri()}#t={hour * 3600}&colour=event&tab=chat&agent=person-34"
-            if not _photograph(address, shot, (1180, 740)):
-                return
-            frames.append(Image.open(shot).convert("RGB"))
+            frame = None
+            while frame is None or len(frame.crop((20, 120, 690, 380)).getcolors(10**6)) < 20:  # no map yet
+                if not _photograph(address, shot, (1180, 740)):
+                    return
+                frame = Image.open(shot).convert("RGB")
+            frames.append(frame)
         palette = frames[len(frames) // 2].quantize(64)  # one for all, so that what does not move stays the same
         first, *others = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames)
         first.save(target, save_all=True, append_images=others, duration=350, loop=0, optimize=True)
@@ -112,7 +115,7 @@ def _photograph(address: str, target: Path, size: tuple[int, int]) -> bool:
         return False
     subprocess.run([  # noqa: S603 - a fixed program and a page of our own
         chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-        f"--window-size={size[0]},{size[1]}", "--virtual-time-budget=4000", f"--screenshot={target}", address,
+        f"--window-size={size[0]},{size[1]}", "--virtual-time-budget=8000", f"--screenshot={target}", address,
     ], check=True, capture_output=True)  # fmt: skip
     return True
 

@@ -85,7 +85,11 @@ _DEFINED = {
 _ELSEWHERE = ("gallery.md", "interventions.md", "kinds.md", "people.md")
 """Pages with tests of their own: they need other files or two terminals, or what they print is compared."""
 
-_SHOWN = [page for page in PAGES if page.name not in _ELSEWHERE and "$ uv run sim" in page.read_text(encoding="utf-8")]
+_SHOWN = [
+    page
+    for page in PAGES
+    if page.name not in _ELSEWHERE and re.search(r"\$ uv run (?:--no-dev )?sim", page.read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.proof
