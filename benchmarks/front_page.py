@@ -31,7 +31,8 @@ def _start(results: Results) -> str:
     return _wrapped(
         f"The first `uv run` sets up an environment of {_round(clone['run'])} MB. `sim run` runs {first['agents']} "
         f"agents for {first['days']:g} simulated days in about {_round(first['seconds'])} seconds, records "
-        f"{first['events']:,} events, and prints a summary. `sim view` writes a page that plays the run, like this one of an outbreak:"
+        f"{first['events']:,} events, and prints a summary. `sim view` writes a page that plays the run, like this one "
+        "of an outbreak:"
     )
 
 
