@@ -1,8 +1,9 @@
 """`sim run`: run a scenario and print a summary."""
 
+import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from sim.cli.rights_options import rights_options
 from sim.host.watchdog import Stuck
 from sim.kernel.duration import seconds_text
 from sim.kernel.levels import LEVELS
+from sim.record import find_run
 from sim.record.summary import unread_advice
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
@@ -208,6 +210,7 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         click.echo(plain(result.run or ""), nl=result.run is not None)
     else:
         print_summary(fields)
+        _print_next_command(result)
     if result.status == "interrupted":
         kept = f"its record is in {plain(result.run)}" if result.run else "it was not recorded"
         say(f"sim: interrupted: the run was stopped at {seconds_text(result.sim_seconds)}; {kept}")
@@ -229,6 +232,20 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
             say(f"hint: {_FULL_HINT}")
     if result.commonest_error:
         say(f"sim: warning: {result.errors} errors of agents; most frequent: {plain(result.commonest_error)}")
+
+
+def _print_next_command(result: RunResult) -> None:
+    if result.run:
+        click.echo(f"\nplay the run: sim view {plain(_shortest_name(Path(result.run)))}")
+
+
+def _shortest_name(run: Path) -> str:
+    """Return how a command names a run: by its scenario if that means this run, otherwise by its folder."""
+    name = run.name.rsplit("-", 2)[0]
+    with suppress(SimError):
+        if find_run("runs", name).resolve() == run.resolve():
+            return shlex.quote(name)
+    return shlex.quote(str(run))
 
 
 _FULL_HINT: Final = (
