@@ -2,6 +2,7 @@
 
 from sim.llm.types import Delta
 from sim.store.unfinished import LONGEST, UnfinishedAnswer
+from sim.text import dotted_name
 
 
 class UnfinishedAnswers:
@@ -27,7 +28,7 @@ class UnfinishedAnswers:
             return
         text = part.text
         if part.kind in ("tool_start", "tool_complete"):
-            text = f"{part.tool} {text}".rstrip()
+            text = f"{dotted_name(part.tool)} {text}".rstrip()
         elif before is not None and before.kind == part.kind:
             text = before.text + text
         elif before is not None and (before.kind, part.kind) == ("tool_start", "tool_arguments"):

@@ -6,11 +6,12 @@ from typing import Any, Final
 import attrs
 
 from sim.agents.chat import context
-from sim.agents.chat.budget import LEAST_ANSWER, USER_BUDGET
-from sim.agents.chat.records import WITHHELD, AgentResponse, FileRecord, IncomingMessage
+from sim.agents.chat.budget import LEAST_ANSWER
+from sim.agents.chat.records import WITHHELD, AgentResponse, FileRecord, IncomingMessage, Refusal
 from sim.agents.chat.service import SCHEDULER, Chats
 from sim.agents.chat.settings import Persona
 from sim.agents.chat.summary import summarise
+from sim.agents.chat.tools import TOOLS
 from sim.agents.conversation import Conversation, ConversationMessage, User
 from sim.agents.engine import FINISHED, CoreLoop, LoopResult, section, spec_of
 from sim.errors import Cancelled, Interrupt, LimitError, RunError
@@ -120,8 +121,6 @@ async def _answer(turn: Turn) -> AgentResponse:
         return await loop(turn, messages, tools, request, behalf)
     except (Cancelled, Interrupt, RunError, MemoryError):
         raise  # these concern the agent, the process or the run, not the message
-    except Skipped as skipped:
-        return AgentResponse(NO_MODEL_MESSAGE, error=str(skipped), refusal="skipped", shortened=turn.shortened)
     except Exception as error:  # of a tool, a model or this code
         return AgentResponse(ERROR_MESSAGE, error=of_error(error), refusal="internal_error")
 
@@ -157,7 +156,9 @@ def get_available_tools(turn: Turn, behalf: tuple[str, ...]) -> list[Tool]:
     modules = settings.guest_modules if turn.persona is None else turn.persona[1].modules
     for name in settings.tools:
         registry.find(name)  # tools of actions exist once they were asked for
-    names = [name for name, tool in registry.known.items() if tool.module in modules]
+    actions = {*settings.tools, *(tool.name for tool in TOOLS)}  # those of which others were asked for are not meant
+    known = [tool for tool in registry.known.values() if tool.action is None or tool.name in actions]
+    names = [tool.name for tool in known if tool.module in modules]
     return registry.offered(turn.agent, names, behalf)
 
 
@@ -330,11 +331,12 @@ def _within_budget(turn: Turn, request: ModelRequest, question: int) -> tuple[Mo
 
 def _without_end(turn: Turn, result: LoopResult, response: AgentResponse) -> AgentResponse:
     """Return the answer of a loop that has not come to its end, with the cause."""
-    if isinstance(result.cause, LimitError) and result.cause.kind == USER_BUDGET:
+    if isinstance(result.cause, LimitError) and result.ending == "user_budget":
         over = over_budget(turn, need=int(result.cause.value))
         return attrs.evolve(response, content=over.content, error=over.error, refusal=over.refusal)
-    if result.ending == "model_error":
-        return attrs.evolve(response, content=NO_MODEL_MESSAGE, error=result.error, refusal="no_model")
+    if result.cause is not None:
+        refusal: Refusal = "skipped" if isinstance(result.cause, Skipped) else "no_model"
+        return attrs.evolve(response, content=NO_MODEL_MESSAGE, error=result.error, refusal=refusal)
     content = result.text or UNFINISHED_MESSAGE.format(limit=result.ending)
     error = f"{result.ending}: {result.error}" if result.error else result.ending
     own = response.text_tokens if result.text else None
@@ -357,11 +359,13 @@ def over_budget(turn: Turn, plan: CallPlan | None = None, *, need: int | None = 
     if plan is not None:
         need = plan.input_tokens + min(LEAST_ANSWER, plan.max_tokens)
     if need is None or (left == 0 and limit is not None and need <= limit):
-        return AgentResponse(f"{USED_UP} {when}", error="the token budget is used up", refusal="budget")
-    error = f"the token budget has {left:,} tokens left, and the call needs {need:,}"
-    if limit is not None and need > limit:
-        return AgentResponse(NEVER_ENOUGH.format(need=need, limit=limit), error=error, refusal="budget")
-    return AgentResponse(f"{TOO_SMALL.format(left=left, need=need)} {when}", error=error, refusal="budget")
+        error, text = "the token budget is used up", f"{USED_UP} {when}"
+    else:
+        error = f"the token budget has {left:,} tokens left, and the call needs {need:,}"
+        text = f"{TOO_SMALL.format(left=left, need=need)} {when}"
+        if limit is not None and need > limit:
+            text = NEVER_ENOUGH.format(need=need, limit=limit)
+    return AgentResponse(text, error=error, refusal="budget", ending="user_budget", shortened=turn.shortened)
 
 
 # -- 9. files and messages

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from sim.agents.engine import prompt
+from sim.agents.engine.limits import TASK_COST
 from sim.agents.executor.records import TaskState
 from sim.agents.executor.service import Executors
 from sim.agents.executor.settings import ExecutorSettings
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 LEAST_ANSWER: Final = 16
 """The fewest tokens of an answer for which it is worth asking."""
-
-TASK_COST: Final = "cost of the task"
-"""The kind of the `LimitError` when a call could exceed the cost limit of a task."""
 
 _RATING: Final[Mapping[str, Any]] = {
     "type": "object",

@@ -29,6 +29,7 @@ from sim.llm.types import (
     TokenUsage,
     ToolCall,
 )
+from sim.text import dotted_name
 from sim.world import World
 
 _LONGEST = 100_000  # characters of a text that patterns and expressions see; the rest is cut off
@@ -143,7 +144,7 @@ class Scripted:
             "role": last.role,
             "text": last.content[:_LONGEST],
             "system": next((m.content[:_LONGEST] for m in request.messages if m.role == "system"), ""),
-            "tools": [tool.name.replace("__", ".", 1) for tool in request.tools],
+            "tools": [dotted_name(tool.name) for tool in request.tools],
             "calls": calls,
             "messages": len(request.messages),
             "result": _last_result(request.messages),

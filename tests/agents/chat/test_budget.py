@@ -154,6 +154,8 @@ def test_a_refusal_during_an_answer_withholds_all_of_it(tmp_path: Path) -> None:
     seen = dict(ran.rows("SELECT role, group_concat(DISTINCT audience) FROM conversation_messages "
                          "WHERE time < 600 GROUP BY 1"))  # fmt: skip
     assert seen == {"user": "person", "assistant": "none,person", "tool_call": "person", "tool_result": "person"}
+    ended = "SELECT ending, iterations > 0, tools > 0, tokens > 0 FROM chat_responses"
+    assert ran.rows(ended) == [("user_budget", 1, 1, 1), ("natural_completion", 1, 0, 1)]
 
 
 def test_a_budget_says_what_is_left_and_what_is_needed(tmp_path: Path) -> None:
@@ -162,6 +164,7 @@ def test_a_budget_says_what_is_left_and_what_is_needed(tmp_path: Path) -> None:
     assert ran.answers()[0].startswith("This answer needs at least ")
     assert ran.answers()[0].endswith(", more than your whole token budget of 40.")
     assert ran.rows("SELECT renewed_at FROM user_budgets") == ["day 31 at 00:00"]
+    assert ran.rows("SELECT ending, iterations FROM chat_responses") == [("user_budget", 0)]
     long = "word " * 300
     ran = community(tmp_path / "b", ANSWER, [say(1, long), say(60, long)], chat={"budget": {"guest": 600}})
     assert ran.answers()[1].endswith("It is renewed on day 31 at 00:00.")
