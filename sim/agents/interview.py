@@ -25,15 +25,15 @@ from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import cut
 from sim.agents.latest_events import LatestEvents
 from sim.agents.numbers import number_in
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.kernel.codec import encode
 from sim.llm.reading import NO_ANSWER, unfenced, value_in
 from sim.llm.service import Models
 from sim.llm.tokens import APPROXIMATE
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
 from sim.memory.service import Memories
-from sim.store.views import add_views
+from sim.record.views import add_views
 from sim.world import World
 
 USE: Final = "survey"

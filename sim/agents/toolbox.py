@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Protocol
 
 from sim.agents.conversation.records import VISIBLE
 from sim.agents.conversation.service import Conversations
-from sim.expressions import PURE_FUNCTIONS, ExpressionError, Refers, did_you_mean, functions_at, rule_function
+from sim.base.expressions import PURE_FUNCTIONS, ExpressionError, Refers, did_you_mean, functions_at, rule_function
 from sim.kernel.rng import Draws
 from sim.resources import MICRO
 from sim.world import World

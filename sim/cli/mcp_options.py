@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.tools.mcp import McpServer
 
 Command = TypeVar("Command", bound=Callable[..., Any])

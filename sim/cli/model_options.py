@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.access import Access, Endpoint
 from sim.llm.batches.settings import Batching
 

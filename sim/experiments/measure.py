@@ -14,15 +14,15 @@ from typing import Any
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.experiments.plan import TrialJob, check_scenario
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.llm.shared_answers import SharedAnswers
+from sim.record.answer_book import AnswerBook
 from sim.runner import RunController, RunResult, branch, run
 from sim.runner.options import HostKeywords, OnInterrupt
-from sim.store.answer_book import AnswerBook
 
 
 @attrs.frozen

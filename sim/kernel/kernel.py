@@ -17,7 +17,7 @@ Actors are coroutines that are resumed with `send`. They are not asyncio or trio
 timers with equal times fire in heap order, trio shuffles each batch on purpose, and a wake-up costs two to six times
 as much.
 
-If the C extension is available, `_speedups/loop.c` replaces `_run_some` and behaves the same.
+If the C extension is available, `compiled/loop.c` replaces `_run_some` and behaves the same.
 """
 
 import contextlib
@@ -26,8 +26,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator
 from operator import index
 from typing import Any, SupportsIndex
 
-from sim._speedups import COMPILED
-from sim.errors import (
+from sim.base.errors import (
     ActorError,
     Cancelled,
     ForeignAwaitError,
@@ -50,6 +49,7 @@ from sim.kernel.actor import (
     identity,
     owned_ordinal,
 )
+from sim.kernel.compiled import COMPILED
 from sim.kernel.coroutines import ONE_CALL, UNDER_WAY, check_coroutine, has_begun
 from sim.kernel.duration import MAX_NS, to_seconds
 from sim.kernel.effects import Effects

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from sim.base.text import dotted_name
 from sim.llm.reading import json_in
 from sim.llm.tool_calls import faults, wire_name
 from sim.llm.types import Completion, ModelRequest
-from sim.text import dotted_name
 from sim.world.json_schema import mismatch, schema_fault
 
 TOOL_CHOICES: Final = ("auto", "none", "required")

@@ -6,10 +6,10 @@ from typing import Final
 
 import attrs
 
-from sim.expressions import did_you_mean
+from sim.base.expressions import did_you_mean
+from sim.base.text import dotted_name
 from sim.kernel.codec import encode
 from sim.llm.types import Completion, ToolCall, ToolSpec
-from sim.text import dotted_name
 from sim.world.json_schema import mismatch
 
 CUT_OFF: Final = "the answer was cut off"

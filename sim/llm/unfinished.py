@@ -1,8 +1,8 @@
 """What models are saying at the moment: the unfinished answers of calls under way, from their parts."""
 
+from sim.base.text import dotted_name
 from sim.llm.types import Delta
-from sim.store.unfinished import LONGEST, UnfinishedAnswer
-from sim.text import dotted_name
+from sim.record.unfinished import LONGEST, UnfinishedAnswer
 
 
 class UnfinishedAnswers:

@@ -13,19 +13,19 @@ import attrs
 
 from sim.actors import Agent, AgentLoop, AgentState
 from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
-from sim.assembly.build import Simulation
-from sim.assembly.live_parameters import LiveParameters
-from sim.errors import LimitError, RunError, UsageError
+from sim.base.errors import LimitError, RunError, UsageError
+from sim.base.text import of_error, recordable_text
 from sim.kernel import Actor, Source, Timer
 from sim.kernel.actor import entry_source
 from sim.kernel.codec import freeze
 from sim.llm.types import ChatMessage
+from sim.record.views import add_views
 from sim.runner.scenario_timers import INTERVENTION, Timetable
+from sim.scenario.assembly.build import Simulation
+from sim.scenario.assembly.live_parameters import LiveParameters
 from sim.scenario.interventions import Intervention
 from sim.scenario.overrides import Override
 from sim.scenario.schema import Scenario
-from sim.store.views import add_views
-from sim.text import of_error, recordable_text
 from sim.world import Message, Service
 from sim.world.actions.messages import deliver
 

@@ -16,15 +16,15 @@ import anyio
 import attrs
 
 from sim.agents.latest_events import listening
-from sim.assembly.build import Simulation, build
-from sim.assembly.models import check_batching
-from sim.distributions import installed_version
-from sim.errors import RunError, SimError, UsageError
+from sim.base.distributions import installed_version
+from sim.base.errors import RunError, SimError, UsageError
 from sim.host.pacing import check_speed
 from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History
+from sim.record import HashRecorder, RunHeader, RunRecorder, create_run
+from sim.record.files import versions
 from sim.runner.event_loop import RunThread, in_plain_code, running_on
 from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.inbox import InboxReader
@@ -35,9 +35,9 @@ from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunController, RunSink, check_rounds
 from sim.runner.unfinished import UnfinishedWriter
 from sim.scenario import Scenario, load
+from sim.scenario.assembly.build import Simulation, build
+from sim.scenario.assembly.models import check_batching
 from sim.scenario.packaged import find_scenario
-from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
-from sim.store.files import versions
 from sim.tools import Tools
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)

@@ -26,7 +26,7 @@ from sim.actors.actions import rest, sleep, spawn, stop
 from sim.actors.wake import CONDITIONS
 from sim.agents.ask import ask
 from sim.agents.conversation.actions import ACTIONS as ON_CONVERSATIONS
-from sim.expressions import Expression, did_you_mean
+from sim.base.expressions import Expression, did_you_mean
 from sim.memory.actions import ACTIONS as ON_MEMORIES
 from sim.scenario import fields as f
 from sim.scenario.meanings import FIELDS

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from sim.expressions import did_you_mean
+from sim.base.expressions import did_you_mean
 from sim.kernel import to_text
 from sim.llm.access import INSIDE, LOCAL
 from sim.llm.limits.retry import MOST_REQUESTS

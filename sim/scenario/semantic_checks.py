@@ -8,7 +8,7 @@ from typing import Any
 
 from sim.agents.conversation.actions import ACTIONS as ON_CONVERSATIONS
 from sim.agents.family import FAMILIES
-from sim.errors import Problem, UsageError
+from sim.base.errors import Problem, UsageError
 from sim.kernel.duration import MAX_NS, to_ns
 from sim.memory.actions import ACTIONS as ON_MEMORIES
 from sim.scenario.schema import MAX_AGENTS

@@ -30,15 +30,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_
 import attrs
 
 from sim.actors import Agent
-from sim.errors import Cancelled, UsageError
+from sim.base.errors import Cancelled, UsageError
+from sim.base.expressions import PURE_FUNCTIONS, ExpressionError
 from sim.events.topic import matches
-from sim.expressions import PURE_FUNCTIONS, ExpressionError
 from sim.host.person import await_person
 from sim.kernel import Actor, Effect, Latch, Timer, perform
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS, NS, to_text
 from sim.kernel.rng import Draws
-from sim.store.views import VIEWS
+from sim.record.views import VIEWS
 from sim.tools.audit import Audit
 from sim.tools.office_hours import OfficeHours
 from sim.world.action import Refused

@@ -12,10 +12,10 @@ from typing import Any, Final, Self
 
 import attrs
 
-from sim.errors import Cancelled, RunError, UsageError
+from sim.base.errors import Cancelled, RunError, UsageError
+from sim.base.text import dotted_name, of_error
 from sim.kernel import perform
 from sim.kernel.codec import decode, encode
-from sim.text import dotted_name, of_error
 from sim.tools.access import Access
 from sim.tools.approvals import Approvals
 from sim.tools.audit import Audit

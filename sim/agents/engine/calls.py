@@ -5,11 +5,11 @@ from typing import Any
 
 import attrs
 
+from sim.base.text import dotted_name
 from sim.kernel.codec import encode
 from sim.llm.answers import wrong_choice
 from sim.llm.tool_calls import CUT_OFF, as_offered, fault_of
 from sim.llm.types import Completion, ModelRequest, ToolCall, ToolSpec
-from sim.text import dotted_name
 from sim.tools import Tool
 
 TOGETHER = "another call of this answer is wrong, so none was run"

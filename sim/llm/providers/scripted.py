@@ -10,8 +10,9 @@ from typing import Any
 
 import attrs
 
-from sim.errors import UsageError
-from sim.expressions import ExpressionError
+from sim.base.errors import UsageError
+from sim.base.expressions import ExpressionError
+from sim.base.text import dotted_name
 from sim.kernel.codec import encode
 from sim.kernel.rng import Draws
 from sim.llm.embeddings import embedding
@@ -29,7 +30,6 @@ from sim.llm.types import (
     TokenUsage,
     ToolCall,
 )
-from sim.text import dotted_name
 from sim.world import World
 
 _LONGEST = 100_000  # characters of a text that patterns and expressions see; the rest is cut off

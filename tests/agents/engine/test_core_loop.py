@@ -9,12 +9,12 @@ import pytest
 import sim
 from sim.agents.engine import FINISHED, CoreLoop, Ending, LoopLimits, LoopResult, limits_from
 from sim.agents.engine.limits import TASK_COST, USER_BUDGET, ending_of
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
+from sim.base.permissions import Permission
+from sim.base.text import dotted_name
 from sim.kernel.codec import decode
 from sim.llm.service import Models
 from sim.llm.types import ChatMessage, ModelError
-from sim.permissions import Permission
-from sim.text import dotted_name
 from sim.tools.schema import Given
 from tests.llm.scenes import Scene
 
