@@ -192,6 +192,14 @@ def test_a_single_user_has_a_budget_of_its_own(tmp_path: Path) -> None:
     assert ran.rows("SELECT budget FROM user_budgets ORDER BY user") == [None, 40, 300]
 
 
+def test_a_budget_of_a_misspelt_account_is_told(tmp_path: Path) -> None:
+    """A budget of an account that never wrote is a warning if one with nearly the same name did."""
+    ran = community(tmp_path, ANSWER, [say(1, "hello")], chat={"budget": {"users": {"chat": {"anna": 300}}}})
+    (warned,) = [one for one in ran.result.warnings if "budget" in one["text"]]
+    assert warned["text"] == "the budget of anna on chat had no effect: it never wrote"
+    assert "did you mean 'ana'?" in warned["hint"]
+
+
 def test_one_person_has_one_budget_on_all_platforms(tmp_path: Path) -> None:
     """Accounts that the scenario links are one user, with one level and one budget."""
     known = {"people": {"Ana": {"chat": "ana", "slack": "ana"}}, "levels": {"slack": {"ana": "user"}}}
