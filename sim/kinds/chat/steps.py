@@ -25,7 +25,12 @@ USED_UP: Final = "Your token budget for this period is used up."
 TOO_SMALL: Final = (
     "Your token budget for this period has {left:,} tokens left, and this answer needs at least {need:,}."
 )
+SET_ASIDE: Final = (
+    "Your other messages are being answered, and {held:,} tokens are set aside for that. Your token budget has {left:,}"
+    " tokens beside, and this answer needs at least {need:,}, so please ask again when they are answered."
+)
 NEVER_ENOUGH: Final = "This answer needs at least {need:,} tokens, more than your whole token budget of {limit:,}."
+NO_BUDGET: Final = "Your token budget is 0, so I cannot answer."
 RENEWED: Final = "It is renewed on {when}."
 ERROR_MESSAGE: Final = "I encountered an internal error. Please try again."
 NO_MODEL_MESSAGE: Final = "I cannot answer at the moment. Please try again later."
@@ -354,11 +359,16 @@ def over_budget(turn: Turn, plan: CallPlan | None = None, *, need: int | None = 
         need: the tokens that it needs at least, if this is known.
     """
     budgets = turn.chats.budgets
-    limit, left = budgets.limit(turn.user), budgets.left(turn.user) or 0
-    when = RENEWED.format(when=budgets.date(budgets.account(turn.user).reset_ns))
+    limit, left, account = budgets.limit(turn.user), budgets.left(turn.user) or 0, budgets.account(turn.user)
+    when = RENEWED.format(when=budgets.date(account.reset_ns))
     if plan is not None:
         need = plan.input_tokens + min(LEAST_ANSWER, plan.max_tokens)
-    if need is None or (left == 0 and limit is not None and need <= limit):
+    if limit == 0:
+        error, text = "the token budget is 0", NO_BUDGET
+    elif need is not None and limit is not None and left < need <= limit - account.used:
+        error = f"the token budget has {left:,} tokens left beside {account.held:,} that are set aside for other calls"
+        text = f"{SET_ASIDE.format(held=account.held, left=left, need=need)} {when}"
+    elif need is None or (left == 0 and limit is not None and need <= limit):
         error, text = "the token budget is used up", f"{USED_UP} {when}"
     else:
         error = f"the token budget has {left:,} tokens left, and the call needs {need:,}"

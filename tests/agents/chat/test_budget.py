@@ -192,6 +192,24 @@ def test_a_single_user_has_a_budget_of_its_own(tmp_path: Path) -> None:
     assert ran.rows("SELECT budget FROM user_budgets ORDER BY user") == [None, 40, 300]
 
 
+def test_tokens_that_are_set_aside_are_not_used_up(tmp_path: Path) -> None:
+    """While other messages are answered, a refusal says what is set aside for them, not that the budget is used up."""
+    ran = community(tmp_path, ANSWER, at_once(2), chat={"budget": {"guest": 200}}, models=SLOW)
+    (refused,) = [text for text in ran.answers() if "set aside" in text]
+    assert refused.startswith("Your other messages are being answered, and ")
+    assert "needs at least" in refused
+    assert refused.endswith("It is renewed on day 31 at 00:00.")
+    assert sorted(map(str, ran.refusals)) == ["None", "budget"]
+
+
+def test_a_budget_of_nothing_answers_nothing(tmp_path: Path) -> None:
+    """Zero is a budget, not the lack of one, by both rules."""
+    for rule in ("strict", "seed"):
+        ran = community(tmp_path / rule, ANSWER, [say(1, "hi")], chat={"budget": {"rule": rule, "guest": 0}})
+        assert ran.answers() == ["Your token budget is 0, so I cannot answer."]
+        assert ran.rows("SELECT refusal, ending, tokens FROM chat_responses") == [("budget", "user_budget", 0)]
+
+
 def test_a_budget_of_a_misspelt_account_is_told(tmp_path: Path) -> None:
     """A budget of an account that never wrote is a warning if one with nearly the same name did."""
     ran = community(tmp_path, ANSWER, [say(1, "hello")], chat={"budget": {"users": {"chat": {"anna": 300}}}})
