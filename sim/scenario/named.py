@@ -11,9 +11,8 @@ import attrs
 
 from sim.agents.family import family_for, has_ability
 from sim.base.expressions import did_you_mean, nearest
-from sim.events.topic import FAMILY_TOPICS
 from sim.scenario.schema import Scenario
-from sim.scenario.symbols import actions_of, items, mapping, sleep_topics
+from sim.scenario.symbols import actions_of, items, mapping
 from sim.scenario.values import is_expression
 from sim.scenario.yaml_tree import Map, Mark
 
@@ -47,7 +46,6 @@ def named_in_vain(scenario: Scenario, tree: Map) -> Iterator[Found]:
     yield from _tools_of_chats(scenario, tree)
     yield from _executors(scenario, tree)
     yield from _prices(scenario, tree)
-    yield from _topics(tree)
 
 
 # -- accounts, platforms and servers
@@ -224,7 +222,7 @@ def _of_task(
             yield f"the project has no file {path!r:.80} at the beginning", "protected", f"did you mean {near!r}?"
 
 
-# -- models and topics
+# -- models
 
 
 def _prices(scenario: Scenario, tree: Map) -> Iterator[Found]:
@@ -239,25 +237,6 @@ def _prices(scenario: Scenario, tree: Map) -> Iterator[Found]:
                 f"models.prices.{name}: no tier of this file has the model {name!r:.80}, and {near!r} has no price"
             )
             yield _mark(mapping(mapping(tree, "models"), "prices"), name, tree), message, f"did you mean {near!r}?"
-
-
-def _topics(tree: Map) -> Iterator[Found]:
-    """Yield topics of chats, conversations and executors that these do not publish."""
-    for number, entry in enumerate(items(tree, "agents")):
-        for place, rule in enumerate(items(entry, "rules")):
-            for kind, arguments in actions_of(rule):
-                given = arguments if isinstance(arguments, dict) else {}
-                for topic in sleep_topics(given) if kind == "sleep" else [given.get("or_event")]:
-                    if isinstance(topic, str) and _is_unknown(topic):
-                        message = (
-                            f"agents[{number}].rules[{place}].do.{kind}: the topic {topic!r:.80} is never published"
-                        )
-                        yield _mark(rule, "do", tree), message, did_you_mean(topic, sorted(FAMILY_TOPICS))
-
-
-def _is_unknown(topic: str) -> bool:
-    words = {one.partition(".")[0] for one in FAMILY_TOPICS}
-    return "*" not in topic and topic.partition(".")[0] in words and topic not in FAMILY_TOPICS
 
 
 def _mark(part: Any, key: str, tree: Map) -> Mark:

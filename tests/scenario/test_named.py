@@ -87,6 +87,8 @@ MISSPELT = [
     ("agents.1.settings.tools", ["workspace.raed_file"], "workspace.read_file"),
     ("agents.2.rules.2.do.sleep.event", "chat.respnse", "chat.response"),
     ("agents.2.rules.2.do.sleep.event", "execution.end", "execution.ended"),
+    ("agents.2.subscribe", ["chat.respons"], "chat.response"),
+    ("metrics", {"values": {"n": "published('conversation.mesage')"}}, "conversation.message"),
 ]  # fmt: skip
 
 
