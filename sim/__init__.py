@@ -9,7 +9,8 @@ The packages, from top to bottom. A package imports only packages below it.
 - `agents` (kinds of agents), `llm` (language models), `actors` (agents and their loops), `world` (shared state)
 - `store` (the run folder), `resources` (limits and pools), `events` (the event bus)
 - `host` (real time and effects), `kernel` (actors, simulated time, order)
-- `expressions`, `permissions`, `pages`, `errors`, `crashpoints`, `distributions`, `text`, `_speedups` (compiled code)
+- `expressions`, `permissions`, `pages`, `errors`, `crashpoints`, `distributions`, `text`, `registry` and `words` (what
+  packages define under a name, and what `sim` does), `late` (names imported at first use), `_speedups` (compiled code)
 
 The public names are imported at first use, so that `import sim` itself is fast.
 """
@@ -91,10 +92,12 @@ if TYPE_CHECKING:
         run,
         run_async,
     )
-    from sim.scenario import Scenario, load
+    from sim.scenario.load import load
+    from sim.scenario.schema import Scenario
     from sim.standalone import World
     from sim.store.integrity import Integrity
-    from sim.tools import Tool, Tools, tool
+    from sim.tools.registry import Tools
+    from sim.tools.tool import Tool, tool
     from sim.world import Action, ActionResult, Message, Service
 
 __version__ = "0.1.0"

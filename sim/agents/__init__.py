@@ -9,13 +9,12 @@ in chats), `executor` (agents that work on tasks until their goals are reached),
 `sop` (employees that follow procedures), `town` (agents that replay the trace of a generated town).
 """
 
-from sim.agents import assistant, chat, conversation, executor, goals, measures, sop, town
+from sim.agents import assistant, conversation, measures
 from sim.agents.family import FAMILIES, AgentPlan, Family, WorldPlan, allow_families, define_family
 from sim.agents.policy import PolicyAction, PolicyAgent, PolicyRule, RuleSet
 from sim.agents.toolbox import Toolbox
 
 __all__ = [
     "FAMILIES", "AgentPlan", "Family", "PolicyAction", "PolicyAgent", "PolicyRule", "RuleSet", "Toolbox", "WorldPlan",
-    "allow_families", "assistant", "chat", "conversation", "define_family", "executor", "goals", "measures", "sop",
-    "town",
+    "allow_families", "assistant", "conversation", "define_family", "measures",
 ]  # fmt: skip

@@ -33,7 +33,6 @@ from sim.llm.service import Models
 from sim.llm.tokens import APPROXIMATE
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
 from sim.memory.service import Memories
-from sim.store.views import add_views
 from sim.world import World
 
 USE: Final = "survey"
@@ -390,22 +389,3 @@ def record_answer(world: World, survey: str, answer: SurveyAnswer) -> None:
     models = world.services.get(Models.name)
     if isinstance(models, Models):
         models.counts.surveyed(answer.question, missing=answer.error is not None)
-
-
-add_views({
-    "surveys": """
-        -- One row an answer of an interview.
-        SELECT id, time, time_ns,
-               data ->> '$.survey' AS name,
-               data ->> '$.agent' AS agent,
-               data ->> '$.question' AS question,
-               data ->> '$.answer' AS answer,
-               iif(json_type(data, '$.value') = 'text', data ->> '$.value', NULL) AS option,
-               iif(json_type(data, '$.value') IN ('integer', 'real'), data ->> '$.value', NULL) AS value,
-               data ->> '$.error' AS error,
-               data ->> '$.model' AS model,
-               data ->> '$.tokens' AS tokens,
-               data ->> '$.cost_micro' / 1e6 AS cost
-        FROM events WHERE topic = 'survey.answer'
-    """,
-})  # fmt: skip

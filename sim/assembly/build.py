@@ -9,7 +9,7 @@ import attrs
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
-from sim.agents.family import Make, class_family, family_of, named_family
+from sim.agents.family import Make, class_family, family_for, family_of, named_family
 from sim.agents.latest_events import LatestEvents
 from sim.agents.metric_functions import PI, MetricFunctions
 from sim.agents.tool_check import known_tools
@@ -155,7 +155,7 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
     Raises:
         UsageError: as the check of a family raises it, or if a rule of access or of approvals fits no tool.
     """
-    for family in FAMILIES.values():
+    for family in _to_check(scenario):
         if family.check is not None:
             try:
                 family.check(scenario, until_ns)
@@ -164,6 +164,17 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
     known = known_tools(scenario)
     if known is not None:
         _check_patterns(scenario, known, DEFINED)
+
+
+def _to_check(scenario: schema.Scenario) -> Iterable[Family]:
+    """Return the families that can have something to say: those whose words the scenario uses, which are imported.
+
+    A class of another package may claim an ability without inheriting from the class that has it; then all are asked.
+    """
+    named = [family for entry in scenario.agents if (family := family_for(entry)) is not None]
+    if any(family.agent.abilities and not family.agent.__module__.startswith("sim.") for family in named):
+        return FAMILIES.values()
+    return FAMILIES.imported().values()
 
 
 def _check_patterns(scenario: schema.Scenario, tools: Iterable[str], actions: Iterable[str]) -> None:
@@ -175,9 +186,9 @@ def _check_patterns(scenario: schema.Scenario, tools: Iterable[str], actions: It
 
 def add_sections(world: World, scenario: schema.Scenario) -> None:
     """Add the parts to a world that the sections of a scenario describe."""
-    for key, section in SECTIONS.items():
-        if key in scenario.sections and section.make is not None:
-            section.make(world, scenario.sections[key])
+    for key in SECTIONS:
+        if key in scenario.sections and (make := SECTIONS[key].make) is not None:
+            make(world, scenario.sections[key])
 
 
 def _models(

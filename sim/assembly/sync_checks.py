@@ -23,10 +23,11 @@ def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
 
     The same must hold for scripted answers that the agents may get.
     """
-    local = {kind for kind, handler in DEFINED.items() if handler.scope != "shared"}
+    used = {do.kind for rule in entry.rules for do in rule.do}
+    local = {kind for kind in used if DEFINED[kind].scope != "shared"}
     if _shared_by_answers(entry, models) is not None:
         local.discard("ask")
-    if entry.subscribe or any(do.kind not in local for rule in entry.rules for do in rule.do):
+    if entry.subscribe or used - local:
         return "shared"
     for rule in entry.rules:
         given = (value for do in rule.do for value in do.arguments.values())

@@ -24,7 +24,6 @@ from sim.runner.scenario_timers import INTERVENTION, Timetable
 from sim.scenario.interventions import Intervention
 from sim.scenario.overrides import Override
 from sim.scenario.schema import Scenario
-from sim.store.views import add_views
 from sim.text import of_error, recordable_text
 from sim.world import Message, Service
 from sim.world.actions.messages import deliver
@@ -305,17 +304,3 @@ _VERBS: Final = {
     "resume": Interventions._resume,
     "survey": Interventions._survey,
 }
-
-add_views({
-    "interventions": """
-        -- One row an intervention that was applied or refused.
-        SELECT id, time, time_ns,
-               data ->> '$.name' AS name,
-               data ->> '$.does' AS does,
-               data ->> '$.agents' AS agents,
-               data -> '$.set' AS "set",
-               data ->> '$.topic' AS topic,
-               data ->> '$.reason' AS refused
-        FROM events WHERE topic IN ('intervention.applied', 'intervention.refused')
-    """,
-})  # fmt: skip

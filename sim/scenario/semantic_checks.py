@@ -73,11 +73,10 @@ def _groups(tree: Map, known: Symbols) -> Iterator[Problem]:
 
 def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
     """Yield agents with partners, and partners, that have no position; some kinds bring their own."""
-    placed = [kind for kind, family in FAMILIES.items() if family.position]
     inside = {
         entry["name"]
         for entry in items(tree, "agents")
-        if isinstance(entry.get("name"), str) and (entry.get("position") is not None or entry.get("kind") in placed)
+        if isinstance(entry.get("name"), str) and (entry.get("position") is not None or _brings_position(entry))
     }
     for entry in items(tree, "agents"):
         partners = entry.get("partners")
@@ -87,6 +86,12 @@ def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
             if base in known.entries and base not in inside:
                 message = f"{entry.get('name')!r} has partners, but {name!r} has no position in space"
                 yield _at(entry, "partners").problem(message, "give it a position")
+
+
+def _brings_position(entry: dict[str, Any]) -> bool:
+    kind = entry.get("kind")
+    family = FAMILIES.get(kind) if isinstance(kind, str) else None
+    return family is not None and family.position
 
 
 def _accounts(tree: Map, known: Symbols) -> Iterator[Problem]:

@@ -176,7 +176,7 @@ class _SettingsSchema:
 
 def read_sections(raw: Any, info: ValidationInfo) -> dict[str, Any]:
     """Return the settings of all sections in a part of a file, by key; a validator."""
-    model = _sections_model(tuple((key, section.settings) for key, section in SECTIONS.items()))
+    model = _sections_model(tuple((key, SECTIONS[key].settings) for key in SECTIONS if key in raw))
     read = model.model_validate(raw, context=info.context)
     return {key: getattr(read, key) for key in raw}
 

@@ -5,14 +5,29 @@ known, and who answers where), `budget`, `agents` (who answers, and what people 
 message to its answer), `context` (the prompt), `summary`, `tools` (the modules), `section` and `views`.
 """
 
-from sim.agents.chat import views  # noqa: F401 - registers the views
-from sim.agents.chat.agents import ChatAgent
-from sim.agents.chat.records import AgentResponse, FileRecord, IncomingMessage, Job
-from sim.agents.chat.section import CHAT
-from sim.agents.chat.service import Chats
-from sim.agents.chat.settings import BudgetSettings, ChatAgentSettings, ChatSettings, Page, Persona
+from typing import TYPE_CHECKING
+
+from sim.late import late_names
+
+if TYPE_CHECKING:
+    from sim.agents.chat.agents import ChatAgent
+    from sim.agents.chat.records import AgentResponse, FileRecord, IncomingMessage, Job
+    from sim.agents.chat.section import CHAT
+    from sim.agents.chat.service import Chats
+    from sim.agents.chat.settings import BudgetSettings, ChatAgentSettings, ChatSettings, Page, Persona
 
 __all__ = [
     "CHAT", "AgentResponse", "BudgetSettings", "ChatAgent", "ChatAgentSettings", "ChatSettings", "Chats", "FileRecord",
     "IncomingMessage", "Job", "Page", "Persona",
 ]  # fmt: skip
+
+_HOMES = {
+    "agents": "ChatAgent",
+    "records": "AgentResponse FileRecord IncomingMessage Job",
+    "section": "CHAT",
+    "service": "Chats",
+    "settings": "BudgetSettings ChatAgentSettings ChatSettings Page Persona",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, _HOMES)
