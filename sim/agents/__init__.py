@@ -9,12 +9,11 @@ in chats), `executor` (agents that work on tasks until their goals are reached),
 `sop` (employees that follow procedures), `town` (agents that replay the trace of a generated town).
 """
 
-from sim.agents import assistant, conversation, measures
 from sim.agents.family import FAMILIES, AgentPlan, Family, WorldPlan, allow_families, define_family
 from sim.agents.policy import PolicyAction, PolicyAgent, PolicyRule, RuleSet
 from sim.agents.toolbox import Toolbox
 
 __all__ = [
     "FAMILIES", "AgentPlan", "Family", "PolicyAction", "PolicyAgent", "PolicyRule", "RuleSet", "Toolbox", "WorldPlan",
-    "allow_families", "assistant", "conversation", "define_family", "measures",
+    "allow_families", "define_family",
 ]  # fmt: skip

@@ -18,7 +18,6 @@ from sim.agents.packages import AGENTS, Offer, is_allowed, is_module_allowed, of
 from sim.agents.toolbox import Toolbox
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
-from sim.memory.service import Memories
 from sim.permissions import Permission
 from sim.registry import Registry
 from sim.store.views import add_views
@@ -119,9 +118,10 @@ class Family:
             if actions.find(handler.kind) is not handler:
                 actions.register(handler)
         tools.add(*(tool for tool in self.tools if tools.known.get(tool.name) is not tool))
-        memories = plan.world.services.get(Memories.name)
-        if isinstance(memories, Memories):
-            memories.add_kinds(self.agent.memory_kinds)
+        if "memories" in plan.world.services:
+            from sim.memory.service import Memories  # the import is slow
+
+            Memories.of(plan.world).add_kinds(self.agent.memory_kinds)
         made = None if self.prepare is None else self.prepare(attrs.evolve(plan, agent=self.agent))
         return made or self._create
 

@@ -25,6 +25,7 @@ from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import cut
 from sim.agents.latest_events import LatestEvents
 from sim.agents.numbers import number_in
+from sim.agents.topics import ANSWER
 from sim.errors import UsageError
 from sim.expressions import did_you_mean
 from sim.kernel.codec import encode
@@ -37,9 +38,6 @@ from sim.world import World
 
 USE: Final = "survey"
 """The use case of the model calls, as in `models.uses`."""
-
-ANSWER: Final = "survey.answer"
-"""The topic of the event that has an answer."""
 
 _ASKS = 2  # the most requests for one answer
 _LONGEST_QUESTION = 4000  # characters

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -13,15 +13,12 @@ from sim.agents.family import Make, class_family, family_for, family_of, named_f
 from sim.agents.latest_events import LatestEvents
 from sim.agents.metric_functions import PI, MetricFunctions
 from sim.agents.tool_check import known_tools
-from sim.assembly.models import furnish_models
 from sim.assembly.sync_checks import check_sync, reach_of
 from sim.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.errors import LimitError, ScenarioError, UsageError
 from sim.expressions import Expression, did_you_mean
 from sim.kernel import Recorder, to_duration, to_ns
 from sim.kernel.rng import Draws
-from sim.llm import Access, Models
-from sim.llm.service_time import ServiceTime
 from sim.resources import to_micro
 from sim.scenario import schema
 from sim.scenario.actions import Do
@@ -32,13 +29,15 @@ from sim.scenario.values import ValueTemplate
 from sim.standalone import World
 from sim.tools import Tools
 from sim.tools.access import Access as ToolAccess
-from sim.tools.mcp import McpServer
-from sim.tools.mcp_servers import McpServers
-from sim.tools.patterns import check_patterns
-from sim.tools.process import ProcessTools
 from sim.world import Refused
 from sim.world.action import DEFINED
 from sim.world.section import SECTIONS
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access
+    from sim.llm.service import Models
+    from sim.llm.service_time import ServiceTime
+    from sim.tools.mcp import McpServer
 
 Kinds = Mapping[str, type[Agent]]
 """Classes of agents that a scenario may name as `kind`; the host program gives them."""
@@ -57,8 +56,8 @@ class Simulation:
     starts: tuple[tuple[AgentLoop, int], ...]  # each loop and its delay in nanoseconds
     per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
     nursery: "AgentFactory"
-    models: Models | None  # the language models, if there are any
-    service: ServiceTime | None  # the axis of service time, with `execution.sync`
+    models: "Models | None"  # the language models, if there are any
+    service: "ServiceTime | None"  # the axis of service time, with `execution.sync`
 
 
 def build(
@@ -68,10 +67,10 @@ def build(
     recorder: Recorder | None = None,
     kinds: Kinds | None = None,
     allow: tuple[str, ...] = (),
-    access: Access | None = None,
+    access: "Access | None" = None,
     until_ns: int | None = None,
     allow_commands: bool = False,
-    mcp: Sequence[McpServer] = (),
+    mcp: "Sequence[McpServer]" = (),
 ) -> Simulation:
     """Return the simulation that a scenario describes.
 
@@ -94,11 +93,11 @@ def build(
     manager = AgentLoopManager(world)
     furnish(world, scenario)
     toolbox = Toolbox(world)
-    service = None if scenario.execution.sync is None else ServiceTime(world.kernel.seed)
-    models = _models(world, scenario, toolbox, access or Access(), service)
+    service = None if scenario.execution.sync is None else _service_time(world)
+    models = _models(world, scenario, toolbox, access, service)
     manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
     tools = Tools.on(world)
-    tools.processes, tools.servers = ProcessTools(allowed=allow_commands), McpServers(mcp)
+    _allow(tools, mcp, allow_commands=allow_commands)
     if models is not None and service is None:  # with models, agents can be interviewed at any time
         LatestEvents.on(world)
     families = _families(scenario, kinds or {}, allow)
@@ -107,7 +106,7 @@ def build(
     plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)
     nursery = AgentFactory(manager, families, plan)
     if service is not None:
-        check_sync(scenario, nursery.class_of, access or Access())
+        check_sync(scenario, nursery.class_of, access)
     starts = nursery.populate()
     if service is None:  # synchronised rounds cannot wait for agents that are created during the run
         _let_spawn(manager, nursery, scenario)
@@ -178,6 +177,10 @@ def _to_check(scenario: schema.Scenario) -> Iterable[Family]:
 
 
 def _check_patterns(scenario: schema.Scenario, tools: Iterable[str], actions: Iterable[str]) -> None:
+    if scenario.sections.keys().isdisjoint(("access", "approvals")):
+        return
+    from sim.tools.patterns import check_patterns  # the import is slow
+
     try:
         check_patterns(scenario.sections, tools, actions)
     except UsageError as error:
@@ -191,12 +194,37 @@ def add_sections(world: World, scenario: schema.Scenario) -> None:
             make(world, scenario.sections[key])
 
 
+def _allow(tools: Tools, mcp: "Sequence[McpServer]", *, allow_commands: bool) -> None:
+    """Let tools run commands and call MCP servers, as the operator allows."""
+    if allow_commands:
+        from sim.tools.process import ProcessTools  # the import is slow
+
+        tools.processes = ProcessTools(allowed=True)
+    if mcp:
+        from sim.tools.mcp_servers import McpServers  # the import is slow
+
+        tools.servers = McpServers(mcp)
+
+
+def _service_time(world: World) -> "ServiceTime":
+    from sim.llm.service_time import ServiceTime  # the import is slow
+
+    return ServiceTime(world.kernel.seed)
+
+
 def _models(
-    world: World, scenario: schema.Scenario, toolbox: Toolbox, access: Access, service: ServiceTime | None
-) -> Models | None:
+    world: World,
+    scenario: schema.Scenario,
+    toolbox: Toolbox,
+    access: "Access | None",
+    service: "ServiceTime | None",
+) -> "Models | None":
     if scenario.models is not None:
-        return furnish_models(world, scenario.models, toolbox, access, service)
-    if access.models:
+        from sim.assembly.models import furnish_models  # the import is slow
+        from sim.llm.access import Access
+
+        return furnish_models(world, scenario.models, toolbox, access or Access(), service)
+    if access is not None and access.models:
         raise UsageError(
             f"the scenario {scenario.name} has no language models to replace", hint="add `models: {}` to it"
         )

@@ -14,7 +14,6 @@ import attrs
 from sim.actors import Agent
 from sim.agents import PolicyAgent
 from sim.assembly.build import Simulation, Subject
-from sim.assembly.models import latency_of
 from sim.assembly.world_builder import set_limits, set_prices, to_rate
 from sim.errors import LimitError, ScenarioError, UsageError
 from sim.expressions import Expression, did_you_mean
@@ -295,6 +294,8 @@ def _change(simulation: Simulation, before: schema.Scenario, scenario: schema.Sc
     """Set limits, costs, rules and loops of a running world to those of `scenario`."""
     world = simulation.world
     if simulation.models is not None and scenario.models is not None:
+        from sim.assembly.models import latency_of  # the import is slow
+
         simulation.models.latency = latency_of(scenario.models)
     set_limits(world, scenario)
     set_prices(world, scenario)

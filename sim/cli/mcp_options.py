@@ -3,12 +3,14 @@
 import os
 import shlex
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sim.errors import UsageError
-from sim.tools.mcp import McpServer
+
+if TYPE_CHECKING:
+    from sim.tools.mcp import McpServer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -32,7 +34,7 @@ def mcp_options(command: Command) -> Command:
     return command
 
 
-def servers_of(servers: Iterable[str], variables: Iterable[str]) -> tuple[McpServer, ...]:
+def servers_of(servers: Iterable[str], variables: Iterable[str]) -> "tuple[McpServer, ...]":
     """Return the MCP servers that the options name.
 
     Args:
@@ -66,7 +68,9 @@ def _parts(option: str, text: str, example: str) -> tuple[str, str]:
     return name, rest.strip()
 
 
-def _server(name: str, place: str, environment: dict[str, str]) -> McpServer:
+def _server(name: str, place: str, environment: dict[str, str]) -> "McpServer":
+    from sim.tools.mcp import McpServer  # the import is slow
+
     if place.startswith(("http:", "https:")):
         if environment:
             raise UsageError(f"the MCP server {name} has an address, so no program gets a variable")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 import attrs
 
@@ -14,10 +14,12 @@ from sim.extras import need
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.kernel.levels import LEVELS, Level
-from sim.llm import Access
 from sim.runner.runner import Mode, RunController
-from sim.tools.mcp import McpServer
 from sim.world.action import near
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access
+    from sim.tools.mcp import McpServer
 
 Backend = Literal["asyncio", "trio"]
 OnInterrupt = Literal["raise", "return"]
@@ -73,8 +75,8 @@ class HostKeywords(TypedDict, total=False):
     kinds: Kinds | None
     allow: tuple[str, ...]
     allow_commands: bool
-    mcp: Sequence[McpServer]
-    access: Access | None
+    mcp: "Sequence[McpServer]"
+    access: "Access | None"
     progress: Watcher | bool | None
     stuck: Callable[[Stuck], None] | None
     max_wall: Duration | None
@@ -154,8 +156,8 @@ class HostOptions(Options):
     kinds: Kinds | None = None
     allow: tuple[str, ...] = ()
     allow_commands: bool = False
-    mcp: Sequence[McpServer] = ()
-    access: Access | None = None
+    mcp: "Sequence[McpServer]" = ()
+    access: "Access | None" = None
     progress: Watcher | bool | None = None
     stuck: Callable[[Stuck], None] | None = None
     max_wall: Duration | None = attrs.field(default=None, validator=_above_zero)

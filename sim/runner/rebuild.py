@@ -94,7 +94,7 @@ class RebuiltSimulation:
 
     async def prepare(self) -> None:
         """Check, before the run continues live, that its MCP servers and the endpoint of its models are there."""
-        Tools.of(self.simulation.world).servers.check()
+        Tools.of(self.simulation.world).check_servers()
         if self.simulation.models is not None:
             await self.simulation.models.prepare()
 

@@ -1,7 +1,7 @@
 """The runner: runs a simulation from its beginning to its end, in autonomous or tick mode."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import attrs
 
@@ -25,9 +25,10 @@ from sim.scenario import Scenario
 from sim.scenario.lost_events import may_lose_events
 from sim.scenario.never import never_happens
 from sim.scenario.overrides import Override
-from sim.sync.driver import SyncDriver
-from sim.sync.policies import POLICIES
 from sim.world import Warned
+
+if TYPE_CHECKING:
+    from sim.sync.driver import SyncDriver
 
 Mode = Literal["autonomous", "tick"]
 Status = Literal["finished", "interrupted"]
@@ -153,10 +154,13 @@ class RunController:
             return str(error)
         return None
 
-    def _synchroniser(self) -> SyncDriver | None:
+    def _synchroniser(self) -> "SyncDriver | None":
         execution, service = self.simulation.scenario.execution, self.simulation.service
         if execution.sync is None or service is None:
             return None
+        from sim.sync.driver import SyncDriver  # the import is slow
+        from sim.sync.policies import POLICIES
+
         check_rounds(self.simulation.scenario, self.mode, self.speed)
         return SyncDriver(
             self._manager, service, POLICIES[execution.sync], period_ns=execution.tick.period, until_ns=self.until_ns,

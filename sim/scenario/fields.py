@@ -21,7 +21,6 @@ from pydantic import (
 from sim.errors import UsageError
 from sim.events.topic import check_free, check_pattern
 from sim.expressions import Expression, ExpressionError, did_you_mean
-from sim.llm.answers import answer_schema_fault, extra_body_fault
 from sim.permissions import Permission
 from sim.scenario.scopes import RESERVED, Context, Place, functions_of
 from sim.scenario.symbols import Kind
@@ -231,12 +230,16 @@ def _tools(value: Any, context: Context | None) -> None:
 
 
 def _answer_schema(value: Any, context: Context | None) -> None:
+    from sim.llm.answers import answer_schema_fault  # the import is slow
+
     fault = answer_schema_fault(value)
     if fault is not None:
         raise FieldError(fault[1], None, fault[0])
 
 
 def _extra_body(value: Any, context: Context | None) -> None:
+    from sim.llm.answers import extra_body_fault  # the import is slow
+
     fault = extra_body_fault(value)
     if fault is not None:
         raise FieldError(fault)

@@ -6,15 +6,14 @@ They read the tree and not the models, so that they run even if other parts of t
 from collections.abc import Iterator
 from typing import Any
 
-from sim.agents.conversation.actions import ACTIONS as ON_CONVERSATIONS
 from sim.agents.family import FAMILIES
 from sim.errors import Problem, UsageError
 from sim.kernel.duration import MAX_NS, to_ns
-from sim.memory.actions import ACTIONS as ON_MEMORIES
 from sim.scenario.schema import MAX_AGENTS
 from sim.scenario.symbols import Symbols, actions_of, items, mapping
 from sim.scenario.units import HOUR, MINUTE, SECOND
 from sim.scenario.yaml_tree import Map, Mark
+from sim.words import ACTIONS
 
 MAX_EVENTS = 100_000_000
 """The most rounds, samples or injected events of one run."""
@@ -194,9 +193,11 @@ def _absent_services(tree: Map) -> Iterator[Problem]:
                 yield _at(content, "do").problem(message, f"add `{section}: {{}}`")
 
 
-_NEEDS = {handler.kind: ("memory", "memories") for handler in ON_MEMORIES} | {
-    handler.kind: ("conversations", "conversations") for handler in ON_CONVERSATIONS
+_GIVES = {
+    "sim.memory.actions": ("memory", "memories"),
+    "sim.agents.conversation.actions": ("conversations", "conversations"),
 }
+_NEEDS = {kind: _GIVES[home] for kind, home in ACTIONS.items() if home in _GIVES}
 """Kinds of action → the section that they need, and what it gives to the world."""
 
 _TAKEN = ("llm_calls", "llm_tokens", "llm_cost")
