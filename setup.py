@@ -9,10 +9,10 @@ from pathlib import Path
 
 from setuptools import Extension, find_namespace_packages, setup
 
-FOLDER = Path("sim/_speedups")
+FOLDER = Path("sim/kernel/compiled")
 
 compiled = Extension(
-    "sim._speedups._core",
+    "sim.kernel.compiled._core",
     sources=sorted(path.as_posix() for path in FOLDER.glob("*.c")),
     depends=sorted(path.as_posix() for path in FOLDER.glob("*.h")),
     optional=True,  # without a compiler it is left out

@@ -1,4 +1,4 @@
-"""Write `sim/_speedups/layout.h`: the slots of the kernel's classes, by which the C reads them.
+"""Write `sim/kernel/compiled/layout.h`: the slots of the kernel's classes, by which the C reads them.
 
 `--check` writes nothing and exits with 1 if the file is out of date. Offsets are not in it: they differ between
 versions of Python, and are read from the classes when the C takes over.
@@ -7,7 +7,7 @@ versions of Python, and are read from the classes when the C takes over.
 import sys
 from pathlib import Path
 
-sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # it may be of an older layout
+sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # it may be of an older layout
 from sim.kernel import DRIVEN  # noqa: E402 - only now
 
 FILE = Path(__file__).parents[1] / "sim" / "_speedups" / "layout.h"

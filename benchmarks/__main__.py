@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 if "--plain" in sys.argv:  # before anything of `sim` is imported
-    sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+    sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
 
 from benchmarks import calls, harness, machine, plot, report
 from benchmarks.day import day

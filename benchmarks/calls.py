@@ -32,7 +32,10 @@ COUNTED = (
     ("W14", "sim, yaml, samples"),
 )  # fmt: skip
 AGENTS, TIMES = 50, 40
-MODES = {"compiled": "", "plain": "import sys; sys.modules['sim._speedups._core'] = None; "}  # what a child begins with
+MODES = {
+    "compiled": "",
+    "plain": "import sys; sys.modules['sim.kernel.compiled._core'] = None; ",
+}  # what a child begins with
 
 Counts = dict[str, float]
 
@@ -94,7 +97,7 @@ def count_all() -> dict[str, Counts]:
 def update() -> dict[str, dict[str, Counts]]:
     """Count anew, each mode in a process of its own, and store the result as the bounds."""
     if not COMPILED:
-        sys.exit("benchmarks: the bounds are for both modes, and `sim._speedups._core` is not compiled here")
+        sys.exit("benchmarks: the bounds are for both modes, and `sim.kernel.compiled._core` is not compiled here")
     tail = "import json; from benchmarks import calls; print(json.dumps(calls.count_all()))"
     counted = {
         mode: json.loads(subprocess.check_output([sys.executable, "-c", head + tail], text=True))

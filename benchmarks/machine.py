@@ -14,7 +14,7 @@ def describe() -> dict[str, str]:
         "machine": f"{_processor()}, {os.cpu_count()} cores, {_memory()}, {platform.system()} {platform.release()}",
         "load": " ".join(f"{load:.1f}" for load in os.getloadavg()) + " when it began (1, 5, 15 minutes)",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "kernel": "compiled" if COMPILED else "plain Python: sim._speedups._core is not compiled here",
+        "kernel": "compiled" if COMPILED else "plain Python: sim.kernel.compiled._core is not compiled here",
         "collector": f"on, as a user has it, thresholds {gc.get_threshold()}; collected once before each measurement",
         "processes": "each measurement in a process of its own, peers interleaved; medians",
     }

@@ -57,8 +57,8 @@ def main() -> None:
 def measure(agents: int, every: float, seconds: float, count: int) -> list[Window]:
     """Run the day until all windows are through."""
     from sim import run  # late: as in `benchmarks.day`
+    from sim.inspect.telemetry import Address, Exporter, Server
     from sim.runner import RunController
-    from sim.telemetry import Address, Exporter, Server
 
     exporter = Exporter()
     windows = [Window(scraped=number % 2 == 1) for number in range(count)]

@@ -4,7 +4,7 @@ import json
 import sys
 
 if "--plain" in sys.argv:
-    sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+    sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
 
 from benchmarks.workload import measure, most_resident
 from benchmarks.workloads import WORKLOADS

@@ -11,11 +11,11 @@ from pathlib import Path
 import anyio
 
 import sim
-from sim.agents.town import generate
-from sim.assembly.build import Simulation, build
+from sim.kinds.town import generate
+from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import load
-from sim.store import HashRecorder
+from sim.scenario.assembly.build import Simulation, build
 
 DOCS = Path(__file__).parent
 SCENARIOS = DOCS.parent / "scenarios"

@@ -18,7 +18,6 @@ from pathlib import Path
 from rich.console import Console
 
 import sim
-from sim.assembly.build import build
 from sim.cli.render.live import picture
 from sim.cli.render.snapshot import RateMeter, take_snapshot
 from sim.experiments.experiment import carry_out, evaluate
@@ -26,10 +25,11 @@ from sim.experiments.figures import outcome_drawings
 from sim.experiments.folder import begin
 from sim.experiments.plan import Hosting, make_sweep
 from sim.experiments.pool import Inline
+from sim.inspect.viewer import write_view
+from sim.record import HashRecorder, open_run
 from sim.runner import RunController
 from sim.scenario import load
-from sim.store import HashRecorder, open_run
-from sim.viewer import write_view
+from sim.scenario.assembly.build import build
 
 ROOT = Path(__file__).parent.parent
 HOUR = 3600 * 10**9

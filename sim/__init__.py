@@ -30,7 +30,11 @@ if TYPE_CHECKING:
         WakeCondition,
     )
     from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
-    from sim.analysis import (
+    from sim.base.errors import Interrupt, NameTakenError, RecordWarning, ScenarioError, SimError, UsageError
+    from sim.base.pages import Chart
+    from sim.events import Event, EventBus
+    from sim.experiments.scoring import ScoreCost, Scores, score, score_async
+    from sim.inspect.analysis import (
         AgentRecord,
         AgentRecords,
         Experiment,
@@ -43,11 +47,8 @@ if TYPE_CHECKING:
         sweep,
         sweep_async,
     )
-    from sim.analysis import open as open  # noqa: A004
-    from sim.compare.comparison import Comparison
-    from sim.errors import Interrupt, NameTakenError, RecordWarning, ScenarioError, SimError, UsageError
-    from sim.events import Event, EventBus
-    from sim.experiments.scoring import ScoreCost, Scores, score, score_async
+    from sim.inspect.analysis import open as open  # noqa: A004
+    from sim.inspect.compare.comparison import Comparison
     from sim.kernel import (
         Actor,
         Effect,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
         run_until,
         sleep,
     )
-    from sim.pages import Chart
+    from sim.record.integrity import Integrity
     from sim.resources import (
         Container,
         Preempted,
@@ -92,10 +93,9 @@ if TYPE_CHECKING:
         run,
         run_async,
     )
-    from sim.scenario.load import load
+    from sim.scenario.loading import load
     from sim.scenario.schema import Scenario
     from sim.standalone import World
-    from sim.store.integrity import Integrity
     from sim.tools.registry import Tools
     from sim.tools.tool import Tool, tool
     from sim.world import Action, ActionResult, Message, Service

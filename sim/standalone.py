@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.host.host import Host
 from sim.host.pacing import check_speed
 from sim.host.until import run_host_until

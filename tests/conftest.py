@@ -23,7 +23,7 @@ _BEGAN = time.monotonic()
 # line names import `sim` before any option is known, and the workers of xdist inherit it.
 PLAIN = "SIM_PLAIN" in os.environ
 if PLAIN:
-    sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+    sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
 
 # Many tests start processes, which take twice as long if each compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

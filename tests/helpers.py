@@ -10,9 +10,9 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 
 from sim.cli import main
+from sim.inspect.telemetry import Exporter
 from sim.kernel import Kernel
 from sim.kernel.ports import Recorder
-from sim.telemetry import Exporter
 
 
 def command(*arguments: object) -> tuple[int, str, str]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import attrs
 
+from sim.record import open_run
+from sim.record.audit_chain import TOPIC
 from sim.runner import replay
-from sim.store import open_run
-from sim.store.audit_chain import TOPIC
 
 ROOT = Path(__file__).parents[1]
 

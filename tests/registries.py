@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sim.agents import FAMILIES
-from sim.store import VIEWS
+from sim.record import VIEWS
 from sim.world.action import BUILT_IN, DEFINED
 from sim.world.section import SECTIONS
 

@@ -1,4 +1,4 @@
-"""From which installed distribution a module comes: `sim.distributions`."""
+"""From which installed distribution a module comes: `sim.base.distributions`."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.distributions import Distribution, distribution_of
+from sim.base.distributions import Distribution, distribution_of
 from tests.packages import install
 
 

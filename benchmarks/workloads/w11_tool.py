@@ -16,8 +16,8 @@ def iterate(meter: Meter, times: int, *, call: bool, watched: bool) -> None:
     import anyio
 
     from sim.actors import Agent, AgentLoopManager
+    from sim.record import HashRecorder
     from sim.standalone import World
-    from sim.store import HashRecorder
     from sim.tools import Approvals, Audit, Tools, tool
     from sim.tools.approvals import ApprovalSettings
     from sim.world import Action

@@ -28,7 +28,7 @@ def floor(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """
     from benchmarks.exact import Exact, sleep
     from sim.kernel.codec import Raw, encode
-    from sim.store import RunHeader, RunRecorder, create_run
+    from sim.record import RunHeader, RunRecorder, create_run
 
     root = Path(tempfile.mkdtemp(prefix="sim-benchmark-"))
     recorder = RunRecorder(create_run(root, RunHeader("benchmark", 1, "autonomous", "asyncio"), ""))
@@ -97,8 +97,8 @@ def iterate(meter: Meter, agents: int, times: int, *, priced: bool) -> None:
 def recorded(meter: Meter, agents: int, times: int, start: Callable[[Any, Any], None], *, priced: bool = True) -> None:
     """Make a world of agents that write, record it, and measure it from the start until all is on disk."""
     from sim.actors import Agent, AgentLoopConfig, AgentLoopManager
+    from sim.record import RunHeader, RunRecorder, create_run
     from sim.resources import Limit, Rate
-    from sim.store import RunHeader, RunRecorder, create_run
     from sim.world import Action, World
 
     class Writer(Agent):

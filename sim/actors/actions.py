@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from sim.actors.wake import WakeCondition
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
 from sim.kernel.duration import to_ns
-from sim.permissions import Permission
 from sim.world import Refused, World
 from sim.world.action import Means, Time, Values, action
 

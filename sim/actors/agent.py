@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from sim.actors.mailbox import Mailbox
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
 from sim.events import Event
 from sim.kernel import Source
 from sim.kernel.codec import recordable
 from sim.kernel.ports import DONE, Call
 from sim.kernel.rng import Draws
-from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
 if TYPE_CHECKING:

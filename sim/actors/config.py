@@ -5,7 +5,7 @@ from typing import Final, get_args
 import attrs
 
 from sim.actors.mailbox import MailboxPolicy, Unmatched
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import to_ns, to_text
 from sim.kernel.duration import Duration
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from sim.actors.manager import AgentLoopManager
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.events.topic import check_free
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
 from sim.world.action import near

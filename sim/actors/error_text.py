@@ -1,7 +1,7 @@
 """What is said of an iteration that failed."""
 
+from sim.base.text import of_error
 from sim.kernel.foreign import foreign_place
-from sim.text import of_error
 
 
 def failure_text(error: BaseException) -> str:

@@ -12,12 +12,12 @@ import attrs
 
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import WakeCondition
-from sim.errors import TransitionError, UsageError
+from sim.base.errors import TransitionError, UsageError
+from sim.base.text import recordable_text
 from sim.events.topic import check_free
 from sim.kernel import Actor, Outcome, to_duration
 from sim.kernel.codec import freeze
 from sim.kernel.effects import EffectHandle
-from sim.text import recordable_text
 from sim.world import Message
 from sim.world.action import Refused, near
 from sim.world.actions.messages import deliver

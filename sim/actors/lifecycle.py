@@ -10,10 +10,10 @@ from sim.actors.config import AgentLoopConfig
 from sim.actors.error_reports import log_failure
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import Registration, WakeCondition, arm, check
-from sim.errors import OutOfMemoryError, RunError
+from sim.base.errors import OutOfMemoryError, RunError
+from sim.base.text import of_error, recordable_text
 from sim.kernel import Actor, Duration, Exit, Fired, Latch, Signal, first_of, to_ns
 from sim.kernel.ports import DONE, Call
-from sim.text import of_error, recordable_text
 from sim.world import World
 
 _S = AgentState

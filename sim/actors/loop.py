@@ -20,12 +20,12 @@ from sim.actors.result_checks import check_decision, check_result
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.supervisor import RestartLimit
 from sim.actors.wake import WakeCondition
-from sim.errors import CausalityError, Interrupt, LimitError, RunError
+from sim.base.errors import CausalityError, Interrupt, LimitError, RunError
+from sim.base.text import of_error, recordable_text
 from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
 from sim.kernel.coroutines import resume
 from sim.kernel.ports import Call
-from sim.text import of_error, recordable_text
 from sim.world import Action, ActionResult, World
 from sim.world.costs import FREE, Charge
 

@@ -6,7 +6,7 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Any, Final, Literal
 
-from sim.errors import ClosedError
+from sim.base.errors import ClosedError
 from sim.kernel import Actor, Kernel, Queue, to_seconds
 from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING, Waiters

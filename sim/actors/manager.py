@@ -12,7 +12,7 @@ from sim.actors.inputs import Inputs, PersonAnswer
 from sim.actors.loop import AgentLoop
 from sim.actors.mailbox import Unmatched
 from sim.actors.state import AgentState
-from sim.errors import NameTakenError, UsageError
+from sim.base.errors import NameTakenError, UsageError
 from sim.kernel import Duration, Timer, to_duration, to_ns
 from sim.kernel.ports import DONE, Call
 from sim.world import World

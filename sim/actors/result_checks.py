@@ -3,7 +3,7 @@
 import inspect
 
 from sim.actors.agent import Agent
-from sim.errors import ActorError
+from sim.base.errors import ActorError
 from sim.world import Action, ActionResult
 
 

@@ -2,7 +2,7 @@
 
 import enum
 
-from sim.errors import TransitionError
+from sim.base.errors import TransitionError
 
 
 class AgentState(enum.StrEnum):

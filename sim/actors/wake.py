@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.expressions import PURE_FUNCTIONS, Expression, did_you_mean
 from sim.events import Event
 from sim.events.topic import check_pattern
-from sim.expressions import PURE_FUNCTIONS, Expression, did_you_mean
 from sim.kernel import Duration, to_duration, to_ns
 from sim.kernel.calendar import Cron, Daily, Schedule
 from sim.kernel.codec import decode, encode

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import attrs
 
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, limits_from, spec_of
-from sim.errors import LimitError
+from sim.base.errors import LimitError
 from sim.llm.answers import TOOL_CHOICES, answer_schema_fault, extra_body_fault, value_of
 from sim.llm.service import Skipped
 from sim.llm.types import ChatMessage, ModelRequest, Sampling, ToolSpec

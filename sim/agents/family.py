@@ -16,12 +16,12 @@ import attrs
 from sim.actors import Agent
 from sim.agents.packages import AGENTS, Offer, is_allowed, is_module_allowed, offers
 from sim.agents.toolbox import Toolbox
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
-from sim.permissions import Permission
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
+from sim.base.permissions import Permission
+from sim.base.text import of_error
+from sim.record.views import add_views
 from sim.registry import Registry
-from sim.store.views import add_views
-from sim.text import of_error
 from sim.tools import Tool, Tools
 from sim.words import KINDS
 from sim.world import ActionHandler, Sharing, World
@@ -95,7 +95,7 @@ class Family:
             nanoseconds (None: that of the scenario); raises `UsageError` if the scenario does not fit.
         actions: kinds of action that only worlds with such agents have.
         tools: tools that only worlds with such agents have.
-        views: SQL views of a run file by name; see `sim.store.views`. Run files have them from `define_family` on.
+        views: SQL views of a run file by name; see `sim.record.views`. Run files have them from `define_family` on.
         position: whether its agents bring their own position in space; see `Agent.home`.
         base: the kind that it is like, if it was made for a class that inherits from the class of that kind.
     """

@@ -26,8 +26,8 @@ from sim.agents.engine.core_loop import cut
 from sim.agents.latest_events import LatestEvents
 from sim.agents.numbers import number_in
 from sim.agents.topics import ANSWER
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.kernel.codec import encode
 from sim.llm.reading import NO_ANSWER, unfenced, value_in
 from sim.llm.service import Models

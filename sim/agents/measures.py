@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 import attrs
 
 from sim.agents.interview import Question
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.world.section import Range, define_section
 
 EVIDENCE: Final[Mapping[str, str]] = {

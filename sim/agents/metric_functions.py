@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from sim.actors import AgentLoopManager, AgentState
-from sim.errors import RunError
-from sim.expressions import (
+from sim.base.errors import RunError
+from sim.base.expressions import (
     PURE_FUNCTIONS,
     Expression,
     ExpressionError,

@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.distributions import distribution_of
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
-from sim.text import of_error
+from sim.base.distributions import distribution_of
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
+from sim.base.text import of_error
 
 Group = Literal["sim.agents", "sim.scenarios", "sim.graphs"]
 """The groups of entry points: kinds of agents, scenario files, and graphs of places."""

@@ -16,11 +16,11 @@ from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
 from sim.agents.reading import Lets, Reader, Reading, all_of
 from sim.agents.rule_code import RuleCode, Value
 from sim.agents.toolbox import DRAWS, Toolbox
+from sim.base.expressions import Expression
+from sim.base.permissions import Permission
 from sim.events import Event, Subscription
-from sim.expressions import Expression
 from sim.kernel import to_seconds
 from sim.kernel.rng import Draws, derive
-from sim.permissions import Permission
 from sim.world import Action, ActionResult, Message, Sharing, World
 
 

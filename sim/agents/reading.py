@@ -23,8 +23,8 @@ import attrs
 
 from sim.actors.mailbox import Mailbox, Pending, Unmatched
 from sim.agents.toolbox import DRAWS
-from sim.errors import ActorError
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.errors import ActorError
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.world import Message
 
 Functions = Mapping[str, Callable[..., object]]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NoReturn, Protocol
 
 from sim.agents.toolbox import Toolbox
-from sim.expressions import Expression
-from sim.expressions.compiler import KINDS, Code, Compiled, Source, Writer
+from sim.base.expressions import Expression
+from sim.base.expressions.compiler import KINDS, Code, Compiled, Source, Writer
 
 Computed = Mapping[str, Callable[[Any], Any]]
 """What computes the names that every agent has."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from sim.agents.family import family_for
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.tools.registry import NEVER_TOOLS, WORLD
 from sim.world.action import DEFINED
 

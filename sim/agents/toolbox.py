@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
-from sim.expressions import PURE_FUNCTIONS, ExpressionError, Refers, did_you_mean, functions_at, rule_function
+from sim.base.expressions import PURE_FUNCTIONS, ExpressionError, Refers, did_you_mean, functions_at, rule_function
 from sim.kernel.rng import Draws
 from sim.resources import MICRO
 from sim.world import World

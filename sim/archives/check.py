@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 
 from sim.archives.crate import METADATA, read_metadata
-from sim.crashpoints import reach
-from sim.errors import UsageError
-from sim.store.archive import EXPERIMENT, UNREADABLE, check_space, is_known, members_of, open_archive, unreadable
-from sim.store.files import DATABASE
+from sim.base.crashpoints import reach
+from sim.base.errors import UsageError
+from sim.record.archive import EXPERIMENT, UNREADABLE, check_space, is_known, members_of, open_archive, unreadable
+from sim.record.files import DATABASE
 
 _MOST_METADATA = 50 * 2**20
 

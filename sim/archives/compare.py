@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import attrs
 
-from sim.errors import RunError
+from sim.base.errors import RunError
 from sim.experiments.folder import PAGE
 from sim.experiments.results import FILE, OF_ITS_OWN, read_connection
-from sim.store.files import failure
+from sim.record.files import failure
 
 _KEYS: Final = {"points": 2, "trials": 2, "outcomes": 3, "reached": 3}
 """The tables that are compared, and how many of their first columns say which row it is."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.codec import decode
 
 METADATA: Final = "ro-crate-metadata.json"

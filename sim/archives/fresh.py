@@ -15,11 +15,11 @@ from sim.archives.compare import results_difference
 from sim.archives.processes import building_variables, fetching_variables, run, running_variables
 from sim.archives.software import MODULES, VERSIONS
 from sim.archives.wheels import SIM, wheel_of
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
+from sim.base.text import of_error
 from sim.experiments.folder import PLAN
-from sim.store.drafts import draft_folder
-from sim.store.files import SCENARIO
-from sim.text import of_error
+from sim.record.drafts import draft_folder
+from sim.record.files import SCENARIO
 
 _SECONDS: Final = 3600.0  # real time that a step may take
 _PINNED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*")

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sim.agents.toolbox import DRAWS
-from sim.expressions import functions_at
+from sim.base.expressions import functions_at
+from sim.base.text import plain
 from sim.scenario.fields import plain as as_plain
 from sim.scenario.overrides import apply_overrides, parse_all
 from sim.scenario.symbols import items, mapping
 from sim.scenario.yaml_tree import read_tree
-from sim.text import plain
 
 _BY_AUTHOR: Final = "*To be written by the author: {}.*"
 _CONCEPTS: Final = (

@@ -19,7 +19,7 @@ from typing import IO, Final
 
 import attrs
 
-from sim.errors import RunError
+from sim.base.errors import RunError
 
 MOST_OUTPUT: Final = 16 * 2**20
 """Bytes that a process may print on one of its two outputs."""

@@ -12,9 +12,9 @@ from typing import Final
 import attrs
 
 from sim.archives.wheels import SIM, wheel_of
-from sim.distributions import distribution_of, installed_version
-from sim.errors import UsageError
-from sim.store.files import versions
+from sim.base.distributions import distribution_of, installed_version
+from sim.base.errors import UsageError
+from sim.record.files import versions
 
 VERSIONS: Final = "software/versions.txt"
 """The file of the versions of all packages that were installed, as `pip install -c` reads it."""

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from sim.errors import RunError
+from sim.base.errors import RunError
 
 SIM: Final = "actor-sim"
 """The name of the package of sim itself."""

@@ -16,22 +16,22 @@ from sim.archives.crate import CITATION, METADATA, Details, Study, citation_of, 
 from sim.archives.odd import odd_description
 from sim.archives.software import Software, named_software, software_of
 from sim.archives.wheels import entry
-from sim.crashpoints import reach
-from sim.errors import UsageError
+from sim.base.crashpoints import reach
+from sim.base.errors import UsageError
+from sim.base.text import plain
 from sim.experiments.folder import PAGE, PLAN, TABLE
 from sim.experiments.integrity import check_whole
 from sim.experiments.plan import Plan, check_scenario
 from sim.experiments.recorded import RUNS
 from sim.experiments.results import FILE, Results
 from sim.kernel.codec import encode
+from sim.record import StoredRun, open_run, run_folder
+from sim.record.archive import EXPERIMENT, MOST_FILES, RUN_FILES, check_not_archived
+from sim.record.drafts import draft_folder, open_new, sync_folder
+from sim.record.files import DATABASE, LOCK, PLACES, SCENARIO, failure, is_settled, versions
 from sim.scenario import load
-from sim.scenario.load import read_text
+from sim.scenario.loading import read_text
 from sim.scenario.yaml_tree import read_tree
-from sim.store import StoredRun, open_run, run_folder
-from sim.store.archive import EXPERIMENT, MOST_FILES, RUN_FILES, check_not_archived
-from sim.store.drafts import draft_folder, open_new, sync_folder
-from sim.store.files import DATABASE, LOCK, PLACES, SCENARIO, failure, is_settled, versions
-from sim.text import plain
 
 RUN: Final = "run/"
 EXPERIMENT_FOLDER: Final = EXPERIMENT.rpartition("/")[0] + "/"

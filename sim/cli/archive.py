@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from sim.base.errors import UsageError
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
 from sim.cli.run import allow_imports
-from sim.errors import UsageError
 
 
 @click.command(
@@ -73,7 +73,7 @@ def _found(run: str, out: Path) -> Path:
     """
     from sim.experiments.folder import FOLDER
     from sim.experiments.results import FILE
-    from sim.store import find_run
+    from sim.record import find_run
 
     try:
         return find_run(out, run)

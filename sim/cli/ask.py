@@ -10,12 +10,12 @@ import attrs
 import click
 
 from sim.agents.interview import Question
+from sim.base.errors import RunError, UsageError
 from sim.cli.model_options import MODEL, access_of, endpoint_options
 from sim.cli.render.asking import asking_options, check_target, confirmed, cost_text, short, write_rows
 from sim.cli.render.output import ALLOW, OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.table import Cell, print_table
 from sim.cli.run import allow_imports
-from sim.errors import RunError, UsageError
 from sim.runner.asking import Survey, SurveyCost, ask
 from sim.runner.rebuild import models_asked
 from sim.scenario.yaml_tree import read_tree

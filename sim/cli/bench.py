@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from sim.bench import (
+from sim.base.text import number
+from sim.cli.render.experiments import stoppable
+from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
+from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
+from sim.cli.render.table import Cell as Entry
+from sim.cli.render.table import print_table
+from sim.cli.run import MAX_SEED, found
+from sim.experiments.bench import (
     BASES,
     FIGURES,
     MODES,
@@ -27,17 +34,10 @@ from sim.bench import (
     to_json,
     write,
 )
-from sim.cli.render.experiments import stoppable
-from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
-from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
-from sim.cli.render.table import Cell as Entry
-from sim.cli.render.table import print_table
-from sim.cli.run import MAX_SEED, found
 from sim.experiments.points import overrides_of, short
 from sim.experiments.pool import cores
 from sim.experiments.tables import Line, lines_table
-from sim.store.files import versions, wall_label
-from sim.text import number
+from sim.record.files import versions, wall_label
 
 _COLUMNS = (
     "makespan", "speed_up", "of_oracle", "in_flight", "waiting", "outcome_distance", "cpu_call", "cpu_iteration",

@@ -7,13 +7,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from sim.base.errors import UsageError
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, TAGS, common, reading
 from sim.cli.rerun import EFFECT, again_options, at_work, decided, print_live
 from sim.cli.run import MAX_SEED, allow_imports
-from sim.errors import UsageError
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
 from sim.experiments.workers import check_workers, workers_of

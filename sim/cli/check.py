@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from sim.agents.family import family_for
-from sim.assembly.build import build, check_families, family_named_by
+from sim.base.errors import Problem, RunError, ScenarioError, UsageError
 from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, print_problems, problem_json
 from sim.cli.run import found
-from sim.errors import Problem, RunError, ScenarioError, UsageError
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
+from sim.scenario.assembly.build import build, check_families, family_named_by
 from sim.scenario.lost_events import may_lose_events
 from sim.scenario.never import never_happens
 

@@ -11,11 +11,11 @@ import click
 from sim.cli.render.event_lines import event_json
 from sim.cli.render.output import OUT, common, print_json, reading
 from sim.cli.render.table import Cell, print_table
-from sim.compare.comparison import Comparison, Pair, Pairs, compare
 from sim.events.event_text import event_line
+from sim.inspect.compare.comparison import Comparison, Pair, Pairs, compare
 from sim.kernel.codec import encode
 from sim.kernel.rows import RecordedEvent
-from sim.store import RunInfo
+from sim.record import RunInfo
 
 _SIDES = ("left", "right")
 _HASH = re.compile("[0-9a-f]{64}")

@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
+from sim.base.errors import UsageError
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, reading
 from sim.cli.render.prompts import REPEAT, repeated_rows
 from sim.cli.render.story import export_files
 from sim.cli.render.views import CommandWithViews
-from sim.errors import UsageError
-from sim.store import export
+from sim.record import export
 
 _FORMATS = {f".{name}": name for name in ("csv", "parquet", "json")}
 

@@ -6,8 +6,8 @@ They are the files of the folder `scenarios/` of the source tree, which is the p
 import importlib.resources
 import re
 
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 
 _FILES = importlib.resources.files
 

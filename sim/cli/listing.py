@@ -8,8 +8,8 @@ import click
 from sim.cli.render.output import OUT, common, plain, print_json
 from sim.cli.render.table import print_table
 from sim.kernel import to_seconds
-from sim.store import RunInfo, list_runs
-from sim.store.run_table import run_table, with_tags
+from sim.record import RunInfo, list_runs
+from sim.record.run_table import run_table, with_tags
 
 _KEPT = (
     "id",

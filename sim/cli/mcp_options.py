@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 
 if TYPE_CHECKING:
     from sim.tools.mcp import McpServer

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
+from sim.base.errors import RunError, UsageError
 from sim.cli.render.output import PATH, plain, say
-from sim.errors import RunError, UsageError
 from sim.host.watchdog import Stuck
 from sim.runner import RunController, RunResult
 
 if TYPE_CHECKING:
-    from sim.telemetry import Exporter, Server
+    from sim.inspect.telemetry import Exporter, Server
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -142,7 +142,7 @@ def exporting(request: MetricsRequest) -> Iterator[Metrics]:
     if request.address is None and request.file is None:
         yield Metrics()
         return
-    from sim.telemetry import Address, Exporter, Server  # imported late: most runs do not need it
+    from sim.inspect.telemetry import Address, Exporter, Server  # imported late: most runs do not need it
 
     exporter = Exporter(request.agents)
     with ExitStack() as stack:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 
 if TYPE_CHECKING:
     from sim.llm.access import Access, Endpoint

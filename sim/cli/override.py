@@ -6,9 +6,9 @@ import click
 
 from sim.cli.person import ask_run, wait_options
 from sim.cli.render.output import OUT, common
+from sim.record import find_run
 from sim.scenario.fields import plain
 from sim.scenario.overrides import parse_all
-from sim.store import find_run
 
 
 @click.command(

@@ -6,7 +6,7 @@ import click
 
 from sim.cli.person import ask_run, wait_options
 from sim.cli.render.output import OUT, common
-from sim.store import find_run
+from sim.record import find_run
 
 
 @click.command(

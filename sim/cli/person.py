@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import click
 
+from sim.base.errors import RunError, UsageError
 from sim.cli.render.output import plain, print_json
-from sim.errors import RunError, UsageError
 from sim.kernel.duration import seconds_text
-from sim.store.inbox import Answer, Verb, ask, await_answer, status_of
+from sim.record.inbox import Answer, Verb, ask, await_answer, status_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

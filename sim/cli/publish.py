@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from sim.base.errors import UsageError
 from sim.cli.person import ask_run, wait_options
 from sim.cli.render.output import OUT, common
-from sim.errors import UsageError
 from sim.kernel.codec import decode
-from sim.store import find_run
+from sim.record import find_run
 
 
 @click.command(

@@ -6,7 +6,7 @@ import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
-from sim.report import REPORT, write_report
+from sim.inspect.report import REPORT, write_report
 
 
 @click.command(

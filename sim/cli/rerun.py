@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 import click
 
+from sim.base.errors import UsageError
 from sim.cli.mcp_options import mcp_options, servers_of
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.run import allow_imports, exit_code, print_result
-from sim.errors import UsageError
 from sim.kernel.duration import seconds_text
+from sim.record import open_run
 from sim.runner import InDoubtEffect, RunResult
 from sim.runner.rebuild import models_asked
-from sim.store import open_run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

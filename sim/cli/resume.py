@@ -9,10 +9,10 @@ from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.person import ask_run, wait_options
 from sim.cli.render.output import OUT, common, say
 from sim.cli.rerun import EFFECT, again_options, at_work, decided, models_of, print_live
+from sim.record import find_run
+from sim.record.inbox import paused_by_people, status_of
 from sim.runner import resume
 from sim.runner.options import Backend
-from sim.store import find_run
-from sim.store.inbox import paused_by_people, status_of
 
 
 @click.command(

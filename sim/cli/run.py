@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from sim.base.errors import SimError, UsageError
 from sim.cli.mcp_options import mcp_options, servers_of
 from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.model_options import access_of, model_options
@@ -15,14 +16,13 @@ from sim.cli.render.model_costs import print_bounds, print_capabilities, print_m
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, TAGS, common, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import print_summary
-from sim.errors import SimError, UsageError
 from sim.host.watchdog import Stuck
 from sim.kernel.duration import seconds_text
 from sim.kernel.levels import LEVELS
+from sim.record.summary import unread_advice
 from sim.runner import RunResult, run
 from sim.runner.options import RunOptions
 from sim.scenario.packaged import find_scenario
-from sim.store.summary import unread_advice
 
 MAX_SEED = 2**63 - 1
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from sim.agents import allow_families
+from sim.base.errors import UsageError
 from sim.cli.render.output import PATH, common, plain, print_json
-from sim.errors import UsageError
 from sim.scenario import json_schema
 
 

@@ -17,7 +17,7 @@ from sim.cli.render.table import print_table
 from sim.experiments.scores import QUERY, Score
 from sim.experiments.scoring import ScoreCost, Scores, score
 from sim.experiments.tables import scores_table, variance_table
-from sim.store import find_run
+from sim.record import find_run
 
 _COLUMNS = tuple(field.name for field in attrs.fields(Score))
 

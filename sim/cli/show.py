@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
+from sim.base.errors import UsageError
 from sim.cli.render.channel import print_channel, print_channels
 from sim.cli.render.chat import print_chat
 from sim.cli.render.event_lines import choose, event_json
@@ -23,12 +24,11 @@ from sim.cli.render.table import print_rows
 from sim.cli.render.task import show_task
 from sim.cli.render.transcript import print_transcript, print_transcripts
 from sim.cli.render.views import CommandWithViews
-from sim.errors import UsageError
 from sim.events.event_text import event_line
-from sim.store import RunInfo, StoredRun
-from sim.store.files import limit_memory
-from sim.store.frames import json_rows
-from sim.store.summary import fields_of
+from sim.record import RunInfo, StoredRun
+from sim.record.files import limit_memory
+from sim.record.frames import json_rows
+from sim.record.summary import fields_of
 
 _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
 

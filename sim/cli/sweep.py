@@ -7,13 +7,13 @@ from typing import Any
 import attrs
 import click
 
+from sim.base.errors import UsageError
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
 from sim.cli.mcp_options import mcp_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, PATH, common
 from sim.cli.run import allow_imports, found
-from sim.errors import UsageError
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario, make_sweep

@@ -10,15 +10,15 @@ import attrs
 import click
 
 from sim import __version__
+from sim.base.errors import UsageError
 from sim.cli.render.output import OUT, common, plain, print_json, say
-from sim.errors import UsageError
-from sim.store import find_run
-from sim.store.archive import EXPERIMENT, is_archive
-from sim.store.audit_chain import AuditHead
-from sim.store.drafts import draft_folder
-from sim.store.files import DATABASE
-from sim.store.integrity import integrity_of
-from sim.store.reader import RESULTS
+from sim.record import find_run
+from sim.record.archive import EXPERIMENT, is_archive
+from sim.record.audit_chain import AuditHead
+from sim.record.drafts import draft_folder
+from sim.record.files import DATABASE
+from sim.record.integrity import integrity_of
+from sim.record.reader import RESULTS
 
 
 @click.command(

@@ -6,12 +6,12 @@ from pathlib import Path
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
+from sim.base.errors import UsageError
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.prompts import repeated
-from sim.errors import UsageError
+from sim.inspect.viewer import VIEW, ViewServer, write_view
+from sim.record import StoredRun
 from sim.runner.prompts import calls_in_core
-from sim.store import StoredRun
-from sim.viewer import VIEW, ViewServer, write_view
 
 
 @click.command(

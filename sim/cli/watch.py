@@ -13,7 +13,7 @@ from sim.cli.render.output import OUT, common, print_json
 from sim.cli.render.progress import PLAIN_SECONDS
 from sim.cli.render.summary import print_summary
 from sim.cli.show import timed_fields_of
-from sim.store import find_run, open_run
+from sim.record import find_run, open_run
 
 
 @click.command(

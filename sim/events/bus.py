@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.events.event import Event
 from sim.events.topic import check_pattern, check_topic, matches
 from sim.kernel import Kernel, Queue

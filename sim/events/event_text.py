@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sim.base.text import plain
 from sim.kernel.codec import encode
 from sim.kernel.duration import seconds_text, to_seconds
 from sim.kernel.rows import RecordedEvent
-from sim.text import plain
 
 LONGEST = 200
 """The most characters of data in a text; the rest is cut off."""

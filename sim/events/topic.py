@@ -7,7 +7,7 @@ for one or more words.
 import re
 from functools import lru_cache
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 
 _WORD = r"[A-Za-z0-9_-]+"
 _TOPIC = re.compile(rf"{_WORD}(\.{_WORD})*")

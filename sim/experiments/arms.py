@@ -14,20 +14,20 @@ from typing import Final
 
 import attrs
 
-from sim.errors import RunError, ScenarioError, UsageError
+from sim.base.errors import RunError, ScenarioError, UsageError
 from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.plan import SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
+from sim.record import RunInfo, StoredRun, open_run
+from sim.record.archive import check_not_archived
+from sim.record.files import SCENARIO
 from sim.runner.branching import end_of
 from sim.runner.fingerprint import code_hashes
 from sim.runner.rebuild import check_not_running, models_asked
 from sim.scenario import Scenario, loads
 from sim.scenario.live_changes import check_state_variables, read_changes
 from sim.scenario.overrides import FILE, parse_all
-from sim.store import RunInfo, StoredRun, open_run
-from sim.store.archive import check_not_archived
-from sim.store.files import SCENARIO
 
 BASELINE: Final = "baseline"
 """The name of the arm that changes nothing."""

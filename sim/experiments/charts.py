@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import attrs
 
+from sim.base.pages import Chart, Markup, svg, tag
+from sim.base.pages.chart import legend_of, ticks
+from sim.base.pages.document import light_colours
 from sim.experiments.estimate import Estimate
-from sim.pages import Chart, Markup, svg, tag
-from sim.pages.chart import legend_of, ticks
-from sim.pages.document import light_colours
 
 WIDTH = 560.0
 _RIGHT, _ABOVE, _BELOW, _LEFT = 14.0, 10.0, 24.0, 46.0

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.extras import need
 from sim.experiments.points import Point
-from sim.extras import need
 from sim.scenario.overrides import value_text
 
 Design = Literal["factorial", "latin", "sobol"]

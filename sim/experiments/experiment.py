@@ -18,8 +18,8 @@ from sim.experiments.pool import Ended
 from sim.experiments.recorded import RUNS
 from sim.experiments.results import Results
 from sim.experiments.trial import Trial
+from sim.record.answer_book import ANSWERS
 from sim.scenario import load
-from sim.store.answer_book import ANSWERS
 
 FEWEST_SEEDS: Final = 10
 """The fewest seeds of an outcome that is precise: the first few are often alike by chance."""

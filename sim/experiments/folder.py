@@ -9,19 +9,19 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from sim.crashpoints import reach
-from sim.errors import RunError, UsageError
+from sim.base.crashpoints import reach
+from sim.base.errors import RunError, UsageError
+from sim.base.pages import document
 from sim.experiments.arms import check_past
 from sim.experiments.experiment import PointEstimates
 from sim.experiments.page import page_style, render
 from sim.experiments.plan import Plan, check_scenario
 from sim.experiments.results import FILE, Results, create_results, is_half_made
 from sim.kernel.codec import encode
-from sim.pages import document
+from sim.record.drafts import draft_folder, replace_files, sync_folder
+from sim.record.export import csv_cell
+from sim.record.files import failure, private_file, slug
 from sim.runner.fingerprint import code_hashes
-from sim.store.drafts import draft_folder, replace_files, sync_folder
-from sim.store.export import csv_cell
-from sim.store.files import failure, private_file, slug
 
 FOLDER: Final = Path("experiments")
 """The default parent folder of experiments."""

@@ -1,4 +1,4 @@
-"""The one judgement of an experiment, as `sim.store.integrity` is that of a run: is all of it as it was recorded?
+"""The one judgement of an experiment, as `sim.record.integrity` is that of a run: is all of it as it was recorded?
 
 The results are sealed trial by trial. What people read is derived from them: the plan, the table and the page are made
 once more and compared. The run from which arms go on, and the runs of recorded trials, are judged as any other run.
@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import attrs
 
-from sim.errors import RunError, SimError, UsageError
+from sim.base.errors import RunError, SimError, UsageError
 from sim.experiments.experiment import evaluate, missing
 from sim.experiments.folder import PLAN, derived, own_code, plan_problem
 from sim.experiments.plan import check_scenario
 from sim.experiments.recorded import RUNS
 from sim.experiments.results import FILE, Results, is_unsealed
-from sim.store import open_run
-from sim.store.integrity import Integrity, integrity_of
+from sim.record import open_run
+from sim.record.integrity import Integrity, integrity_of
 
 _UNSEALED: Final = (
     "an older version of sim wrote these results, without a seal: whether they were changed, and whether the table and"

@@ -15,18 +15,18 @@ from typing import Any, Final
 import attrs
 
 from sim.actors import Agent
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.experiments.plan import TrialJob, check_scenario
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.llm.shared_answers import SharedAnswers
+from sim.record.answer_book import AnswerBook
 from sim.runner import RunController, RunResult, branch
 from sim.runner.event_loop import blocking
 from sim.runner.options import HostKeywords, OnInterrupt, RunOptions
 from sim.runner.running import PATIENT, run_from
 from sim.scenario import Scenario, load
-from sim.store.answer_book import AnswerBook
 
 _KEPT: Final = 256
 """The most scenarios that a worker keeps: the trials of a seed have all combinations of values, one after another."""

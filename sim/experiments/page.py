@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from sim.base.pages import Markup, document, tag
 from sim.experiments.charts import number, written
 from sim.experiments.experiment import PointEstimates, differences, reach
 from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
@@ -11,7 +12,6 @@ from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.results import Results
 from sim.kernel import to_ns, to_text
-from sim.pages import Markup, document, tag
 
 _CARDS, _LINES, _AGENTS = 40, 500, 20
 

@@ -7,8 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.assembly.build import Kinds, check_families, check_kinds
-from sim.errors import ScenarioError, UsageError
+from sim.base.errors import ScenarioError, UsageError
 from sim.experiments.designs import Design, points_of, variable
 from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.points import Point, label_of, overrides_of
@@ -16,6 +15,7 @@ from sim.kernel.codec import decode_as, encode
 from sim.kernel.levels import Level
 from sim.llm import Access
 from sim.scenario import Scenario, load
+from sim.scenario.assembly.build import Kinds, check_families, check_kinds
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario

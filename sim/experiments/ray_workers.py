@@ -13,14 +13,14 @@ from typing import Any, Final, Self
 
 import attrs
 
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, TrialJob
 from sim.experiments.pool import Ended
+from sim.record.answer_book import ANSWERS
+from sim.record.files import PLACES, SCENARIO
 from sim.runner.fingerprint import code_hashes
 from sim.scenario import load
-from sim.store.answer_book import ANSWERS
-from sim.store.files import PLACES, SCENARIO
 
 _TRIES: Final = 3  # after the first, if a machine or a process is lost
 _AHEAD: Final = 2  # jobs for each core of the cluster

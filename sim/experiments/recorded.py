@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sim.errors import SimError
+from sim.base.errors import SimError
 from sim.experiments.plan import Plan
-from sim.store import open_run
-from sim.store.files import slug
+from sim.record import open_run
+from sim.record.files import slug
 
 RUNS: Final = "runs"
 """The folder with the run folders of trials."""

@@ -17,15 +17,15 @@ from typing import Any, Final
 
 import attrs
 
-from sim.crashpoints import reach
-from sim.errors import RunError, UsageError
+from sim.base.crashpoints import reach
+from sim.base.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.recorded import RUNS, remove_others, remove_replaced
 from sim.kernel.codec import encode
-from sim.store.drafts import sync_file
-from sim.store.files import failure, is_settled, private_file
+from sim.record.drafts import sync_file
+from sim.record.files import failure, is_settled, private_file
 
 FILE: Final = "results.db"
 

@@ -10,10 +10,10 @@ from typing import Final, Self
 
 import attrs
 
-from sim.errors import RunError
+from sim.base.errors import RunError
 from sim.experiments.estimate import Estimate, mean_of
 from sim.experiments.variance import Cell, Component, components
-from sim.store.files import BUSY_SECONDS, failure, private_file
+from sim.record.files import BUSY_SECONDS, failure, private_file
 
 SCORES: Final = "scores.db"
 FACTORS: Final = ("judge", "seed", "agent")

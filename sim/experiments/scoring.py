@@ -19,23 +19,23 @@ from sim.agents import Toolbox
 from sim.agents.engine import prompt
 from sim.agents.interview import SurveyAnswer, answer_in_form
 from sim.agents.measures import Measure, ScoreSettings
-from sim.assembly.models import furnish_models
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.pages import Table, tag
 from sim.experiments.scores import QUERY, Score, ScoreBook, ScoreSummary, split, summaries
 from sim.experiments.tables import scores_table, variance_table
 from sim.experiments.variance import Component
 from sim.kernel.codec import encode
 from sim.llm import Access, Models
 from sim.llm.types import ChatMessage, ModelRequest
-from sim.pages import Table, tag
+from sim.record.files import SCENARIO
+from sim.record.frames import Frame, Library, frame
+from sim.record.reader import StoredRun, open_run, run_folder
 from sim.runner.event_loop import in_plain_code
 from sim.scenario import Scenario, loads
-from sim.scenario.load import read_text
+from sim.scenario.assembly.models import furnish_models
+from sim.scenario.loading import read_text
 from sim.scenario.yaml_tree import Map, read_tree
 from sim.standalone import World
-from sim.store.files import SCENARIO
-from sim.store.frames import Frame, Library, frame
-from sim.store.reader import StoredRun, open_run, run_folder
 
 USE: Final = "judge"
 """The use case of the model calls, as in `models.uses`."""

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.errors import ScenarioError
+from sim.base.errors import ScenarioError
 from sim.experiments.outcomes import COUNTS, answers_of
 from sim.runner import RunResult
 

@@ -3,12 +3,12 @@
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.extras import need
 from sim.experiments.experiment import Workers
 from sim.experiments.plan import Plan
 from sim.experiments.pool import Pool, cores
 from sim.experiments.recorded import RUNS
-from sim.extras import need
 
 
 def check_workers(plan: Plan, jobs: int | None, on: str | None) -> None:

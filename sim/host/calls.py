@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import anyio
 import anyio.lowlevel
 
-from sim.errors import SimError, UsageError
+from sim.base.errors import SimError, UsageError
 from sim.host.effect_tasks import Portal
 from sim.kernel.actor import Actor
 from sim.kernel.kernel import Kernel, Pause, crash_of

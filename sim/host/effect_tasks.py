@@ -15,12 +15,12 @@ import anyio.abc
 import anyio.lowlevel
 import sniffio
 
-from sim.crashpoints import reach
-from sim.errors import SimError
+from sim.base.crashpoints import reach
+from sim.base.errors import SimError
+from sim.base.text import recordable_text
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import EffectHandle, Outcome
 from sim.kernel.kernel import Kernel
-from sim.text import recordable_text
 
 LARGEST_RESULT = 16 * 2**20
 """Maximum length in bytes of a result as canonical JSON, because it is kept in memory, in the record and in replays."""

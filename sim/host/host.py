@@ -14,8 +14,8 @@ from typing import Any, Self
 import anyio
 import anyio.lowlevel
 
-from sim.crashpoints import reach
-from sim.errors import Cancelled, UsageError
+from sim.base.crashpoints import reach
+from sim.base.errors import Cancelled, UsageError
 from sim.host.calls import HostCall, HostCalls
 from sim.host.effect_tasks import EffectTasks
 from sim.host.inbox import Inbox

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 
 import anyio
 
-from sim.crashpoints import reach
-from sim.errors import UsageError
+from sim.base.crashpoints import reach
+from sim.base.errors import UsageError
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import EffectHandle, Outcome
 from sim.kernel.kernel import Kernel

@@ -3,7 +3,7 @@
 import logging
 import time
 
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.kernel.duration import MAX_NS, NS, to_text
 from sim.kernel.kernel import Kernel
 from sim.kernel.ports import Clock

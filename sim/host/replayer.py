@@ -1,6 +1,6 @@
 """Replays a run from its record: the same steps, with each recorded arrival at its place."""
 
-from sim.errors import DivergenceError, RunError
+from sim.base.errors import DivergenceError, RunError
 from sim.host.time_slicer import TimeSlicer
 from sim.kernel.duration import to_text
 from sim.kernel.effects import EffectHandle

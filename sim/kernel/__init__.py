@@ -15,13 +15,13 @@ Modules, from the lowest layer to the highest:
 - `waits`, `latch`, `groups`, `all_of`: what an actor can wait for
 - `until`: running up to a time or a condition
 
-If the C extension `sim._speedups` is available, its functions replace the equal functions in Python.
+If the C extension `sim.kernel.compiled` is available, its functions replace the equal functions in Python.
 """
 
-from sim._speedups import COMPILED, core, described
-from sim.errors import Cancelled
+from sim.base.errors import Cancelled
 from sim.kernel.actor import Actor, Exit, Rank, Source
 from sim.kernel.all_of import all_of
+from sim.kernel.compiled import COMPILED, core, described
 from sim.kernel.duration import NS, Duration, to_duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import Effect, Outcome, perform
 from sim.kernel.future_events import FutureEvents

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 import attrs
 from cronsim import CronSim, CronSimError
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.duration import MAX_NS, NS, to_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import attrs
 import msgspec
 
-from sim.errors import ActorError
+from sim.base.errors import ActorError
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar, cast
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 
 ONE_CALL = "call its function once for each process"
 """The hint for a coroutine that cannot be spawned."""

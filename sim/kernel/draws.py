@@ -17,7 +17,7 @@ import operator
 from collections.abc import MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from sim._speedups import core
+from sim.kernel.compiled import core
 
 _MASK: Final = 2**64 - 1
 _GOLDEN: Final = 0x9E3779B97F4A7C15

@@ -3,7 +3,7 @@
 import re
 from decimal import Decimal
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 
 Duration = int | float | str
 """A duration as users write it: seconds, or text with units."""

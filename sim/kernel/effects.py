@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 
-from sim.errors import ActorError, Cancelled, UsageError
+from sim.base.errors import ActorError, Cancelled, UsageError
 from sim.kernel.actor import Actor
 from sim.kernel.codec import encode
 from sim.kernel.coroutines import coroutine

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from sim.errors import ForeignAwaitError
+from sim.base.errors import ForeignAwaitError
 
 _OWN: Final = str(Path(__file__).parents[1])
 """The folder of the code of sim."""

@@ -16,8 +16,8 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Any
 
-from sim._speedups import core
 from sim.kernel.actor import Rank
+from sim.kernel.compiled import core
 
 Entry = tuple[int, int, int | Rank, int, Any, int]
 """(time_ns, priority, source rank, source counter, target, token). The first four are unique and give the order."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.actor import Actor
 from sim.kernel.coroutines import warn_unawaited
 from sim.kernel.duration import Duration, to_ns

@@ -26,8 +26,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator
 from operator import index
 from typing import Any, SupportsIndex
 
-from sim._speedups import COMPILED
-from sim.errors import (
+from sim.base.errors import (
     ActorError,
     Cancelled,
     ForeignAwaitError,
@@ -50,6 +49,7 @@ from sim.kernel.actor import (
     identity,
     owned_ordinal,
 )
+from sim.kernel.compiled import COMPILED
 from sim.kernel.coroutines import ONE_CALL, UNDER_WAY, check_coroutine, has_begun
 from sim.kernel.duration import MAX_NS, to_seconds
 from sim.kernel.effects import Effects

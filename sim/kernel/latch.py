@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator
 from typing import Any
 
-from sim.errors import ActorError, UsageError
+from sim.base.errors import ActorError, UsageError
 from sim.kernel.actor import Actor, Exit
 from sim.kernel.coroutines import coroutine, warn_unawaited
 from sim.kernel.kernel import Kernel, crash_of

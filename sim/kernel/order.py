@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 from typing import Any, Final
 
-from sim._speedups import core
-from sim.errors import KernelError, LivelockError
+from sim.base.errors import KernelError, LivelockError
 from sim.kernel.actor import Rank, compare
+from sim.kernel.compiled import core
 from sim.kernel.future_events import Entry, sort_entries
 
 Ties = Callable[[int | Rank], int]

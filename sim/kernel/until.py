@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
-from sim.errors import Cancelled, UsageError
+from sim.base.errors import Cancelled, UsageError
 from sim.kernel.actor import Actor, Exit
 from sim.kernel.duration import Duration, to_ns
 from sim.kernel.kernel import Kernel, Pause

@@ -14,9 +14,9 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any, Protocol
 
-from sim._speedups import core
-from sim.errors import Cancelled, ClosedError, UsageError
+from sim.base.errors import Cancelled, ClosedError, UsageError
 from sim.kernel.actor import Actor, Source
+from sim.kernel.compiled import core
 from sim.kernel.coroutines import coroutine
 from sim.kernel.duration import Duration, to_ns
 from sim.kernel.kernel import ARMED, Kernel

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from sim.errors import UsageError
-from sim.extras import need
+from sim.base.errors import UsageError
+from sim.base.extras import need
 from sim.llm.batches.settings import Batching
 from sim.llm.types import ErrorClass, StopReason
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import Stream
 from sim.kernel.rng import Draws
 from sim.llm.types import ErrorClass

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from sim.errors import SimError, UsageError
+from sim.base.errors import SimError, UsageError
 from sim.llm.capabilities import Capabilities
 from sim.llm.limits.breaker import Breaker
 from sim.llm.limits.governor import Governor, Limits, Permit

@@ -14,7 +14,7 @@ import anyio
 import attrs
 import sniffio
 
-from sim.errors import SimError
+from sim.base.errors import SimError
 from sim.kernel.rng import Stream
 from sim.llm.access import Access
 from sim.llm.batches.place import Place, Waiting

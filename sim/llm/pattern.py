@@ -14,7 +14,7 @@ from typing import Literal
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 
 MAX_WORD = 64
 """The longest word in characters; a longer run of characters matches no word."""

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.codec import decode
 from sim.llm.types import TokenUsage
 

@@ -11,8 +11,8 @@ from typing import Self
 
 import attrs
 
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.llm.access import INSIDE, Access
 from sim.llm.prices import Prices
 from sim.llm.types import ErrorClass, ModelError, ModelRequest

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from sim.expressions import Expression
+from sim.base.expressions import Expression
 from sim.llm.pattern import Pattern
 from sim.llm.types import ErrorClass, StopReason
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from sim.actors import Agent, PauseReason
-from sim.errors import Cancelled, LimitError, UsageError
+from sim.base.errors import Cancelled, LimitError, UsageError
 from sim.kernel import NS, Effect, perform, to_seconds
 from sim.kernel.codec import freeze
 from sim.kernel.ports import Background

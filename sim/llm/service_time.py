@@ -7,7 +7,7 @@ speed of the server, and the total duration (the makespan) is measured on this a
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sim.errors import KernelError
+from sim.base.errors import KernelError
 from sim.kernel import Actor, Kernel
 from sim.kernel.waits import NOTHING
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from sim.errors import Cancelled, UsageError
+from sim.base.errors import Cancelled, UsageError
 from sim.kernel import Actor, Kernel, Signal, to_seconds
 from sim.kernel.duration import MAX_NS, NS
 from sim.kernel.waits import sleep_ns

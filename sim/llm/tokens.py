@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from sim.extras import need
+from sim.base.extras import need
 from sim.kernel.codec import encode
 from sim.llm.types import ModelRequest, TokenUsage, ToolCall
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from sim.expressions import did_you_mean
+from sim.base.expressions import did_you_mean
 from sim.kernel.codec import encode
 from sim.llm.types import Completion, ToolCall, ToolSpec
 from sim.world.json_schema import mismatch

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol
 
 import attrs
 
-from sim.errors import SimError
+from sim.base.errors import SimError
 from sim.kernel.codec import decode, encode
 
 Role = Literal["system", "user", "assistant", "tool"]

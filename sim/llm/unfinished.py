@@ -1,7 +1,7 @@
 """What models are saying at the moment: the unfinished answers of calls under way, from their parts."""
 
 from sim.llm.types import Delta
-from sim.store.unfinished import LONGEST, UnfinishedAnswer
+from sim.record.unfinished import LONGEST, UnfinishedAnswer
 
 
 class UnfinishedAnswers:

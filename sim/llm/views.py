@@ -1,6 +1,6 @@
 """The SQL views of model calls. The import of `sim.llm` registers them with the store."""
 
-from sim.store.views import VIEWS, whole_text
+from sim.record.views import VIEWS, whole_text
 
 VIEWS["llm_calls"] = """
     -- One row a model call: tokens, cost, time taken, attempts, fallbacks.
@@ -34,7 +34,7 @@ _MESSAGES = """
         ORDER BY m.key, p.key
     )
 """
-"""The messages of a request. Long messages are stored once for all requests (see `sim.store.contents`)."""
+"""The messages of a request. Long messages are stored once for all requests (see `sim.record.contents`)."""
 
 VIEWS["prompts"] = f"""
     -- One row a model call, with the whole request and the whole answer; --repeat adds those of models in the core.

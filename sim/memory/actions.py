@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from sim.base.permissions import Permission
 from sim.kernel.duration import to_ns, to_seconds
 from sim.memory.archive import SessionHit
 from sim.memory.service import Hit, Memories
-from sim.permissions import Permission
 from sim.world.action import Means, Time, action
 
 if TYPE_CHECKING:

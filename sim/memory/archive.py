@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.kernel.codec import Raw, Record, decode, freeze
 from sim.memory.index import Index
 from sim.memory.time_frame import TimeFrame

@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.codec import Record, as_dict
 
 Source = Literal["agent", "tool", "person", "model", "summary"]

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final, Literal
 
 import attrs
 
-from sim.errors import Interrupt, LimitError, RunError, UsageError
+from sim.base.errors import Interrupt, LimitError, RunError, UsageError
+from sim.base.text import of_error
 from sim.kernel.codec import Record, encode, freeze
 from sim.memory.archive import Session, SessionArchive, SessionHit, freeze_messages
 from sim.memory.index import SCALE
@@ -18,7 +19,6 @@ from sim.memory.memory import SOURCES, Memory, Source, check_importance
 from sim.memory.pruning import PruneReport, Summarise, expired, fading, surplus
 from sim.memory.settings import MemorySettings
 from sim.memory.time_frame import ReadTimeFrame, simulated_time_frame
-from sim.text import of_error
 from sim.world.action import near
 from sim.world.service import Service
 from sim.world.world import World

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.world.section import PositiveDuration, Range
 
 HOUR_NS: Final = 3600 * 10**9

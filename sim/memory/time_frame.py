@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.memory.settings import DAY_NS
 
 TimeFrame = tuple[int, int]

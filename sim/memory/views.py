@@ -1,6 +1,6 @@
 """The SQL views of memories and sessions. The import of `sim.memory` registers them with the store."""
 
-from sim.store.views import VIEWS
+from sim.record.views import VIEWS
 
 VIEWS["memories"] = """
     -- One row a memory, with how often and when it was added last; `end` says why it was deleted, if it was.

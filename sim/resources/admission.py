@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 
-from sim.errors import LimitError
+from sim.base.errors import LimitError
 from sim.kernel import Kernel, Source, Timer
 from sim.resources.capacity import LAST, Capacity, ResourceCounts, Watch
 from sim.resources.windows import QUEUE_PURGE, Need, Reservation, Window, time_until

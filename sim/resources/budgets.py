@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.kernel import Kernel, Signal
 from sim.kernel.groups import first_of_ns
 from sim.resources.ledger import amount_text, insufficient

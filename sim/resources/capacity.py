@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import Actor, Kernel, Source, Timer
 from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING, taken

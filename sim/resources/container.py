@@ -4,7 +4,7 @@ import math
 from collections.abc import Generator
 from typing import Any, Self
 
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.kernel import Actor, Kernel
 from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING, taken

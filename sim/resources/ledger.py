@@ -6,7 +6,7 @@ Amounts are integers, so that sums are exact. Only `issue` changes the sum of al
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.kernel.ports import ANYONE, Gate
 
 MICRO = 1_000_000

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from sim.errors import ClosedError, UsageError
+from sim.base.errors import ClosedError, UsageError
 from sim.kernel import Actor, Kernel
 
 _MANY = 32  # minimum number of registrations before stale ones are removed

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import Actor, Kernel, Source, to_seconds
 from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING, taken

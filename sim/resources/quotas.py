@@ -2,7 +2,7 @@
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.ports import ANYONE, Gate
 from sim.resources.windows import check_amount
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.kernel import Kernel, Source
 from sim.kernel.actor import FIRST_DERIVED
 from sim.kernel.rng import derive

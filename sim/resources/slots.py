@@ -4,9 +4,9 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any, final
 
-from sim._speedups import core
-from sim.errors import Cancelled, LimitError, UsageError
+from sim.base.errors import Cancelled, LimitError, UsageError
 from sim.kernel import Actor, Kernel, Source
+from sim.kernel.compiled import core
 from sim.kernel.coroutines import coroutine
 from sim.kernel.kernel import ARMED
 from sim.kernel.waits import NOTHING

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Generic, Self, TypeVar
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import Actor, Kernel
 from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING

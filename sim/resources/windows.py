@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 
 if TYPE_CHECKING:
     from sim.resources.capacity import Capacity, Watch

@@ -14,8 +14,9 @@ import attrs
 
 from sim.actors import Agent
 from sim.agents.interview import USE, Question, SurveyAnswer, interview, interview_prompt
-from sim.errors import RunError, UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import RunError, UsageError
+from sim.base.expressions import did_you_mean
+from sim.base.text import of_error, plain
 from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.duration import seconds_text
 from sim.kernel.effects import EffectHandle
@@ -23,21 +24,20 @@ from sim.kernel.levels import level_of
 from sim.llm.service import Models
 from sim.llm.shared_answers import SharedAnswers
 from sim.llm.types import ChatMessage, ModelRequest
+from sim.record import HashRecorder
+from sim.record.answer_book import ANSWERS, AnswerBook
+from sim.record.frames import Frame, Library, frame
+from sim.record.history import RunHistory
+from sim.record.reader import StoredRun, open_run, run_folder
+from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.branching import end_of
 from sim.runner.event_loop import in_plain_code
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running
 from sim.runner.runner import RunController
-from sim.store import HashRecorder
-from sim.store.answer_book import ANSWERS, AnswerBook
-from sim.store.frames import Frame, Library, frame
-from sim.store.history import RunHistory
-from sim.store.reader import StoredRun, open_run, run_folder
-from sim.store.verifying_recorder import VerifyingRecorder
-from sim.text import of_error, plain
 
 if TYPE_CHECKING:
-    from sim.pages import Table
+    from sim.base.pages import Table
 
 Prompt = tuple[Agent, Question, tuple[ChatMessage, ...]]
 """An agent, a question to it, and what the model is asked in its place."""
@@ -89,7 +89,7 @@ class Survey:
         return frame((["time", *columns], rows), as_, expand=False)
 
     def _table(self) -> "Table":
-        from sim.pages import Table  # a run needs no page
+        from sim.base.pages import Table  # a run needs no page
 
         told = [(one.agent, one.question, one.answer if one.error is None else one.error) for one in self.answers]
         return Table(("agent", "question", "answer"), told)

@@ -9,12 +9,18 @@ from typing import Any, Unpack
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
 from sim.kernel.effects import EffectHandle
 from sim.kernel.levels import level_of
 from sim.llm import Access
+from sim.record import HashRecorder, RunHeader, RunRecorder, create_run
+from sim.record.archive import archive_of
+from sim.record.files import SCENARIO, remove_run, versions
+from sim.record.history import RunHistory
+from sim.record.reader import RunInfo, StoredRun, open_run, run_folder
+from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.event_loop import in_plain_code, running_on
 from sim.runner.fingerprint import package_versions
 from sim.runner.in_doubt import InDoubtEffects
@@ -31,12 +37,6 @@ from sim.runner.result import RunResult
 from sim.runner.runner import RunController
 from sim.runner.running import run_from
 from sim.scenario.overrides import parse_all
-from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
-from sim.store.archive import archive_of
-from sim.store.files import SCENARIO, remove_run, versions
-from sim.store.history import RunHistory
-from sim.store.reader import RunInfo, StoredRun, open_run, run_folder
-from sim.store.verifying_recorder import VerifyingRecorder
 
 
 async def branch_async(

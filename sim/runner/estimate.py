@@ -15,9 +15,7 @@ from typing import Any, Final, Unpack
 import attrs
 
 from sim.agents import FAMILIES
-from sim.assembly.build import Kinds
-from sim.assembly.models import prices_of
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import to_seconds
 from sim.llm import Access
 from sim.llm.needs import Need, needs_of
@@ -30,6 +28,8 @@ from sim.runner.probing import probe as measure
 from sim.runner.runner import RunController
 from sim.runner.running import run
 from sim.scenario import Scenario, load
+from sim.scenario.assembly.build import Kinds
+from sim.scenario.assembly.models import prices_of
 from sim.scenario.packaged import find_scenario
 from sim.tools import ToolsSettings
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import attrs
 
-from sim._speedups import core
-from sim.distributions import distribution_of, installed_version
-from sim.store.files import versions
+from sim.base.distributions import distribution_of, installed_version
+from sim.kernel.compiled import core
+from sim.record.files import versions
 
 _OWN: Final = tuple(versions())
 """What every run has a version of."""

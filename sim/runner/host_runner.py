@@ -7,7 +7,7 @@ import anyio
 import attrs
 
 from sim.actors import Agent, AgentLoopConfig, AgentLoopManager
-from sim.errors import SimError, UsageError
+from sim.base.errors import SimError, UsageError
 from sim.kernel import Duration, to_ns
 from sim.runner.deadlock import DeadlockDetector
 from sim.runner.runner import commonest

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import to_seconds
 from sim.kernel.codec import decode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.effects import EffectHandle
+from sim.record.head import UnsafeEffect
+from sim.record.reader import StoredRun
+from sim.record.writer import shortened
 from sim.runner.result import InDoubtEffect
 from sim.runner.runner import RunController
-from sim.store.head import UnsafeEffect
-from sim.store.reader import StoredRun
-from sim.store.writer import shortened
 
 DECISIONS: Final = ("retry", "done", "failed")
 

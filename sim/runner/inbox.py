@@ -1,6 +1,6 @@
 """Takes in what people outside ask of a run (edge).
 
-A person writes a request into the inbox in the run folder and waits for the answer (`sim.store.inbox`). A thread of the
+A person writes a request into the inbox in the run folder and waits for the answer (`sim.record.inbox`). A thread of the
 run finds it, and submits it as an input of the kind `person`, which holds the key of the request. So the run records
 it, applies it inside, and a replay applies it again. A request is applied exactly once: one whose key is on record is
 only answered. If a process dies, the one that resumes the run takes in the requests that are left, including those that
@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 from sim.actors import Control
-from sim.errors import SimError, UsageError
+from sim.base.errors import SimError, UsageError
 from sim.kernel.codec import decode
+from sim.record.inbox import INBOX, LARGEST, POLL, Answer, InboxFile, Request, Verb
 from sim.runner.runner import RunController
-from sim.store.inbox import INBOX, LARGEST, POLL, Answer, InboxFile, Request, Verb
 
 
 class InboxReader:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import attrs
 
 from sim.actors import Agent, AgentLoop, AgentState
-from sim.assembly.build import Simulation
-from sim.assembly.live_parameters import LiveParameters
-from sim.errors import LimitError, RunError, UsageError
+from sim.base.errors import LimitError, RunError, UsageError
+from sim.base.text import of_error, recordable_text
 from sim.kernel import Actor, Source, Timer
 from sim.kernel.actor import entry_source
 from sim.kernel.codec import freeze
 from sim.runner.scenario_timers import INTERVENTION, Timetable
+from sim.scenario.assembly.build import Simulation
+from sim.scenario.assembly.live_parameters import LiveParameters
 from sim.scenario.overrides import Override
 from sim.scenario.schema import Scenario
-from sim.text import of_error, recordable_text
 from sim.world import Message, Service
 from sim.world.actions.messages import deliver
 

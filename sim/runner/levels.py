@@ -6,7 +6,7 @@ from sim.agents.topics import ANSWER
 from sim.kernel import Kernel, Recorder
 from sim.kernel.levels import Level
 from sim.kernel.rows import EventRow
-from sim.store.audit_chain import TOPIC
+from sim.record.audit_chain import TOPIC
 from sim.world import World
 
 SAMPLES: Final = frozenset(

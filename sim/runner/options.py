@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 import attrs
 
-from sim.assembly.build import Kinds
-from sim.errors import UsageError
-from sim.extras import need
+from sim.base.errors import UsageError
+from sim.base.extras import need
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.kernel.levels import LEVELS, Level
 from sim.runner.runner import Mode, RunController
+from sim.scenario.assembly.build import Kinds
 from sim.world.action import near
 
 if TYPE_CHECKING:

@@ -9,9 +9,7 @@ import anyio
 import attrs
 
 from sim.agents.interview import USE, Question
-from sim.assembly.build import build
-from sim.assembly.models import check_batching, declared_by
-from sim.errors import SimError
+from sim.base.errors import SimError
 from sim.llm.access import INSIDE, Access
 from sim.llm.answers import check_answer
 from sim.llm.capabilities import Capabilities
@@ -22,6 +20,8 @@ from sim.runner.event_loop import in_plain_code
 from sim.runner.options import RunOptions
 from sim.runner.running import speed_of
 from sim.scenario import Scenario, load
+from sim.scenario.assembly.build import build
+from sim.scenario.assembly.models import check_batching, declared_by
 
 
 def check_batched_run(scenario: Path, options: RunOptions) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
+from sim.base.text import number, plain
 from sim.kernel.duration import seconds_text
 from sim.resources import MICRO
 from sim.runner.options import Watcher
 from sim.runner.runner import RunController
-from sim.text import number, plain
 
 _BAR = 40  # columns
 _ERASE = "\r\x1b[2K"  # the line of a terminal
@@ -120,7 +120,7 @@ def _terminal_bar() -> Iterator[Bar]:
 
 @contextmanager
 def _notebook_bar() -> Iterator[Bar]:
-    from sim.pages import tag
+    from sim.base.pages import tag
 
     handle = import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)
 

@@ -6,17 +6,17 @@ from typing import Any, Unpack
 
 import attrs
 
-from sim.errors import DivergenceError, RunError
+from sim.base.errors import DivergenceError, RunError
 from sim.kernel.codec import encode
 from sim.llm.serialization import answer_to_json, request_to_json
 from sim.llm.service import Caller, Models
 from sim.llm.types import Answer, ModelError, ModelRequest
+from sim.record import StoredRun
+from sim.record.history import RunHistory
+from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.event_loop import in_plain_code
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_not_running
-from sim.store import StoredRun
-from sim.store.history import RunHistory
-from sim.store.verifying_recorder import VerifyingRecorder
 
 _CALLS = "SELECT id FROM events WHERE topic = 'model.call' ORDER BY id"
 _IN_CORE = (

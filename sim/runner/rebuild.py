@@ -8,26 +8,26 @@ from typing import Any
 
 import attrs
 
-from sim.assembly.build import Simulation, build
-from sim.assembly.live_parameters import LiveParameters
-from sim.assembly.models import change_models, check_batching, check_models
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.effects import EffectHandle
 from sim.llm import Access, Batching
 from sim.llm.batches.settings import uses_batches
+from sim.record.files import SCENARIO
+from sim.record.history import RunHistory
+from sim.record.reader import StoredRun
+from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.event_loop import running_on
 from sim.runner.fingerprint import code_hashes, other_packages
 from sim.runner.options import ReplayOptions, RunOptions
 from sim.runner.runner import RunController
 from sim.runner.running import Session, speed_of
+from sim.scenario.assembly.build import Simulation, build
+from sim.scenario.assembly.live_parameters import LiveParameters
+from sim.scenario.assembly.models import change_models, check_batching, check_models
 from sim.scenario.live_changes import read_changes
-from sim.scenario.load import loads
+from sim.scenario.loading import loads
 from sim.scenario.overrides import parse_all
-from sim.store.files import SCENARIO
-from sim.store.history import RunHistory
-from sim.store.reader import StoredRun
-from sim.store.verifying_recorder import VerifyingRecorder
 from sim.tools import Tools
 
 

@@ -1,10 +1,10 @@
 """The scenario of a recorded run, for pages about it. One that was edited since is not told as the one that was run."""
 
-from sim.errors import SimError
+from sim.base.errors import SimError
+from sim.record import StoredRun
+from sim.record.files import SCENARIO
 from sim.scenario import Scenario
-from sim.scenario.load import loads_branch
-from sim.store import StoredRun
-from sim.store.files import SCENARIO
+from sim.scenario.loading import loads_branch
 
 
 def recorded_scenario(stored: StoredRun) -> Scenario | None:

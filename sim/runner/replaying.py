@@ -3,15 +3,15 @@
 from os import PathLike
 from typing import Unpack
 
-from sim.errors import DivergenceError
+from sim.base.errors import DivergenceError
 from sim.kernel.levels import level_of
+from sim.record.history import RunHistory
+from sim.record.reader import open_run, run_folder
+from sim.record.verifying_recorder import PARTS, Part, VerifyingRecorder
 from sim.runner.event_loop import in_plain_code, running_on
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_not_running
 from sim.runner.result import ReplayResult, RunResult
-from sim.store.history import RunHistory
-from sim.store.reader import open_run, run_folder
-from sim.store.verifying_recorder import PARTS, Part, VerifyingRecorder
 
 
 async def replay_async(

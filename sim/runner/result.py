@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.text import number, plain
 from sim.kernel.levels import Level
-from sim.store import summary
-from sim.text import number, plain
+from sim.record import summary
 
 if TYPE_CHECKING:
-    from sim.pages import Chart
+    from sim.base.pages import Chart
 
 
 @attrs.frozen

@@ -7,20 +7,20 @@ from typing import Unpack
 
 import attrs
 
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.kernel.effects import EffectHandle
 from sim.kernel.levels import level_of
+from sim.record import RunRecorder
+from sim.record.archive import check_not_archived
+from sim.record.history import RunHistory
+from sim.record.reader import open_run, run_folder
+from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.event_loop import in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint, with_batches
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
-from sim.store import RunRecorder
-from sim.store.archive import check_not_archived
-from sim.store.history import RunHistory
-from sim.store.reader import open_run, run_folder
-from sim.store.verifying_recorder import VerifyingRecorder
 
 
 async def resume_async(

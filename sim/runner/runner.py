@@ -7,10 +7,7 @@ import attrs
 
 from sim.actors import HealthMonitor
 from sim.agents.metric_functions import without_numbers
-from sim.assembly.build import Simulation
-from sim.assembly.live_parameters import LiveParameters
-from sim.assembly.world_builder import limits_per_tick
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.host.host import Host
 from sim.kernel import Kernel, Pause, to_seconds
 from sim.kernel.duration import MAX_NS, NS
@@ -22,13 +19,16 @@ from sim.runner.result import Distribution, RunResult
 from sim.runner.scenario_timers import ScenarioTimers
 from sim.runner.tick import TickDriver
 from sim.scenario import Scenario
+from sim.scenario.assembly.build import Simulation
+from sim.scenario.assembly.live_parameters import LiveParameters
+from sim.scenario.assembly.world_builder import limits_per_tick
 from sim.scenario.lost_events import may_lose_events
 from sim.scenario.never import never_happens
 from sim.scenario.overrides import Override
 from sim.world import Warned
 
 if TYPE_CHECKING:
-    from sim.sync.driver import SyncDriver
+    from sim.runner.sync.driver import SyncDriver
 
 Mode = Literal["autonomous", "tick"]
 Status = Literal["finished", "interrupted"]
@@ -158,8 +158,8 @@ class RunController:
         execution, service = self.simulation.scenario.execution, self.simulation.service
         if execution.sync is None or service is None:
             return None
-        from sim.sync.driver import SyncDriver  # the import is slow
-        from sim.sync.policies import POLICIES
+        from sim.runner.sync.driver import SyncDriver  # the import is slow
+        from sim.runner.sync.policies import POLICIES
 
         check_rounds(self.simulation.scenario, self.mode, self.speed)
         return SyncDriver(

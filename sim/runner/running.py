@@ -16,14 +16,15 @@ import anyio
 import attrs
 
 from sim.agents.latest_events import listening
-from sim.assembly.build import Kinds, Simulation, build
-from sim.distributions import installed_version
-from sim.errors import RunError, SimError, UsageError
+from sim.base.distributions import installed_version
+from sim.base.errors import RunError, SimError, UsageError
 from sim.host.pacing import check_speed
 from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History
+from sim.record import HashRecorder, RunHeader, RunRecorder, create_run
+from sim.record.files import versions
 from sim.runner.event_loop import RunThread, in_plain_code, running_on
 from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.inbox import InboxReader
@@ -33,9 +34,8 @@ from sim.runner.progress import shown
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunController, RunSink, check_rounds
 from sim.scenario import Scenario, load
+from sim.scenario.assembly.build import Kinds, Simulation, build
 from sim.scenario.packaged import find_scenario
-from sim.store import HashRecorder, RunHeader, RunRecorder, create_run
-from sim.store.files import versions
 from sim.tools import Tools
 
 Load = Callable[[Path, Sequence[str], Sequence[str], Kinds | None], Scenario]
@@ -112,7 +112,7 @@ async def run_from(
     speed = speed_of(checked, chosen)
     check_rounds(checked, mode, speed)  # before the folder is created
     if checked.models is not None and chosen.access is not None:
-        from sim.assembly.models import check_batching  # the import is slow
+        from sim.scenario.assembly.models import check_batching  # the import is slow
 
         check_batching(checked.models, chosen.access, speed)
     Tools.of(simulation.world).check_servers()

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from sim.assembly.build import Simulation
-from sim.expressions import Expression
+from sim.base.expressions import Expression
 from sim.kernel import Source, Timer, to_seconds
 from sim.kernel.actor import STOP_CONDITION, entry_source
 from sim.kernel.duration import MAX_NS
+from sim.scenario.assembly.build import Simulation
 from sim.scenario.schedule import Scheduled
 from sim.scenario.schema import Event, Scenario
 from sim.world import World

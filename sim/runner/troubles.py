@@ -8,9 +8,9 @@ become twice as large.
 from collections.abc import Iterator
 from typing import Final
 
+from sim.base.text import number
 from sim.kernel.duration import seconds_text
 from sim.runner.runner import RunController
-from sim.text import number
 
 CIRCLE_SECONDS: Final = 10.0
 """Real seconds between two looks for agents that answer each other in circles."""

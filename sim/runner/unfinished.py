@@ -1,7 +1,7 @@
 """Shows what models are saying to who watches the run from another process (edge).
 
 Answers that arrive in parts are noted as they come, and a thread writes them beside the run file a few times a second;
-see `sim.store.unfinished`. They are provisional: the run, its record and its hash do not depend on them. If the file
+see `sim.record.unfinished`. They are provisional: the run, its record and its hash do not depend on them. If the file
 cannot be written, the run continues without it.
 """
 
@@ -13,7 +13,7 @@ from typing import Final, Self
 from sim.llm.service import Models
 from sim.llm.types import Delta
 from sim.llm.unfinished import UnfinishedAnswers
-from sim.store.unfinished import MOST, drop_unfinished, write_unfinished
+from sim.record.unfinished import MOST, drop_unfinished, write_unfinished
 
 PAUSE: Final = 0.2
 """Real seconds between two writes."""

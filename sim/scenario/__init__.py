@@ -9,7 +9,7 @@ names that a file declares; `scopes` defines what an expression may use; `semant
 parts together; `load` combines them and reports every problem at once.
 """
 
-from sim.scenario.load import json_schema, load, loads
+from sim.scenario.loading import json_schema, load, loads
 from sim.scenario.schema import Scenario
 
 __all__ = ["Scenario", "json_schema", "load", "loads"]

@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 
 from sim.actors.wake import CONDITIONS
-from sim.expressions import Expression, did_you_mean
+from sim.base.expressions import Expression, did_you_mean
 from sim.scenario import fields as f
 from sim.scenario.meanings import FIELDS
 from sim.scenario.sleep import SleepPart, SleepSpec, sleep_model

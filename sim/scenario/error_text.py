@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sim.expressions import did_you_mean
+from sim.base.expressions import did_you_mean
 from sim.scenario.units import shown
 from sim.scenario.yaml_tree import Map
 

@@ -18,10 +18,10 @@ from pydantic import (
     model_validator,
 )
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.expressions import Expression, ExpressionError, did_you_mean
+from sim.base.permissions import Permission
 from sim.events.topic import check_free, check_pattern
-from sim.expressions import Expression, ExpressionError, did_you_mean
-from sim.permissions import Permission
 from sim.scenario.scopes import RESERVED, Context, Place, functions_of
 from sim.scenario.symbols import Kind
 from sim.scenario.units import FieldError, duration, shown, wrong_as

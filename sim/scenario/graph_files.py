@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.text import of_error
 from sim.kernel.codec import decode
 from sim.scenario.symbols import MAX_CELLS
-from sim.text import of_error
 from sim.world.places import Attributes
 
 MAX_GRAPH_BYTES: Final = 20_000_000

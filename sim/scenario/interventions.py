@@ -7,9 +7,9 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, With
 from pydantic.json_schema import JsonSchemaValue
 
 from sim.agents.interview import Question
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.expressions import Expression
 from sim.events.topic import check_free
-from sim.expressions import Expression
 from sim.scenario import fields as f
 from sim.scenario.schedule import END, Scheduled
 from sim.scenario.scopes import Context

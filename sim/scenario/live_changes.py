@@ -1,6 +1,6 @@
 """Changes during a run: which parameters are live, and the check of new values before they are applied.
 
-A parameter is live if it may change during a run. All others shape its start and cannot change. `sim.assembly` applies
+A parameter is live if it may change during a run. All others shape its start and cannot change. `sim.scenario.assembly` applies
 changes to a world.
 """
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from sim.errors import Problem, ScenarioError, UsageError
-from sim.expressions import Expression, ExpressionError, did_you_mean
+from sim.base.errors import Problem, ScenarioError, UsageError
+from sim.base.expressions import Expression, ExpressionError, did_you_mean
 from sim.scenario.fields import plain
 from sim.scenario.overrides import Override, apply_overrides
 from sim.scenario.schema import Agent, Scenario

@@ -7,8 +7,8 @@ between the two, and an event that is published in it wakes no agent.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sim.errors import Problem
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.errors import Problem
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.scenario.schema import Scenario
 from sim.scenario.symbols import actions_of, items, sleep_topics
 from sim.scenario.values import is_expression

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import to_seconds
 from sim.llm import behaviour
 from sim.llm.behaviour import FaultKind

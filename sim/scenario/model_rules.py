@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 
-from sim.errors import UsageError
-from sim.expressions import Expression
+from sim.base.errors import UsageError
+from sim.base.expressions import Expression
 from sim.kernel import to_seconds
 from sim.llm import rules
 from sim.llm.names import NAMES

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from sim.agents.toolbox import DRAWS
-from sim.errors import Problem
+from sim.base.errors import Problem
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
 from sim.events.topic import OWN_TOPICS, OWN_WORDS, matches
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
 from sim.kernel.calendar import Calendar
 from sim.kernel.duration import MAX_NS, to_ns, to_text
 from sim.scenario.schedule import END

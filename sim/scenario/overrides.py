@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import attrs
 
-from sim.errors import ScenarioError, UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import ScenarioError, UsageError
+from sim.base.expressions import did_you_mean
 from sim.scenario.schema import Scenario
 from sim.scenario.yaml_tree import REFUSED_VALUE, Map, Mark, Seq, read_tree
 

@@ -12,7 +12,7 @@ import attrs
 from pydantic import ConfigDict, TypeAdapter, ValidationError, ValidationInfo, WrapValidator
 from pydantic.json_schema import JsonSchemaValue
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.scenario import fields as f
 from sim.scenario.error_text import words_of
 from sim.scenario.scopes import Context

@@ -13,15 +13,15 @@ from typing import Any, Final
 import attrs
 
 from sim.agents.packages import GRAPHS, Offer, find_offer, is_offered_name
-from sim.errors import Problem, UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import Problem, UsageError
+from sim.base.expressions import did_you_mean
+from sim.base.text import of_error
 from sim.kernel.codec import decode_as, encode
+from sim.record.files import PLACES, SCENARIO
 from sim.scenario.fields import plain
 from sim.scenario.graph_files import MAX_GRAPH_BYTES, PlaceGraph, graph_from, names_of_formats, read_graph, suffix_of
 from sim.scenario.symbols import mapping
 from sim.scenario.yaml_tree import Map, read_tree
-from sim.store.files import PLACES, SCENARIO
-from sim.text import of_error
 
 _MAX_RECORD: Final = 10 * MAX_GRAPH_BYTES
 _KEYS: Final = ("file", "graph", "params")

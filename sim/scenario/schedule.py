@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.calendar import Calendar, Every, Schedule, read_schedule
 from sim.scenario import fields as f
 from sim.scenario.units import DURATION_SCHEMA, FieldError, PositiveNanoseconds, duration, wrong_as

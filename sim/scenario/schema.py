@@ -20,12 +20,12 @@ from sim.actors.health import ASLEEP_NS, LOCK_NS
 from sim.actors.mailbox import MailboxPolicy, Unmatched
 from sim.agents import FAMILIES, Family
 from sim.agents.packages import is_offered_name
-from sim.errors import ScenarioError, UsageError
+from sim.base.errors import ScenarioError, UsageError
+from sim.base.expressions import Expression, did_you_mean
+from sim.base.permissions import Permission
 from sim.events.bus import MAX_DATA_BYTES
-from sim.expressions import Expression, did_you_mean
 from sim.kernel.duration import MAX_NS
 from sim.kernel.levels import Level
-from sim.permissions import Permission
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
 from sim.scenario.graph_files import PlaceGraph
@@ -815,7 +815,7 @@ class Scenario(f.Part):
 
     @property
     def source(self) -> Any:
-        """The text from which it was loaded, a `sim.scenario.load.Source`; None if it was made otherwise."""
+        """The text from which it was loaded, a `sim.scenario.loading.Source`; None if it was made otherwise."""
         return self._source
 
     @classmethod

@@ -7,8 +7,8 @@ from typing import Any, Literal, cast
 import attrs
 
 from sim.agents import Family, metric_functions, toolbox  # noqa: F401 - the modules declare functions
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
-from sim.expressions.declared import DECLARED, Needs, RuleFunction
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
+from sim.base.expressions.declared import DECLARED, Needs, RuleFunction
 from sim.llm.names import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sim.agents.family import FAMILIES
-from sim.errors import Problem, UsageError
+from sim.base.errors import Problem, UsageError
 from sim.kernel.duration import MAX_NS, to_ns
 from sim.scenario.schema import MAX_AGENTS
 from sim.scenario.symbols import Symbols, actions_of, items, mapping

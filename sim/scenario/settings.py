@@ -13,7 +13,7 @@ import attrs
 from pydantic import AfterValidator, Field, PlainValidator, TypeAdapter, ValidationInfo, create_model
 from pydantic.json_schema import JsonSchemaValue
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.scenario import fields as f
 from sim.scenario.units import FieldError, Nanoseconds, PositiveNanoseconds, shown, wrong_as
 from sim.scenario.yaml_tree import Map, find_place

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import attrs
 
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.world.action import DEFINED
 
 Kind = Literal[

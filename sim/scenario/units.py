@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import attrs
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.duration import NS, to_ns, to_text
 
 _RATE = re.compile(r"([0-9]{1,15}) per (\S{1,40})")

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from sim.expressions import Expression, ExpressionError
+from sim.base.expressions import Expression, ExpressionError
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from sim.errors import Problem
+from sim.base.errors import Problem
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 30_000

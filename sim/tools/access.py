@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-from sim.permissions import Permission
+from sim.base.permissions import Permission
 from sim.tools.tool import Tool
 from sim.world import Inhabitant, Service, World
 from sim.world.section import Level, define_section

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sim.permissions import Permission
+from sim.base.permissions import Permission
 from sim.tools.registry import Ready, Tools
 from sim.world import Inhabitant, Refused, World
 from sim.world.action import Values, action

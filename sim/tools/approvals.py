@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_
 import attrs
 
 from sim.actors import Agent
-from sim.errors import Cancelled, UsageError
+from sim.base.errors import Cancelled, UsageError
+from sim.base.expressions import PURE_FUNCTIONS, ExpressionError
 from sim.events.topic import matches
-from sim.expressions import PURE_FUNCTIONS, ExpressionError
 from sim.host.person import await_person
 from sim.kernel import Actor, Effect, Latch, Timer, perform
 from sim.kernel.codec import decode, encode

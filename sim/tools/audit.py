@@ -2,7 +2,7 @@
 
 `record` is called before the work that it is about begins. It hands the event to the writer at once. The intent of the
 effect follows it there, and the writer commits in order, so the audit record of a call is on disk before the call
-begins. `sim.store.audit_chain` has the form of a record, and checks the chain.
+begins. `sim.record.audit_chain` has the form of a record, and checks the chain.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from sim.kernel.codec import decode, encode, freeze
-from sim.store.audit_chain import FIRST, TOPIC, record_hash
+from sim.record.audit_chain import FIRST, TOPIC, record_hash
 from sim.world.section import define_section
 from sim.world.service import Service
 

@@ -28,11 +28,11 @@ import anyio
 import anyio.abc
 import attrs
 
-from sim.errors import SimError, UsageError
-from sim.extras import need
+from sim.base.errors import SimError, UsageError
+from sim.base.extras import need
+from sim.base.text import plain
 from sim.kernel.duration import Duration
 from sim.kernel.effects import Effect, Safety
-from sim.text import plain
 from sim.tools.schema import OPEN
 from sim.tools.tool import Tool, injected, without_injected
 from sim.world.json_schema import schema_fault

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.tools.mcp import McpClient, McpError, McpServer, load_transport
 
 

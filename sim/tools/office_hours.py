@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, Protocol, get_args
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.duration import NS
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.events.topic import matches
-from sim.expressions import did_you_mean
 from sim.tools.access import AccessSettings
 from sim.tools.approvals import ApprovalSettings
 from sim.tools.registry import NEVER_TOOLS, WORLD

@@ -27,7 +27,7 @@ import anyio.abc
 import anyio.lowlevel
 import attrs
 
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.kernel.duration import Duration
 from sim.kernel.effects import Effect
 from sim.tools.tool import Tool

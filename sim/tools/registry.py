@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
-from sim.errors import Cancelled, RunError, UsageError
+from sim.base.errors import Cancelled, RunError, UsageError
+from sim.base.text import of_error
 from sim.kernel import perform
 from sim.kernel.codec import decode, encode
-from sim.text import of_error
 from sim.tools.access import Access
 from sim.tools.schema import schema_of_action
 from sim.tools.tool import MEANINGS, Tool, wire_name

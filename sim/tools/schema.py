@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.world import ActionHandler
 from sim.world.section import described
 

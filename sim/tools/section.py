@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import attrs
 
-from sim.errors import UsageError
-from sim.expressions import PURE_FUNCTIONS, ExpressionError
+from sim.base.errors import UsageError
+from sim.base.expressions import PURE_FUNCTIONS, ExpressionError
+from sim.base.permissions import Permission
 from sim.kernel import to_seconds
 from sim.kernel.duration import NS
 from sim.kernel.effects import Safety
-from sim.permissions import Permission
 from sim.tools.mcp import check_server_name
 from sim.tools.mcp_servers import McpServers
 from sim.tools.process import Command, ProcessLimits, ProcessTools

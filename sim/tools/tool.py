@@ -16,10 +16,10 @@ from typing import Any, Final, Literal, get_args
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
 from sim.kernel import Duration, Effect, to_ns
 from sim.kernel.effects import Safety
-from sim.permissions import Permission
 from sim.tools.schema import OPEN, signature_of
 from sim.world.json_schema import schema_fault
 

@@ -1,7 +1,7 @@
 """The SQL views of gates and of the chain of audit records."""
 
-from sim.store.audit_chain import TOPIC
-from sim.store.views import VIEWS
+from sim.record.audit_chain import TOPIC
+from sim.record.views import VIEWS
 
 VIEWS["audit"] = f"""
         -- One row an audit record: what agents did with tools, and what people approved.

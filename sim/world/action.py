@@ -15,9 +15,9 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
 from sim.kernel.codec import Record
-from sim.permissions import Permission
 from sim.registry import Registry
 from sim.words import ACTIONS
 from sim.world.section import described

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sim.expressions import Expression
+from sim.base.expressions import Expression
 from sim.kernel.codec import Raw, Record, decode, freeze
 from sim.kernel.ports import ANYONE, Gate
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from sim.expressions import ExpressionError, rule_function
+from sim.base.expressions import ExpressionError, rule_function
 from sim.kernel import to_ns
 from sim.kernel.calendar import Calendar
 from sim.world.section import define_section

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sim.errors import Interrupt, RunError, SimError
+from sim.base.errors import Interrupt, RunError, SimError
+from sim.base.text import of_error, recordable_text
 from sim.events.bus import too_much
 from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze
 from sim.kernel.coroutines import resume
-from sim.text import of_error, recordable_text
 from sim.world.action import Action, ActionHandler, ActionResult, Refused
 from sim.world.costs import FREE, Charge, ChargeHold
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import attrs
 
-from sim.errors import ActorError
+from sim.base.errors import ActorError
 from sim.kernel.codec import decode, encode
 
 Path = tuple[str | int, ...]

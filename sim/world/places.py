@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.codec import decode
 from sim.kernel.ports import ANYONE, Gate
 

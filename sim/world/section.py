@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_arg
 
 import attrs
 
-from sim.errors import UsageError
-from sim.expressions import Expression
-from sim.permissions import Permission
+from sim.base.errors import UsageError
+from sim.base.expressions import Expression
+from sim.base.permissions import Permission
 from sim.registry import Registry
 from sim.words import SECTIONS as OF_SIM
 
@@ -86,7 +86,7 @@ Topic = Annotated[str, Reads("topic")]
 """The topic of an event."""
 
 WorkCondition = Annotated[Expression, Reads("work condition")]
-"""An expression over the work of an employee; see `sim.agents.sop.values`."""
+"""An expression over the work of an employee; see `sim.kinds.sop.values`."""
 
 WorkValue = Annotated[Any, Reads("work value")]
 """A value that is literal or has expressions over the work of an employee (texts that start with `=`) at any depth."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 
 if TYPE_CHECKING:
     from sim.world.world import World

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from sim.errors import CausalityError, UsageError
+from sim.base.errors import CausalityError, UsageError
 from sim.kernel.ports import ANYONE, Gate
 
 Position = Any

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
 from sim.kernel.codec import Raw, decode, freeze
 from sim.kernel.duration import to_seconds
-from sim.permissions import Permission
-from sim.store.views import VIEWS
+from sim.record.views import VIEWS
 from sim.world.action import Refused
 from sim.world.service import Service
 

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
-from sim.errors import NameTakenError, UsageError
+from sim.base.errors import NameTakenError, UsageError
+from sim.base.permissions import Permission
 from sim.events import EventBus
 from sim.kernel import Actor, Kernel, Recorder, Source, Stream, to_seconds
 from sim.kernel.calendar import Calendar
@@ -14,7 +15,6 @@ from sim.kernel.codec import recordable
 from sim.kernel.kernel import release_all
 from sim.kernel.ports import Call, Intake
 from sim.kernel.rng import Draws
-from sim.permissions import Permission
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
 from sim.world.action import BUILT_IN, Action, ActionRegistry, ActionResult
 from sim.world.actions.pools import give_back

@@ -11,10 +11,10 @@ from sim.host.host import Host
 from sim.kernel import NS
 from sim.kernel.rows import EventRow
 from sim.kernel.waits import sleep_ns
+from sim.record import HashRecorder
 from sim.resources import Limit, Rate
 from sim.runner.tick import TickDriver
 from sim.standalone import World
-from sim.store import HashRecorder
 from sim.world import Action, ActionResult
 
 Step = Callable[["Script"], Action | Awaitable[Action | None] | None]

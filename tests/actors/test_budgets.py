@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sim.actors import AgentState, PauseReason
-from sim.errors import LimitError
+from sim.base.errors import LimitError
 from sim.kernel import sleep
 from sim.resources import Ledger
 from sim.resources.ledger import amount_text

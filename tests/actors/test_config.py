@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sim.actors import AgentLoopConfig, WakeCondition
-from sim.assembly.build import build
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import to_duration, to_ns
 from sim.kernel.duration import MAX_NS
 from sim.resources import Limit, Rate
 from sim.scenario import loads
+from sim.scenario.assembly.build import build
 from sim.scenario.schema import LoopConfig
 from sim.world import Action
 from tests.actors.helpers import Lab

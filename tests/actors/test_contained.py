@@ -9,8 +9,8 @@ import pytest
 
 import sim
 from sim.actors import AgentState, WakeCondition
-from sim.errors import Cancelled, RunError
-from sim.store import open_run
+from sim.base.errors import Cancelled, RunError
+from sim.record import open_run
 from sim.world import NOOP, Action
 from tests.actors.helpers import Lab, Script
 from tests.actors.test_errors import Hooks

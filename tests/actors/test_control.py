@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 import sim
-from sim.store import HashRecorder
+from sim.record import HashRecorder
 
 
 class Idle(sim.Agent):

@@ -4,7 +4,7 @@ import pytest
 
 import sim
 from sim.actors.error_text import failure_text
-from sim.errors import ForeignAwaitError
+from sim.base.errors import ForeignAwaitError
 
 ASLEEP = """
 import asyncio, trio

@@ -8,7 +8,7 @@ import pytest
 
 from sim.actors import AgentState, PauseReason, WakeCondition
 from sim.actors.supervisor import RestartLimit
-from sim.errors import Cancelled
+from sim.base.errors import Cancelled
 from sim.kernel import Signal, sleep
 from sim.kernel.codec import encode
 from sim.world import NOOP, Action, ActionResult

@@ -12,11 +12,11 @@ import anyio.to_thread
 import pytest
 
 import sim
-from sim.errors import KernelError
+from sim.base.errors import KernelError
 from sim.kernel import NS
 from sim.kernel.codec import encode
+from sim.record import HashRecorder, open_run
 from sim.resources import Limit, Rate
-from sim.store import HashRecorder, open_run
 from tests.actors.test_seed_004 import beside
 
 BACKENDS = ["asyncio", "trio"]

@@ -6,7 +6,7 @@ import pytest
 
 from sim.actors.state import AgentState
 from sim.actors.wake import WakeCondition
-from sim.errors import Interrupt
+from sim.base.errors import Interrupt
 from sim.kernel import sleep
 from sim.resources import Preempted, PreemptiveResource
 from sim.world import Action

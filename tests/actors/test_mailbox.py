@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.actors import AgentState
-from sim.errors import ClosedError
+from sim.base.errors import ClosedError
 from sim.kernel import sleep
 from sim.world import Action
 from tests.actors.helpers import Lab, Script

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.actors import AgentState, PauseReason, WakeCondition
-from sim.errors import TransitionError
+from sim.base.errors import TransitionError
 from sim.kernel import sleep
 from sim.world import NOOP, Action
 from tests.actors.helpers import Lab, Script

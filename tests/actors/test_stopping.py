@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sim.actors import AgentState, WakeCondition
-from sim.errors import KernelError
+from sim.base.errors import KernelError
 from sim.kernel import NS, Effect, first_of_ns, perform, sleep
 from sim.kernel.codec import Raw, encode
 from sim.resources import Container, Limit, Rate, Resource, Store

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sim.actors import AgentState, WakeCondition
 from sim.actors.wake import arm
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.events.bus import RECENT
 from sim.kernel import sleep
 from sim.world import NOOP, Action

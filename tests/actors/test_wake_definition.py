@@ -7,8 +7,8 @@ import pytest
 
 import sim
 from sim.actors.wake import _HEADS, CONDITIONS, Armed, ConditionType, WakeCondition, wake_condition
-from sim.errors import ScenarioError, UsageError
-from sim.scenario.load import json_schema, loads
+from sim.base.errors import ScenarioError, UsageError
+from sim.scenario.loading import json_schema, loads
 from sim.world.action import Argument
 from tests.actors.helpers import Lab, Script
 

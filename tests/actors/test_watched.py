@@ -9,8 +9,8 @@ import pytest
 
 from sim.actors import Agent
 from sim.cli.render.snapshot import take_snapshot
+from sim.record import open_run
 from sim.runner import RunResult, run
-from sim.store import open_run
 from sim.world import NOOP, Action, ActionResult, World
 from sim.world.action import ActionHandler
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import sim
-from sim.store import open_run
+from sim.record import open_run
 from tests.helpers import command
 
 ROOT = Path(__file__).parents[2]

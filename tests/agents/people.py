@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import sim
-from sim.store import open_run
+from sim.record import open_run
 
 Step = tuple[float, str, Mapping[str, Any]]
 """When a person acts, in seconds; the kind of action; its arguments."""

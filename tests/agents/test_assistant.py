@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from sim.agents.conversation import Conversations
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from tests.llm.scenes import Scene
 
 DESK = """until: 10m

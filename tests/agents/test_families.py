@@ -11,12 +11,12 @@ import pytest
 
 import sim
 from sim.agents import FAMILIES, AgentPlan, Family, WorldPlan, define_family
-from sim.assembly.build import Simulation, build
+from sim.base.errors import ScenarioError, UsageError
+from sim.base.permissions import Permission
 from sim.cli import main
-from sim.errors import ScenarioError, UsageError
-from sim.permissions import Permission
+from sim.record import VIEWS, open_run
 from sim.scenario import loads
-from sim.store import VIEWS, open_run
+from sim.scenario.assembly.build import Simulation, build
 from sim.tools import Given
 from sim.world.action import action
 from sim.world.section import Json

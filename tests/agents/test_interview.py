@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 import sim
 from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
 from sim.agents.latest_events import MOST, LatestEvents
-from sim.assembly.build import Simulation, build
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm import Access
+from sim.record import HashRecorder
 from sim.scenario import loads
-from sim.store import HashRecorder
+from sim.scenario.assembly.build import Simulation, build
 
 ALICE = """
 name: village

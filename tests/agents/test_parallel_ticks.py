@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import sim
 from sim.agents import AgentPlan, Family, WorldPlan, define_family
-from sim.assembly.build import build
 from sim.kernel import Effect
 from sim.runner import RunController
 from sim.scenario import loads
+from sim.scenario.assembly.build import build
 from sim.tools import Given
 from sim.world import World
 from sim.world.action import action

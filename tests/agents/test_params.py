@@ -12,11 +12,11 @@ import pytest
 
 import sim
 from sim.agents import Family, define_family
-from sim.assembly.build import build
+from sim.base.errors import ScenarioError, UsageError
 from sim.cli import main
-from sim.errors import ScenarioError, UsageError
 from sim.experiments.plan import make_sweep
 from sim.scenario import json_schema, loads
+from sim.scenario.assembly.build import build
 from sim.world.section import Condition, Duration, Json, Name, Range
 from tests.registries import kept_registries
 

@@ -6,7 +6,7 @@ import pytest
 
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
 from sim.agents.rule_code import Value
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.kernel.rng import Streams
 from sim.world import Places
 from sim.world.artifact import make

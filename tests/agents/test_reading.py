@@ -12,8 +12,8 @@ import sim
 from sim.actors.mailbox import Mailbox, Unmatched
 from sim.agents import PolicyAction, PolicyRule
 from sim.agents.reading import Reader
-from sim.errors import UsageError
-from sim.expressions import PURE_FUNCTIONS, Expression
+from sim.base.errors import UsageError
+from sim.base.expressions import PURE_FUNCTIONS, Expression
 from sim.kernel import Kernel
 from sim.kernel.codec import freeze
 from sim.world import Message

@@ -7,10 +7,10 @@ import pytest
 
 import sim
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
+from sim.record import open_run
 from sim.resources import Resource
 from sim.runner import replay
 from sim.scenario.values import ValueTemplate
-from sim.store import open_run
 from sim.world import Action, Places
 from tests.actors.helpers import Lab
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.store import VIEWS
-from sim.store.frames import JSON_COLUMNS, MOST_PARTS, Library, frame
+from sim.record import VIEWS
+from sim.record.frames import JSON_COLUMNS, MOST_PARTS, Library, frame
 from sim.world.tasks import Tasks  # noqa: F401 - registers further views, as all families do
 
 LIBRARIES: tuple[Library, ...] = get_args(Library)

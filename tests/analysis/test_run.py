@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.store import open_run
-from sim.store.files import DATABASE
+from sim.record import open_run
+from sim.record.files import DATABASE
 from tests.analysis.conftest import EVIL, SHOP
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import UsageError
-from sim.extras import PACKAGES, installed, need
+from sim.base.errors import UsageError
+from sim.base.extras import PACKAGES, installed, need
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -27,7 +27,7 @@ def named(requirements: list[str]) -> set[str]:
 
 
 def test_extras_are_the_same_in_the_code_and_in_the_package():
-    """What `sim.extras` looks for is what the extra of that name installs, and `all` installs all but Ray."""
+    """What `sim.base.extras` looks for is what the extra of that name installs, and `all` installs all but Ray."""
     (every,) = EXTRAS["all"]
     assert {extra: set(packages) for extra, packages in PACKAGES.items()} == {
         extra: named(requirements) for extra, requirements in EXTRAS.items() if extra != "all"

@@ -47,22 +47,22 @@ def test_what_is_allowed_passes(skeleton):
     (skeleton / "sim/cli/run.py").write_text("import time, click\nfrom sim import kernel\n")
     (skeleton / "sim/host/host.py").write_text("import anyio, trio\n")
     (skeleton / "sim/kernel/rng.py").write_text("import random\n")
-    (skeleton / "sim/store/export.py").write_text("def export():\n    import duckdb\n")
+    (skeleton / "sim/record/export.py").write_text("def export():\n    import duckdb\n")
     result = lint(skeleton)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 FORBIDDEN = [  # module, its text, what the report must say
-    ("kernel/up", "from sim.store import files", "sim.kernel.up -> sim.store.files"),
-    ("errors", "def late():\n    import sim.kernel", "sim.errors -> sim.kernel"),
+    ("kernel/up", "from sim.record import files", "sim.kernel.up -> sim.record.files"),
+    ("errors", "def late():\n    import sim.kernel", "sim.base.errors -> sim.kernel"),
     ("rogue", "", "- sim.rogue"),
     ("kernel/clock", "def now():\n    import time", "sim.kernel.clock -> time"),
     ("kernel/kernel", "from anyio.abc import TaskGroup", "sim.kernel.kernel -> anyio"),
-    ("store/reader", "from datetime import datetime", "sim.store.reader -> datetime"),
+    ("store/reader", "from datetime import datetime", "sim.record.reader -> datetime"),
     ("kernel/dice", "from random import Random", "sim.kernel.dice -> random"),
     ("host/host", "import sqlite3", "sim.host.host -> sqlite3"),
-    ("store/codec", "import msgspec", "sim.store.codec -> msgspec"),
-    ("store/files", "import duckdb", "sim.store.files -> duckdb"),
+    ("store/codec", "import msgspec", "sim.record.codec -> msgspec"),
+    ("store/files", "import duckdb", "sim.record.files -> duckdb"),
 ]
 
 

@@ -19,7 +19,7 @@ scenario, out = sys.argv[1], io.StringIO()
 
 
 def names():
-    left_out = ("sim.__main__", "sim.agents.executor.pytest_driver", "sim.tools.sandbox", "sim._speedups._core")
+    left_out = ("sim.__main__", "sim.kinds.executor.pytest_driver", "sim.tools.sandbox", "sim.kernel.compiled._core")
     return [module.name for module in pkgutil.walk_packages(sim.__path__, "sim.") if module.name not in left_out]
 
 
@@ -83,7 +83,7 @@ def test_the_compiled_part_is_standard_c():
     done = subprocess.run(
         [
             compiler, "-std=c11", "-pedantic", "-Wvla", "-fsyntax-only", "-isystem", sysconfig.get_path("include"),
-            *map(str, sorted((ROOT / "sim/_speedups").glob("*.c"))),
+            *map(str, sorted((ROOT / "sim/kernel/compiled").glob("*.c"))),
         ],
         capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -115,8 +115,8 @@ def test_private_modules_stay_in_their_package():
 def test_the_privacy_check_works_in_both_directions():
     """A package may import its own private module; another package may not."""
     inside, outside = ROOT / "sim" / "store" / "reader.py", ROOT / "sim" / "world" / "places.py"
-    assert not is_foreign_private("sim.store._schema.TABLES", inside)
-    assert is_foreign_private("sim.store._schema.TABLES", outside)
+    assert not is_foreign_private("sim.record._schema.TABLES", inside)
+    assert is_foreign_private("sim.record._schema.TABLES", outside)
 
 
 def test_every_test_states_its_rule():

@@ -11,7 +11,7 @@ import pytest
 
 from sim import words
 from sim.agents import FAMILIES
-from sim.store import VIEWS
+from sim.record import VIEWS
 from sim.world.action import DEFINED
 from sim.world.section import SECTIONS
 
@@ -22,8 +22,8 @@ agents: [{name: a, rules: [{do: {sleep: {for: 1h}}}]}]
 """
 
 HEAVY = (
-    "sim.agents.chat.service", "sim.agents.executor.service", "sim.agents.goals.service", "sim.agents.sop.service",
-    "sim.agents.town.generate",
+    "sim.kinds.chat.service", "sim.kinds.executor.service", "sim.kinds.goals.service", "sim.kinds.sop.service",
+    "sim.kinds.town.generate",
 )  # fmt: skip
 """What a run without it has no use for, and what takes time to import."""
 

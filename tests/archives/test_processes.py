@@ -11,7 +11,7 @@ import pytest
 import sim
 from sim.archives import archive_experiment, archive_run, check_archive, repeat
 from sim.archives.processes import MOST_OUTPUT, building_variables, fetching_variables, run, running_variables
-from sim.errors import RunError
+from sim.base.errors import RunError
 
 SECRETS = {
     "OPENAI_API_KEY": "sk-1", "AWS_SECRET_ACCESS_KEY": "s", "GITHUB_TOKEN": "s", "SSH_AUTH_SOCK": "/s",

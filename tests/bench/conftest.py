@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from sim.bench import Bench, Trial, evaluate, make_plan
+from sim.experiments.bench import Bench, Trial, evaluate, make_plan
 from tests.report.conftest import browser as browser  # the same Chromium
 
 SCENARIO = """

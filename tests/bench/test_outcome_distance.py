@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.bench.outcome_distance import distance, outcome_distance, relative
+from sim.experiments.bench.outcome_distance import distance, outcome_distance, relative
 from sim.experiments.trial import outcomes_of
 
 NUMBERS = st.floats(-1e9, 1e9)

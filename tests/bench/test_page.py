@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sim.bench.page import render
-from sim.pages import document, tag
+from sim.base.pages import document, tag
+from sim.experiments.bench.page import render
 from tests.bench.conftest import ABOUT
 from tests.report.conftest import HOSTILE
 

@@ -1,7 +1,7 @@
 import pytest
 
-from sim.bench import make_plan
-from sim.errors import ScenarioError, UsageError
+from sim.base.errors import ScenarioError, UsageError
+from sim.experiments.bench import make_plan
 from tests.bench.conftest import SCENARIO
 
 

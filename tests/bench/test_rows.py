@@ -3,8 +3,8 @@ from typing import Any
 import attrs
 import pytest
 
-from sim.bench import evaluate, to_json
-from sim.bench.files import to_csv
+from sim.experiments.bench import evaluate, to_json
+from sim.experiments.bench.files import to_csv
 
 MODES = ("tick-parallel", "autonomous", "oracle")
 

@@ -10,7 +10,7 @@ import pytest
 
 import sim
 from sim.llm import Access
-from sim.store import open_run
+from sim.record import open_run
 from tests.helpers import command
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting
 

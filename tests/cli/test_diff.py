@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.compare.comparison import Pair, _standardized, compare
+from sim.inspect.compare.comparison import Pair, _standardized, compare
+from sim.record import RunHeader, RunRecorder, create_run, open_run
 from sim.runner import Distribution
-from sim.store import RunHeader, RunRecorder, create_run, open_run
 
 HOSTILE = "a\u202eb\x1b[31m[bold]\n\x7f"
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import sim
-from sim.agents.executor.story import Stories
-from sim.report.collect import collect
-from sim.store import open_run
+from sim.inspect.report.collect import collect
+from sim.kinds.executor.story import Stories
+from sim.record import open_run
 from tests.helpers import command
 
 FILE = Path(__file__).parents[2] / "scenarios" / "software_team.yaml"

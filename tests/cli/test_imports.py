@@ -30,7 +30,15 @@ def test_run_imports_no_provider_report_or_bench_that_it_does_not_use(scenario: 
     modules = set(json.loads(done.stdout))
     assert "sim.runner.runner" in modules
     assert {name for name in PROVIDERS if f"sim.llm.providers.{name}" in modules} == providers
-    assert not modules & {"sim.report", "sim.bench", "sim.compare", "sim.pages", "sim.telemetry", "sim.analysis", *ALSO}
+    assert not modules & {
+        "sim.inspect.report",
+        "sim.experiments.bench",
+        "sim.inspect.compare",
+        "sim.base.pages",
+        "sim.inspect.telemetry",
+        "sim.inspect.analysis",
+        *ALSO,
+    }
 
 
 def test_import_sim_imports_no_part_of_it() -> None:
@@ -39,5 +47,5 @@ def test_import_sim_imports_no_part_of_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     before, after = json.loads(done.stdout)
     assert [name for name in before if name.startswith("sim.")] == []
-    assert "sim.analysis.run" in after
+    assert "sim.inspect.analysis.run" in after
     assert not {*FRAMES, "rich"} & set(after)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import sim as package
+from sim.base.errors import RecordWarning, SimError
 from sim.cli import main
-from sim.errors import RecordWarning, SimError
-from sim.store.audit_chain import AUDIT
-from sim.store.files import DATABASE, PLACES, SCENARIO
-from sim.store.head import HEAD, UNSAFE
+from sim.record.audit_chain import AUDIT
+from sim.record.files import DATABASE, PLACES, SCENARIO
+from sim.record.head import HEAD, UNSAFE
 from tests.cli.conftest import Done
 
 RECORDS = (HEAD, UNSAFE, AUDIT, SCENARIO, PLACES)

@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 import sim
-from sim.assembly.build import build
 from sim.cli.render.live import LiveProgress, Screen, line_of, picture
 from sim.cli.render.snapshot import Level, RateMeter, Snapshot, take_snapshot
+from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import load
-from sim.store import HashRecorder
+from sim.scenario.assembly.build import build
 
 MINUTE = 60 * 10**9
 HOSTILE = "\x1b[31mred\nline\u202e[bold]x[/bold]"

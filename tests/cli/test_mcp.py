@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import sim as package
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.tools.mcp import McpServer
 from tests.tools.processes import processes_with, wait_for
 

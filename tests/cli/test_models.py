@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm import Access
+from sim.record import VIEWS
 from sim.runner import RunController, run
 from sim.runner.progress import failures
-from sim.store import VIEWS
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting, whole
 
 ASKS = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sim.agents import FAMILIES
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.runner import run
 from sim.runner.fingerprint import other_packages
 from tests.packages import install

@@ -1,10 +1,10 @@
 import pytest
 
-from sim.assembly.build import build
 from sim.cli.render.progress import Progress
 from sim.host.watchdog import Stuck
 from sim.runner import RunController
 from sim.scenario import load
+from sim.scenario.assembly.build import build
 
 MINUTE = 60 * 10**9
 

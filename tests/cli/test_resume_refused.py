@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sim import Action, Agent, Effect, perform
-from sim.errors import RunError
+from sim.base.errors import RunError
 from sim.runner import replay, resume, run
-from tests.store import resealed
+from tests.record import resealed
 
 TALKING = """
 name: talking

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import attrs
 
-from sim.store import open_run
-from sim.store.summary import without_folder
+from sim.record import open_run
+from sim.record.summary import without_folder
 
 
 def test_pages_do_not_have_the_folder(sim, tiny, tmp_path):

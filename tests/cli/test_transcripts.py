@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import sim as simulation
-from sim.store import open_run
-from sim.store.views import VIEWS, described
+from sim.record import open_run
+from sim.record.views import VIEWS, described
 from tests.llm.endpoint import Endpoint, Reply, Seen, whole
 
 ROOT = Path(__file__).parents[2]
@@ -192,7 +192,7 @@ def test_the_help_lists_all_views(sim, verb):
 
 def test_the_page_lists_all_views():
     """docs/record.md has a row for each view of `sim`, with the sentence of its definition."""
-    import sim.analysis  # noqa: F401  # it registers the views of all families
+    import sim.inspect.analysis  # noqa: F401  # it registers the views of all families
 
     page = (ROOT / "docs" / "record.md").read_text()
     assert {"prompts", "conversations", "events", "gates"} <= described().keys()

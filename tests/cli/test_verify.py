@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from sim.store.head import HeadFile, read_head
+from sim.record.head import HeadFile, read_head
 
 
 @pytest.fixture

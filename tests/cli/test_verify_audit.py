@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.store import RunHeader, RunRecorder, create_run
-from sim.store.audit_chain import FIRST, TOPIC, record_hash
+from sim.record import RunHeader, RunRecorder, create_run
+from sim.record.audit_chain import FIRST, TOPIC, record_hash
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sim.cli.render.follower import Follower
-from sim.store import RunHeader, RunRecorder, create_run
-from sim.store.unfinished import UnfinishedAnswer, write_unfinished
+from sim.record import RunHeader, RunRecorder, create_run
+from sim.record.unfinished import UnfinishedAnswer, write_unfinished
 from tests.helpers import wait_until_durable
 
 TOWN = "name: town\nuntil: 10m\nagents: [{name: a}]\n"

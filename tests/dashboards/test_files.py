@@ -11,7 +11,7 @@ import promql_parser
 import pytest
 from ruamel.yaml import YAML
 
-from sim.telemetry import CATALOG
+from sim.inspect.telemetry import CATALOG
 from tests.dashboards.conftest import FOLDER, ROOT, tool
 
 BOARDS = ("overview", "resources", "models")

@@ -9,19 +9,21 @@ from typing import Any
 import attrs
 import pytest
 
-from sim import local_server
 from sim.agents import ask
-from sim.agents.goals import service as goals
-from sim.agents.sop import channels, watchers
-from sim.agents.sop import service as sop
-from sim.agents.town.family import STEP_NS
-from sim.assembly import build
-from sim.bench import plan as bench
+from sim.base import local_server
 from sim.cli import person
 from sim.cli.render import live, progress
 from sim.events import bus
 from sim.experiments import scoring
+from sim.experiments.bench import plan as bench
 from sim.host import effect_tasks, watchdog
+from sim.inspect.report import bins, people
+from sim.inspect.telemetry import catalog
+from sim.inspect.viewer import chunks
+from sim.kinds.goals import service as goals
+from sim.kinds.sop import channels, watchers
+from sim.kinds.sop import service as sop
+from sim.kinds.town.family import STEP_NS
 from sim.llm import access
 from sim.llm.batches import lines
 from sim.llm.batches.settings import Batching
@@ -29,15 +31,13 @@ from sim.llm.limits import governor
 from sim.llm.limits.breaker import Breaker
 from sim.llm.providers import scripted
 from sim.llm.tokens import APPROXIMATE, exact
-from sim.report import bins, people
+from sim.record import archive, frames, inbox, unfinished
+from sim.record.lanes import Lanes
 from sim.runner import interventions
 from sim.scenario import actions, graph_files, load, schema, symbols, yaml_tree
-from sim.store import archive, frames, inbox, unfinished
-from sim.store.lanes import Lanes
-from sim.telemetry import catalog
+from sim.scenario.assembly import build
 from sim.tools import mcp, mcp_transport, sandbox
 from sim.tools.process import ProcessLimits
-from sim.viewer import chunks
 from sim.world.actions import artifacts
 from tests.examples.simpy_stories import STORIES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.store import open_run
+from sim.record import open_run
 from tests.docs.terminals import blocks, play, words
 from tests.helpers import command
 

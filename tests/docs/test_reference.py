@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import sim
-from sim.expressions.declared import table_of_functions
+from sim.base.expressions.declared import table_of_functions
 from sim.kernel.duration import to_ns
 from sim.scenario import scopes
 from sim.scenario.actions import action_kinds
-from sim.scenario.load import json_schema
+from sim.scenario.loading import json_schema
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text(encoding="utf-8")
 PROSE = re.sub(r"^```\w+\n.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)

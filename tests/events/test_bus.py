@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import ActorError, ClosedError, UsageError
+from sim.base.errors import ActorError, ClosedError, UsageError
 from sim.events import Event, EventBus, matches
 from sim.kernel import sleep
 from tests.actors.helpers import Lab

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.events import matches
 from sim.events.topic import check_free, check_pattern, check_topic
 

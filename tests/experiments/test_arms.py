@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.experiments.arms import BASELINE, arms_of, check_past, differences_of, make_arms, reach_of
 from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.plan import Plan
 from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.kernel import sleep
-from sim.store import HashRecorder
+from sim.record import HashRecorder
 from sim.world import World
 
 SCENARIO = """

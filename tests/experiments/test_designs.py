@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.experiments.designs import points_of, variable, varied
 from sim.scenario.overrides import Override
 

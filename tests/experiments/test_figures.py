@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
+from sim.base.text import number as shown
 from sim.experiments.arms import AgentReach, ArmReach, Difference
 from sim.experiments.charts import Bar, Series, bars, lines, number
 from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.experiment import PointEstimates
 from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.points import as_number
-from sim.text import number as shown
 
 HUGE = 1.7e308
 

@@ -15,8 +15,8 @@ import pytest
 import sim
 from sim.archives import archive_experiment, check_archive
 from sim.archives.compare import results_difference
+from sim.base.errors import RecordWarning, RunError, UsageError
 from sim.cli import main
-from sim.errors import RecordWarning, RunError, UsageError
 from sim.experiments.integrity import check_experiment
 from sim.experiments.pool import Inline
 from sim.experiments.results import Results, create_results, is_half_made
@@ -40,7 +40,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studies")
     (folder / "tiny.yaml").write_text(SCENARIO)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sim.analysis.experiment_options.workers_of", lambda *_: Inline())
+        patch.setattr("sim.inspect.analysis.experiment_options.workers_of", lambda *_: Inline())
         sim.sweep(folder / "tiny.yaml", vary={"agents.gull.count": [2, 3]}, seeds=2, record=True, out=folder / "sweep")
         run = sim.run(folder / "tiny.yaml", out=folder / "runs").run
         assert run is not None
@@ -275,7 +275,7 @@ def test_results_that_are_half_made_are_none(study, tmp_path, monkeypatch, capsy
     assert is_half_made(half / "results.db")
     with pytest.raises(UsageError, match="its creation was cut short"):
         Results(half)
-    monkeypatch.setattr("sim.analysis.experiment_options.workers_of", lambda *_: Inline())
+    monkeypatch.setattr("sim.inspect.analysis.experiment_options.workers_of", lambda *_: Inline())
     sim.sweep(plan.file, vary={"agents.gull.count": [2]}, seeds=1, out=half)
     assert verified(capsys, half) == (0, "")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.experiments.experiment import carry_out, evaluate
 from sim.experiments.folder import begin
 from sim.experiments.plan import Hosting, Plan, make_sweep

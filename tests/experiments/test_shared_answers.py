@@ -14,11 +14,11 @@ import anyio
 import pytest
 
 import sim
-from sim.errors import RunError
+from sim.base.errors import RunError
 from sim.llm import Access
 from sim.llm.shared_answers import SharedAnswers
-from sim.store import open_run
-from sim.store.answer_book import AnswerBook
+from sim.record import open_run
+from sim.record.answer_book import AnswerBook
 from tests.helpers import command
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.experiments.plan import make_sweep
 from tests.helpers import command
 

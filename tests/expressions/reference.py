@@ -7,8 +7,8 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sim.expressions import PURE_FUNCTIONS, ExpressionError
-from sim.expressions.functions import OPERATORS
+from sim.base.expressions import PURE_FUNCTIONS, ExpressionError
+from sim.base.expressions.functions import OPERATORS
 
 Names = Mapping[str, Any]
 Functions = Mapping[str, Callable[..., Any]]

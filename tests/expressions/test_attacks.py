@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 
 ATTACKS = [
     "().__class__", "().__class__.__bases__[0].__subclasses__()", "''.__class__.__mro__",

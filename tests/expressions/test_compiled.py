@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from tests.expressions.reference import interpret
 
 NAMES: dict[str, Any] = {

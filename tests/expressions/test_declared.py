@@ -7,11 +7,11 @@ import pytest
 from sim.agents.metric_functions import MetricFunctions
 from sim.agents.toolbox import DRAWS, Toolbox
 from sim.archives.odd import _SENSES
-from sim.assembly.sync_checks import _LOCAL_FUNCTIONS
-from sim.errors import UsageError
-from sim.expressions import PURE_FUNCTIONS, Refers, functions_at, rule_function
-from sim.expressions.declared import DECLARED, table_of_functions
+from sim.base.errors import UsageError
+from sim.base.expressions import PURE_FUNCTIONS, Refers, functions_at, rule_function
+from sim.base.expressions.declared import DECLARED, table_of_functions
 from sim.scenario import scopes
+from sim.scenario.assembly.sync_checks import _LOCAL_FUNCTIONS
 from tests.actors.helpers import Lab
 
 

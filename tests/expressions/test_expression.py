@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError, Literal, did_you_mean, nearest
-from sim.expressions.expression import INSTEAD
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, Literal, did_you_mean, nearest
+from sim.base.expressions.expression import INSTEAD
 
 NAMES = {
     "energy": 2,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 
 NAMES = {"items": [3, 1, 2], "people": [{"age": 30}, {"age": 4}], "limit": 2, "word": "abcd", "long": [0] * 1000}
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import RunError
-from sim.store import RunHeader, RunRecorder, create_run, open_run
+from sim.base.errors import RunError
+from sim.record import RunHeader, RunRecorder, create_run, open_run
 from tests.helpers import wait_until_durable
 from tests.proof.bench import Bench, Kill
 from tests.proof.conftest import service as service

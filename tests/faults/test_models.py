@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from sim.actors import AgentLoopConfig
+from sim.base.permissions import Permission
 from sim.llm.access import Access
 from sim.llm.endpoint import EdgeClient
 from sim.llm.limits.retry import RetryPolicy
@@ -15,7 +16,6 @@ from sim.llm.providers.openai.provider import OpenAIProvider
 from sim.llm.router import Target
 from sim.llm.tool_calls import fault_of
 from sim.llm.types import ChatMessage, Delta, ModelError, ModelRequest, ToolCall
-from sim.permissions import Permission
 from sim.world import Action, ActionHandler
 from tests.actors.helpers import Lab
 from tests.faults.test_effects import both_hosts

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from sim.base.errors import Problem, ScenarioError
 from sim.cli import main
-from sim.errors import Problem, ScenarioError
 from sim.scenario import loads
 from sim.scenario.yaml_tree import Map, read_tree
 

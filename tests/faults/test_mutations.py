@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.assembly.build import build
-from sim.errors import Problem, ScenarioError, UsageError
+from sim.base.errors import Problem, ScenarioError, UsageError
 from sim.scenario import loads
+from sim.scenario.assembly.build import build
 
 LARGE = {
     "cascade", "community", "debate", "ecology", "helpdesk", "houston", "lead_response", "software_team", "sugarscape",

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from sim.store import open_run
+from sim.record import open_run
 
 ROOT = Path(__file__).parents[2]
 MODULE = """

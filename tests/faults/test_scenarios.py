@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sim.errors import SimError
+from sim.base.errors import SimError
 from tests.llm.scenes import ASKER, Scene
 
 ROOT = Path(__file__).parents[2]

@@ -13,13 +13,13 @@ import pytest
 
 import sim
 from sim.agents.engine import CoreLoop, LoopLimits
+from sim.base.errors import ScenarioError
 from sim.cli import main
-from sim.errors import ScenarioError
 from sim.kernel.codec import decode, encode
 from sim.llm.types import ChatMessage
 from sim.memory.service import Memories
+from sim.record import open_run
 from sim.scenario import loads
-from sim.store import open_run
 from sim.tools import Tool, Tools
 from sim.world import ActionResult
 from tests.actors.helpers import Lab

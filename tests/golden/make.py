@@ -23,7 +23,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sim import crashpoints
+from sim.base import crashpoints
 from sim.runner import branch, run
 from tests.golden.agents import KINDS
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sim.record import open_run
 from sim.runner import branch, replay
-from sim.store import open_run
 from tests.golden.agents import KINDS
 from tests.golden.make import MAKERS, RUNS
 

@@ -14,9 +14,9 @@ import pytest
 
 import sim
 from sim.agents.conversation import Conversations
+from sim.record import open_run
 from sim.runner import RunController
 from sim.runner.options import Backend
-from sim.store import open_run
 from tests.helpers import command
 from tests.llm.endpoint import Endpoint, Reply, Seen, fitting
 

@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from sim.errors import ActorError, Cancelled, RunError, UsageError
+from sim.base.errors import ActorError, Cancelled, RunError, UsageError
 from sim.host.host import Host, run_actor
 from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import NS, Effect, Kernel, Pause, Queue, first_of_ns, perform, sleep

@@ -12,9 +12,9 @@ import trio
 import trio.lowlevel
 
 import sim
-from sim.errors import ForeignAwaitError
+from sim.base.errors import ForeignAwaitError
+from sim.base.text import of_error
 from sim.runner.options import Backend
-from sim.text import of_error
 from tests.actors.helpers import Lab, Script
 
 

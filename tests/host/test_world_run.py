@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 import sim
-from sim.errors import RunError
+from sim.base.errors import RunError
 
 both = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 

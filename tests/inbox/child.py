@@ -9,8 +9,8 @@ import signal
 import sys
 
 from sim.cli import main
+from sim.record.inbox import Answer, InboxFile
 from sim.runner import resume, run  # noqa: F401 - imported while it waits
-from sim.store.inbox import Answer, InboxFile
 
 _answer = InboxFile.answer
 

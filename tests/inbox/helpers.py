@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sim.store import open_run
+from sim.record import open_run
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ import pytest
 
 import sim
 from sim.cli import main
-from sim.store.inbox import ask
+from sim.record.inbox import ask
 from tests.inbox.helpers import going_on, is_running, rows, states, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it stops processes by signals")

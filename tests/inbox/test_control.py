@@ -8,7 +8,7 @@ import pytest
 
 import sim
 from sim.kernel import NS
-from sim.store import HashRecorder
+from sim.record import HashRecorder
 
 
 class Listener(sim.Agent):

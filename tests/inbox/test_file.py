@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import sim
-from sim.errors import RunError, UsageError
-from sim.store import inbox as module
-from sim.store.files import private_file
-from sim.store.inbox import INBOX, LARGEST, Answer, InboxFile, ask, await_answer
+from sim.base.errors import RunError, UsageError
+from sim.record import inbox as module
+from sim.record.files import private_file
+from sim.record.inbox import INBOX, LARGEST, Answer, InboxFile, ask, await_answer
 from tests.inbox.helpers import rows
 
 

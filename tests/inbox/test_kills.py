@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.errors import RunError, UsageError
-from sim.store.inbox import Answer, InboxFile, ask, await_answer
+from sim.base.errors import RunError, UsageError
+from sim.record.inbox import Answer, InboxFile, ask, await_answer
 from tests.inbox.helpers import DESK, Program, going_on, is_running, rows, wait_for
 
 pytestmark = [

@@ -10,7 +10,7 @@ import pytest
 
 import sim
 from sim.cli import main
-from sim.store.inbox import INBOX, ask, await_answer
+from sim.record.inbox import INBOX, ask, await_answer
 from tests.inbox.helpers import DESK, going_on, rows, states, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it stops processes by signals")

@@ -7,7 +7,7 @@ import pytest
 
 import sim
 from sim.cli import main
-from sim.store.inbox import ask, await_answer
+from sim.record.inbox import ask, await_answer
 from tests.inbox.helpers import going_on, is_running, rows, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it stops processes by signals")

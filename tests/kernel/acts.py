@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from sim.errors import LimitError, SimError
+from sim.base.errors import LimitError, SimError
 from sim.events import Event, EventBus
 from sim.kernel import Kernel, first_of_ns
 from sim.kernel.codec import Record

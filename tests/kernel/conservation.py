@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 if __name__ == "__main__" and "plain" in sys.argv:
-    sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+    sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
 
-from sim.errors import Cancelled, ClosedError, Interrupt
+from sim.base.errors import Cancelled, ClosedError, Interrupt
 from sim.kernel import COMPILED, Actor, Exit, Kernel, Queue, all_of, first_of
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, PreemptiveResource, PriorityResource, Resource, Store, Use

@@ -14,9 +14,9 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 if __name__ == "__main__" and "plain" in sys.argv:
-    sys.modules["sim._speedups._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+    sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
 
-from sim.errors import Cancelled, LivelockError, RunError
+from sim.base.errors import Cancelled, LivelockError, RunError
 from sim.kernel import (
     COMPILED,
     Actor,

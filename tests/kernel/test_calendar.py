@@ -11,7 +11,7 @@ from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import NS
 from sim.kernel.calendar import Calendar, Cron, Daily, Every, times
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import ActorError
+from sim.base.errors import ActorError
 from sim.kernel.codec import Raw, decode, encode
 
 JSON = st.recursive(

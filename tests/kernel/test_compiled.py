@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sim.errors import Cancelled
+from sim.base.errors import Cancelled
 from sim.kernel import COMPILED, Kernel, Queue, Signal, first_of_ns
 from sim.kernel.waits import sleep_ns
 from sim.resources import Resource
@@ -24,7 +24,7 @@ PROGRAMS = 60
 BEGIN = """
 import datetime, gc, importlib, math, sys, threading, time, weakref
 if {plain}:
-    sys.modules["sim._speedups._core"] = None
+    sys.modules["sim.kernel.compiled._core"] = None
 import sim.kernel
 from sim.events import EventBus
 from sim.kernel import Kernel, Queue, Signal, first_of_ns

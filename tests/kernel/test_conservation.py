@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.errors import Interrupt
+from sim.base.errors import Interrupt
 from sim.kernel import Kernel, Latch, Queue, all_of, first_of, sleep
 from sim.resources import Container, Resource, Store
 from tests.kernel import conservation

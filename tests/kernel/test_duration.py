@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.duration import MAX_NS, NS, to_ns, to_seconds, to_text
 
 DAY = 86400 * NS

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sim.errors import (
+from sim.base.errors import (
     ActorError,
     Cancelled,
     ForeignAwaitError,

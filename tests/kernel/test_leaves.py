@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.errors import KernelError
+from sim.base.errors import KernelError
 from sim.events import EventBus
 from sim.kernel import Kernel, Pause, Signal
 from sim.resources import Limit, Rate, RateTracker

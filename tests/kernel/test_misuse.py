@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import Kernel, Latch, Queue, Signal, all_of, coroutines, first_of, first_of_ns, join, perform, sleep
 from sim.kernel.waits import sleep_ns, wait_for
 from sim.resources import Container, PreemptiveResource, PriorityResource, Resource, Store

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sim
-from sim.errors import ActorError, ClosedError, ForeignAwaitError, Interrupt, UsageError
+from sim.base.errors import ActorError, ClosedError, ForeignAwaitError, Interrupt, UsageError
 from sim.kernel import NS, Actor, Kernel, Latch, Queue, Signal, all_of, first_of, join, run_until, sleep
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, Preempted, PreemptiveResource, Resource, Store

@@ -263,7 +263,7 @@ def _shuffled(draws: Any, kind: Callable[..., Any]) -> list[int]:
 
 def plain() -> Any:
     """Return the module with the generator in Python, whatever is compiled."""
-    text = Path(compiled.__file__).read_text().replace("from sim._speedups import core", "core = None")
+    text = Path(compiled.__file__).read_text().replace("from sim.kernel.compiled import core", "core = None")
     module = types.ModuleType("plain_draws")
     exec(compile(text, "plain_draws", "exec"), module.__dict__)  # noqa: S102 - the module itself
     return module

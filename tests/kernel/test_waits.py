@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sim.errors import Cancelled, ClosedError, UsageError
+from sim.base.errors import Cancelled, ClosedError, UsageError
 from sim.kernel import NS, Actor, Effect, Exit, Fired, Kernel, Pause, Queue, Signal, first_of_ns, perform, sleep
 from sim.kernel.effects import EffectHandle
 from sim.kernel.waits import NOTHING, sleep_ns

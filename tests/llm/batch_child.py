@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from sim import crashpoints
+from sim.base import crashpoints
 from sim.cli import main
 from tests.proof.child import DEEDS, hook_for
 

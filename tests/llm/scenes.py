@@ -5,13 +5,13 @@ from typing import Any, Self
 
 import anyio
 
-from sim.assembly.build import Kinds, build
 from sim.kernel.codec import decode
 from sim.llm import Access, Models
 from sim.llm.service import OutsideClient
+from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
-from sim.store import HashRecorder
+from sim.scenario.assembly.build import Kinds, build
 
 ASKER = """
   - name: asker

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.access import LOCAL, Access, Endpoint
 from sim.llm.serialization import answer_from_json, answer_to_json
 from sim.llm.types import Answer, Attempt, Completion, TokenUsage

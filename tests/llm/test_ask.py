@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.errors import ScenarioError, UsageError
+from sim.base.errors import ScenarioError, UsageError
 from sim.llm.access import Access
 from sim.scenario import loads
 from tests.llm.endpoint import Endpoint, Reply, fitting, whole

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.errors import ScenarioError
+from sim.base.errors import ScenarioError
 from sim.llm.access import Access
 from sim.llm.serialization import request_from_json, request_to_json
 from sim.llm.types import ChatMessage, ModelRequest, Sampling

@@ -14,9 +14,9 @@ from typing import Any, get_args
 import attrs
 import pytest
 
-from sim.crashpoints import Point
+from sim.base.crashpoints import Point
+from sim.record import open_run
 from sim.runner import replay, run
-from sim.store import open_run
 from tests.llm.batch_server import BatchServer
 from tests.llm.test_batches import CHAIN, KEY, TEXT, access, fails_at_first
 

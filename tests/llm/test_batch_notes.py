@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.llm.batches.lines import Result, batch_key, failure_of, read_result, request_line
 from sim.llm.batches.notes import Notes
 from sim.llm.batches.settings import NOTES, Batching

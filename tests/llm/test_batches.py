@@ -11,16 +11,16 @@ import anyio
 import pytest
 
 import sim
-from sim.errors import RunError
+from sim.base.errors import RunError
 from sim.llm import Access, Batching, ChatMessage, ModelRequest, Models
 from sim.llm.batches.notes import Notes
 from sim.llm.batches.place import Place
 from sim.llm.batches.settings import NOTES
 from sim.llm.endpoint import EdgeClient
 from sim.llm.router import Target
+from sim.record import open_run
 from sim.runner import RunResult, resume, run
 from sim.runner.options import Backend
-from sim.store import open_run
 from tests.llm.batch_server import Batch, BatchServer, Fate, failed_line, line
 from tests.llm.endpoint import whole
 

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 import trio
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.client import Client, Endpoint, make_endpoint
 from sim.llm.endpoint import EdgeClock
 from sim.llm.limits.governor import Limits

@@ -12,7 +12,7 @@ from sim.llm import Access, Models
 from sim.llm.embeddings import EmbeddingAssembly, embedding
 from sim.llm.tokens import APPROXIMATE
 from sim.llm.types import ModelError, ModelRequest
-from sim.store import open_run
+from sim.record import open_run
 from tests.llm.endpoint import Endpoint, Reply, Seen
 
 SCENARIO = """

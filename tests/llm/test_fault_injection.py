@@ -7,7 +7,7 @@ import anyio
 import attrs
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import NS, Kernel
 from sim.llm.behaviour import Fault
 from sim.llm.endpoint import EdgeClock

@@ -10,14 +10,14 @@ import attrs
 import pytest
 
 import sim
-from sim.errors import ScenarioError
+from sim.base.errors import ScenarioError
 from sim.llm import Access
+from sim.record import open_run
 from sim.runner import RunResult, resume, run
 from sim.runner.estimate import estimate
 from sim.runner.options import Backend
 from sim.scenario import loads
-from sim.scenario.load import json_schema
-from sim.store import open_run
+from sim.scenario.loading import json_schema
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting
 from tests.llm.scenes import Scene
 from tests.llm.test_models import OUTSIDE, YES, Edge, answered

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.codec import decode, encode
 from sim.llm.access import Access
 from sim.llm.capabilities import Capabilities

@@ -9,10 +9,8 @@ import pytest
 import sim
 from sim.cli.render.streams import Streams
 from sim.llm.types import Delta
-from sim.runner import RunController
-from sim.runner.unfinished import UnfinishedWriter
-from sim.store import open_run
-from sim.store.unfinished import (
+from sim.record import open_run
+from sim.record.unfinished import (
     LONGEST,
     MOST,
     UNFINISHED,
@@ -21,6 +19,8 @@ from sim.store.unfinished import (
     read_unfinished,
     write_unfinished,
 )
+from sim.runner import RunController
+from sim.runner.unfinished import UnfinishedWriter
 
 TEXT = """
 name: observed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.prices import Price, Prices, TokenPrices, read_price
 from sim.llm.types import TokenUsage
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.limits.retry import DEFAULT_RULES, RetryPolicy, RetryRule, parse_retry_after
 from sim.llm.types import ErrorClass, ModelError
 

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.prices import Price, Prices, TokenPrices
 from sim.llm.router import Router, Target, step_down, steps_down
 from sim.llm.types import ChatMessage, ErrorClass, ModelError, ModelRequest, Sampling

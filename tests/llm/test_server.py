@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import NS, Kernel
 from sim.kernel.rng import Stream
 from sim.kernel.waits import sleep_ns

@@ -14,7 +14,7 @@ import pytest
 
 import sim
 from sim.llm import Access
-from sim.store.reader import open_run
+from sim.record.reader import open_run
 from tests.llm.endpoint import USAGE, Endpoint, Reply, Seen, error, event, whole
 from tests.llm.scenes import Scene, data
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import Cancelled, UsageError
+from sim.base.errors import Cancelled, UsageError
 from sim.kernel import Kernel, Queue
 from sim.llm.sim_clock import CoreClock
 from sim.resources import Resource

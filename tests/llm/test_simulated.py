@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import NS, Kernel
 from sim.kernel.ports import NullRecorder
 from sim.kernel.rng import Stream

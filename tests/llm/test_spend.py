@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.limits.spend import Bill, Spend, total_usage
 from sim.llm.types import ModelError, TokenUsage
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.tokens import APPROXIMATE, CAUTIOUS, MAX_TOKENS, count_answer, count_request, exact, sound_usage
 from sim.llm.types import ChatMessage, ModelRequest, TokenUsage, ToolCall, ToolSpec
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sim.errors import ActorError, LimitError, UsageError
+from sim.base.errors import ActorError, LimitError, UsageError
 from sim.memory import civil_time_frame, simulated_time_frame
 from sim.memory.settings import DAY_NS, HOUR_NS
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import NS, sleep
 from sim.memory.index import SCALE
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import OutOfMemoryError
+from sim.base.errors import OutOfMemoryError
 from sim.kernel import NS, sleep
 from sim.memory import PruneReport
 from sim.memory.settings import DAY_NS, HOUR_NS

@@ -14,7 +14,7 @@ import pytest
 import sim
 from sim.kernel.codec import encode
 from sim.memory import Memories, Memory
-from sim.store import open_run
+from sim.record import open_run
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = """

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import sim
+from sim.base.permissions import Permission
 from sim.memory import MemorySettings, section
-from sim.permissions import Permission
-from sim.store import open_run
+from sim.record import open_run
 from sim.world import Action
 from tests.actors.helpers import Lab
 

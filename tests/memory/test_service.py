@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.errors import ActorError, LimitError, UsageError
+from sim.base.errors import ActorError, LimitError, UsageError
 from sim.memory import Memories
 from sim.memory.settings import DAY_NS, HOUR_NS
 from sim.standalone import World

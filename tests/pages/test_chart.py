@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.pages.chart import COLOURS, POINTS, line_chart, ticks
+from sim.base.pages.chart import COLOURS, POINTS, line_chart, ticks
 
 ANY = st.none() | st.floats()
 
@@ -104,5 +104,5 @@ def test_ticks_are_round_and_cover_all_values(low, width):
 
 def test_the_colours_are_those_of_the_pages():
     """An image has the colours of the report, which has them from a style sheet."""
-    style = (files("sim.pages") / "base.css").read_text(encoding="utf-8")
+    style = (files("sim.base.pages") / "base.css").read_text(encoding="utf-8")
     assert tuple(re.search(rf"--c{n}: (#\w+)", style)[1] for n in range(13)) == COLOURS  # type: ignore[index]

@@ -1,6 +1,6 @@
 """Tables as text and as HTML."""
 
-from sim.pages import Table
+from sim.base.pages import Table
 
 ROWS = [("ann", 1234, 0.5, True), ("bob", None, 12.25, None)]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import attrs
 
+from sim.record import open_run
 from sim.runner import ReplayResult, replay
-from sim.store import open_run
 from tests.proof.agents import scenario
 from tests.proof.service import Call, Service
 

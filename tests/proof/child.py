@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from sim import crashpoints
+from sim.base import crashpoints
 from sim.cli import main
 from tests.proof import agents
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from sim import crashpoints
+from sim.base import crashpoints
 from sim.cli import VERBS, main
 from sim.experiments.pool import Inline
 from tests.proof.child import hook_for
@@ -26,7 +26,7 @@ def serve() -> None:
     """Fork for each command."""
     for verb in VERBS:
         importlib.import_module(f"sim.cli.{ {'list': 'listing', 'set': 'override'}.get(verb, verb) }")
-    for name in ("sim.archives", "sim.experiments.integrity", "sim.analysis"):
+    for name in ("sim.archives", "sim.experiments.integrity", "sim.inspect.analysis"):
         importlib.import_module(name)
     for line in sys.stdin:
         plan = json.loads(line)

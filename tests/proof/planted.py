@@ -23,8 +23,8 @@ import anyio.lowlevel
 
 from sim.actors import Agent
 from sim.kernel import NS, Effect, perform
+from sim.record.verifying_recorder import PARTS, Part
 from sim.runner import replay, run
-from sim.store.verifying_recorder import PARTS, Part
 from sim.world import NOOP, Action
 
 NAMES = {"anna", "ben", "carla", "dario", "emma", "felix", "greta", "hugo"}

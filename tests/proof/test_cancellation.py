@@ -15,13 +15,13 @@ import attrs
 import pytest
 
 from sim.actors.mailbox import Mailbox
-from sim.errors import KernelError
+from sim.base.errors import KernelError
 from sim.kernel import Actor, Effect, Kernel, Latch, Outcome, Pause, Queue, Signal, first_of_ns, perform
 from sim.kernel.codec import Raw
 from sim.kernel.effects import EffectHandle
 from sim.kernel.waits import Wait, sleep_ns
+from sim.record import HashRecorder
 from sim.resources import Container, Limit, PreemptiveResource, PriorityResource, Rate, RateTracker, Resource, Store
-from sim.store import HashRecorder
 from sim.world import Message
 
 pytestmark = pytest.mark.proof

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sim.crashpoints import FILE_POINTS
+from sim.base.crashpoints import FILE_POINTS
 from tests.proof.forking import ROOT, Commands
 
 WHOLE, SAMPLE = 50, 4

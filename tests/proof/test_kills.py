@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sim.crashpoints import POINTS
+from sim.base.crashpoints import POINTS
 from tests.proof.bench import Bench, Kill, check_calls, moment, points
 
 KILLS = 25

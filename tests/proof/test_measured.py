@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from sim.crashpoints import POINTS
-from sim.store.hashing import RunHash, encode_events
+from sim.base.crashpoints import POINTS
+from sim.record.hashing import RunHash, encode_events
 from tests.proof.bench import Bench, Record, check_calls, points
 
 KILLS = 12

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sim.store import open_run
+from sim.record import open_run
 from tests.proof.planted import SHOWS, FloatSum
 
 pytestmark = pytest.mark.proof

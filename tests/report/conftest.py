@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.store import RunHeader, RunRecorder, StoredRun, create_run, open_run
+from sim.record import RunHeader, RunRecorder, StoredRun, create_run, open_run
 from tests.report.browser import CHROMIUM, Browser
 
 Stored = Callable[..., StoredRun]

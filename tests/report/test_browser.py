@@ -5,7 +5,7 @@ import random
 import pytest
 
 import sim
-from sim.report import write_report
+from sim.inspect.report import write_report
 from tests.report.conftest import HOSTILE, states
 
 RICH = """

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim.inspect.report import collect, people
+from sim.inspect.report.bins import Bins
 from sim.kernel.codec import encode
-from sim.report import collect, people
-from sim.report.bins import Bins
-from sim.store import RunHeader, RunRecorder, create_run, open_run
+from sim.record import RunHeader, RunRecorder, create_run, open_run
 from tests.helpers import wait_until_durable
 from tests.report.conftest import states
 

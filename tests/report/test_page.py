@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
-from sim.errors import UsageError
-from sim.report import collect, render, write_report
+from sim.base.errors import UsageError
+from sim.inspect.report import collect, render, write_report
 from tests.report.conftest import HOSTILE, states
 
 

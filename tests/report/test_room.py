@@ -1,7 +1,7 @@
 """What a page has room for."""
 
-from sim.report.channels import ChannelPosts
-from sim.report.room import Room
+from sim.inspect.report.channels import ChannelPosts
+from sim.inspect.report.room import Room
 
 
 def test_a_text_is_whole_or_left_out():

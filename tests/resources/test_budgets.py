@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.kernel import Kernel
 from sim.resources import Budgets
 from sim.resources.budgets import BudgetStatistics

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.errors import Interrupt, UsageError
+from sim.base.errors import Interrupt, UsageError
 from sim.kernel import Kernel, all_of, first_of, sleep
 from sim.resources import PreemptiveResource, PriorityResource, Resource
 from tests.actors.helpers import Lab, Script

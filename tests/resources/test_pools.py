@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sim.errors import Cancelled, ClosedError, KernelError, LimitError, UsageError
+from sim.base.errors import Cancelled, ClosedError, KernelError, LimitError, UsageError
 from sim.kernel import Kernel, Signal, first_of_ns
 from sim.kernel.waits import sleep_ns
 from sim.resources import Container, PoolStatistics, PriorityResource, Resource, Store

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.kernel import NS, Kernel, first_of_ns
 from sim.kernel.waits import Signal, sleep_ns
 from sim.resources import Limit, Rate, RateStatistics, RateTracker, RateUse

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from sim.assembly.build import build
+from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
-from sim.store import HashRecorder
+from sim.scenario.assembly.build import build
 from sim.world.actions import messages
 
 SHIPPED = Path(__file__).parents[2] / "scenarios"

@@ -12,11 +12,11 @@ import anyio
 import attrs
 import pytest
 
-from sim.assembly.build import Simulation, build
 from sim.llm import Access
 from sim.runner import RunController, run
 from sim.runner.estimate import estimate
 from sim.scenario import load
+from sim.scenario.assembly.build import Simulation, build
 from tests.llm.endpoint import Endpoint, Seen, error, fitting
 
 DEBATE = Path(__file__).parents[2] / "scenarios" / "debate.yaml"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import sim
+from sim.inspect.report.topics import Measures
+from sim.inspect.viewer.series import Series
 from sim.kernel import NS, Effect, perform
-from sim.report.topics import Measures
+from sim.record import open_run
 from sim.runner import RunResult
 from sim.scenario import loads
-from sim.store import open_run
-from sim.viewer.series import Series
 
 MODES = ["autonomous", "tick"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm import Access, Batching
 from sim.runner.estimate import estimate
 from sim.runner.probing import check_batches

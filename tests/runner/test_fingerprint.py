@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sim._speedups import core
+from sim.kernel.compiled import core
 from sim.runner.fingerprint import code_hashes
 
 
@@ -13,7 +13,7 @@ from sim.runner.fingerprint import code_hashes
 def test_the_compiled_part_is_covered() -> None:
     """Where compiled functions are used, they are code of the run: their file is under a hash of its own."""
     assert core is not None
-    assert code_hashes(())["sim._speedups._core"] == hashlib.sha256(Path(core.__file__).read_bytes()).hexdigest()
+    assert code_hashes(())["sim.kernel.compiled._core"] == hashlib.sha256(Path(core.__file__).read_bytes()).hexdigest()
 
 
 def test_modules_of_agents_are_covered() -> None:
@@ -25,4 +25,4 @@ def test_modules_of_agents_are_covered() -> None:
     found = code_hashes((Own, Path))
 
     assert found[__name__] == hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-    assert {name for name in found if name.startswith("sim")} <= {"sim", "sim._speedups._core"}
+    assert {name for name in found if name.startswith("sim")} <= {"sim", "sim.kernel.compiled._core"}

@@ -12,14 +12,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from sim import crashpoints
 from sim.actors import Agent
-from sim.errors import DivergenceError, RunError, ScenarioError, UsageError
+from sim.base import crashpoints
+from sim.base.errors import DivergenceError, RunError, ScenarioError, UsageError
 from sim.host.host import Host
 from sim.kernel import NS, Effect, perform
+from sim.record import open_run
 from sim.runner import RunResult, branch, replay, resume, run
 from sim.runner.options import Backend
-from sim.store import open_run
 from sim.world import NOOP, Action
 
 both_hosts = pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -657,7 +657,7 @@ def test_an_input_that_is_not_known_any_more_is_named(record):
 # -- what has changed since
 
 
-@pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")
+@pytest.mark.filterwarnings("ignore::sim.base.errors.RecordWarning")
 def test_a_scenario_that_was_changed_is_refused(record, snapshots):
     """A changed scenario is another run: it is refused, unless one insists, and then checked against the record."""
     copy = snapshots(record)[-1]

@@ -9,13 +9,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from sim import crashpoints
 from sim.actors import Agent
-from sim.errors import DivergenceError, RunError
+from sim.base import crashpoints
+from sim.base.errors import DivergenceError, RunError
 from sim.host.host import Host
 from sim.kernel import NS, Effect, perform, sleep
+from sim.record import RunHeader, RunRecorder, create_run, open_run
 from sim.runner import branch, replay, resume, run
-from sim.store import RunHeader, RunRecorder, create_run, open_run
 from sim.world import NOOP, Action
 from tests.helpers import wait_until_durable
 
@@ -440,7 +440,7 @@ def test_a_branch_that_lacks_an_effect_is_refused(record, monkeypatch, tmp_path)
     assert [*(tmp_path / "runs").iterdir()] == [folder]
 
 
-@pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")
+@pytest.mark.filterwarnings("ignore::sim.base.errors.RecordWarning")
 @pytest.mark.parametrize("at", [0, 1e-9, 5])
 def test_a_scenario_that_was_edited_is_refused_at_any_time(record, at):
     """A branch is a branch of the run, and not of what its scenario file has become, at 0 too."""

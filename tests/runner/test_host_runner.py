@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 import sim
-from sim.store import HashRecorder
+from sim.record import HashRecorder
 
 both = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 

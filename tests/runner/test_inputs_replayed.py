@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.store import open_run
+from sim.record import open_run
 
 WORLD = """\
 name: hosted

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.store.reader import open_run
+from sim.record.reader import open_run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 

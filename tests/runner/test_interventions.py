@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sim import crashpoints
 from sim.actors import Agent
+from sim.base import crashpoints
 from sim.kernel import NS, Effect, perform
+from sim.record import open_run
 from sim.runner import RunResult, branch, replay, resume, run
 from sim.runner.options import Backend
-from sim.store import open_run
 from sim.world import Action
 
 both_hosts = pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.assembly.build import build
 from sim.events import EventBus
 from sim.kernel import Kernel, Latch, Queue, Signal, sleep
+from sim.record import HashRecorder
+from sim.record.lanes import Lanes
 from sim.runner import RunController
 from sim.scenario import loads
-from sim.store import HashRecorder
-from sim.store.lanes import Lanes
+from sim.scenario.assembly.build import build
 
 TALK = """
 name: talk

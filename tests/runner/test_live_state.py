@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 import sim
 from sim.actors import Control
-from sim.assembly.build import build
-from sim.assembly.live_parameters import LiveParameters
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.record import open_run
 from sim.runner import RunController, branch, replay, resume, run
 from sim.scenario import loads
+from sim.scenario.assembly.build import build
+from sim.scenario.assembly.live_parameters import LiveParameters
 from sim.scenario.overrides import Override
-from sim.store import open_run
 
 TEXT = """
 name: market

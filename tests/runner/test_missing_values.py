@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import sim
+from sim.base.errors import RunError
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.cli.render.summary import sparkline
-from sim.errors import RunError
 from sim.experiments.estimate import Estimate
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
-from sim.report.topics import Measures
+from sim.inspect.report.topics import Measures
+from sim.record import open_run
+from sim.record.summary import gaps_of
 from sim.runner import RunResult
-from sim.store import open_run
-from sim.store.summary import gaps_of
 from tests.helpers import command
 
 EXTINCT = """

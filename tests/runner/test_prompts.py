@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.errors import RecordWarning, RunError
+from sim.base.errors import RecordWarning, RunError
+from sim.record import open_run
 from sim.runner.prompts import calls_in_core, prompt_rows, repeated_prompts
-from sim.store import open_run
 
 DEBATE = Path(__file__).parents[2] / "scenarios" / "debate.yaml"
 

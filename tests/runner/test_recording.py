@@ -8,10 +8,10 @@ import attrs
 import pytest
 
 import sim
+from sim.base.errors import ScenarioError, UsageError
 from sim.cli import main
-from sim.errors import ScenarioError, UsageError
 from sim.kernel.levels import LEVELS
-from sim.store import open_run
+from sim.record import open_run
 
 SCENARIO = """\
 name: levels

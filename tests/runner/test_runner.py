@@ -8,14 +8,14 @@ import anyio
 import pytest
 
 from sim.actors import Agent
-from sim.assembly.build import Simulation, build
-from sim.errors import LivelockError, RunError, UsageError
+from sim.base.errors import LivelockError, RunError, UsageError
 from sim.kernel import NS, Effect, perform, sleep
+from sim.record import HashRecorder
 from sim.runner import RunController, RunResult, run, run_async
 from sim.runner.result import Distribution
 from sim.scenario import Scenario, load
+from sim.scenario.assembly.build import Simulation, build
 from sim.standalone import World
-from sim.store import HashRecorder
 from sim.world import NOOP, Action
 
 HEAD = "name: test\nuntil: 10s\nexecution: {agent_loop: {min_loop_delay: 1s}}\n"
@@ -184,7 +184,7 @@ class Breaker(Agent):
 
 def test_a_failed_run_is_recorded_as_failed(tmp_path: Path) -> None:
     """What ends a run early is raised, and the run folder says `failed`."""
-    from sim.store import open_run
+    from sim.record import open_run
 
     scenario(tmp_path, "agents: [{name: a, kind: breaker}]\n")
     with pytest.raises(MemoryError):

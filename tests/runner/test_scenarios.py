@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.assembly.build import build
 from sim.kernel.rows import EventRow
+from sim.record import HashRecorder
 from sim.runner import RunController, run
 from sim.scenario import load
-from sim.store import HashRecorder
+from sim.scenario.assembly.build import build
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 

@@ -18,15 +18,15 @@ from ruamel.yaml import YAML
 
 from sim.actors import AgentLoopManager
 from sim.agents import FAMILIES
-from sim.assembly.build import build
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.experiments.reach import Numbers, renumbered
 from sim.kernel import Kernel
 from sim.kernel.codec import decode, encode
 from sim.kernel.ports import DONE, Call
+from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
-from sim.store import HashRecorder
+from sim.scenario.assembly.build import build
 from sim.tools.process import sandbox_fault
 from sim.world import World
 from sim.world.section import SECTIONS

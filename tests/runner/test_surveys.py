@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim import crashpoints
+from sim.base import crashpoints
 from sim.llm import Access
+from sim.record import open_run
 from sim.runner.estimate import estimate
 from sim.runner.options import Backend
 from sim.scenario import loads
-from sim.store import open_run
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting
 
 PLAIN = """

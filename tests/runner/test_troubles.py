@@ -2,11 +2,11 @@
 
 import pytest
 
-from sim.assembly.build import build
 from sim.runner import RunController
 from sim.runner.progress import calls
 from sim.runner.troubles import CIRCLE_SECONDS, Troubles
 from sim.scenario import loads
+from sim.scenario.assembly.build import build
 from tests.llm.scenes import Scene
 
 PING = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.errors import ScenarioError
+from sim.base.errors import ScenarioError
 from sim.scenario import load, loads
 from sim.scenario.yaml_tree import MAX_BYTES, MAX_NODES
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.errors import ScenarioError
+from sim.base.errors import ScenarioError
 from sim.scenario import loads
 
 # Daylight saving begins on 8 March 2026 in Chicago and on 29 March in Berlin, and ends on 1 November and 25 October.
@@ -91,8 +91,8 @@ def test_a_sleep_until_a_time_of_day_ends_then() -> None:
     text = CLERK.replace("START", "2026-03-06T08:00").replace("ZONE", "America/Chicago")
     text = text.replace("{SLEEP}", '{daily: "02:30"}').replace("EVENT", "at: 1h")
     text += "stop: {when: now > 331000}\n"
-    from sim.assembly.build import build
     from sim.runner import RunController
+    from sim.scenario.assembly.build import build
 
     simulation = build(loads(text))
     runner = RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import sim
-from sim.assembly.build import build
 from sim.scenario import loads
+from sim.scenario.assembly.build import build
 from sim.world import Places
 
 

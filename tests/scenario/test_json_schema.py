@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.scenario.load import json_schema
+from sim.scenario.loading import json_schema
 
 SCHEMA = json_schema()
 INTERNAL = re.compile(r"``|:\w+:`|\b(Args|Attributes|Raises|Returns):|\bNone\b|\b(str|int|float|bool|dict|tuple)\b|\n")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from sim.errors import ScenarioError, UsageError
-from sim.expressions import PURE_FUNCTIONS
-from sim.permissions import Permission
+from sim.base.errors import ScenarioError, UsageError
+from sim.base.expressions import PURE_FUNCTIONS
+from sim.base.permissions import Permission
 from sim.scenario import json_schema, load, loads
 from sim.scenario.units import Rate
 

@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sim
-from sim.assembly.build import build
-from sim.errors import RunError
+from sim.base.errors import RunError
 from sim.runner import RunController
 from sim.scenario import load, loads
+from sim.scenario.assembly.build import build
 from sim.scenario.never import never_happens
 from tests.helpers import command
 

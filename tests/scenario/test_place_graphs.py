@@ -11,12 +11,12 @@ import networkx as nx
 import pytest
 
 import sim
-from sim.assembly.build import build
-from sim.errors import RunError, ScenarioError
+from sim.base.errors import RunError, ScenarioError
 from sim.experiments.plan import check_scenario, make_sweep
 from sim.experiments.ray_workers import _files
+from sim.record import open_run
 from sim.scenario import graph_files, json_schema, load
-from sim.store import open_run
+from sim.scenario.assembly.build import build
 from tests.packages import install
 
 HEAD = "name: net\nuntil: 20s\n"
@@ -300,7 +300,7 @@ def test_a_run_needs_the_file_no_more(tmp_path, monkeypatch):
         assert sim.replay(branched.run).same
 
 
-@pytest.mark.filterwarnings("ignore::sim.errors.RecordWarning")
+@pytest.mark.filterwarnings("ignore::sim.base.errors.RecordWarning")
 def test_a_changed_record_is_noticed(tmp_path):
     """A recorded graph that was edited or lost is no base for a replay."""
     (tmp_path / "net.edgelist").write_text(EDGES)

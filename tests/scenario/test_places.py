@@ -2,10 +2,10 @@
 
 import pytest
 
-from sim.assembly.build import build
-from sim.errors import ScenarioError
+from sim.base.errors import ScenarioError
 from sim.runner import run
 from sim.scenario import loads
+from sim.scenario.assembly.build import build
 
 HEAD = "name: x\nuntil: 1m\nplaces: {nodes: [mill, 7, town], edges: [[mill, 7], [7, town]]}\nagents:\n"
 

@@ -8,11 +8,11 @@ import pytest
 
 import sim
 from sim.agents import Family, define_family
-from sim.errors import ScenarioError, UsageError
-from sim.expressions import Expression
-from sim.permissions import Permission
+from sim.base.errors import ScenarioError, UsageError
+from sim.base.expressions import Expression
+from sim.base.permissions import Permission
 from sim.scenario import loads
-from sim.scenario.load import json_schema
+from sim.scenario.loading import json_schema
 from sim.world.section import (
     CallCondition,
     Condition,

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from sim.assembly.build import build
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm import Access
 from sim.runner import run
 from sim.runner.runner import RunController
 from sim.scenario import loads
+from sim.scenario.assembly.build import build
 from tests.sync.sync_agents import KINDS, Undeclared, scene, walkers
 
 FINE = scene(walkers(2), "{name: p}")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sim.assembly.build import build
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.runner import run
 from sim.scenario import load, loads
+from sim.scenario.assembly.build import build
 
 TOWN = """
 name: hamlet

@@ -6,18 +6,18 @@ from typing import Any
 import attrs
 
 from sim import Action, Agent
-from sim.assembly.build import build
 from sim.kernel.codec import encode
 from sim.kernel.rows import EventRow
 from sim.kernel.waits import sleep_ns
 from sim.llm.service import Models
 from sim.llm.types import ChatMessage, ModelRequest, Sampling
+from sim.record import HashRecorder
 from sim.runner.event_loop import blocking
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
 from sim.runner.running import Session
 from sim.scenario import loads
-from sim.store import HashRecorder
+from sim.scenario.assembly.build import build
 from sim.world import Space
 
 SIZE = 16

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from sim.kernel import NS, Kernel
 from sim.kernel.rows import ClosedRow, InputRow, IntentRow, ResultRow
-from sim.store import HashRecorder
-from sim.sync.metrics import ServiceMetrics
-from sim.sync.policies import POLICIES, CausalRadius, LogicalProcess, Verdict
-from sim.sync.reorder import ReorderBuffer
+from sim.record import HashRecorder
+from sim.runner.sync.metrics import ServiceMetrics
+from sim.runner.sync.policies import POLICIES, CausalRadius, LogicalProcess, Verdict
+from sim.runner.sync.reorder import ReorderBuffer
 from tests.sync.sync_agents import EXACT, Trial, scene, trial, walkers
 
 CALL = 2.0

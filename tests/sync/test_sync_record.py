@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.record import open_run, recorder, verifying_recorder, writer
 from sim.runner import RunResult, branch, replay, resume, run
-from sim.store import open_run, recorder, verifying_recorder, writer
 from tests.sync.sync_agents import KINDS, Walker, scene, walkers
 
 ROOT = Path(__file__).parents[2]
@@ -76,8 +76,8 @@ def test_the_events_on_record_are_in_order(tmp_path):
 CHILD = """
 import os, signal, sys, threading
 from pathlib import Path
-from sim import crashpoints
-from sim.store import verifying_recorder, recorder, writer
+from sim.base import crashpoints
+from sim.record import verifying_recorder, recorder, writer
 from tests.sync.sync_agents import KINDS, Counter
 from tests.sync.test_sync_record import recorded
 for module in (recorder, writer, verifying_recorder):

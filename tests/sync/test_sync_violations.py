@@ -8,11 +8,11 @@ import pytest
 
 from sim import Action, Agent
 from sim.actors import WakeCondition
-from sim.errors import CausalityError, UsageError
+from sim.base.errors import CausalityError, UsageError
 from sim.runner.runner import RunController
-from sim.sync import policies
-from sim.sync.driver import SyncDriver
-from sim.sync.policies import Causal
+from sim.runner.sync import policies
+from sim.runner.sync.driver import SyncDriver
+from sim.runner.sync.policies import Causal
 from sim.world.space import PositionHistory
 from tests.sync.sync_agents import KINDS, Walker, ask, scene, space_of, trial, walkers
 

@@ -6,11 +6,11 @@ import anyio
 import attrs
 import pytest
 
-from sim.assembly.build import build
+from sim.inspect.telemetry import Exporter
+from sim.record import HashRecorder
 from sim.runner import RunController
-from sim.scenario.load import loads
-from sim.store import HashRecorder
-from sim.telemetry import Exporter
+from sim.scenario.assembly.build import build
+from sim.scenario.loading import loads
 from tests.helpers import exposition
 
 EVERYTHING = Path(__file__).with_name("everything.yaml").read_text(encoding="utf-8")

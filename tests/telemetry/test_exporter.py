@@ -12,13 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from sim.actors import Agent, AgentLoopConfig
 from sim.actors.state import AgentState
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.host.watchdog import Stuck
+from sim.inspect.telemetry import CATALOG, Exporter
+from sim.inspect.telemetry.catalog import MAX_SERIES
+from sim.inspect.telemetry.exporter import SHARE, STUCK
 from sim.kernel import Effect, perform
 from sim.runner import run
-from sim.telemetry import CATALOG, Exporter
-from sim.telemetry.catalog import MAX_SERIES
-from sim.telemetry.exporter import SHARE, STUCK
 from sim.world import Action
 from tests.dashboards.conftest import tool
 from tests.helpers import exposition

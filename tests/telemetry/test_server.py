@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from prometheus_client.metrics_core import Metric
 
-from sim.errors import UsageError
-from sim.local_server import MOST, RECEIVING, TAKING, LocalServer, Start
-from sim.telemetry import Address, Exporter, Server
+from sim.base.errors import UsageError
+from sim.base.local_server import MOST, RECEIVING, TAKING, LocalServer, Start
+from sim.inspect.telemetry import Address, Exporter, Server
 
 
 @pytest.fixture

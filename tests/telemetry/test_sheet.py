@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from sim.telemetry.catalog import CATALOG, FEW, VALUES
-from sim.telemetry.sheet import OTHER, Labels, Sheet, harmless
+from sim.inspect.telemetry.catalog import CATALOG, FEW, VALUES
+from sim.inspect.telemetry.sheet import OTHER, Labels, Sheet, harmless
 
 
 def rows(sheet: Sheet) -> dict[str, dict[tuple[str, ...], float]]:

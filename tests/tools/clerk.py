@@ -15,7 +15,8 @@ from typing import Any
 
 import anyio
 
-from sim import Action, Agent, World, crashpoints
+from sim import Action, Agent, World
+from sim.base import crashpoints
 from sim.cli import main
 from sim.tools import Approvals, Tool, Tools
 from sim.tools.approvals import DECISION

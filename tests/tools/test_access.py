@@ -9,8 +9,8 @@ import pytest
 
 import sim
 from sim.actors import AgentLoopConfig
+from sim.base.permissions import Permission
 from sim.kernel.codec import decode, encode
-from sim.permissions import Permission
 from sim.tools import Access, Approvals, Audit, Tool, Tools
 from sim.tools.access import AccessRule, AccessSettings, Grants, User
 from sim.tools.approvals import ApprovalRule, ApprovalSettings, SimulatedPerson

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from sim import crashpoints
+from sim.base import crashpoints
 from tests.killing import Killed, gates
 
 MODULE = "tests.tools.clerk"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import sim
 from sim.actors import AgentState
-from sim.errors import UsageError
-from sim.expressions import Expression
+from sim.base.errors import UsageError
+from sim.base.expressions import Expression
 from sim.host.host import Host
 from sim.kernel import NS
 from sim.tools.approvals import (

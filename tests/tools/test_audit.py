@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import ActorError
+from sim.base.errors import ActorError
 from sim.kernel.codec import decode, encode
-from sim.store.audit_chain import FIRST, TOPIC, AuditHead, check_chain, record_hash
+from sim.record.audit_chain import FIRST, TOPIC, AuditHead, check_chain, record_hash
 from sim.tools.audit import Audit
 from tests.actors.helpers import Lab
 from tests.tools.test_approvals import JSON

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import sim
-from sim.errors import UsageError
-from sim.expressions import Expression
+from sim.base.errors import UsageError
+from sim.base.expressions import Expression
 from sim.tools.mcp import McpClient, McpServer, McpTool
 from sim.tools.mcp_servers import McpServers
 from sim.tools.schema import Given

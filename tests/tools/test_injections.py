@@ -13,11 +13,11 @@ import pytest
 
 import sim
 from sim.agents.conversation import Conversations
+from sim.base.permissions import Permission
 from sim.kernel.codec import decode, encode
 from sim.llm.providers.scripted import Scripted
 from sim.llm.types import Completion, ModelRequest, TokenUsage, ToolCall
 from sim.memory.service import Memories
-from sim.permissions import Permission
 from sim.tools import Access, Approvals, Tool, Tools
 from sim.world import Refused
 from tests.actors.helpers import Lab

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import attrs
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import NS
 from sim.kernel.duration import MAX_NS
 from sim.tools.approvals import SimulatedPerson

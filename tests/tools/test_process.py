@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 import sim
-from sim.errors import RunError, UsageError
+from sim.base.errors import RunError, UsageError
 from sim.kernel.codec import decode, encode
 from sim.tools import process as process_module
 from sim.tools.process import Command, ProcessLimits, ProcessTools, run_process, sandbox_fault

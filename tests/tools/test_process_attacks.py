@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.tools.process import Command, ProcessLimits, run_process, sandbox_fault
 from tests.tools.processes import processes_with, wait_for
 
@@ -603,7 +603,7 @@ def test_a_system_without_namespaces_is_refused(monkeypatch):
 def test_where_namespaces_are_forbidden_commands_are_refused():
     """Where the kernel makes no namespaces, nothing runs, and one sentence says what is missing."""
     program = (
-        "import anyio\nfrom sim.errors import RunError\nfrom sim.tools.process import *\nprint(sandbox_fault())\n"
+        "import anyio\nfrom sim.base.errors import RunError\nfrom sim.tools.process import *\nprint(sandbox_fault())\n"
         "try:\n    anyio.run(run_process, Command(['touch', '/tmp/never']).request(), '')\n"
         "except RunError as error:\n    print(error)\n"
     )

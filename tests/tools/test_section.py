@@ -2,9 +2,9 @@
 
 import pytest
 
-from sim.assembly.build import build, check_families
-from sim.errors import ScenarioError
+from sim.base.errors import ScenarioError
 from sim.scenario import loads
+from sim.scenario.assembly.build import build, check_families
 from sim.tools import Tools
 from sim.tools.process import sandbox_fault
 from tests.llm.scenes import Scene

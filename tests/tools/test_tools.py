@@ -10,8 +10,8 @@ import anyio.lowlevel
 import pytest
 
 import sim
-from sim.errors import OutOfMemoryError
-from sim.store import open_run
+from sim.base.errors import OutOfMemoryError
+from sim.record import open_run
 from sim.world import Action, ActionHandler, ActionResult
 from tests.actors.helpers import Lab, Script
 

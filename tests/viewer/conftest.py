@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 import pytest
 
-from sim.store import StoredRun
-from sim.viewer import write_view
+from sim.inspect.viewer import write_view
+from sim.record import StoredRun
 from tests.report.conftest import browser as browser
 from tests.report.conftest import ran as ran
 from tests.report.conftest import stored as stored
@@ -66,4 +66,4 @@ def page_of(run: StoredRun) -> Page:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a chunk after 64 events, so that small runs have several."""
-    monkeypatch.setattr("sim.viewer.chunks.MOST_EVENTS", 64)
+    monkeypatch.setattr("sim.inspect.viewer.chunks.MOST_EVENTS", 64)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.store import open_run
-from sim.store.unfinished import UnfinishedAnswer, drop_unfinished, write_unfinished
-from sim.viewer import ViewServer, write_view
+from sim.inspect.viewer import ViewServer, write_view
+from sim.record import open_run
+from sim.record.unfinished import UnfinishedAnswer, drop_unfinished, write_unfinished
 from tests.report.conftest import HOSTILE, states
 from tests.viewer.test_chunks import MARKET, forged
 from tests.viewer.test_server import record

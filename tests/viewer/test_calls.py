@@ -5,12 +5,12 @@ import re
 
 import pytest
 
+from sim.inspect.viewer import write_view
 from sim.kernel.codec import encode
 from sim.llm import Access
+from sim.record import open_run
 from sim.runner import run as run_scenario
 from sim.runner.prompts import repeated_prompts
-from sim.store import open_run
-from sim.viewer import write_view
 from tests.llm.endpoint import Endpoint, Reply, whole
 from tests.viewer.conftest import page_of, read
 from tests.viewer.test_browser import until

@@ -6,14 +6,14 @@ import random
 import pytest
 
 from sim.actors import Agent
-from sim.assembly.build import build
+from sim.inspect.viewer.series import MOST_POINTS, Series
+from sim.inspect.viewer.states import STATES
 from sim.kernel.codec import encode, json_items
+from sim.record import HashRecorder
+from sim.record.files import SCENARIO
 from sim.runner import RunController
 from sim.scenario import load
-from sim.store import HashRecorder
-from sim.store.files import SCENARIO
-from sim.viewer.series import MOST_POINTS, Series
-from sim.viewer.states import STATES
+from sim.scenario.assembly.build import build
 from tests.report.conftest import states
 from tests.viewer.conftest import page_of
 

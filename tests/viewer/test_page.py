@@ -7,8 +7,8 @@ from importlib.resources import files
 
 import pytest
 
-from sim.errors import RunError
-from sim.viewer import write_view
+from sim.base.errors import RunError
+from sim.inspect.viewer import write_view
 from tests.report.conftest import HOSTILE, states
 
 TINY = "name: tiny\nuntil: 1m\nagents: [{name: a, count: 2, loop: {min_loop_delay: 1s}}]\n"
@@ -16,7 +16,7 @@ TINY = "name: tiny\nuntil: 1m\nagents: [{name: a, count: 2, loop: {min_loop_dela
 
 def test_vendored_libraries_are_those_that_are_recorded():
     """Each file of a library in the package has the checksum of `vendor.json`, a licence text, and an open licence."""
-    vendor = files("sim.viewer") / "web" / "vendor"
+    vendor = files("sim.inspect.viewer") / "web" / "vendor"
     libraries = json.loads((vendor / "vendor.json").read_text(encoding="utf-8"))
     recorded = {name: sha for library in libraries for name, sha in library["files"].items()}
     there = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in vendor.iterdir()}
@@ -54,7 +54,7 @@ def test_nothing_of_others_is_markup(stored):
 
 def test_a_page_that_browsers_cannot_open_is_not_written(ran, monkeypatch):
     """A page that would be too large is refused with a hint, and no file is left."""
-    monkeypatch.setattr("sim.viewer.blocks.MOST_BYTES", 100)
+    monkeypatch.setattr("sim.inspect.viewer.blocks.MOST_BYTES", 100)
     run = ran(TINY)
     before = sorted(run.path.iterdir())
     with pytest.raises(RunError, match="the page would have more than 0 MB") as refused:

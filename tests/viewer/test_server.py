@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sim.errors import UsageError
-from sim.store import RunHeader, RunRecorder, create_run, open_run
-from sim.store.unfinished import UnfinishedAnswer, write_unfinished
-from sim.viewer import ViewServer
-from sim.viewer.states import STATES
+from sim.base.errors import UsageError
+from sim.inspect.viewer import ViewServer
+from sim.inspect.viewer.states import STATES
+from sim.record import RunHeader, RunRecorder, create_run, open_run
+from sim.record.unfinished import UnfinishedAnswer, write_unfinished
 from tests.helpers import wait_until_durable
 
 
@@ -52,7 +52,7 @@ def record(recorder, first, count):
 
 def test_what_comes_later_is_followed(recorder, monkeypatch):
     """The server has what is on record when it starts, then what the writer commits, and the end of the run."""
-    monkeypatch.setattr("sim.viewer.server._SECONDS", 0.0)
+    monkeypatch.setattr("sim.inspect.viewer.server._SECONDS", 0.0)
     record(recorder, 0, 3)
     with open_run(recorder.folder, verify=False) as run, ViewServer(run) as server:
         page = get(server.url)[2].decode()

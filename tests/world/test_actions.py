@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.actors import AgentState
-from sim.errors import UsageError
-from sim.expressions import PURE_FUNCTIONS, Expression
+from sim.base.errors import UsageError
+from sim.base.expressions import PURE_FUNCTIONS, Expression
+from sim.base.permissions import Permission
 from sim.kernel import sleep
 from sim.kernel.codec import Raw, encode
-from sim.permissions import Permission
 from sim.resources import Container, PriorityResource, Resource, Store
 from sim.tools import Tool, Tools
 from sim.world import Action, ActionHandler, ActionResult, Places, World

@@ -7,10 +7,10 @@ import pytest
 
 import sim
 from sim.actors.wake import CONDITIONS
-from sim.assembly.sync_checks import reach_of
-from sim.errors import ScenarioError, UsageError
+from sim.base.errors import ScenarioError, UsageError
 from sim.kernel import Signal
-from sim.scenario.load import json_schema, loads
+from sim.scenario.assembly.sync_checks import reach_of
+from sim.scenario.loading import json_schema, loads
 from sim.world import Action, Refused
 from sim.world.action import BUILT_IN, DEFINED, Meaning, Means, NewArtifactId, Recipient, action
 from tests.actors.helpers import Lab

@@ -12,7 +12,7 @@ import pytest
 
 import sim
 from sim.actors.mailbox import Mailbox
-from sim.errors import KernelError
+from sim.base.errors import KernelError
 from sim.events import EventBus
 from sim.events.bus import Subscription
 from sim.kernel import Kernel, Latch, Queue, Signal

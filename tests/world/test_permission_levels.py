@@ -1,7 +1,7 @@
 import pytest
 
-from sim.errors import UsageError
-from sim.permissions import Permission
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
 
 
 def test_levels_are_ordered():

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import sim
+from sim.record import open_run
 from sim.runner import replay
-from sim.store import open_run
 
 BOTH = [("autonomous", "asyncio"), ("autonomous", "trio"), ("tick", "asyncio"), ("tick", "trio")]
 

@@ -9,12 +9,12 @@ import attrs
 import pytest
 
 import sim
-from sim.assembly.build import build
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.inspect.telemetry import Exporter
+from sim.record import open_run
 from sim.runner import RunController
 from sim.scenario import loads
-from sim.store import open_run
-from sim.telemetry import Exporter
+from sim.scenario.assembly.build import build
 from sim.world import define_section
 from sim.world.section import Range
 from tests.helpers import exposition

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import CausalityError, UsageError
+from sim.base.errors import CausalityError, UsageError
 from sim.world import Sighting, Space
 from sim.world.space import HopDistance, Reach, chebyshev, euclid, within
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.errors import ScenarioError, UsageError
+from sim.base.errors import ScenarioError, UsageError
 from sim.kernel import Kernel
 from sim.runner import branch, replay, run
 from sim.scenario import loads

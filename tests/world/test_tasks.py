@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import sim
-import sim.store
+import sim.record
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
 from sim.cli import main
-from sim.errors import UsageError
-from sim.permissions import Permission
 from sim.world import Action, ActionResult, Refused
 from sim.world.tasks import _MOVES, ENDS
 from tests.actors.helpers import Lab
@@ -120,7 +120,7 @@ def test_overdue_and_stalled_come_once_each(tmp_path: Any, mode: Any, overdue: i
     numbers = result.services["tasks"]
     assert numbers["done"] == 3
     assert numbers["overdue"] == overdue
-    with sim.store.open_run(tmp_path / "runs" / str(result.run).rpartition("/")[2]) as stored:
+    with sim.record.open_run(tmp_path / "runs" / str(result.run).rpartition("/")[2]) as stored:
         rows = stored.query("SELECT task, title, status, priority, overdue, result FROM tasks")
         topics = [row[0] for row in stored.query("SELECT what FROM task_history WHERE task = 2 ORDER BY id")]
     assert [row[:4] for row in rows] == [

@@ -4,8 +4,8 @@ from typing import Any
 
 from sim.agents.conversation.records import Audience
 from sim.agents.conversation.service import Conversations, check_place
+from sim.base.permissions import Permission
 from sim.kernel.codec import freeze
-from sim.permissions import Permission
 from sim.world import Inhabitant, Refused, World
 from sim.world.action import action
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
 from sim.kernel.duration import NS
-from sim.permissions import Permission
 from sim.world.section import Level, PositiveDuration, Range
 
 MessageRole = Literal["user", "assistant", "tool_call", "tool_result", "error"]

@@ -34,14 +34,14 @@ from sim.agents.conversation.records import (
     User,
 )
 from sim.agents.engine.core_loop import cut
-from sim.errors import Interrupt, RunError, UsageError
+from sim.base.errors import Interrupt, RunError, UsageError
+from sim.base.expressions import did_you_mean, nearest
+from sim.base.permissions import Permission
+from sim.base.text import of_error
 from sim.events.bus import too_much
-from sim.expressions import did_you_mean, nearest
 from sim.kernel.codec import encode, freeze
 from sim.llm.types import ChatMessage
 from sim.memory.index import words_of
-from sim.permissions import Permission
-from sim.text import of_error
 from sim.tools import Access, Tools
 from sim.tools.access import User as AccessUser
 from sim.world import Service, World

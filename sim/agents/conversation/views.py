@@ -1,6 +1,6 @@
 """The SQL views of conversations. The import of `sim.agents.conversation` registers them with the store."""
 
-from sim.store.views import VIEWS
+from sim.record.views import VIEWS
 
 VIEWS["users"] = """
     -- One row a user, with the level and the accounts at the end.

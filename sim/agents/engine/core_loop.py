@@ -15,7 +15,7 @@ import attrs
 
 from sim.agents.engine.calls import Called, read_calls, spec_of, told
 from sim.agents.engine.limits import Ending, LoopLimits
-from sim.errors import LimitError
+from sim.base.errors import LimitError
 from sim.kernel.codec import encode
 from sim.llm.answers import wrong_choice, wrong_text
 from sim.llm.reading import has_written_call

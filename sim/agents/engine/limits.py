@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
 import attrs
 
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.kernel import to_ns
 from sim.kernel.duration import NS
 from sim.world.section import PositiveDuration, Range

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import click
 
+from sim.base.errors import UsageError
 from sim.cli.render.output import PATH, plain, say
-from sim.errors import UsageError
-from sim.store.drafts import replace_files
-from sim.store.export import csv_cell
-from sim.store.files import failure
+from sim.record.drafts import replace_files
+from sim.record.export import csv_cell
+from sim.record.files import failure
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

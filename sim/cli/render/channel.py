@@ -2,12 +2,12 @@
 
 import click
 
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_table
 from sim.cli.render.transcript import clock_of
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
-from sim.store import StoredRun
+from sim.record import StoredRun
 
 _COUNTS = "SELECT channel, count(*), min(time_ns), max(time_ns) FROM channel_posts GROUP BY channel ORDER BY channel"
 _POSTS = "SELECT time_ns, author, text FROM channel_posts WHERE channel = ? ORDER BY id"

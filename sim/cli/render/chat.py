@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.prompts import Rows
 from sim.cli.render.transcript import clock_of, print_text
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
-from sim.store import StoredRun
-from sim.store.frames import json_rows
+from sim.record import StoredRun
+from sim.record.frames import json_rows
 
 _WIDTH = 120
 _AGENTS = "SELECT DISTINCT agent FROM transitions"

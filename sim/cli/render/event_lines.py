@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.events.topic import check_pattern, matches
 from sim.kernel.rows import RecordedEvent
 

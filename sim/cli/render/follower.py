@@ -4,18 +4,18 @@ from collections import Counter, deque
 from pathlib import Path
 
 from sim.actors import AgentState
+from sim.base.errors import SimError
+from sim.base.text import number
 from sim.cli.render.snapshot import NEWEST, Snapshot, newest
 from sim.cli.render.streams import lines_of
-from sim.errors import SimError
 from sim.events.coerce import mapping
 from sim.kernel import to_ns, to_seconds
 from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
+from sim.record import RunInfo, StoredRun, open_run
+from sim.record.files import SCENARIO
+from sim.record.unfinished import read_unfinished
 from sim.scenario import load
-from sim.store import RunInfo, StoredRun, open_run
-from sim.store.files import SCENARIO
-from sim.store.unfinished import read_unfinished
-from sim.text import number
 
 _STATES = tuple(str(state) for state in AgentState)
 

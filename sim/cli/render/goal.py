@@ -5,13 +5,13 @@ from typing import Any
 import attrs
 import click
 
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_table
 from sim.cli.render.transcript import clock_of, print_transcript
-from sim.errors import UsageError
-from sim.expressions import did_you_mean
 from sim.kernel.codec import decode
-from sim.store import StoredRun
+from sim.record import StoredRun
 
 _AGENT = "SELECT agent, kind, user, parent, title, status, conversation FROM goal_agents WHERE agent = ?"
 _NAMES = "SELECT agent FROM goal_agents LIMIT 100000"

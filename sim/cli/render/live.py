@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TextIO
 
 import attrs
 
+from sim.base.extras import need
+from sim.base.text import number
 from sim.cli.render.output import plain, say
 from sim.cli.render.progress import PLAIN_SECONDS, Progress
 from sim.cli.render.snapshot import Level, RateMeter, Snapshot, pace_text, take_snapshot, time_text
 from sim.cli.render.streams import Streams
-from sim.extras import need
 from sim.runner import RunController
-from sim.text import number
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

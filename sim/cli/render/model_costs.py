@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
+from sim.base.text import number
 from sim.cli.render.output import plain
 from sim.cli.render.table import print_table
 from sim.kernel.duration import seconds_text
-from sim.text import number
 
 _MICRO = 1_000_000
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from sim.errors import Problem, RecordWarning, RunError, ScenarioError, SimError, UsageError
-from sim.text import plain as plain  # re-exported for the commands
+from sim.base.errors import Problem, RecordWarning, RunError, ScenarioError, SimError, UsageError
+from sim.base.text import plain as plain  # re-exported for the commands
 
 if TYPE_CHECKING:
-    from sim.store import StoredRun  # the import is slow
+    from sim.record import StoredRun  # the import is slow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -76,7 +76,7 @@ def reading(out: Path, run: str, *, verify: bool = True) -> Iterator["StoredRun"
         run: a folder, or the beginning of the name of a run.
         verify: whether to verify the record against its hashes first.
     """
-    from sim.store import find_run, open_run  # `sim --help` needs no database
+    from sim.record import find_run, open_run  # `sim --help` needs no database
 
     with open_run(find_run(out, run), verify=verify) as stored:
         if not verify and stored.info.lost is not None:

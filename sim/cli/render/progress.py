@@ -4,13 +4,13 @@ import shutil
 import sys
 import time
 
+from sim.base.text import number
 from sim.cli.render.output import plain, say
 from sim.cli.render.snapshot import waiting_text
 from sim.host.watchdog import Stuck
 from sim.runner import RunController
 from sim.runner.progress import activity, calls, reached
 from sim.runner.troubles import Troubles
-from sim.text import number
 
 LIVE_SECONDS = 0.1
 PLAIN_SECONDS = 5.0

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sim.base.errors import SimError, UsageError
 from sim.cli.render.output import plain, say
-from sim.errors import SimError, UsageError
-from sim.store import StoredRun
+from sim.record import StoredRun
 
 if TYPE_CHECKING:
     from sim.runner.prompts import RepeatedPrompt  # the import is slow

@@ -11,15 +11,15 @@ from typing import Any
 import attrs
 
 from sim.agents.latest_events import Listener
-from sim.errors import ActorError
+from sim.base.errors import ActorError
+from sim.base.text import number
 from sim.events.event_text import event_line
 from sim.kernel import to_text
 from sim.kernel.codec import Raw, Record, decode, freeze
 from sim.kernel.rows import RecordedEvent
+from sim.record import HashRecorder, RunRecorder
 from sim.resources import MICRO
 from sim.runner import RunController
-from sim.store import HashRecorder, RunRecorder
-from sim.text import number
 
 NEWEST = 200
 """The number of latest events to select lines from. More events than this could not be read anyway."""

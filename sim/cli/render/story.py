@@ -6,15 +6,15 @@ from typing import Any
 import attrs
 import click
 
-from sim.agents.executor.story import Stories, Story
+from sim.base.errors import RunError, UsageError
+from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_pairs, print_table
 from sim.cli.render.transcript import clock_of
-from sim.errors import RunError, UsageError
-from sim.expressions import did_you_mean
 from sim.kernel.codec import decode
-from sim.store import StoredRun
-from sim.store.drafts import draft_folder
+from sim.kinds.executor.story import Stories, Story
+from sim.record import StoredRun
+from sim.record.drafts import draft_folder
 from sim.tools.process import check_file_name
 
 _EVENTS = """

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
+from sim.base.text import plain
 from sim.llm.types import Delta
 from sim.llm.unfinished import UnfinishedAnswers
+from sim.record.unfinished import UnfinishedAnswer
 from sim.runner import RunController
-from sim.store.unfinished import UnfinishedAnswer
-from sim.text import plain
 
 _LINES: Final = 4  # agents that are shown, the latest
 _LONGEST: Final = 100  # characters of a line

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from sim.base.text import number, plain
 from sim.cli.render.model_costs import print_models
 from sim.cli.render.table import print_pairs, print_table
-from sim.store.summary import ends_of, gaps_of, metrics_of, pairs
-from sim.text import number, plain
+from sim.record.summary import ends_of, gaps_of, metrics_of, pairs
 from sim.world.service import rows_of
 
 BLOCKS = "▁▂▃▄▅▆▇█"

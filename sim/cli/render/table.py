@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
+from sim.base.text import number
 from sim.cli.render.output import plain
-from sim.text import number
 
 PIPED: Final = 200
 """The width in columns if the output has no known width."""

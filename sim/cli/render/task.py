@@ -4,13 +4,13 @@ from typing import Any
 
 import click
 
+from sim.base.errors import UsageError
 from sim.cli.render.output import plain, print_json
 from sim.cli.render.story import show_story
 from sim.cli.render.table import print_pairs
-from sim.errors import UsageError
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import to_text
-from sim.store import StoredRun
+from sim.record import StoredRun
 
 _COLUMNS = (
     "task", "title", "kind", "status", "priority", "creator", "assignee", "parent", "depends_on", "created", "updated",

@@ -9,16 +9,16 @@ import attrs
 import click
 
 from sim.agents.conversation.transcript import Line, Transcript, Transcripts
+from sim.base.errors import SimError, UsageError
+from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_table
-from sim.errors import SimError, UsageError
 from sim.events.coerce import mapping
-from sim.expressions import did_you_mean
 from sim.kernel import to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.duration import seconds_text
-from sim.store import StoredRun
-from sim.store.files import SCENARIO
+from sim.record import StoredRun
+from sim.record.files import SCENARIO
 from sim.world.calendar import CALENDAR, CalendarSettings
 
 _COLUMNS = ("conversation", "where", "with", "began", "last", "lines", "last line")
@@ -99,7 +99,7 @@ def clock_of(stored: StoredRun) -> Callable[[int], str]:
 
 def _calendar(stored: StoredRun) -> Calendar | None:
     """Return the calendar of a run; None if it has none, or its scenario can no longer be read."""
-    from sim.scenario.load import loads_branch  # the import is slow
+    from sim.scenario.loading import loads_branch  # the import is slow
 
     overrides, changes = stored.info.options.get("set", ()), (stored.info.origin or {}).get("set", ())
     try:

@@ -8,8 +8,8 @@ class CommandWithViews(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of views, then the examples."""
-        import sim.analysis  # noqa: F401  # slow; it imports every family, and so registers all views
-        from sim.store.views import described
+        import sim.inspect.analysis  # noqa: F401  # slow; it imports every family, and so registers all views
+        from sim.record.views import described
 
         with formatter.section("Views"):
             formatter.write_dl(sorted(described().items()))

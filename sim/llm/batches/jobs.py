@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 
 import anyio
 
-from sim.crashpoints import reach
-from sim.errors import RunError
+from sim.base.crashpoints import reach
+from sim.base.errors import RunError
 from sim.llm.batches.lines import Result, failure_of, read_result
 from sim.llm.batches.notes import Note, Notes
 from sim.llm.batches.settings import Batching

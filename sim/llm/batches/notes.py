@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import attrs
 
-from sim.errors import RunError
+from sim.base.errors import RunError
 from sim.kernel.codec import encode
 from sim.llm.batches.lines import batch_key
 from sim.llm.batches.settings import NOTES
 from sim.llm.serialization import error_from_json, error_to_json
 from sim.llm.types import ModelError
-from sim.store.files import failure
-from sim.store.lines import checked_line, open_bytes, sync, value_of, write_all
+from sim.record.files import failure
+from sim.record.lines import checked_line, open_bytes, sync, value_of, write_all
 
 _OPEN: Final = "open"
 

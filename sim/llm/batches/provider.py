@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 import attrs
 
-from sim.crashpoints import reach
+from sim.base.crashpoints import reach
 from sim.llm.batches.jobs import BatchJobs, no_result
 from sim.llm.batches.lines import AT_ONCE, Result, request_line
 from sim.llm.batches.notes import Note

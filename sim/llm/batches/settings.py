@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel import Duration, to_ns, to_seconds
 
 NOTES: Final = "run.batches"

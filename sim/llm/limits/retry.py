@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.types import ErrorClass, ModelError
 
 DEFAULT_TIMEOUT: Final = 120.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.llm.types import ModelError, TokenUsage
 from sim.resources import MICRO
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from sim.errors import UsageError
-from sim.expressions import ExpressionError
+from sim.base.errors import UsageError
+from sim.base.expressions import ExpressionError
 from sim.kernel.codec import encode
 from sim.kernel.rng import Draws
 from sim.llm.embeddings import embedding

@@ -23,7 +23,7 @@ from typing import Any
 
 import attrs
 
-from sim.errors import Cancelled
+from sim.base.errors import Cancelled
 from sim.kernel import NS, Kernel, Signal, Source, Timer, to_seconds
 from sim.kernel.actor import FIRST_DERIVED
 from sim.kernel.rng import derive

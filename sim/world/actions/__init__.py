@@ -5,7 +5,7 @@ Each kind is one function with `@action`. The function makes all its checks befo
 
 from typing import TYPE_CHECKING
 
-from sim.permissions import Permission
+from sim.base.permissions import Permission
 from sim.world.action import action
 from sim.world.actions import artifacts, messages, money, places, pools, tasks
 

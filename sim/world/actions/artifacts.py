@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import LimitError, UsageError
-from sim.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.errors import LimitError, UsageError
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.permissions import Permission
 from sim.kernel.codec import Fact, Raw, encode, freeze
-from sim.permissions import Permission
 from sim.resources import to_micro
 from sim.world.action import ArtifactId, Audience, Formula, NewArtifactId, Refused, Values, action
 from sim.world.artifact import FORMULA_NAMES, Access, Artifact

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.events.topic import check_free
 from sim.kernel.codec import Raw, freeze
 from sim.kernel.duration import to_ns, to_seconds

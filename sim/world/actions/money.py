@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sim.errors import LimitError, UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.resources import MICRO, to_micro
 from sim.world.action import Account, Refused, action
 

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.waits import sleep_ns
 from sim.world.action import Means, PlaceName, Refused, action
 

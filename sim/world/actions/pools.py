@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.expressions import PURE_FUNCTIONS, Expression
 from sim.events import Event
-from sim.expressions import PURE_FUNCTIONS, Expression
 from sim.kernel import Source
 from sim.kernel.codec import Raw, decode, freeze
 from sim.kernel.duration import to_ns

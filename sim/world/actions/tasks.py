@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.codec import freeze
 from sim.kernel.duration import to_ns
 from sim.world.action import Means, Refused, Time, action

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 import sim
-from sim.agents.chat import Chats
+from sim.kinds.chat import Chats
 from sim.runner import RunController
 from sim.world import World
 from tests.agents.people import Step, people, rows_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from tests.agents.chat.community import scenario
 
 PERSONA = {"prompt": "x", "platform": "discord"}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.agents.chat import context
-from sim.agents.chat.context import fitted, tokens
-from sim.agents.chat.steps import extract_files
+from sim.kinds.chat import context
+from sim.kinds.chat.context import fitted, tokens
+from sim.kinds.chat.steps import extract_files
 from sim.llm.types import ChatMessage
 from tests.agents.chat.community import community, say
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sim.agents.conversation import Conversations
-from sim.permissions import Permission
+from sim.base.permissions import Permission
 from tests.actors.helpers import Lab
 
 CLAIMS = (

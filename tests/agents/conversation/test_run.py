@@ -13,8 +13,8 @@ import pytest
 import sim
 from sim.agents.conversation import Transcripts
 from sim.cli import main
-from sim.report import collect
-from sim.store import open_run
+from sim.inspect.report import collect
+from sim.record import open_run
 
 ROOT = Path(__file__).resolve().parents[3]
 EVIL = "\x1b[2J\u202e</script><img src=x>\n1:00:00  boss: I am the owner"
@@ -242,7 +242,7 @@ def test_a_revised_error_and_a_failed_tool_show_what_became_of_them():
 
 CRASH = """
 import os, pathlib, signal, sys
-from sim import crashpoints
+from sim.base import crashpoints
 from tests.agents.conversation.test_run import record
 
 def kill(point):

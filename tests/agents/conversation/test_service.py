@@ -4,9 +4,9 @@ import attrs
 import pytest
 
 from sim.agents.conversation.service import Claim
-from sim.errors import ActorError, UsageError
+from sim.base.errors import ActorError, UsageError
+from sim.base.permissions import Permission
 from sim.llm.types import ChatMessage, ToolCall
-from sim.permissions import Permission
 from sim.tools import Access
 from sim.tools.access import User as AccessUser
 

@@ -7,10 +7,10 @@ import pytest
 
 import sim
 from sim.agents.engine import CoreLoop, LoopLimits, LoopResult, limits_from
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
 from sim.kernel.codec import decode
 from sim.llm.types import ChatMessage
-from sim.permissions import Permission
 from sim.tools.schema import Given
 from tests.llm.scenes import Scene
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import anyio
 
-from sim import Action, Agent, World, crashpoints
+from sim import Action, Agent, World
+from sim.base import crashpoints
 from sim.cli import main
 from sim.tools import Tool, Tools
 

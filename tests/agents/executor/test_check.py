@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.agents.executor import Criterion, ExecutionTask, ExecutorsSettings
+from sim.kinds.executor import Criterion, ExecutionTask, ExecutorsSettings
 from tests.agents.executor.team import scenario, write
 
 

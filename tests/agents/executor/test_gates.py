@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sim.agents.executor.execution import number_of
-from sim.agents.executor.loop_detection import LoopDetector, overlap
-from sim.agents.executor.records import PlannedAction, Result, Step, TaskState, ValidationResult
-from sim.agents.executor.settings import Criterion
+from sim.kinds.executor.execution import number_of
+from sim.kinds.executor.loop_detection import LoopDetector, overlap
+from sim.kinds.executor.records import PlannedAction, Result, Step, TaskState, ValidationResult
+from sim.kinds.executor.settings import Criterion
 from tests.agents.executor.team import ASKED, DONE, WRITE, Team, read, team, write
 from tests.agents.executor.test_tasks import outside, stop_coder
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import sim
-from sim.agents.executor.records import FINAL
+from sim.kinds.executor.records import FINAL
 from sim.llm.service import Models
 from sim.llm.types import Answer, ModelRequest
 from sim.world import World

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.agents.executor import BaseAgent, LoopDetector
+from sim.kinds.executor import BaseAgent, LoopDetector
 from tests.agents.executor.team import scenario, write
 from tests.agents.people import rows_of
 from tests.registries import kept_registries

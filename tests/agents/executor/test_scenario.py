@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import sim
+from sim.record import open_run
 from sim.runner.options import Backend
-from sim.store import open_run
 from sim.tools.process import sandbox_fault
 from tests.agents.kills import killed_and_resumed
 from tests.agents.people import rows_of

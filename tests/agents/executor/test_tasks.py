@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import sim
-from sim.agents.executor import Criterion, ExecutionTask, Executors
 from sim.kernel.codec import freeze
+from sim.kinds.executor import Criterion, ExecutionTask, Executors
 from sim.world import Message, World
 from sim.world.actions.messages import deliver
 from tests.agents.executor.team import FILE, team, write

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import sim
-from sim.agents.executor import testing
-from sim.agents.executor.settings import Criterion
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.kinds.executor import testing
+from sim.kinds.executor.settings import Criterion
 from sim.tools.process import sandbox_fault
 from tests.agents.executor.team import DONE, Team, team, write
 from tests.agents.people import rows_of

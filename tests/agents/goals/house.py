@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 import sim
-from sim.agents.goals import Goals
+from sim.kinds.goals import Goals
 from sim.runner import RunController
 from sim.world import World
 from tests.agents.people import Step, people, rows_of

@@ -13,9 +13,9 @@ import pytest
 
 import sim
 from sim.agents import FAMILIES
-from sim.agents.goals import AgentKind, Goals, define_agent_kind
-from sim.agents.goals.kinds import AGENT_TASK, GOAL, USER_AGENT
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.kinds.goals import AgentKind, Goals, define_agent_kind
+from sim.kinds.goals.kinds import AGENT_TASK, GOAL, USER_AGENT
 from tests.agents.goals.house import house, scenario, write
 from tests.registries import kept_registries
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.agents.goals import Goals
+from sim.kinds.goals import Goals
 from sim.world import Refused
 from tests.agents.goals.house import ASSISTANT, GOAL, HELPER, MAKE, TASK, house, write
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.agents.goals import RetrySettings
-from sim.agents.goals.retry import delay_ns, most_retries
 from sim.kernel.duration import NS
+from sim.kinds.goals import RetrySettings
+from sim.kinds.goals.retry import delay_ns, most_retries
 from tests.agents.goals.house import GOAL, MAKE, TASK, House, house, write
 
 MESSAGE = {"goals.send_message": {"text": "ok"}}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import sim
+from sim.record import open_run
 from sim.runner.options import Backend
-from sim.store import open_run
 from tests.agents.kills import killed_and_resumed
 from tests.agents.same import same_everywhere, same_in_a_replay, same_when_renewed
 

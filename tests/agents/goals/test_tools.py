@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sim.agents.goals.kinds import SYSTEM_TOOLS
+from sim.kinds.goals.kinds import SYSTEM_TOOLS
 from tests.agents.goals.house import ASSISTANT, GOAL, HELPER, MAKE, TASK, House, house, write
 from tests.agents.people import Step
 

@@ -7,10 +7,10 @@ from typing import Any
 import attrs
 
 import sim
-from sim.agents.sop import Channels, Sops
+from sim.kinds.sop import Channels, Sops
 from sim.memory.service import Memories
+from sim.record import open_run
 from sim.runner import RunController
-from sim.store import open_run
 from sim.world import World
 
 PEOPLE = """

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sim.assembly.build import check_families
-from sim.errors import ScenarioError, UsageError
+from sim.base.errors import ScenarioError, UsageError
 from sim.scenario import loads
+from sim.scenario.assembly.build import check_families
 from tests.agents.sop.company import JOBS, PEOPLE
 
 STEPS = "steps: [{name: call, post: {text: called}}]"

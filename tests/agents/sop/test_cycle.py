@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.actors import Agent
-from sim.agents.sop import Sops
-from sim.agents.sop.cycle import prioritize, survey
 from sim.kernel.codec import freeze
+from sim.kinds.sop import Sops
+from sim.kinds.sop.cycle import prioritize, survey
 from sim.memory.service import Memories
 from sim.world.world import World
 from tests.agents.sop.company import JOBS, PEOPLE, company, inside

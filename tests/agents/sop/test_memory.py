@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.agents.sop import Sops
-from sim.agents.sop.cycle import situation, survey
+from sim.kinds.sop import Sops
+from sim.kinds.sop.cycle import situation, survey
 from sim.llm.tokens import APPROXIMATE
 from sim.memory.service import Memories
 from sim.world.world import World

@@ -6,7 +6,7 @@ import pytest
 
 import sim
 from sim.actors import Agent
-from sim.agents.sop import texts
+from sim.kinds.sop import texts
 from sim.world.world import World
 from tests.agents.sop.company import JOBS, PEOPLE, company, inside
 

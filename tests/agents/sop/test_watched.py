@@ -8,10 +8,10 @@ import pytest
 import sim
 from sim.actors import Agent
 from sim.agents import Family
-from sim.agents.sop.cycle import work_cycle
-from sim.agents.sop.employee import Employee
-from sim.agents.sop.settings import EmployeeSettings
-from sim.agents.sop.worker import run_step
+from sim.kinds.sop.cycle import work_cycle
+from sim.kinds.sop.employee import Employee
+from sim.kinds.sop.settings import EmployeeSettings
+from sim.kinds.sop.worker import run_step
 from tests.agents.sop.company import JOBS, PEOPLE, Company, company
 
 ONE = "sop: {procedures: {call: {title: call, steps: [{name: call, post: {text: called}}], trigger: {event: rung}}}}\n"

@@ -173,7 +173,7 @@ def test_a_source_without_items_is_said(tmp_path: Path) -> None:
 
 def test_lost_events_are_counted_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more events than can wait for a look, the oldest are lost: a warning, a count, and the view of watchers."""
-    monkeypatch.setattr("sim.agents.sop.watchers.MOST_EVENTS", 2)
+    monkeypatch.setattr("sim.kinds.sop.watchers.MOST_EVENTS", 2)
     text = f"until: 31m\nsop:\n  {CALL}\n  watchers: {{w: {{agent: clerk, sop: call, event: lead, interval: 15m}}}}\n"
     ran = company(tmp_path, text + EVENTS + PEOPLE)
     assert [task.title for task in ran.world.tasks.all()] == ["about a", "about b"]

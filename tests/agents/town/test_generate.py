@@ -5,10 +5,10 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from sim.agents.town import DAY_STEPS, Trace, generate
-from sim.agents.town.generate import CALLS_BY_HOUR
-from sim.agents.town.routine import HEIGHT, HOUR, WIDTH
-from sim.errors import UsageError
+from sim.base.errors import UsageError
+from sim.kinds.town import DAY_STEPS, Trace, generate
+from sim.kinds.town.generate import CALLS_BY_HOUR
+from sim.kinds.town.routine import HEIGHT, HOUR, WIDTH
 from sim.llm.behaviour import ServerSpec
 
 ALONE = ServerSpec(prefill_rate=6500.0, decode_rate=18.0)  # as in scenarios/town.yaml

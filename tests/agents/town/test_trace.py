@@ -4,8 +4,8 @@ from array import array
 
 import pytest
 
-from sim.agents.town import Path, Trace, TraceCall, critical_path, generate
-from sim.agents.town.routine import HOUR
+from sim.kinds.town import Path, Trace, TraceCall, critical_path, generate
+from sim.kinds.town.routine import HOUR
 from sim.llm.behaviour import ServerSpec
 
 SERVER = ServerSpec(prefill_rate=100.0, decode_rate=10.0, decode_total=None)

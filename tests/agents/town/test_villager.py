@@ -5,14 +5,14 @@ from typing import Any
 import anyio
 import pytest
 
-from sim.agents.town import Trace, generate, villagers
-from sim.agents.town.routine import HEIGHT, HOUR, WIDTH
-from sim.assembly.build import build
-from sim.errors import UsageError
+from sim.base.errors import UsageError
 from sim.kernel.codec import decode
+from sim.kinds.town import Trace, generate, villagers
+from sim.kinds.town.routine import HEIGHT, HOUR, WIDTH
+from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
-from sim.store import HashRecorder
+from sim.scenario.assembly.build import build
 from sim.world import World
 
 NOON = 12 * HOUR

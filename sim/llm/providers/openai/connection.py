@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from sim.errors import RunError, SimError, UsageError
+from sim.base.errors import RunError, SimError, UsageError
 from sim.llm.access import OPENAI_URL, Access
 from sim.llm.limits.governor import ReportedLimits
 from sim.llm.limits.retry import DEFAULT_TIMEOUT, parse_retry_after

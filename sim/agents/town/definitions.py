@@ -1,5 +1,0 @@
-"""Defines the words of scenarios for the town; imported when a file uses one."""
-
-from sim.agents.town import family
-
-__all__ = ["family"]

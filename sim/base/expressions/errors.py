@@ -1,0 +1,32 @@
+"""The error of expressions, and the search for the nearest name to a mistyped one."""
+
+import difflib
+from collections.abc import Iterable
+
+from sim.base.errors import UsageError
+
+MAX_CANDIDATES = 500
+"""With more names there is no search: a large file full of mistakes must not take minutes to refuse."""
+
+_ALIKE = 0.61  # at 0.6, `usage` is near to `range`
+
+
+class ExpressionError(UsageError):
+    """An expression is not allowed, or could not be evaluated."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the name in `known` that looks most like `word`, or None if none is close."""
+    candidates = list(known)
+    if len(candidates) > MAX_CANDIDATES:
+        return None
+    matches = difflib.get_close_matches(
+        word[:100], sorted(candidates), n=1, cutoff=0.61
+    )  # 0.6 takes `usage` for `range`
+    return matches[0] if matches else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return a hint with the nearest name, or None if none is close."""
+    name = nearest(word, known)
+    return None if name is None else f"did you mean {name!r}?"

@@ -1,0 +1,16 @@
+"""HTML and SVG in which all text is escaped: self-contained files, and what a notebook shows.
+
+Modules:
+
+    document  a page with its style and script, and a content security policy
+    markup    HTML and SVG elements with escaped text
+    tables    tables as HTML or as text
+    chart     line charts over simulated time, as images
+"""
+
+from sim.base.pages.chart import Chart, line_chart
+from sim.base.pages.document import document, embedded, shared_script
+from sim.base.pages.markup import Markup, svg, tag
+from sim.base.pages.tables import Table
+
+__all__ = ["Chart", "Markup", "Table", "document", "embedded", "line_chart", "shared_script", "svg", "tag"]

@@ -1,0 +1,126 @@
+"""The sections of the page about the outcomes of a scenario: by varied value, and in each mode."""
+
+from sim.base.pages import Markup, tag
+from sim.base.pages.markup import Child
+from sim.experiments.bench.modes import PARALLEL
+from sim.experiments.bench.page_parts import colour, figure, section, table
+from sim.experiments.bench.rows import Bench, Outcome, Row
+from sim.experiments.charts import Bar, bars, half, number
+from sim.experiments.estimate import Estimate
+from sim.experiments.points import label_of
+
+_CHARTS, _POINTS, _ROWS = 8, 24, 60
+_SWEPT = 16
+"""The most charts of outcomes by varied value."""
+_HEAT = (0.02, 0.1, 0.25, 0.5)
+"""Lower bounds of the distances for each heat level of a cell."""
+
+
+def varied_outcomes(bench: Bench) -> Markup | None:
+    """Return the outcomes that the scenario itself defines, by varied value and mode; None if there are none."""
+    own = {name for trial in bench.trials for name in trial.own}
+    names = dict.fromkeys(name for row in bench.rows for name in row.outcomes if name in own)
+    cards = [_by_value(bench, name) for name in [name for name in names if _tells_apart(bench, name)][:_SWEPT]]
+    if not cards:
+        return None
+    note = "mean over seeds, with its 95 % interval; metrics are values at the end of a run"
+    return section("Outcomes of the scenario", note, tag("div", cards, class_="cards wide"))
+
+
+def _tells_apart(bench: Bench, name: str) -> bool:
+    """Return whether an outcome is more than one number that is always the same."""
+    return len({row.outcomes[name].value.mean for row in bench.rows if name in row.outcomes}) > 1
+
+
+def _by_value(bench: Bench, name: str) -> Markup:
+    given = []
+    for row in bench.rows[:_POINTS]:
+        if name in row.outcomes:
+            value, label = row.outcomes[name].value, ", ".join(bench.plan.points[row.point].values())
+            named = ", ".join(part for part in (label, row.mode) if part)
+            given.append(Bar(named, colour(row.mode), value, f"{number(value.mean)} {half(value)}"))
+    return bars(f"{name} by varied value and mode", given).card(name)
+
+
+def outcomes(bench: Bench) -> Markup | None:
+    """Return the section; None if there is nothing to compare."""
+    compared = [(index, *_compared(bench, index)) for index in range(min(_POINTS, len(bench.plan.points)))]
+    known = [(index, base, others) for index, base, others in compared if base is not None and others]
+    if not known:
+        return None
+    charts = tag("div", [_chart(bench, index, others) for index, _, others in known[:_CHARTS]], class_="cards wide")
+    tables = [_folded(bench, index, _table(base, others)) for index, base, others in known]
+    note = "compared with tick-parallel, seed by seed; 0 %: equal, 33 %: a factor of two, 100 %: one value is 0"
+    return section("Outcomes", note, charts, tables)
+
+
+def _compared(bench: Bench, index: int) -> tuple[Row | None, list[Row]]:
+    rows = bench.of_point(index)
+    return next((row for row in rows if row.mode == PARALLEL), None), [
+        row for row in rows if "outcome_distance" in row.figures
+    ]
+
+
+def _chart(bench: Bench, index: int, rows: list[Row]) -> Markup:
+    noise = bench.noise[index]
+    chart = bars(
+        "distance of the outcomes by mode", [_bar(row) for row in rows], mark=None if noise is None else noise * 100,
+        marked="two seeds of tick-parallel",
+    )  # fmt: skip
+    label = label_of(bench.plan.points[index]) or "Distance of the outcomes"
+    return chart.card(label, "mean distance over all outcomes, %")
+
+
+def _folded(bench: Bench, index: int, shown: Markup) -> Markup:
+    label = label_of(bench.plan.points[index])
+    return tag("details", tag("summary", f"Outcome by outcome: {label}"), shown) if label else shown
+
+
+def _bar(row: Row) -> Bar:
+    value = row.figures["outcome_distance"]
+    return Bar(row.mode, colour(row.mode), value, f"{number(value.mean)} % {half(value)}")
+
+
+def _table(base: Row, compared: list[Row]) -> Markup:
+    """Return the table of outcomes. Modes with the same record as tick-parallel need no columns."""
+    alike = [row.mode for row in compared if row.equal == row.compared]
+    others = [row for row in compared if row.mode not in alike]
+    headings = ["outcome", PARALLEL]
+    for row in others:
+        headings += [row.mode, "difference"]
+    lines: list[list[Child]] = []
+    heat: list[list[int]] = []
+    told = [name for name in base.outcomes if any(_tells(row, name) for row in (base, *others))]
+    for name in told[:_ROWS]:
+        line, warm = [name, figure(base.outcomes[name].value)], [0]
+        for row in others:
+            found = row.outcomes.get(name)
+            line += [None, None] if found is None else [figure(found.value), _difference(found)]
+            warm += [0, 0 if found is None else _warmth(found)]
+        lines.append(line)
+        heat.append(warm)
+    notes = [f"Every event is the same in {', '.join(alike)}."] if alike else []
+    if len(told) > _ROWS:
+        notes.append(f"{len(told) - _ROWS} more outcomes are in bench.json.")
+    note = tag("p", " ".join(notes), class_="note") if notes else None
+    return tag("div", table(headings, lines, heat=heat), note)
+
+
+def _tells(row: Row, name: str) -> bool:
+    """Whether an outcome is not 0 for at least one seed."""
+    found = row.outcomes.get(name)
+    return found is not None and bool(found.value.mean or found.value.half)
+
+
+def _difference(outcome: Outcome) -> Child:
+    share, apart = outcome.relative, outcome.distance
+    if share is None:
+        return "from 0" if apart is not None and apart.mean else None
+    if not share.mean and not share.half:
+        return "0 %"
+    percent = Estimate(share.n, share.mean * 100, None if share.half is None else share.half * 100)
+    return [f"{percent.mean:+.3g} %", tag("span", f" {half(percent)}", class_="half")]
+
+
+def _warmth(outcome: Outcome) -> int:
+    return 0 if outcome.distance is None else sum(outcome.distance.mean >= step for step in _HEAT)

@@ -1,0 +1,269 @@
+"""The results of a bench: one row for each combination of varied values and each mode."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from statistics import fmean
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from sim.experiments.bench.modes import ORACLE, PARALLEL
+from sim.experiments.bench.outcome_distance import distance, outcome_distance, relative, value_of
+from sim.experiments.bench.plan import TrialPlan
+from sim.experiments.estimate import Estimate
+from sim.experiments.trial import Basis, Trial
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Figure:
+    """A figure of a row.
+
+    Attributes:
+        heading: the heading of its column.
+        unit: its unit, or empty.
+        says: its description, for the page.
+    """
+
+    heading: str
+    unit: str
+    says: str
+
+
+FIGURES: Final = {
+    "makespan": Figure("makespan", "s", "Duration of the whole run."),
+    "speed_up": Figure("speed-up", "×", "Makespan of tick-parallel with the same seed, divided by that of this mode."),
+    "of_oracle": Figure("of oracle", "%", "Makespan of the oracle with the same seed, divided by that of this mode."),
+    "actions_rate": Figure("actions/s", "", "Actions done per second of makespan."),
+    "calls_rate": Figure("calls/s", "", "Calls of language models per second of makespan."),
+    "in_flight": Figure("in flight", "", "Calls of language models in flight, mean over the makespan."),
+    "waiting": Figure("waiting", "s", "Time that an agent waited at barriers, mean over agents."),
+    "waits": Figure("waiting", "%", "Waiting as a share of the makespan."),
+    "outcome_distance": Figure(
+        "outcomes differ", "%", "Mean distance of the outcomes from those of tick-parallel with the same seed."
+    ),
+    "critical_path": Figure("critical path", "s", "Longest chain of dependent calls, without other load."),
+    "events": Figure("events", "", "Recorded events."),
+    "cpu_seconds": Figure("CPU", "s", "CPU time."),
+    "actions_cpu_rate": Figure("actions/CPU s", "", "Actions done per second of CPU time."),
+    "calls_cpu_rate": Figure("calls/CPU s", "", "Calls of language models per second of CPU time."),
+    "cpu_call": Figure("CPU/call", "µs", "CPU time per call of a language model."),
+    "cpu_iteration": Figure("CPU/iteration", "µs", "CPU time per iteration of an agent."),
+}
+
+
+@attrs.frozen
+class Outcome:
+    """One outcome, compared with tick-parallel with the same seed.
+
+    Attributes:
+        value: its value.
+        relative: its relative difference; None if the value of tick-parallel is always 0.
+        distance: its distance, as defined in `outcome_distance`.
+    """
+
+    value: Estimate
+    relative: Estimate | None
+    distance: Estimate | None
+
+
+@attrs.frozen
+class Row:
+    """One mode with one combination of varied values, over all seeds.
+
+    Attributes:
+        point: the index of the combination.
+        mode: the name of the mode.
+        basis: the time axis of the makespan; None if nothing was measured, or if it differs between seeds.
+        measured: the number of measured seeds.
+        problems: the problems, without duplicates.
+        figures: the values of `FIGURES`; unknown figures are missing.
+        compared: the number of seeds that were measured in tick-parallel, too.
+        equal: the number of these seeds with the same hash.
+        outcomes: the outcomes by name.
+        concurrency: the calls in flight over time, for the first seed that has them.
+    """
+
+    point: int
+    mode: str
+    basis: Basis | None
+    measured: int
+    problems: tuple[str, ...]
+    figures: Mapping[str, Estimate]
+    compared: int
+    equal: int
+    outcomes: Mapping[str, Outcome]
+    concurrency: tuple[tuple[float, float], ...]
+
+
+@attrs.frozen
+class Bench:
+    """The results of a bench.
+
+    Attributes:
+        plan: the plan.
+        trials: the runs, in the order of the plan.
+        rows: the results by combination, then by mode.
+        noise: by combination: the mean distance of the outcomes of two seeds in tick-parallel; None if unknown.
+        about: the time and the machine of the bench.
+    """
+
+    plan: TrialPlan
+    trials: tuple[Trial, ...]
+    rows: tuple[Row, ...]
+    noise: tuple[float | None, ...]
+    about: Mapping[str, Any]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all planned runs were done."""
+        return len(self.trials) == self.plan.trials
+
+    @property
+    def failures(self) -> list[Trial]:
+        """The failed runs. A refused run counts as failed if the user named its mode."""
+        bad = {"failed", "refused"} if self.plan.named else {"failed"}
+        return [trial for trial in self.trials if trial.status in bad]
+
+    def of_point(self, point: int) -> list[Row]:
+        """Return the rows of one combination."""
+        return [row for row in self.rows if row.point == point]
+
+
+def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
+    """Return the modes that have a problem, by problem."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for problem in row.problems:
+            if row.mode not in found.setdefault(problem, []):
+                found[problem].append(row.mode)
+    return found
+
+
+def evaluate(plan: TrialPlan, trials: Iterable[Trial], about: Mapping[str, Any]) -> Bench:
+    """Return the results of the runs of a plan. Runs can be missing."""
+    modes = [mode.name for mode in plan.modes]
+    turn = {seed: number for number, seed in enumerate(plan.seeds)}
+    ordered = sorted(trials, key=lambda trial: (trial.point, turn[trial.seed], modes.index(trial.mode)))
+    found: list[dict[str, dict[int, Trial]]] = [{mode: {} for mode in modes} for _ in plan.points]
+    for trial in ordered:
+        found[trial.point][trial.mode][trial.seed] = trial
+    rows, noise = [], []
+    for point, by_mode in enumerate(found):
+        base, oracle = _measured(by_mode.get(PARALLEL, {})), _measured(by_mode.get(ORACLE, {}))
+        rows += [_row(point, mode, ours, base, oracle) for mode, ours in by_mode.items() if ours]
+        noise.append(_noise(list(base.values())))
+    return Bench(plan, tuple(ordered), tuple(rows), tuple(noise), about)
+
+
+Seeds = Mapping[int, Trial]
+
+
+def _measured(trials: Seeds) -> dict[int, Trial]:
+    return {seed: trial for seed, trial in trials.items() if trial.status == "measured"}
+
+
+def _noise(base: Sequence[Trial]) -> float | None:
+    pairs = list(combinations(base[:20], 2))  # 20 seeds give 190 pairs, which is enough
+    return fmean(outcome_distance(one.outcomes, other.outcomes) for one, other in pairs) if pairs else None
+
+
+def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> Row:
+    known = _measured(trials)
+    bases = {trial.basis for trial in known.values()}
+    basis = next(iter(bases)) if len(bases) == 1 else None
+    own = {name: [figure(trial) for trial in known.values()] for name, figure in _OWN.items()}
+    if basis is None:
+        own |= {name: [] for name in ("makespan", "actions_rate", "calls_rate")}
+    against: dict[str, Sequence[float | None]] = {
+        "speed_up": _paired(known, base, _quicker),
+        "of_oracle": _paired(known, oracle, lambda trial, best: _times(_quicker(trial, best), 100)),
+        "outcome_distance": [] if mode == PARALLEL else _paired(known, base, _apart),
+    }
+    figures = {name: _estimate([*own.get(name, ()), *against.get(name, ())]) for name in FIGURES}
+    if figures["cpu_call"] is not None:
+        del figures["cpu_iteration"]
+    same = _paired(known, base, lambda trial, other: trial.hash == other.hash)
+    return Row(
+        point=point,
+        mode=mode,
+        basis=basis,
+        measured=len(known),
+        problems=tuple(dict.fromkeys(c.problem for c in trials.values() if c.problem)),
+        figures={name: estimate for name, estimate in figures.items() if estimate is not None},
+        compared=len(same),
+        equal=sum(same),
+        outcomes=_outcomes(known, base),
+        concurrency=next((trial.concurrency for trial in known.values() if trial.concurrency), ()),
+    )
+
+
+def _paired(trials: Seeds, others: Seeds, compare: Callable[[Trial, Trial], T]) -> list[T]:
+    """Compare runs with the same seed."""
+    return [compare(trial, others[seed]) for seed, trial in trials.items() if seed in others]
+
+
+def _quicker(trial: Trial, other: Trial) -> float | None:
+    """Return the makespan of `other` divided by that of `trial`; None if their time axes differ."""
+    return _ratio(other.makespan, trial.makespan) if trial.basis == other.basis else None
+
+
+def _apart(trial: Trial, base: Trial) -> float:
+    return outcome_distance(trial.outcomes, base.outcomes) * 100
+
+
+def _outcomes(trials: Seeds, base: Seeds) -> dict[str, Outcome]:
+    names = dict.fromkeys(name for trial in (*base.values(), *trials.values()) for name in trial.outcomes)
+    found = {}
+    for name in names:
+        value = _estimate([value_of(trial.outcomes, name) for trial in trials.values()])
+        if value is not None:
+            shares = _paired(trials, base, partial(_share, name))
+            apart = _paired(trials, base, partial(_distance, name))
+            found[name] = Outcome(value, _estimate(shares), _estimate(apart))
+    return found
+
+
+def _share(name: str, trial: Trial, base: Trial) -> float | None:
+    return relative(base.outcomes, trial.outcomes, name)
+
+
+def _distance(name: str, trial: Trial, base: Trial) -> float | None:
+    one, other = value_of(trial.outcomes, name), value_of(base.outcomes, name)
+    return None if one is None or other is None else distance(one, other)
+
+
+def _estimate(values: Iterable[float | None]) -> Estimate | None:
+    return Estimate.of([value for value in values if value is not None])
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return one / other if one is not None and other else None
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _some(count: int | None) -> int | None:
+    """Return a count of model calls; None for 0, so that scenarios without models have no figures of calls."""
+    return count or None
+
+
+_OWN: Final[Mapping[str, Callable[[Trial], float | None]]] = {
+    "makespan": lambda trial: trial.makespan,
+    "actions_rate": lambda trial: _ratio(trial.actions, trial.makespan),
+    "calls_rate": lambda trial: _ratio(_some(trial.calls), trial.makespan),
+    "in_flight": lambda trial: trial.in_flight,
+    "waiting": lambda trial: trial.waiting,
+    "waits": lambda trial: _times(trial.waits, 100),
+    "critical_path": lambda trial: trial.critical_path,
+    "events": lambda trial: trial.events,
+    "cpu_seconds": lambda trial: trial.cpu_seconds,
+    "actions_cpu_rate": lambda trial: _ratio(trial.actions, trial.cpu_seconds),
+    "calls_cpu_rate": lambda trial: _ratio(_some(trial.calls), trial.cpu_seconds),
+    "cpu_call": lambda trial: _times(_ratio(trial.cpu_seconds, _some(trial.calls)), 1e6),
+    "cpu_iteration": lambda trial: _times(_ratio(trial.cpu_seconds, trial.iterations), 1e6),
+}

@@ -1,0 +1,43 @@
+"""The channels of a run: what employees posted."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from sim.inspect.report.room import Room
+
+_CHANNELS = 50
+"""The most channels that are shown, the first."""
+
+_POSTS = 50
+"""The most posts of each channel, the latest."""
+
+
+class ChannelPosts:
+    """Collects the latest posts of each channel."""
+
+    def __init__(self) -> None:
+        self._room = Room("--channel NAME --limit 0")
+        self._posts: dict[str, deque[dict[str, Any]]] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, time_ns: int, topic: str, data: Mapping[str, Any]) -> None:
+        """Note a post."""
+        if topic != "channel.post":
+            return
+        name, text = str(data.get("channel"))[:80], str(data.get("text"))
+        if name not in self._posts and len(self._posts) >= _CHANNELS:
+            return
+        self._counts[name] = self._counts.get(name, 0) + 1
+        self._posts.setdefault(name, deque(maxlen=_POSTS)).append(
+            {"time": time_ns / 1e9, "author": str(data.get("author"))[:80], "text": self._room.take(text).splitlines()}
+        )
+
+    def to_json(self) -> list[dict[str, Any]] | None:
+        """Return the channels by name, with their number of posts and the latest; None if there are none."""
+        if not self._posts:
+            return None
+        return [
+            {"name": name, "total": self._counts[name], "posts": list(posts)}
+            for name, posts in sorted(self._posts.items())
+        ]

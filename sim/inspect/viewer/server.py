@@ -1,0 +1,150 @@
+"""The page of a view on this machine, which follows a run under way. Part of the edge.
+
+The page asks for what is new about once a second, and for blocks when it needs them. With what is new come the
+unfinished answers of models, which are provisional: they are not on record.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import parse_qs
+
+from sim.base.errors import SimError, UsageError
+from sim.base.local_server import LOOPBACK, Address, LocalServer, Start, text_answer
+from sim.inspect.viewer.blocks import FileBlocks
+from sim.inspect.viewer.page import MARK, about_element, shell
+from sim.inspect.viewer.view import View
+from sim.record import StoredRun, open_run
+from sim.record.unfinished import read_unfinished
+
+_SECONDS: Final = 1.0
+"""The least time between two reads of the record, as a writer commits about once a second."""
+
+_MANY: Final = 2_000
+"""With more chunks than this, the record is read less often, so that the chunks do not become too many."""
+
+_HEADERS: Final = (
+    ("Cache-Control", "no-store"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Frame-Options", "DENY"),
+)
+_LISTS: Final = ("chunks", "names", "topics", "calls", "parts")
+_DIGITS: Final = 9
+
+
+class ViewServer:
+    """Serves the view of one run while it is used as a context manager. The run is only read.
+
+    Args:
+        stored: the run.
+        port: the port on this machine; 0 selects a free port.
+
+    Attributes:
+        url: the address of the page, with a secret: other users of this machine cannot open it without that.
+
+    Raises:
+        UsageError: if the port cannot be used.
+        RunError: if the run is damaged.
+    """
+
+    def __init__(self, stored: StoredRun, port: int = 0) -> None:
+        self._site = _Site(stored)
+        try:
+            address, hint = Address(LOOPBACK, port), "use --serve 0 for a free port"
+            self._server = LocalServer(self._site, address, "view", hint, private=True)
+        except UsageError:
+            self._site.close()
+            raise
+        self.url = f"{self._server.url}/"
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.__exit__(*error)
+        self._site.close()
+
+
+class _Site:
+    """The WSGI application of the page."""
+
+    def __init__(self, stored: StoredRun) -> None:
+        self._folder: Path = stored.path
+        self._head, self._tail = shell(stored, follows=True).split(MARK)
+        self._blocks = FileBlocks()
+        self._lock = threading.Lock()
+        self._view = View(stored, self._blocks)
+        self._view.read(stored)
+        self._version = 1
+        self._read_at = time.monotonic()
+
+    def close(self) -> None:
+        """Delete the blocks."""
+        self._blocks.close()
+
+    def __call__(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        """Answer a request: for the page, for a block, or for what is new."""
+        path = environ["PATH_INFO"]
+        if environ["REQUEST_METHOD"] != "GET":
+            return text_answer(start, HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
+        if path == "/":
+            return _answer(start, self._page(), "text/html; charset=utf-8")
+        if path == "/news":
+            return _answer(start, self._news(parse_qs(environ.get("QUERY_STRING", "")[:1000])), "application/json")
+        kind, _, number = path[1:].partition("/")
+        if kind == "block" and number.isascii() and number.isdigit() and len(number) <= _DIGITS:
+            body = self._blocks.read(int(number))
+            if body is not None:
+                return _answer(start, body, "application/octet-stream")
+        return text_answer(start, HTTPStatus.NOT_FOUND, "not found; the page is at /")
+
+    def _page(self) -> bytes:
+        with self._lock:
+            about = self._about()
+        return (self._head + about_element(about) + self._tail).encode()
+
+    def _news(self, asked: dict[str, list[str]]) -> bytes:
+        """Return what the page does not have yet: all that has changed, and further items of its lists."""
+        known = {name: _number(asked.get(name, [])) for name in ("version", *_LISTS)}
+        version = known.pop("version")
+        with self._lock:
+            self._read()
+            about: dict[str, Any] = {"version": version} if version == self._version else self._about(**known)
+            running = self._view.info.status == "running"
+        if running and (unfinished := read_unfinished(self._folder)):
+            about["unfinished"] = [[one.agent, one.kind, one.verb, one.text] for one in unfinished]
+        return json.dumps(about).encode()
+
+    def _about(self, **known: int) -> dict[str, Any]:
+        follows = self._view.info.status == "running"
+        return {**self._view.about(**known), "served": True, "follows": follows, "version": self._version}
+
+    def _read(self) -> None:
+        """Read what is new on record, if enough time has passed."""
+        now = time.monotonic()
+        chunks = len(self._view.chunks.table)
+        if self._view.info.status != "running" or now - self._read_at < _SECONDS * max(1, chunks / _MANY):
+            return
+        self._read_at = now
+        try:
+            with open_run(self._folder, verify=False) as stored:  # its log can be gone by the next read
+                if self._view.read(stored):
+                    self._version += 1
+        except SimError:  # it is being written; the next read finds it whole
+            return
+
+
+def _answer(start: Start, body: bytes, kind: str) -> Iterable[bytes]:
+    start("200 OK", [("Content-Type", kind), ("Content-Length", str(len(body))), *_HEADERS])
+    return [body]
+
+
+def _number(texts: list[str]) -> int:
+    text = texts[0] if texts else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else 0

@@ -1,0 +1,67 @@
+"""The expressions of standard operating procedures, and the names that they can use.
+
+- `now`, `me`: the simulated time in seconds; the employee;
+- `item`: what a watcher or a trigger has found: the data of an event, an item of an artifact, a pool, or a task;
+- `task`, `data`, `results`: the task; what it was made from; the results of its steps so far, by name of the step;
+- `stats`: numbers about the work of the employee; see `Sops.stats`.
+
+They can also call the functions of rules, for the employee.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from sim.agents.toolbox import Toolbox, User
+from sim.base.expressions import PURE_FUNCTIONS, Expression
+from sim.world import World
+
+
+class Template(Protocol):
+    """A value that is literal, or has expressions in it."""
+
+    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], /) -> Any:
+        """Return the value."""
+
+
+class Evaluator:
+    """Evaluates expressions for employees.
+
+    Args:
+        world: their world.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._toolbox = Toolbox(world)
+
+    def value(self, value: Any, user: User, **names: Any) -> Any:
+        """Return a value: of an expression, of a template, or the value itself if it is neither.
+
+        Args:
+            value: a setting of the type `WorkCondition` or `WorkValue`.
+            user: the employee.
+            names: the names that have a value; the others are null.
+
+        Raises:
+            ExpressionError: if it cannot be evaluated.
+        """
+        if not isinstance(value, Expression) and not hasattr(value, "evaluate"):
+            return value
+        given = {**_NOTHING, "now": self._world.now, "me": user.agent_id, **names}
+        return value.evaluate(given, self._toolbox.used_by(user))
+
+    def passes(self, where: Expression, names: Mapping[str, Any]) -> bool:
+        """Return whether an event passes a filter.
+
+        Raises:
+            ExpressionError: if the filter cannot be evaluated for it.
+        """
+        return bool(where.evaluate(names, PURE_FUNCTIONS))
+
+    def text(self, value: Any, user: User, **names: Any) -> str:
+        """Return a value as a text; see `value`."""
+        found = self.value(value, user, **names)
+        return found if isinstance(found, str) else str(found)
+
+
+_NOTHING: Mapping[str, Any] = dict.fromkeys(("item", "task", "data", "results", "stats"))

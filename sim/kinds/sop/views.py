@@ -1,0 +1,56 @@
+"""The SQL views of the work of employees."""
+
+from sim.record.views import VIEWS
+
+VIEWS["cycles"] = """
+    -- One row a cycle of an employee.
+    SELECT id, time, time_ns, data ->> '$.agent' AS agent, data ->> '$.new' AS new_triggers,
+           data ->> '$.created' AS created, data ->> '$.advanced' AS advanced, data ->> '$.active' AS active,
+           data ->> '$.memories' AS memories, data ->> '$.cut' AS memories_cut
+    FROM events WHERE topic = 'sop.cycle'
+"""
+
+VIEWS["steps"] = """
+    -- One row each time a step was queued, done, skipped or failed.
+    SELECT id, time, time_ns, actor AS worker, data ->> '$.task' AS task, data ->> '$.step' AS step,
+           data ->> '$.name' AS name, substr(topic, 10) AS what, data ->> '$.error' AS error
+    FROM events WHERE topic GLOB 'sop.step.*'
+"""
+
+VIEWS["dead_letters"] = """
+    -- One row a finding or a trigger of which no task could be made.
+    SELECT id, time, time_ns, data ->> '$.agent' AS agent, data ->> '$.source' AS source, data ->> '$.why' AS why,
+           data -> '$.item' AS item
+    FROM events WHERE topic = 'sop.dead_letter'
+"""
+
+VIEWS["watchers"] = """
+    -- One row a watcher, as it is at the end. `fault` is why its latest look failed.
+    SELECT data ->> '$.watcher' AS watcher, max(data ->> '$.agent') AS agent,
+           max(CASE topic WHEN 'sop.watcher' THEN data ->> '$.active' END) AS active,
+           max(CASE topic WHEN 'sop.watcher' THEN data ->> '$.alone' END) AS alone,
+           max(CASE topic WHEN 'sop.watcher' THEN data ->> '$.interval' END) AS interval,
+           max(CASE topic WHEN 'sop.look' THEN time END) AS last_checked_at, sum(topic = 'sop.look') AS looks,
+           sum(coalesce(data ->> '$.found', 0)) AS found, sum(coalesce(data ->> '$.dead_letters', 0)) AS dead_letters,
+           sum(coalesce(data ->> '$.lost', 0)) AS lost, sum(data ->> '$.fault' IS NOT NULL) AS faults,
+           nullif(substr(max(printf('%015d', id) || coalesce(data ->> '$.fault', '')), 16), '') AS fault
+    FROM events WHERE topic IN ('sop.watcher', 'sop.look') GROUP BY data ->> '$.watcher' ORDER BY 1
+"""
+
+VIEWS["employees"] = """
+    -- One row an employee: its role, its cycles, and what it did in them.
+    SELECT data ->> '$.agent' AS agent, max(data ->> '$.title') AS title, max(data ->> '$.channel') AS channel,
+           max(data ->> '$.interval') AS interval, sum(topic = 'sop.cycle') AS cycles,
+           max(CASE topic WHEN 'sop.cycle' THEN time END) AS last_cycle_at,
+           sum(coalesce(data ->> '$.new', 0)) AS new_triggers, sum(coalesce(data ->> '$.created', 0)) AS created,
+           sum(coalesce(data ->> '$.advanced', 0)) AS advanced, sum(topic = 'sop.assess.failed') AS failed_assessments,
+           sum(topic = 'sop.dead_letter') AS dead_letters
+    FROM events WHERE topic IN ('sop.employee', 'sop.cycle', 'sop.assess.failed', 'sop.dead_letter')
+    GROUP BY data ->> '$.agent' ORDER BY 1
+"""
+
+VIEWS["channel_posts"] = """
+    -- One row a post in a channel.
+    SELECT id, time, time_ns, data ->> '$.channel' AS channel, data ->> '$.author' AS author, data ->> '$.text' AS text
+    FROM events WHERE topic = 'channel.post'
+"""

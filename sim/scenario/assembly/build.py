@@ -1,0 +1,643 @@
+"""Builds a simulation from a scenario: the world, its agents and its models."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
+from sim.actors.actions import spawn
+from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
+from sim.agents.family import Make, class_family, family_for, family_of, named_family
+from sim.agents.latest_events import LatestEvents
+from sim.agents.metric_functions import PI, MetricFunctions
+from sim.agents.tool_check import known_tools
+from sim.base.errors import LimitError, ScenarioError, UsageError
+from sim.base.expressions import Expression, did_you_mean
+from sim.kernel import Recorder, to_duration, to_ns
+from sim.kernel.rng import Draws
+from sim.resources import to_micro
+from sim.scenario import schema
+from sim.scenario.actions import Do
+from sim.scenario.assembly.sync_checks import check_sync, reach_of
+from sim.scenario.assembly.world_builder import furnish, limits_per_tick, to_rate
+from sim.scenario.params import ParamsTemplate, default_params
+from sim.scenario.scopes import WHERE_NAMES
+from sim.scenario.sleep import SleepSpec
+from sim.scenario.values import ValueTemplate
+from sim.standalone import World
+from sim.tools import Tools
+from sim.tools.access import Access as ToolAccess
+from sim.world import Refused
+from sim.world.action import DEFINED
+from sim.world.section import SECTIONS
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access
+    from sim.llm.service import Models
+    from sim.llm.service_time import ServiceTime
+    from sim.tools.mcp import McpServer
+
+Kinds = Mapping[str, type[Agent]]
+"""Classes of agents that a scenario may name as `kind`; the host program gives them."""
+
+_MAX_SPAWNED = 100_000  # living agents
+
+
+@attrs.frozen
+class Simulation:
+    """The world, the agents and the models of a scenario, for a runner."""
+
+    scenario: schema.Scenario
+    world: World
+    manager: AgentLoopManager
+    census: MetricFunctions
+    starts: tuple[tuple[AgentLoop, int], ...]  # each loop and its delay in nanoseconds
+    per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
+    nursery: "AgentFactory"
+    models: "Models | None"  # the language models, if there are any
+    service: "ServiceTime | None"  # the axis of service time, with `execution.sync`
+
+
+def build(
+    scenario: schema.Scenario,
+    *,
+    seed: int | None = None,
+    recorder: Recorder | None = None,
+    kinds: Kinds | None = None,
+    allow: tuple[str, ...] = (),
+    access: "Access | None" = None,
+    until_ns: int | None = None,
+    allow_commands: bool = False,
+    mcp: "Sequence[McpServer]" = (),
+) -> Simulation:
+    """Return the simulation that a scenario describes.
+
+    Args:
+        scenario: a checked scenario.
+        seed: overrides the seed of the scenario.
+        recorder: receives all events and effects.
+        kinds: classes that `kind` may name.
+        allow: packages, and modules that `kind: module:NAME` may import from.
+        access: the operator's language models, which override the scenario's.
+        until_ns: the end of the run in simulated nanoseconds; overrides `until` of the scenario.
+        allow_commands: whether the operator allows tools that run commands in a sandbox.
+        mcp: the operator's MCP servers.
+
+    Raises:
+        UsageError: if the kind of an agent is unknown or not allowed, a start value cannot be evaluated, or the
+            operator's models do not match the scenario.
+    """
+    world = _world(scenario, seed, recorder)
+    manager = AgentLoopManager(world)
+    furnish(world, scenario)
+    toolbox = Toolbox(world)
+    service = None if scenario.execution.sync is None else _service_time(world)
+    models = _models(world, scenario, toolbox, access, service)
+    manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
+    tools = Tools.on(world)
+    _allow(tools, mcp, allow_commands=allow_commands)
+    if models is not None and service is None:  # with models, agents can be interviewed at any time
+        LatestEvents.on(world)
+    families = _families(scenario, kinds or {}, allow)
+    check_families(scenario, until_ns)
+    add_sections(world, scenario)
+    plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)
+    nursery = AgentFactory(manager, families, plan)
+    if service is not None:
+        check_sync(scenario, nursery.class_of, access)
+    starts = nursery.populate()
+    if service is None:  # synchronised rounds cannot wait for agents that are created during the run
+        _let_spawn(manager, nursery, scenario)
+    if known_tools(scenario) is None:  # a kind of another package has brought its tools now
+        _check_patterns(scenario, tools.known, world.actions.kinds())
+    return Simulation(
+        scenario=scenario,
+        world=world,
+        manager=manager,
+        census=MetricFunctions(world, manager),
+        starts=starts,
+        per_tick=limits_per_tick(scenario),
+        nursery=nursery,
+        models=models,
+        service=service,
+    )
+
+
+def _world(scenario: schema.Scenario, seed: int | None, recorder: Recorder | None) -> World:
+    execution = scenario.execution
+    world = World(
+        scenario.seed if seed is None else seed,
+        recorder=recorder,
+        shuffled=execution.ties == "shuffled",
+        max_deltas=execution.max_deltas,
+    )
+    world.event_bus.max_data_bytes = execution.max_data_bytes
+    return world
+
+
+def _let_spawn(manager: AgentLoopManager, nursery: "AgentFactory", scenario: schema.Scenario) -> None:
+    """Let rules and the host program start copies of the entries."""
+    manager.world.spawner = nursery.spawn_for
+    manager.world.actions.register(spawn)
+    manager.entries.update({entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents})
+
+
+def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> None:
+    """Check that a scenario fits the kinds of its agents.
+
+    Args:
+        scenario: a checked scenario.
+        until_ns: the end of the run in simulated nanoseconds, if it is not the scenario's `until`.
+
+    Raises:
+        UsageError: as the check of a family raises it, or if a rule of access or of approvals fits no tool.
+    """
+    for family in _to_check(scenario):
+        if family.check is not None:
+            try:
+                family.check(scenario, until_ns)
+            except UsageError as error:
+                raise scenario.located(error) from None
+    known = known_tools(scenario)
+    if known is not None:
+        _check_patterns(scenario, known, DEFINED)
+
+
+def _to_check(scenario: schema.Scenario) -> Iterable[Family]:
+    """Return the families that can have something to say: those whose words the scenario uses, which are imported.
+
+    A class of another package may claim an ability without inheriting from the class that has it; then all are asked.
+    """
+    named = [family for entry in scenario.agents if (family := family_for(entry)) is not None]
+    if any(family.agent.abilities and not family.agent.__module__.startswith("sim.") for family in named):
+        return FAMILIES.values()
+    return FAMILIES.imported().values()
+
+
+def _check_patterns(scenario: schema.Scenario, tools: Iterable[str], actions: Iterable[str]) -> None:
+    if scenario.sections.keys().isdisjoint(("access", "approvals")):
+        return
+    from sim.tools.patterns import check_patterns  # the import is slow
+
+    try:
+        check_patterns(scenario.sections, tools, actions)
+    except UsageError as error:
+        raise scenario.located(error) from None
+
+
+def add_sections(world: World, scenario: schema.Scenario) -> None:
+    """Add the parts to a world that the sections of a scenario describe."""
+    for key in SECTIONS:
+        if key in scenario.sections and (make := SECTIONS[key].make) is not None:
+            make(world, scenario.sections[key])
+
+
+def _allow(tools: Tools, mcp: "Sequence[McpServer]", *, allow_commands: bool) -> None:
+    """Let tools run commands and call MCP servers, as the operator allows."""
+    if allow_commands:
+        from sim.tools.process import ProcessTools  # the import is slow
+
+        tools.processes = ProcessTools(allowed=True)
+    if mcp:
+        from sim.tools.mcp_servers import McpServers  # the import is slow
+
+        tools.servers = McpServers(mcp)
+
+
+def _service_time(world: World) -> "ServiceTime":
+    from sim.llm.service_time import ServiceTime  # the import is slow
+
+    return ServiceTime(world.kernel.seed)
+
+
+def _models(
+    world: World,
+    scenario: schema.Scenario,
+    toolbox: Toolbox,
+    access: "Access | None",
+    service: "ServiceTime | None",
+) -> "Models | None":
+    if scenario.models is not None:
+        from sim.llm.access import Access
+        from sim.scenario.assembly.models import furnish_models  # the import is slow
+
+        return furnish_models(world, scenario.models, toolbox, access or Access(), service)
+    if access is not None and access.models:
+        raise UsageError(
+            f"the scenario {scenario.name} has no language models to replace", hint="add `models: {}` to it"
+        )
+    return None
+
+
+# -- the agents
+
+
+class AgentFactory:
+    """Creates agents from the entries of a scenario, before and during the run.
+
+    Attributes:
+        rule_sets: the rules of each entry.
+        class_of: the class of the agents of each entry.
+        toolbox: the functions of expressions.
+    """
+
+    def __init__(self, manager: AgentLoopManager, families: Mapping[str, Family], plan: WorldPlan) -> None:
+        scenario: schema.Scenario = plan.scenario
+        self._world = plan.world
+        self._manager = manager
+        self._scenario = scenario
+        self.toolbox = plan.toolbox
+        self._entries = {entry.name: entry for entry in scenario.agents}
+        self.rule_sets = {entry.name: RuleSet(to_rules(entry)) for entry in scenario.agents}
+        makes: dict[int, Make] = {}  # one for each family, which prepares a world once
+        for family in families.values():
+            if id(family) not in makes:
+                makes[id(family)] = family.begin(plan)
+        self._makes = {name: makes[id(family)] for name, family in families.items()}
+        self.class_of = {name: family.agent for name, family in families.items()}
+        self._reaches = {entry.name: reach_of(entry, scenario.models) for entry in scenario.agents}
+        self._configs = {
+            entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
+        }
+        self._spawned: dict[tuple[str, str], int] = {}
+
+    def change(self, scenario: schema.Scenario) -> None:
+        """Take the live parameters of agents from `scenario` from now on, also for agents that are created later."""
+        before = self._entries
+        self.begin_with(scenario)
+        for entry in scenario.agents:
+            old = before[entry.name]
+            if entry.rules != old.rules:
+                self.rule_sets[entry.name].rules = to_rules(entry)
+            config = _config(entry.loop.over(scenario.execution.agent_loop))
+            if config != self._configs[entry.name]:
+                self._configs[entry.name] = config
+                for loop in self._loops_of(entry.name):
+                    loop.config = config
+            if entry.permission != old.permission:
+                for loop in self._loops_of(entry.name):
+                    loop.agent.permission = entry.permission
+
+    def begin_with(self, scenario: schema.Scenario) -> None:
+        """Take the start values of agents that are created later from `scenario`."""
+        self._scenario = scenario
+        self._entries = {entry.name: entry for entry in scenario.agents}
+
+    def _loops_of(self, entry: str) -> list[AgentLoop]:
+        return [loop for loop in self._manager.loops.values() if loop.agent.entry == entry]
+
+    @property
+    def classes(self) -> tuple[type[Agent], ...]:
+        """The distinct classes of all agents."""
+        return tuple(dict.fromkeys(self.class_of.values()))
+
+    def populate(self) -> tuple[tuple[AgentLoop, int], ...]:
+        """Create all agents that exist from the start, in the order of the file."""
+        starts = []
+        for entry in self._scenario.agents:
+            if entry.template:
+                continue
+            for index in range(entry.count):
+                name = entry.name if entry.count == 1 else f"{entry.name}-{index + 1}"
+                for part in ("", *self.class_of[entry.name].parts):
+                    newborn = self._conceive(entry, f"{name}-{part}" if part else name, index, part=part)
+                    starts.append((self._admit(newborn), newborn.delay_ns))
+        return tuple(starts)
+
+    def spawn_for(self, parent: str, agent: str, count: int = 1, state: Mapping[str, Any] | None = None) -> list[str]:
+        """Start copies of an entry and return their names: entry, parent and number.
+
+        Raises:
+            Refused: if there is no such entry, a state variable is unknown, or there would be too many agents.
+        """
+        entry = self._entries.get(agent)
+        if entry is None:
+            raise Refused(f"there is no entry {agent!r} in agents")
+        unknown = sorted(set(state or {}) - set(entry.state))
+        if unknown:
+            raise Refused(f"{agent} has no state variable {unknown[0]!r}")
+        if count < 1 or len(self._world.agents) + count > _MAX_SPAWNED:
+            raise Refused(f"{count} more agents would make more than {_MAX_SPAWNED}")
+        key = (parent, agent)
+        first = self._spawned.get(key, 0) + 1
+        newborns: list[AgentSpec] = []
+        name = ""
+        try:  # all or none: every check is done before the first copy enters the world
+            for number in range(first, first + count):
+                name = f"{agent}-{parent}-{number}"
+                self._check_free(name)
+                self._world.is_born(name, self._birth(parent, agent))
+                newborns.append(self._conceive(entry, name, number - 1, state))
+        except (UsageError, LimitError) as error:
+            self._world.is_born(name, None)
+            for newborn in newborns:
+                self._world.is_born(newborn.agent.agent_id, None)
+            raise Refused(str(error)) from error
+        self._spawned[key] = first + count - 1
+        if Tools.name in self._world.services and parent in self._world.agents:
+            for newborn in newborns:
+                ToolAccess.on(self._world).spawned(newborn.agent.agent_id, parent)
+        for newborn in newborns:
+            self._manager.start_spawned(self._admit(newborn), newborn.delay_ns)
+        names = [newborn.agent.agent_id for newborn in newborns]
+        self._world.event_bus.publish("agent.spawned", {"agents": names, "by": parent})
+        return names
+
+    def _conceive(
+        self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None, part: str = ""
+    ) -> "AgentSpec":
+        """Evaluate the start values of an agent, without changing anything.
+
+        Their draws depend on the seed, the value and the agent only; see `World.is_born`.
+
+        Args:
+            entry: its entry of the scenario.
+            name: its name.
+            index: zero-based index within the agents of its entry.
+            state: variables in place of those of the entry.
+            part: which part of its entry it is; see `Agent.parts`.
+
+        Raises:
+            UsageError: if a value cannot be evaluated or used, or the name is taken.
+        """
+        world = self._world
+        self._check_free(name)
+        agent = self._instance(entry, name, index)
+        agent.entry, agent.kind, agent.part = entry.name, entry.kind, part
+
+        def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
+            if value.constant:
+                return computed(entry, key, name, lambda: use(value.evaluate({}, {})))
+            functions = self._functions(Subject(name, world.draws(name, "start", key)))
+            return computed(entry, key, name, lambda: use(value.evaluate(names, functions)))
+
+        given, names = state or {}, dict(self._names(entry, name, index))
+        for key in entry.state_order():  # each after those that it uses
+            names[key] = given[key] if key in given else start(f"state.{key}", entry.state[key])
+        agent.state.update({key: names[key] for key in entry.state})
+        micro = start("balance", entry.balance, _money)
+        place = None if entry.place is None else start("place", entry.place, self._place)
+        position = agent.home
+        if entry.position is not None:
+            position = start("position", entry.position)
+        return AgentSpec(entry, agent, micro, place, position, start("start", entry.start, to_ns))
+
+    def _birth(self, parent: str, entry: str) -> str:
+        """Return what tells apart an agent that is created now from all others: not its name, which counts the agents
+        that its parent created before.
+        """
+        return f"{self._world.draws_now(parent, f'birth {entry}').getrandbits(64):016x}"
+
+    def _check_free(self, name: str) -> None:
+        if name in self._world.agents or name in self._world.ledger:
+            raise UsageError(f"the name {name!r} is taken already")
+
+    def _admit(self, newborn: "AgentSpec") -> AgentLoop:
+        """Add an agent to the world."""
+        world, entry, name = self._world, newborn.entry, newborn.agent.agent_id
+        # Before it enters the world, so that no limit must be evaluated again.
+        for resource, rate in entry.limits.items():
+            world.rate_tracker.set_agent_limit(name, resource, to_rate(rate, self._scenario))
+        loop = self._manager.create_loop(newborn.agent, self._configs[entry.name])
+        world.ledger.open(name, newborn.micro)
+        if newborn.place is not None and world.places is not None:
+            world.places.place(name, newborn.place)
+        if newborn.position is not None:
+            if world.space is None:
+                raise UsageError(f"agents.{entry.name}.position: the scenario has no space", hint="add `space:`")
+            try:
+                world.space.enter(name, newborn.position, partners=entry.partners)
+            except UsageError as error:
+                raise entry.problem("position", f"{name}: {error}", error.hint) from error
+        return loop
+
+    def _place(self, value: object) -> str:
+        """Return the place that a value names."""
+        places = self._world.places
+        found = None if places is None else places.named(value)
+        if found is None:
+            nodes = places.nodes if places else []
+            raise UsageError(f"there is no place {str(value)[:80]!r}", hint=did_you_mean(str(value), nodes))
+        return found
+
+    def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
+        params = self._params(entry, name, index)
+        plan = AgentPlan(
+            name=name,
+            world=self._world,
+            index=index,
+            group=entry.group_name,
+            permission=entry.permission,
+            settings=entry.settings,
+            subscribe=entry.subscribe,
+            reach=self._reaches[entry.name],
+            rule_set=self.rule_sets[entry.name],
+            params=params,
+        )
+        agent = self._makes[entry.name](plan)
+        if not isinstance(agent, self.class_of[entry.name]):
+            wanted, made = self.class_of[entry.name].__name__, type(agent).__name__
+            raise entry.problem(
+                "kind", f"the agents of {entry.kind} would be of the class {made}, not {wanted}",
+                f"define a family of your own, whose `prepare` makes agents of the class {wanted}",
+            )  # fmt: skip
+        if params is not None:
+            agent.params = params
+        return agent
+
+    def _params(self, entry: schema.Agent, name: str, index: int) -> Any:
+        """Return the params of an agent. Their draws depend on the agent and the parameter only."""
+        declared = self.class_of[entry.name].Params
+        if declared is None:
+            return None
+        names = self._names(entry, name, index)
+
+        def compute(key: str, value: ValueTemplate, use: Callable[[Any], Any]) -> Any:
+            subject = Subject(name, self._world.draws(name, "params", key))
+            return computed(entry, f"params.{key}", name, lambda: use(value.evaluate(names, self._functions(subject))))
+
+        try:
+            template = default_params(declared) if entry.params is None else entry.params
+            return template.of(compute)
+        except ScenarioError:
+            raise
+        except UsageError as error:
+            raise entry.problem("params", f"{name}: {error}", error.hint) from error
+
+    def _names(self, entry: schema.Agent, name: str, index: int) -> Mapping[str, object]:
+        return {"now": self._world.now, "me": name, "index": index, "group": entry.group_name, "pi": PI}
+
+    def _functions(self, agent: "Agent | Subject") -> Mapping[str, Callable[..., object]]:
+        return self.toolbox.used_by(agent)
+
+
+def computed(entry: schema.Agent, key: str, name: str, compute: Callable[[], Any]) -> Any:
+    """Return what a value of an entry gives for one of its agents.
+
+    Raises:
+        UsageError: if it cannot be evaluated or used, with its position in the file.
+    """
+    try:
+        return compute()
+    except (UsageError, LimitError) as error:
+        raise entry.problem(key, f"{name}: {error}", error.hint) from error
+
+
+@attrs.define
+class Subject:
+    """For whom an expression is evaluated, and the draws that it uses, which are not those of the agent's rules."""
+
+    agent_id: str
+    rng: Draws
+
+
+def _money(value: Any) -> int:
+    micro = to_micro(value)
+    if micro < 0:
+        raise UsageError(f"the initial balance must be at least 0, not {value:g}")
+    return micro
+
+
+@attrs.frozen
+class AgentSpec:
+    """An agent that is not in the world yet, with its start values."""
+
+    entry: schema.Agent
+    agent: Agent
+    micro: int
+    place: str | None
+    position: Any
+    delay_ns: int
+
+
+def check_kinds(scenario: schema.Scenario, allow: tuple[str, ...], kinds: Kinds | None = None) -> None:
+    """Check before a run that all kinds of agents exist and are allowed.
+
+    Args:
+        scenario: the scenario.
+        allow: installed packages, and modules, whose code it may use.
+        kinds: classes that the host program gives.
+
+    Raises:
+        UsageError: if one is not, as `build` raises it.
+    """
+    _families(scenario, kinds or {}, allow)
+
+
+def _families(scenario: schema.Scenario, kinds: Kinds, allow: tuple[str, ...]) -> dict[str, Family]:
+    """Return the families of all entries by their names; entries of one kind have the same."""
+    by_kind: dict[str, Family] = {}
+    families: dict[str, Family] = {}
+    for entry in scenario.agents:
+        if entry.kind not in by_kind:
+            by_kind[entry.kind] = family_named_by(entry, kinds, allow)
+        families[entry.name] = by_kind[entry.kind]
+        _check_entry(entry, families[entry.name])
+    return families
+
+
+def family_named_by(entry: schema.Agent, kinds: Kinds, allow: tuple[str, ...]) -> Family:
+    """Return the family of an entry; one is made for a class that the host program gives, or that `kind` names.
+
+    Raises:
+        UsageError: if the kind is not known, or its code is not allowed.
+    """
+    kind = entry.kind
+    try:
+        if kind in kinds:
+            return class_family(kind, kinds[kind])
+        return named_family(kind, allow) if ":" in kind else family_of(kind, (*FAMILIES, *kinds))
+    except UsageError as error:
+        raise UsageError(f"agents.{entry.name}.kind: {error}", hint=error.hint) from None
+
+
+def _check_entry(entry: schema.Agent, family: Family) -> None:
+    """Refuse settings and params that do not fit the family of an entry."""
+    kind = entry.kind
+    if family.settings is None and entry.settings is not None:
+        raise entry.problem("settings", f"agents of the kind {kind} have no settings", None)
+    if family.settings is not None and not isinstance(entry.settings, family.settings):
+        raise entry.problem(
+            "settings", f"the kind {kind} was not known when the scenario was loaded",
+            "give `allow` to sim.load, or the path of the file to sim.run",
+        )  # fmt: skip
+    declared, given = family.agent.Params, entry.params
+    if declared is None and given is not None:
+        raise entry.problem("params", f"agents of the kind {kind} have no params", None)
+    if given is not None and not (isinstance(given, ParamsTemplate) and given.declared is declared):
+        raise entry.problem(
+            "params", f"the kind {kind} was not known when the scenario was loaded",
+            "give `kinds` or `allow` to sim.load, or the path of the file to sim.run",
+        )  # fmt: skip
+
+
+def _config(loop: schema.LoopConfig) -> AgentLoopConfig:
+    return AgentLoopConfig(
+        min_loop_delay=to_duration(loop.min_loop_delay),
+        max_loop_delay=to_duration(max(loop.max_loop_delay, loop.min_loop_delay)),
+        resource_check_interval=to_duration(loop.resource_check_interval),
+        max_consecutive_errors=loop.max_consecutive_errors,
+        cool_down=to_duration(loop.cool_down),
+        max_restarts=loop.max_restarts,
+        restart_period=to_duration(loop.restart_period),
+        heartbeat_timeout=None if loop.heartbeat_timeout is None else to_duration(loop.heartbeat_timeout),
+        mailbox_size=loop.mailbox_size,
+        mailbox_policy=loop.mailbox_policy,
+        unmatched=loop.unmatched,
+    )
+
+
+def to_rules(entry: schema.Agent) -> tuple[PolicyRule, ...]:
+    """Return the rules of an entry of `agents`."""
+    return tuple(map(_rule, entry.rules))
+
+
+def _rule(rule: schema.Rule) -> PolicyRule:
+    always = rule.when.text in ("true", "True")
+    actions = tuple(_action(do, rule.reason or "") for do in rule.do)
+    return PolicyRule(None if always else rule.when, actions, rule.set, rule.record, rule.let)
+
+
+def _action(do: Do, reason: str) -> PolicyAction:
+    arguments: Mapping[str, Any] = do.arguments if do.sleep is None else {"condition": SleepValue(do.sleep)}
+    return PolicyAction(do.kind, arguments, reason)
+
+
+class SleepValue:
+    """The `sleep` of a scenario as the argument `condition` of the action."""
+
+    def __init__(self, spec: SleepSpec) -> None:
+        self._given = {key: _part(value) for key, value in spec.given.items()}
+        filters = [value for value in self._given.values() if isinstance(value, Expression)]
+        self._outer = tuple(sorted({name for one in filters for name in one.names - WHERE_NAMES}))
+        inner = [part for value in self._given.values() for part in (value if isinstance(value, tuple) else (value,))]
+        evaluated = [part for part in inner if isinstance(part, ValueTemplate | SleepValue)]
+        self.constant: bool = not self._outer and all(part.constant for part in evaluated)
+        self.names: frozenset[str] = frozenset((*(name for part in evaluated for name in part.names), *self._outer))
+
+    @property
+    def parts(self) -> Mapping[str, Any] | None:
+        """The mapping that the action takes, with values in it; None if it has names of the agent for a filter."""
+        if self._outer:
+            return None
+        return {key: value.text if isinstance(value, Expression) else value for key, value in self._given.items()}
+
+    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
+        """Return the condition as the mapping that the action takes."""
+        result: dict[str, Any] = {}
+        for key, value in self._given.items():
+            if isinstance(value, tuple):
+                result[key] = [part.evaluate(names, functions) for part in value]
+            elif isinstance(value, Expression):
+                result[key] = value.text
+                if self._outer:  # their values when the agent falls asleep
+                    result["given"] = {name: names[name] for name in self._outer}
+            else:
+                result[key] = value.evaluate(names, functions) if isinstance(value, ValueTemplate) else value
+        return result
+
+
+def _part(value: Any) -> Any:
+    return tuple(SleepValue(part) for part in value) if isinstance(value, tuple) else value

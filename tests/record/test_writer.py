@@ -1,0 +1,187 @@
+"""The writing thread: its errors reach the caller, and only one process writes a run."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sim.base.errors import RunError
+from sim.kernel.rows import IntentRow
+from sim.record import RunRecorder, open_run
+from sim.record.writer import Tables, Writer
+from tests.helpers import wait_until_durable
+from tests.record import resealed
+
+ROW = (1, 0, 0, 1, 1, "a", "t", None, None)
+
+
+def change(folder: Path, sql: str) -> None:
+    """Change a run file from outside."""
+    with closing(sqlite3.connect(folder / "run.db", isolation_level=None)) as connection:
+        connection.execute(sql)
+
+
+def test_a_process_that_lost_its_epoch_is_refused(start):
+    """After another process took the run over, nothing more is written, and every call says so."""
+    recorder = start()
+    recorder.event(ROW)
+    change(recorder.folder, "UPDATE run SET epoch = epoch + 1")
+    recorder.flush()
+
+    with pytest.raises(RunError, match="taken over by another process"):
+        wait_until_durable(recorder)
+    with pytest.raises(RunError, match="taken over"):
+        recorder.flush()
+    with pytest.raises(RunError, match="taken over"):
+        recorder.finish("finished", {}, 1, {})
+    resealed.change(recorder.folder)  # as the other process would
+    with open_run(recorder.folder) as run:
+        assert run.query("SELECT count(*) FROM chunks") == [(0,)]
+        assert run.info.status == "killed"
+
+
+def test_an_error_is_raised_by_close_if_no_call_did(start):
+    """Nobody misses that writing failed: if no other call said so, closing does."""
+    recorder = start()
+    change(recorder.folder, "UPDATE run SET epoch = epoch + 1")
+    recorder.event(ROW)
+
+    with pytest.raises(RunError, match="taken over"):
+        recorder.close()
+
+
+def test_a_second_writer_is_refused(start):
+    """A run that is being written cannot be opened for writing again."""
+    with start() as recorder, pytest.raises(RunError, match="is being written by another process"):
+        RunRecorder(recorder.folder)
+
+
+def test_the_lock_goes_with_its_holder(start):
+    """Once its writer is closed a run is not locked; but a recorded run is not written again."""
+    recorder = start()
+    recorder.finish("finished", {}, 1, {})
+
+    with pytest.raises(RunError, match=r"was already recorded \(status finished\)"):
+        RunRecorder(recorder.folder)
+
+
+def test_a_full_disk_is_one_sentence(start):
+    """On a full disk the run fails with one sentence, and what was committed stays readable."""
+    recorder = start()
+    recorder.event(ROW)
+    recorder.flush()
+    wait_until_durable(recorder)
+    writer = recorder._writer
+    writer.submit(set_page_limit).result()
+    recorder.event((*ROW[:7], "x" * 10**7, None))
+    recorder.flush()
+
+    with pytest.raises(RunError, match="cannot be used: the disk is full") as error:
+        wait_until_durable(recorder)
+    assert error.value.hint
+    with pytest.raises(RunError):
+        recorder.finish("finished", {}, 1, {})
+    with open_run(recorder.folder) as run:
+        assert len(list(run.events())) == 1
+
+
+def set_page_limit(tables: Tables) -> None:
+    """Leave no room for more pages, as a full disk does."""
+    tables._execute("PRAGMA max_page_count = 1")
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from sim.base.errors import RunError
+from sim.record import RunHeader, RunRecorder, create_run
+from tests.helpers import wait_until_durable
+from tests.record import resealed
+recorder = RunRecorder(create_run(Path(sys.argv[1]), RunHeader("x", 1, "tick", "trio"), ""))
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
+try:
+    for place in range(1000):
+        recorder.event((place, 0, 0, 1, place, "a", "t", "x" * 10_000, None))
+        if place % 10 == 9:
+            recorder.flush()
+            wait_until_durable(recorder)
+    recorder.finish("finished", {}, 1, {})
+except RunError as error:
+    print(error)
+"""
+
+
+def test_a_file_size_limit_is_one_sentence(tmp_path):
+    """When the operating system refuses to write more, that is one sentence; the rest can be read."""
+    root = Path(__file__).parents[2]
+    limited = [sys.executable, "-c", LIMITED, tmp_path]
+    done = subprocess.run(limited, cwd=root, capture_output=True, text=True, check=True)
+
+    (folder,) = tmp_path.iterdir()
+    assert f"{folder / 'run.db'} cannot be used: the disk" in done.stdout
+    assert done.stdout.count("\n") == 1
+    with open_run(folder) as run:
+        assert 0 < len(list(run.events())) < 1000
+
+
+def test_an_error_does_not_block_the_producer(start):
+    """After an error the queue is still emptied: a caller never waits for ever."""
+    recorder = start()
+    change(recorder.folder, "UPDATE run SET epoch = 9")
+    refused = 0
+    for ordinal in range(2000):
+        try:
+            recorder.intent(IntentRow("a", ordinal, "llm", "ff", None, "modelled", "pure", 1))
+        except RunError:
+            refused += 1
+
+    assert refused
+    recorder.close()
+
+
+def test_a_fork_cannot_write(start):
+    """A forked process is refused: SQLite's locks do not survive a fork."""
+    with start() as recorder:
+        child = os.fork()
+        if child == 0:
+            try:
+                recorder.flush()
+            except RunError as error:
+                os._exit(7 if "before a fork" in str(error) else 8)
+            os._exit(9)
+        _, status = os.waitpid(child, 0)
+
+        assert os.waitstatus_to_exitcode(status) == 7
+        recorder.finish("finished", {}, 1, {})
+
+
+def test_the_connection_lives_in_one_thread(start):
+    """Jobs run in the writer's own thread, in the order in which they were given."""
+    with start() as recorder:
+        seen: list[int] = []
+        for place in range(100):
+            recorder._writer.put(lambda _, place: seen.append(place), place)
+        thread = recorder._writer.submit(lambda _: threading.get_ident()).result()
+
+    assert list(range(100)) == seen
+    assert threading.get_ident() != thread
+
+
+def test_a_run_that_is_not_there_cannot_be_written(tmp_path):
+    """Opening nothing for writing is one sentence and makes no file."""
+    with pytest.raises(RunError, match="cannot be used"):
+        Writer(tmp_path / "nothing")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_no_run_cannot_be_written(tmp_path):
+    """A file of something else is refused for writing."""
+    (tmp_path / "run.db").write_text("something else " * 100)
+
+    with pytest.raises(RunError, match="it is not a SQLite database"):
+        Writer(tmp_path)
