@@ -10,7 +10,7 @@ from pathlib import Path
 sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # it may be of an older layout
 from sim.kernel import DRIVEN  # noqa: E402 - only now
 
-FILE = Path(__file__).parents[1] / "sim" / "_speedups" / "layout.h"
+FILE = Path(__file__).parents[1] / "sim" / "kernel" / "compiled" / "layout.h"
 WIDTH = 118
 
 

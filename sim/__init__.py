@@ -1,18 +1,7 @@
 """`sim`: an actor-style simulation runtime for populations of autonomous agents.
 
-The packages, from top to bottom. A package imports only packages below it.
-
-- `cli` (the program `sim`), `analysis` (runs and experiments as Python objects)
-- `report` and `bench` (HTML pages), `compare` (two runs), `telemetry` (metrics)
-- `experiments` (many runs: sweeps, arms, scores)
-- `runner` (one run), `sync` (synchronised rounds), `assembly` (from a scenario to a world), `scenario` (YAML files)
-- `agents` (kinds of agents), `llm` (language models), `actors` (agents and their loops), `world` (shared state)
-- `store` (the run folder), `resources` (limits and pools), `events` (the event bus)
-- `host` (real time and effects), `kernel` (actors, simulated time, order)
-- `expressions`, `permissions`, `pages`, `errors`, `crashpoints`, `distributions`, `text`, `registry` and `words` (what
-  packages define under a name, and what `sim` does), `late` (names imported at first use), `_speedups` (compiled code)
-
-The public names are imported at first use, so that `import sim` itself is fast.
+ARCHITECTURE.md has a map of the packages, which import downwards only. The public names below are imported at first
+use, so that `import sim` itself is fast.
 """
 
 from importlib import import_module
@@ -119,19 +108,20 @@ __all__ = [
 _HOMES = {
     "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState Control PauseReason WakeCondition",
     "agents.interview": "Question SurveyAnswer interview interview_prompt record_answer",
-    "analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async diff open runs sweep sweep_async",
-    "compare.comparison": "Comparison",
-    "errors": "Interrupt NameTakenError RecordWarning ScenarioError SimError UsageError",
+    "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async diff open runs sweep "
+    "sweep_async",
+    "inspect.compare.comparison": "Comparison",
+    "base.errors": "Interrupt NameTakenError RecordWarning ScenarioError SimError UsageError",
     "events": "Event EventBus",
     "experiments.scoring": "ScoreCost Scores score score_async",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
-    "pages": "Chart",
+    "base.pages": "Chart",
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
     "runner": "ReplayResult RunResult RunController RunSummary SimulationRunner Survey SurveyCost ask branch replay "
     "resume run ask_async branch_async replay_async resume_async run_async",
     "scenario": "Scenario load",
     "standalone": "World",
-    "store.integrity": "Integrity",
+    "record.integrity": "Integrity",
     "tools": "Tool Tools tool",
     "world": "Action ActionResult Message Service",
 }

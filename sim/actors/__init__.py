@@ -1,10 +1,8 @@
 """Agents and the loops that run them.
 
-Modules: `agent` (the base class of agents), `loop` (the loop of one agent), `lifecycle` (start, stop, sleep and pause),
-`state` (the state machine), `wake` (wake conditions), `actions` (`spawn`, `stop`, `sleep` and `rest`), `config`,
-`mailbox`, `supervisor` (the restart limit), `manager` (all loops of a world), `health` (the health monitor), `control`
-(calls of the host program), `inputs` (applies these calls inside the run), `error_reports` (logs what fails),
-`result_checks` (what agents return).
+Each agent is an actor with a state machine, wake conditions, a mailbox and a supervisor. May import: `world` and
+below. Read first: `loop.py` (the loop of one agent), then `wake.py` (what it sleeps for) and `manager.py` (all loops
+of a world).
 """
 
 from sim.actors.agent import Agent

@@ -1,12 +1,8 @@
-"""Kinds of agents.
+"""What all kinds of agents share, and the agents that follow rules.
 
-Modules: `family` (the registry of kinds), `packages` (what installed packages offer), `policy` (agents that follow
-rules), `toolbox` (the functions that rules can call), `engine` (the loop of model calls and tool calls), `ask` (the
-action that asks a model), `interview` (questions that agents do not notice), `latest_events` (what agents did
-lately), `measures` (what `sim score` measures),
-`conversation` (users, conversations and messages), `assistant` (agents that answer people), `chat` (agents that answer
-in chats), `executor` (agents that work on tasks until their goals are reached), `goals` (goals, tasks and user agents),
-`sop` (employees that follow procedures), `town` (agents that replay the trace of a generated town).
+These are the registry of kinds, the engine of model and tool calls, conversations, interviews, and what installed
+packages offer. May import: `llm`, `tools`, `memory` and below. Read first: `family.py` (the registry), `policy.py`
+(agents that follow rules), `engine/core_loop.py` (calls of models and tools).
 """
 
 from sim.agents.family import FAMILIES, AgentPlan, Family, WorldPlan, allow_families, define_family

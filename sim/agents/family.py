@@ -19,11 +19,11 @@ from sim.agents.toolbox import Toolbox
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
+from sim.base.registry import Registry
 from sim.base.text import of_error
+from sim.base.words import KINDS
 from sim.record.views import add_views
-from sim.registry import Registry
 from sim.tools import Tool, Tools
-from sim.words import KINDS
 from sim.world import ActionHandler, Sharing, World
 from sim.world.section import check_params, check_settings
 

@@ -1,15 +1,7 @@
-"""Archives: a run or an experiment as one zip file that can be cited, read and checked elsewhere.
+"""A run or an experiment as one zip file that can be cited, read, checked and repeated elsewhere.
 
-Modules:
-
-    write       makes the archive of a run or of an experiment
-    software    what it was made with: wheels and modules of agents, a wheel of sim, versions of what they need
-    wheels      a wheel built from the files of an installed package
-    crate       metadata as an RO-Crate, and the citation file
-    odd         a description after the ODD protocol, filled from the scenario
-    check       whether an archive is complete and unchanged, and unpacking it
-    fresh       repeats the run of an archive in a new environment
-    compare     whether the repetition of an experiment has the same results
+May import: `experiments` and below. Read first: `write.py` (makes it), then `check.py` (judges it) and `fresh.py`
+(repeats it in a new environment).
 """
 
 from sim.archives.check import Checked, check_archive

@@ -1,12 +1,7 @@
-"""The program `sim`. Each command is a module that is imported at its use, so that `sim --help` is fast.
+"""The program `sim`: a module for each command, and in `render` what several of them print.
 
-- Commands: `new`, `check`, `run`, `listing` (`sim list`), `show`, `watch`, `tell`, `publish`, `override` (`sim set`),
-  `approve`, `pause`, `stop`, `verify`, `report`, `view`, `replay`, `resume`, `branch`, `diff`, `bench`, `sweep`, `ask`,
-  `score`, `archive`, `export`, `tools`, `packages`, `schema`.
-- Shared options and functions: `model_options`, `mcp_options`, `metrics_options`, `rerun` (for replay, resume and
-  branch), `person` (for tell, publish, set, approve, pause, resume and stop).
-- Output, in `render`: `output` (text, JSON and errors), `table`, `summary`, `model_costs`, `event_lines`, `progress`,
-  `snapshot` (the state of a running run), `live` (a live display), `follower` (a run of another process).
+A command is imported at its use, so that `sim --help` is fast. May import: `inspect`, `archives` and below. Read
+first: `run.py` (a command), then `render/output.py` (text, JSON and errors).
 """
 
 import gc

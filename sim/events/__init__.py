@@ -1,7 +1,6 @@
-"""Events and their delivery to subscribers.
+"""Events, and their delivery to subscribers.
 
-Modules: `topic` (topics and patterns), `event` (the record of one event), `bus` (the event bus and subscriptions),
-`coerce` (data of a record in the type that it should have), `event_text` (an event in words).
+May import: `kernel` and below. Read first: `bus.py` (who hears what), then `topic.py` (topics and patterns).
 """
 
 from sim.events.bus import BusStatistics, EventBus, Subscription

@@ -1,21 +1,8 @@
-"""The kernel: actors, simulated time, order of steps, waits, random streams and effects. It is independent of agents.
+"""Actors, simulated time, the order of steps, waits, random streams and effects, without any idea of an agent.
 
-Modules, from the lowest layer to the highest:
-
-- `duration`: conversion between seconds, text and nanoseconds
-- `codec`: canonical JSON
-- `rng`: random streams and keyed draws
-- `actor`: sources and actors
-- `future_events`: the future-event list
-- `order`: the order of entries at one (time, delta)
-- `rows`: the rows of a record
-- `effects`, `ports`: effects, and the protocols that the kernel needs from its surroundings
-- `kernel`: simulated time and the main loop
-- `coroutines`: coroutines that yield to the kernel
-- `waits`, `latch`, `groups`, `all_of`: what an actor can wait for
-- `until`: running up to a time or a condition
-
-If the C extension `sim.kernel.compiled` is available, its functions replace the equal functions in Python.
+Functions of the C extension `compiled` replace equal functions in Python where it is there. May import: `base` and
+below. Read first: `kernel.py` (time and the main loop), `order.py` (who comes first), `waits.py` (what an actor can
+wait for).
 """
 
 from sim.base.errors import Cancelled

@@ -7,7 +7,7 @@ The generator is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorando
 draw of a moment is `mix(start + n * gamma)`. The start depends on seed, owner, purpose and moment. Each owner and
 purpose has a `gamma` of its own, so that the draws of one are never those of another in a shifted place.
 
-`_speedups/draws.c` has the same generator, equal to the bit. Each distribution is defined here by its operations, in
+`compiled/draws.c` has the same generator, equal to the bit. Each distribution is defined here by its operations, in
 double precision and in this order, because `random.Random` may change its own between versions of Python.
 """
 

@@ -17,7 +17,7 @@ Actors are coroutines that are resumed with `send`. They are not asyncio or trio
 timers with equal times fire in heap order, trio shuffles each batch on purpose, and a wake-up costs two to six times
 as much.
 
-If the C extension is available, `_speedups/loop.c` replaces `_run_some` and behaves the same.
+If the C extension is available, `compiled/loop.c` replaces `_run_some` and behaves the same.
 """
 
 import contextlib

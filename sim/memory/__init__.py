@@ -1,13 +1,12 @@
 """What agents remember: memories that are recalled by their words, loaded into prompts, summarised and forgotten.
 
-Modules: `memory` (the record), `memories` (those of one agent), `index` (ranks texts by their words), `load` (chooses
-for a prompt), `pruning`, `archive` (past sessions), `time_frame`, `settings`, `service` (those of a world),
-`actions`, `section` (the key of a scenario), `views`.
+May import: `actors`, `host` and below. Read first: `service.py` (those of a world), then `index.py` (ranks texts by
+their words) and `load.py` (chooses for a prompt).
 """
 
 from typing import TYPE_CHECKING
 
-from sim.late import late_names
+from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.memory.archive import Session, SessionHit

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from sim.base.errors import UsageError
+from sim.base.registry import Registry
+from sim.base.words import VIEWS as OF_SIM
 from sim.record.schema import TABLES
-from sim.registry import Registry
-from sim.words import VIEWS as OF_SIM
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 """The names of views."""

@@ -1,19 +1,7 @@
-"""Resources: rate limits, budgets, quotas, money, and pools that agents share.
+"""Rate limits, budgets, quotas, money, and pools that agents share, in simulated time and whole units.
 
-Modules, from the lowest layer to the highest:
-
-- `windows`: a rolling window and reservations
-- `capacity`: the waits of the rate tracker, for capacity and for a level
-- `admission`: the order in which waiting actors get capacity
-- `uses`: statistics of rate limits
-- `rates`: the rate tracker
-- `ledger`: balances of accounts and transfers
-- `budgets`: amounts that are spent and renewed in each period
-- `quotas`: amounts that are held and returned
-- `pool`: the base of all pools; `slots`, `preemptive`, `container` and `store`: the pools
-
-All times are simulated times, and amounts are whole units. Between a check and the change that follows from it there is
-no await, so that no other actor can run in between.
+Between a check and the change that follows from it there is no await, so no other actor can run in between. May
+import: `events` and below. Read first: `rates.py` (the rate tracker), then `pool.py` (the base of all pools).
 """
 
 from sim.resources.budgets import Budgets, Earmark

@@ -1,15 +1,12 @@
-"""Runs: from a scenario file to a result (`running`), and from a record (`replaying`, `resuming`, `branching`).
+"""One run: from a scenario file to a result, or from a record (replayed, resumed, branched).
 
-Modules: `runner` runs one simulation of a scenario, `tick` its ticks, `scenario_timers` its events, samples and stop
-condition, and `interventions` its interventions; `host_runner` runs a world that a program built;
-`deadlock` detects that nothing is left to do; `estimate` predicts the spending on models; `rebuild`, `in_doubt` and
-`fingerprint` are shared by runs from a record; `event_loop` makes plain functions of coroutine functions; `options` and
-`result` are what callers give and get.
+Synchronised rounds are in `sync`. May import: `scenario` and below. Read first: `running.py` (from a file),
+`runner.py` (runs one simulation), `rebuild.py` (from a record).
 """
 
 from typing import TYPE_CHECKING
 
-from sim.late import late_names
+from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.runner.asking import Survey, SurveyCost, ask, ask_async

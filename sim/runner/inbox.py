@@ -1,10 +1,10 @@
 """Takes in what people outside ask of a run (edge).
 
-A person writes a request into the inbox in the run folder and waits for the answer (`sim.record.inbox`). A thread of the
-run finds it, and submits it as an input of the kind `person`, which holds the key of the request. So the run records
-it, applies it inside, and a replay applies it again. A request is applied exactly once: one whose key is on record is
-only answered. If a process dies, the one that resumes the run takes in the requests that are left, including those that
-were asked of the first one.
+A person writes a request into the inbox in the run folder and waits for the answer (`sim.record.inbox`). A thread of
+the run finds it, and submits it as an input of the kind `person`, which holds the key of the request. So the run
+records it, applies it inside, and a replay applies it again. A request is applied exactly once: one whose key is on
+record is only answered. If a process dies, the one that resumes the run takes in the requests that are left, including
+those that were asked of the first one.
 """
 
 import threading

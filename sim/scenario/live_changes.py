@@ -1,7 +1,7 @@
 """Changes during a run: which parameters are live, and the check of new values before they are applied.
 
-A parameter is live if it may change during a run. All others shape its start and cannot change. `sim.scenario.assembly` applies
-changes to a world.
+A parameter is live if it may change during a run. All others shape its start and cannot change.
+`sim.scenario.assembly` applies changes to a world.
 """
 
 import copy

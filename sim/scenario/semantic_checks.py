@@ -8,12 +8,12 @@ from typing import Any
 
 from sim.agents.family import FAMILIES
 from sim.base.errors import Problem, UsageError
+from sim.base.words import ACTIONS
 from sim.kernel.duration import MAX_NS, to_ns
 from sim.scenario.schema import MAX_AGENTS
 from sim.scenario.symbols import Symbols, actions_of, items, mapping
 from sim.scenario.units import HOUR, MINUTE, SECOND
 from sim.scenario.yaml_tree import Map, Mark
-from sim.words import ACTIONS
 
 MAX_EVENTS = 100_000_000
 """The most rounds, samples or injected events of one run."""

@@ -1,15 +1,12 @@
-"""Tools: what agents call, who may call it, and what is kept of each call.
+"""Tools: what agents call, who may call it, who approves it, and what is kept of each call.
 
-Modules: `tool` (the record of a tool, and what makes one of a function), `schema` (JSON Schemas from signatures),
-`registry` (the tools of a world, and the steps of a call), `actions` (`use_tool`), `access` (who may call what),
-`approvals` (calls that a person must approve first), `office_hours` (when a simulated person works), `audit` (the
-chain of audit records), `process` and `sandbox` (commands in a sandbox), `mcp`, `mcp_servers` and `mcp_transport`
-(tools of MCP servers).
+May import: `actors`, `host` and below. Read first: `tool.py` (makes a tool of a function), `registry.py` (the steps of
+a call), `access.py` (who may call what).
 """
 
 from typing import TYPE_CHECKING
 
-from sim.late import late_names
+from sim.base.late import late_names
 from sim.tools.tool import Tool, tool  # not late: the function has the name of its module
 
 if TYPE_CHECKING:

@@ -1,9 +1,7 @@
-"""The world: the data that agents share, and the actions that change it.
+"""What agents share, and actions: the one way to change it.
 
-Modules: `world` (holds all parts), `dispatcher` (applies actions, the one way to change the world), `action` (defines
-kinds of action), `actions` (the built-in kinds), `costs` (the prices of actions), `artifact`, `places`, `space`,
-`message`, `tasks`, `service` (parts that higher layers add), `section` (keys of a scenario file that add services),
-`waits` (known waits, for the health monitor).
+May import: `record` and below. Read first: `world.py` (holds all parts), `dispatcher.py` (applies actions),
+`action.py` (defines kinds of action).
 """
 
 from sim.world.action import DONE, NOOP, Action, ActionHandler, ActionResult, Refused, Sharing

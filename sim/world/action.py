@@ -17,9 +17,9 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
+from sim.base.registry import Registry
+from sim.base.words import ACTIONS
 from sim.kernel.codec import Record
-from sim.registry import Registry
-from sim.words import ACTIONS
 from sim.world.section import described
 
 _NO_ARGUMENTS: Mapping[str, Any] = {}

@@ -17,8 +17,8 @@ import attrs
 from sim.base.errors import UsageError
 from sim.base.expressions import Expression
 from sim.base.permissions import Permission
-from sim.registry import Registry
-from sim.words import SECTIONS as OF_SIM
+from sim.base.registry import Registry
+from sim.base.words import SECTIONS as OF_SIM
 
 if TYPE_CHECKING:
     from sim.world.world import World

@@ -114,7 +114,7 @@ def test_private_modules_stay_in_their_package():
 
 def test_the_privacy_check_works_in_both_directions():
     """A package may import its own private module; another package may not."""
-    inside, outside = ROOT / "sim" / "store" / "reader.py", ROOT / "sim" / "world" / "places.py"
+    inside, outside = ROOT / "sim" / "record" / "reader.py", ROOT / "sim" / "world" / "places.py"
     assert not is_foreign_private("sim.record._schema.TABLES", inside)
     assert is_foreign_private("sim.record._schema.TABLES", outside)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sim import words
 from sim.agents import FAMILIES
+from sim.base import words
 from sim.record import VIEWS
 from sim.world.action import DEFINED
 from sim.world.section import SECTIONS

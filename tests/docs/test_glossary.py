@@ -44,7 +44,7 @@ PLAIN = """
 all amount answer ask behaviour bin block body bound branching build builder call capabilitie capacity catalog
 cause change chart check coerce collect comparison concurrency compiler config connection content cost count crashpoint
 declared distance document driver error event field file follower format fresh function future grammar graph hashing in
-listing load local lost manager map markup meaning missing money name need never new note of option order output
+listing load loading local lost manager map markup meaning missing money name need never new note of option order output
 page part people plan probing publish pytest reading rebuild rerun restricted resuming rng routine running
 scripted semantic serialization serie sheet show slicer software standalone start stop summary table tell text
 toolbox transport tree trouble type unit until use value verify verifying villager written yaml

@@ -609,7 +609,8 @@ def answering(server: socket.socket, answer: bytes, *, endless: bool = False) ->
 def test_without_the_extra_one_sentence_says_so():
     """Where the package mcp is not installed, the first use says how to get it, and nothing else needs it."""
     program = (
-        "import sys, anyio\nsys.modules['mcp'] = None\nimport sim.tools.mcp as m\nfrom sim.base.errors import UsageError\n"
+        "import sys, anyio\nsys.modules['mcp'] = None\nimport sim.tools.mcp as m\n"
+        "from sim.base.errors import UsageError\n"
         "async def main():\n"
         "    async with m.McpClient(m.McpServer('x', ['y'])) as client:\n        await client.tools()\n"
         "try:\n    anyio.run(main)\nexcept UsageError as error:\n    print(error, error.hint)\n"

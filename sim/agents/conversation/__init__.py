@@ -7,7 +7,7 @@ of a scenario), `transcript` (conversations as a person reads them), `views`.
 
 from typing import TYPE_CHECKING
 
-from sim.late import late_names
+from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.agents.conversation.records import (

@@ -7,7 +7,7 @@ message to its answer), `context` (the prompt), `summary`, `tools` (the modules)
 
 from typing import TYPE_CHECKING
 
-from sim.late import late_names
+from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.kinds.chat.agents import ChatAgent

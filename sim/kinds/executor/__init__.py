@@ -9,7 +9,7 @@ known, and who works on what), `task_time` (timeouts), `execution` (a task under
 
 from typing import TYPE_CHECKING
 
-from sim.late import late_names
+from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.kinds.executor.base_agent import BaseAgent

@@ -7,7 +7,7 @@ sessions), `health` (the monitor), `actions` (what people do), `section` and `vi
 
 from typing import TYPE_CHECKING
 
-from sim.late import late_names
+from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.kinds.goals.agents import OrchestratedAgent, define_agent_kind

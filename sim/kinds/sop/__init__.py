@@ -7,7 +7,7 @@ assess, prioritize, execute, report), `watchers`, `worker` (does steps), `jobs` 
 
 from typing import TYPE_CHECKING
 
-from sim.late import late_names
+from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.kinds.sop.channels import Channels

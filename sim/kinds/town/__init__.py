@@ -9,7 +9,7 @@ Modules: `routine` (the day of each resident), `generate` (adds the model calls)
 
 from typing import TYPE_CHECKING
 
-from sim.late import late_names
+from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.kinds.town.bounds import critical_path

@@ -1,7 +1,8 @@
 """What packages define under a name: kinds of agents, sections, actions, views.
 
-A name of `sim` itself is known from the beginning (`sim.words`), and the module that defines it is imported when the
-name is looked up. So what a file may say never depends on what happens to be imported, and a run imports what it uses.
+A name of `sim` itself is known from the beginning (`sim.base.words`), and the module that defines it is imported when
+the name is looked up. So what a file may say never depends on what happens to be imported, and a run imports what it
+uses.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
