@@ -22,9 +22,10 @@ from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.llm.shared_answers import SharedAnswers
 from sim.record.answer_book import AnswerBook
-from sim.runner import RunController, RunResult, branch
 from sim.runner.event_loop import blocking
 from sim.runner.options import HostKeywords, OnInterrupt, RunOptions
+from sim.runner.result import RunResult
+from sim.runner.runner import RunController
 from sim.runner.running import PATIENT, run_from
 from sim.scenario import Scenario, load
 
@@ -178,6 +179,8 @@ def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
             default_recording="samples", **options,
         )  # fmt: skip
         return blocking(partial(run_from, plan.file, chosen, load=partial(_loaded, plan.sha256)), chosen.backend)
+    from sim.runner.branching import branch  # the import is slow
+
     return branch(
         plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=hosting.runs,
         record=hosting.runs is not None, other_endpoint=hosting.other_endpoint,

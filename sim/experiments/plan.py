@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
@@ -13,14 +13,16 @@ from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode_as, encode
 from sim.kernel.levels import Level
-from sim.llm import Access
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import Kinds, check_families, check_kinds
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
 from sim.scenario.place_graphs import scenario_digest
-from sim.tools.mcp import McpServer
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access
+    from sim.tools.mcp import McpServer
 
 SEEDS: Final = 10
 MOST_TRIALS: Final = 1_000_000
@@ -55,9 +57,9 @@ class Hosting:
             limit. Trials that are under way then end, so each should have its own `models.ceiling`.
     """
 
-    access: Access | None = None
+    access: "Access | None" = None
     allow_commands: bool = False
-    mcp: tuple[McpServer, ...] = ()
+    mcp: "tuple[McpServer, ...]" = ()
     other_endpoint: bool = False
     kinds: Kinds | None = None
     answers: Path | None = None
