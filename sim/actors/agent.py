@@ -222,6 +222,10 @@ class Agent(ABC):
         """Accept a message and return None, or return the reason for refusing it."""
         return self.mailbox.offer(message)
 
+    def has_room(self) -> bool:
+        """Return whether `wait_for_room` would return at once."""
+        return self.mailbox.has_room()
+
     async def wait_for_room(self) -> None:
         """Wait until the mailbox has room, if its policy is `block`."""
         await self.mailbox.wait_for_room()

@@ -24,6 +24,7 @@ from sim.base.errors import CausalityError, Interrupt, LimitError, RunError
 from sim.base.text import of_error, recordable_text
 from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
+from sim.kernel.compiled import core
 from sim.kernel.coroutines import resume
 from sim.kernel.ports import Call
 from sim.world import Action, ActionResult, World
@@ -44,20 +45,33 @@ class Gate(Protocol):
 _LOG = logging.getLogger("sim.actors")
 _S = AgentState
 _PLAIN = frozenset((bool, int, str, type(None), list, tuple, dict))
+_WITH_PARTS = frozenset((list, tuple, dict))
 _RUNNING, _STOPPING = AgentState.RUNNING, AgentState.STOPPING
 _INSIDE, _OUTSIDE = Phase.INSIDE, Phase.OUTSIDE
 _EXECUTE = (Agent.execute_action, World.execute)  # the originals, to detect that a method was overridden or patched
 
 
-def _looks_plain(state: object) -> bool:
-    """Return whether all variables of a state have JSON types at the top level; nested values are not checked."""
+def _plainness(state: object) -> int:
+    """Return how plain a state is.
+
+    Returns:
+        2: all variables are numbers, booleans, None or ASCII text, so that nothing in it has to be looked at.
+        1: they have JSON types at the top level; nested values are not checked.
+        0: one of them has not.
+    """
     if state.__class__ is not dict:
-        return False
+        return 0
+    found = 2
     for key, value in state.items():
         kind = value.__class__
         if key.__class__ is not str or (kind not in _PLAIN and not (kind is float and math.isfinite(value))):
-            return False
-    return True
+            return 0
+        if kind in _WITH_PARTS or not (key.isascii() and (kind is not str or value.isascii())):
+            found = 1
+    return found
+
+
+plainness = _plainness if core is None else core.plainness
 
 
 def _owner(kind: type, name: str) -> type:
@@ -431,7 +445,8 @@ class AgentLoop(Lifecycle):
         take quadratic time.
         """
         state, count = self.agent.state, self.iteration_count
-        if count & (count - 1) and _looks_plain(state):
+        plain = plainness(state)
+        if plain == 2 or (plain and count & (count - 1)):
             return None
         fault = json_fault(state, "state")
         self._state_fault = None if fault is None else f"{fault}; {NOT_JSON_HINT}"

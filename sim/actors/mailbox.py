@@ -352,6 +352,10 @@ class Mailbox:
         self.watchers[watcher] = None
         return watcher
 
+    def has_room(self) -> bool:
+        """Return whether `wait_for_room` would return at once."""
+        return self._room is None or self._room.take() is not NOTHING
+
     async def wait_for_room(self) -> None:
         """Wait until there is room, if the policy is `block`; senders are admitted in order of arrival.
 

@@ -12,9 +12,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Protocol, TypeVar
-
-import attrs
 
 from sim.base.errors import UsageError
 from sim.base.expressions import PURE_FUNCTIONS, Expression, did_you_mean
@@ -22,7 +21,7 @@ from sim.events import Event
 from sim.events.topic import check_pattern
 from sim.kernel import Duration, to_duration, to_ns
 from sim.kernel.calendar import Cron, Daily, Schedule
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import Record, changed, decode, encode
 from sim.world import World
 from sim.world.action import Argument
 
@@ -51,8 +50,10 @@ class Sleeper(Protocol):
         """The loop of the agent, which has an actor."""
 
 
-@attrs.frozen
-class WakeCondition:
+_NOTHING_GIVEN: Mapping[str, Any] = MappingProxyType({})
+
+
+class WakeCondition(Record, frozen=True):
     """A condition that wakes a sleeping agent.
 
     Args:
@@ -65,9 +66,6 @@ class WakeCondition:
         after: for `time`: whether `value` counts from the moment of arming, not from the start of the run.
         given: values of further names in `where`, fixed when the agent falls asleep.
 
-    Attributes:
-        time_ns: for `time`: `value` in nanoseconds.
-
     Raises:
         UsageError: if the type does not exist, or the value does not fit it.
     """
@@ -77,14 +75,14 @@ class WakeCondition:
     where: Expression | None = None
     timeout_ns: int | None = None
     after: bool = False
-    given: Mapping[str, Any] = attrs.field(factory=dict)
-    time_ns: int = attrs.field(init=False, repr=False)
+    given: Mapping[str, Any] = _NOTHING_GIVEN
 
-    @time_ns.default
-    def _time_ns(self) -> int:
+    @property
+    def time_ns(self) -> int:
+        """For `time`: `value` in nanoseconds; otherwise 0."""
         return to_ns(self.value) if self.condition_type == "time" else 0
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         kind = CONDITIONS.get(self.condition_type)
         if kind is None:
             raise UsageError(
@@ -155,6 +153,10 @@ class WakeCondition:
         Raises:
             UsageError: if the mapping is not a valid condition.
         """
+        if len(given) == 1:  # most conditions
+            (head,) = given
+            if head in _HEADS:
+                return _HEADS[head][0].parse(head, given)
         heads = [key for key in given if key in _HEADS]
         kind, keys = _HEADS[heads[0]] if len(heads) == 1 else (None, _NO_KEYS)
         if kind is None or not keys >= given.keys():
@@ -163,7 +165,7 @@ class WakeCondition:
             )
         condition = kind.parse(heads[0], given)
         if "timeout" in given and given["timeout"] is not None:
-            condition = attrs.evolve(condition, timeout_ns=to_ns(given["timeout"]))
+            condition = changed(condition, timeout_ns=to_ns(given["timeout"]))
         return condition
 
     def recorded(self) -> Any:
@@ -208,13 +210,14 @@ class WakeCondition:
         Raises:
             ActorError: if a value in `given` is not JSON-like.
         """
-        return {
-            "type": self.condition_type,
-            "value": CONDITIONS[self.condition_type].describe(self),
-            **({"where": self.where.text} if self.where else {}),
-            **({"given": decode(encode(self.given))} if self.given else {}),
-            **({"timeout": to_duration(self.timeout_ns)} if self.timeout_ns is not None else {}),
-        }
+        said = {"type": self.condition_type, "value": CONDITIONS[self.condition_type].describe(self)}
+        if self.where is not None:
+            said["where"] = self.where.text
+        if self.given:
+            said["given"] = decode(encode(self.given))
+        if self.timeout_ns is not None:
+            said["timeout"] = to_duration(self.timeout_ns)
+        return said
 
 
 def check(condition: WakeCondition, world: World) -> None:
@@ -266,9 +269,11 @@ class Armed:
     def fire(self, cause: str) -> None:
         """Report that the condition is met; `cause` is its type. Only the first call has an effect."""
         if not self.done:
-            actor = self.sleeper.loop.actor
             kernel = self.world.kernel
-            before, kernel.current = kernel.current, actor  # the wake-up must not use counters of who caused it
+            before, kernel.current = (
+                kernel.current,
+                self.sleeper.loop.actor,
+            )  # the wake-up must not use counters of who caused it
             try:
                 self.cancel()
                 self.met(cause)
@@ -303,6 +308,10 @@ class Armed:
     def time_came(self) -> None:
         """Report that the time of a `time` condition is reached."""
         self.fire("time")
+
+    def message_came(self) -> None:
+        """Report that there is a message to read."""
+        self.fire("message")
 
     def __call__(self, event: Event) -> None:
         """Handle an event. This object is the subscriber, which saves a bound method for each sleeping agent.
@@ -403,8 +412,8 @@ class TimeCondition(ConditionType):
     )
 
     def valid(self, value: Any) -> bool:
-        """Accept every value: `to_ns` checks it."""
-        return True
+        """Accept a duration; `to_ns` raises an error for anything else."""
+        return to_ns(value) >= 0
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
         """See `ConditionType`."""
@@ -567,7 +576,7 @@ class MessageCondition(ConditionType):
         if len(mailbox.queue):
             armed.fire("message")
         else:
-            armed.keep(mailbox.watch(lambda: armed.fire("message")))
+            armed.keep(mailbox.watch(armed.message_came))
 
 
 class _Several(ConditionType):
@@ -575,14 +584,17 @@ class _Several(ConditionType):
 
     def valid(self, value: Any) -> bool:
         """Accept a tuple of at least one condition."""
-        return isinstance(value, tuple) and bool(value) and all(isinstance(part, WakeCondition) for part in value)
+        return value.__class__ is tuple and {part.__class__ for part in value} == {WakeCondition}
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
         """See `ConditionType`."""
-        parts = given[head]
-        if not isinstance(parts, list | tuple) or not all(isinstance(part, Mapping) for part in parts):
+        parts, parse = given[head], WakeCondition.parse
+        if not isinstance(parts, list | tuple):
             raise UsageError("any and all take a list of wake conditions")
-        return WakeCondition(self.name, tuple(WakeCondition.parse(part) for part in parts))
+        for part in parts:
+            if part.__class__ is not dict and not isinstance(part, Mapping):
+                raise UsageError("any and all take a list of wake conditions")
+        return WakeCondition(self.name, tuple([parse(part) for part in parts]))
 
     def describe(self, condition: WakeCondition) -> Any:
         """Return the descriptions of the parts."""
@@ -591,7 +603,7 @@ class _Several(ConditionType):
     def check(self, condition: WakeCondition, world: World) -> None:
         """Check the parts."""
         for part in condition.value:
-            check(part, world)
+            CONDITIONS[part.condition_type].check(part, world)
 
 
 @wake_condition
@@ -606,7 +618,10 @@ class AnyCondition(_Several):
         for part in condition.value:
             if armed.done:
                 return
-            armed.part(part, armed.fire)
+            if part.timeout_ns is None:
+                CONDITIONS[part.condition_type].arm(armed, part)
+            else:
+                armed.part(part, armed.fire)
 
     def ends_in_time(self, condition: WakeCondition) -> bool:
         """Return whether at least one part ends in time."""

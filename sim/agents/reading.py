@@ -122,9 +122,12 @@ class Rule(Protocol):
 def _hold(parts: Sequence[Expression], names: Mapping[str, object], functions: Functions) -> bool | None:
     """Return whether all parts are true, or None if one cannot be evaluated."""
     try:
-        return all(part.evaluate(names, functions) for part in parts)
+        for part in parts:  # not `all`, because this is the hot path of agents with messages
+            if not part.evaluate(names, functions):
+                return False
     except ExpressionError:
         return None
+    return True
 
 
 def _applies(rule: Rule, names: Mapping[str, object], functions: Functions) -> bool:
@@ -279,8 +282,12 @@ class Reader:
         mailbox = self._mailbox
         if self._lets:
             self._forget(names)
-        names["message"] = mailbox.pending(number).names if number else None
-        names["messages"] = (mailbox.waiting if self._candidates else len(mailbox)) - (1 if number else 0)
+        if number:
+            names["message"] = mailbox.pending(number).names
+            names["messages"] = mailbox.waiting - 1
+        else:
+            names["message"] = None
+            names["messages"] = mailbox.waiting if self._candidates else len(mailbox)
 
     def _take_in(self) -> None:
         """Offer the messages that arrived since, and set aside those that no rule can read.
@@ -300,25 +307,31 @@ class Reader:
     def _fitting(self, place: int) -> _Candidates:
         """Return the messages that a rule may read, after testing those that are new to it."""
         mailbox, found = self._mailbox, self._candidates[place]
-        for number in mailbox.pending_after(found.tested):
-            found.tested = number
-            fits = _hold(found.reading.fixed, {"message": mailbox.pending(number).names}, PURE_FUNCTIONS)
-            if fits is False:
-                self._refuse(number)
-                continue
-            found.numbers.append(number)
-            if fits is None:
-                found.unsure[number] = None
-        while found.numbers and not mailbox.is_pending(found.numbers[0]):
-            found.unsure.pop(found.numbers.popleft(), None)
+        offered = mailbox.offered
+        if offered is None:
+            return found
+        waiting, numbers = offered.waiting, found.numbers
+        if found.tested < offered.offered:
+            for number in mailbox.pending_after(found.tested):
+                fits = _hold(found.reading.fixed, {"message": waiting[number].names}, PURE_FUNCTIONS)
+                if fits is False:
+                    self._refuse(number)
+                    continue
+                numbers.append(number)
+                if fits is None:
+                    found.unsure[number] = None
+            found.tested = offered.offered
+        while numbers and numbers[0] not in waiting:
+            found.unsure.pop(numbers.popleft(), None)
         return found
 
     def _oldest(self, place: int, names: dict[str, Any], functions: Functions) -> int:
         """Return the number of the oldest message for which the condition of a rule is true, or 0."""
         found = self._fitting(place)
-        numbers, final = found.numbers, self._unmatched != "keep"
+        numbers = found.numbers
         if not numbers:
             return 0
+        final = self._unmatched != "keep"
         self._show(names, numbers[0])
         own = _hold(found.reading.own, names, functions)
         if own is False and not final:

@@ -151,16 +151,7 @@ class Toolbox:
         here = places.where(self._id) if places else None
         if places is None or stocks is None or here is None:
             return None
-        level, is_free = stocks.level, places.is_free
-        most, found = level(here), [here]
-        for ring in places.straight(here, distance):
-            nearer = most  # of what is nearer; a place of the ring has to have more
-            for place in ring:
-                if (there := level(place)) > nearer and there >= most and is_free(place):
-                    if there > most:
-                        most, found = there, [place]
-                    else:
-                        found.append(place)
+        found = stocks.richest(here, places.straight(here, distance), places.is_free)
         return found[0] if len(found) == 1 else self._rng.choice(found)
 
     @rule_function(place="agent")
@@ -169,10 +160,11 @@ class Toolbox:
         known = self._world.agents.get(agent)
         if known is None:
             return None
-        if key not in known.state:
-            raise ExpressionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), known.state))
-        value = known.state[key]
-        return _copy(value) if isinstance(value, dict | list) else value
+        state = known.state
+        if key not in state:
+            raise ExpressionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), state))
+        value = state[key]
+        return value if value.__class__ in _SCALARS or not isinstance(value, dict | list) else _copy(value)
 
     @rule_function(place="agent", senses="space")
     def in_sight(self) -> list[dict[str, Any]]:

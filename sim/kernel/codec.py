@@ -36,6 +36,9 @@ Absent = msgspec.UnsetType
 ABSENT = msgspec.UNSET
 """The value of a field that is omitted from the JSON of its record."""
 
+changed = msgspec.structs.replace
+"""Return a copy of a record with other values of the fields that are given by name."""
+
 as_dict = msgspec.structs.asdict
 """Return the fields of a record as a new dict."""
 

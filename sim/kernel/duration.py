@@ -2,6 +2,7 @@
 
 import re
 from decimal import Decimal
+from typing import Any
 
 from sim.base.errors import UsageError
 
@@ -25,8 +26,12 @@ def to_ns(value: Duration) -> int:
     Raises:
         UsageError: if it is not a duration, not finite, negative, or longer than 146 years.
     """
-    if isinstance(value, str):
-        nanoseconds: int | float | Decimal = _from_text(value.strip())
+    given: Any = value
+    nanoseconds: int | float | Decimal
+    if given.__class__ is float or given.__class__ is int:  # most durations
+        nanoseconds = given * NS
+    elif isinstance(value, str):
+        nanoseconds = _from_text(value.strip())
     elif isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError(f"a duration is seconds or text such as 90s, not {value!r}")
     else:
@@ -44,7 +49,7 @@ def to_seconds(nanoseconds: int) -> float:
 def to_duration(nanoseconds: int) -> Duration:
     """Return a duration that `to_ns` reads as exactly so many nanoseconds: seconds, or text if no float is exact."""
     seconds = nanoseconds / NS
-    return seconds if to_ns(seconds) == nanoseconds else f"{nanoseconds}ns"
+    return seconds if round(seconds * NS) == nanoseconds else f"{nanoseconds}ns"
 
 
 def to_text(nanoseconds: int) -> str:

@@ -8,7 +8,7 @@ This is the only module that imports `random`.
 import hashlib
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Self
 
 from sim.kernel.draws import Generator, Item, Seed, keys_of
@@ -18,6 +18,18 @@ def derive(*parts: object) -> int:
     """Return a 64-bit hash of the parts, which is the same in every process."""
     text = "\0".join(map(str, parts))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def placing(*parts: object) -> Callable[[str], bytes]:
+    """Return a function of one more part, whose results are in the order of `derive` with all parts."""
+    begun = hashlib.blake2b("".join(f"{part}\0" for part in parts).encode(), digest_size=8).copy
+
+    def place(part: str) -> bytes:
+        hash = begun()
+        hash.update(part.encode())
+        return hash.digest()
+
+    return place
 
 
 class Stream(random.Random):

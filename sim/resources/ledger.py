@@ -32,8 +32,8 @@ def to_micro(units: float | str) -> int:
         UsageError: if it is not a number, not finite, too large, or text with more than six decimals.
     """
     whole: Any = units
-    if whole.__class__ is int and -MAX_UNITS < whole < MAX_UNITS:  # most amounts
-        return int(whole) * MICRO
+    if whole.__class__ in (int, float) and -MAX_UNITS < whole < MAX_UNITS and (number := int(whole)) == whole:
+        return number * MICRO  # most amounts; a whole float of this size has exact digits
     try:
         if isinstance(units, bool) or not isinstance(units, int | float | str):
             raise InvalidOperation

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sim.actors import AgentLoop, AgentLoopManager
 from sim.kernel import Actor, Signal, first_of
 from sim.kernel.actor import TICK
-from sim.kernel.rng import derive
+from sim.kernel.rng import placing
 from sim.kernel.waits import sleep_ns
 
 Concurrency = Literal["sequential", "parallel"]
@@ -94,13 +94,14 @@ class TickDriver:
             await self._turns(self._ordered())
 
     def _ordered(self) -> list[AgentLoop]:
-        loops = list(self._manager.loops.values())
-        if self._shuffled:
-            kernel = (
-                self._kernel
-            )  # by a hash of tick and agent, so that one agent more leaves the others in their order
-            loops.sort(key=lambda loop: (derive("turn", kernel.seed, self.ticks, loop.agent_id), loop.agent_id))
-        return loops
+        loops = self._manager.loops.values()
+        if not self._shuffled:
+            return list(loops)
+        # By a hash of tick and agent, so that one agent more leaves the others in their order.
+        place_of = placing("turn", self._kernel.seed, self.ticks)
+        ordered = [(place_of(loop.agent_id), loop.agent_id, loop) for loop in loops]
+        ordered.sort()
+        return [loop for _, _, loop in ordered]
 
     async def _sequential(self, loops: list[AgentLoop]) -> None:
         self._begin_turns()

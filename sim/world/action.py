@@ -151,6 +151,8 @@ class ActionHandler:
         permission: the minimum permission of an agent for this action.
         wait: for kinds that take time or wait in a line: awaited first, with the same arguments. `apply` gets its
             result as a third positional argument, `granted`.
+        ready: called before `wait`, with the same arguments, which saves a coroutine: it returns what `wait` would
+            return if there is nothing to wait for, and `NOTHING` if there is. It raises `Refused` as `wait` does.
         undo: reverses `wait` if the action is refused afterwards.
         ends: whether the wait is certain to end. A wait for something that other agents hold can last for ever; a stop
             of the agent cancels such a wait.
@@ -166,6 +168,7 @@ class ActionHandler:
     apply: Callable[..., Any]
     permission: Permission = Permission.USER
     wait: Callable[..., Awaitable[Any]] | None = None
+    ready: Callable[..., Any] | None = None
     undo: Callable[..., None] | None = None
     ends: bool = False
     scope: Sharing = "shared"
@@ -281,6 +284,7 @@ def action(
     *,
     permission: Permission = Permission.USER,
     wait: Callable[..., Awaitable[Any]] | None = None,
+    ready: Callable[..., Any] | None = None,
     undo: Callable[..., None] | None = None,
     ends: bool = False,
     scope: Sharing = "shared",
@@ -293,7 +297,7 @@ def action(
     """Define a kind of action by the function that applies it.
 
     Args:
-        kind, permission, wait, undo, ends, scope, either, last, idle, awaits_work: see `ActionHandler`.
+        kind, permission, wait, ready, undo, ends, scope, either, last, idle, awaits_work: see `ActionHandler`.
         everywhere: whether every world has this kind; if not, register it with `World.actions.register`.
 
     Returns:
@@ -310,6 +314,7 @@ def action(
             apply=function,
             permission=permission,
             wait=wait,
+            ready=ready,
             undo=undo,
             ends=ends,
             scope=scope,
@@ -365,8 +370,11 @@ def _check_definition(handler: ActionHandler) -> None:
                 raise UsageError(
                     f"the {where} of the action {kind!r} names {name!r}, which is not one of its arguments"
                 )
-    if handler.wait is not None and not _takes(handler.wait, names):
-        raise UsageError(f"the wait of the action {kind!r} must take the same arguments: {', '.join(names)}")
+    for what, before in (("wait", handler.wait), ("ready", handler.ready)):
+        if before is not None and not _takes(before, names):
+            raise UsageError(f"the {what} of the action {kind!r} must take the same arguments: {', '.join(names)}")
+    if handler.wait is None and handler.ready is not None:
+        raise UsageError(f"the action {kind!r} has `ready`, which goes before `wait`, but no `wait`")
 
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -11,6 +11,7 @@ from sim.base.text import of_error, recordable_text
 from sim.events.bus import too_much
 from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze
 from sim.kernel.coroutines import resume
+from sim.kernel.waits import NOTHING
 from sim.world.action import Action, ActionHandler, ActionResult, Refused
 from sim.world.costs import FREE, Charge, ChargeHold
 
@@ -73,6 +74,15 @@ class Dispatcher:
             charge = self._admit(agent, action, handler, len(raw))  # an agent that cannot pay must not wait in line
         except Refused as refusal:
             return self._refuse(agent, action, raw, refusal)
+        if handler.ready is not None and charge is FREE:
+            try:
+                granted = handler.ready(world, agent, **action.arguments)
+            except (MemoryError, RunError):
+                raise
+            except Exception as error:
+                return self._refuse(agent, action, raw, error)
+            if granted is not NOTHING:
+                return self._at_once(agent, action, handler, raw, granted)
         held = world.costs.hold(agent.agent_id, charge)
         outer = world.pending.get(agent.agent_id)  # the call of a tool that executes this action
         world.pending[agent.agent_id] = PendingAction(action, handler)
@@ -98,6 +108,20 @@ class Dispatcher:
         if rest is not None:
             return self._continue(agent, PendingAction(action, handler), raw, held, (outer, rest))
         return self._finish(agent, action, handler, granted, held)
+
+    def _at_once(
+        self, agent: "Inhabitant", action: Action, handler: ActionHandler, raw: Raw, granted: Any
+    ) -> ActionResult:
+        """Apply an action that is admitted and had nothing to wait for; if it is refused, undo what was granted."""
+        if handler.undo is None:
+            return self.apply(agent, action, handler, (granted,), raw)
+        result = None
+        try:
+            result = self.apply(agent, action, handler, (granted,), raw)
+        finally:
+            if result is None or not result.success:
+                handler.undo(self._world, agent, granted, **action.arguments)
+        return result
 
     async def _continue(
         self,
@@ -146,7 +170,12 @@ class Dispatcher:
         return result
 
     def apply(
-        self, agent: "Inhabitant", action: Action, handler: ActionHandler | None, granted: tuple[Any, ...] = ()
+        self,
+        agent: "Inhabitant",
+        action: Action,
+        handler: ActionHandler | None,
+        granted: tuple[Any, ...] = (),
+        raw: Raw | None = None,
     ) -> ActionResult:
         """Check and apply an action in one step, and record the result.
 
@@ -155,16 +184,19 @@ class Dispatcher:
             handler: the handler of the action, or None if its kind does not exist.
             granted: the result of the wait, as a tuple with one item; empty if there was no wait. After a wait the
                 price is already reserved.
+            raw: the arguments as JSON, if the action has been admitted in this step and costs nothing.
         """
         world, arguments = self._world, action.arguments
-        raw = freeze(arguments)
+        admitted = raw is not None
+        if raw is None:
+            raw = freeze(arguments)
         before = world.kernel.acting().counter if self.only_seen else 0
         try:
             if handler is None:
                 handler = world.actions.get(action.kind)  # raises `Refused` with the nearest name
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
-            charge = self._admit(agent, action, handler, len(raw), paid=bool(granted))
+            charge = FREE if admitted else self._admit(agent, action, handler, len(raw), paid=bool(granted))
             if granted:
                 data = handler.apply(world, agent, *granted, **arguments)
             else:  # most actions; a call without `*granted` is faster

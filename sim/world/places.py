@@ -26,6 +26,7 @@ class Places:
 
     Attributes:
         gate: who may change it.
+        instant: whether no edge takes time.
 
     Raises:
         UsageError: if an edge names an unknown node.
@@ -52,7 +53,7 @@ class Places:
         self._around: dict[str, list[str]] = {}  # place → the agents at it, then those one edge away; until one moves
         self._rings: dict[str, list[list[str]]] = {}  # place → the places in its row and column, by distance
         self._grid: tuple[int, int, bool] | None = None  # columns, rows, whether it wraps
-        self._instant = True  # whether no edge takes time
+        self.instant = True
         self._parts: dict[str, str] = {}  # place → the first place of its part of the graph, filled at first use
         for start, end, time in edges:
             for node in (start, end):
@@ -60,7 +61,7 @@ class Places:
                     raise UsageError(f"an edge leads to {node!r}, which is no place")
             self._edges[start][end] = time
             self._edges[end][start] = time
-            self._instant = self._instant and not time
+            self.instant = self.instant and not time
 
     @classmethod
     def grid(cls, columns: int, rows: int, travel_ns: int, *, diagonals: bool = False, wrap: bool = False) -> "Places":
@@ -132,10 +133,10 @@ class Places:
             raise UsageError("only a grid has rows and columns")
         columns, rows, _ = self._grid
         distance = min(distance, max(columns, rows))
-        rings = self._rings.get(node, ())
+        rings = self._rings.get(node, [])
         if len(rings) < distance:
-            x, y = map(int, node.split(","))
-            rings = [self._ring(x, y, step) for step in range(1, distance + 1)]
+            y, x = divmod(self._rank[node], columns)
+            rings = [*rings, *[self._ring(x, y, step) for step in range(len(rings) + 1, distance + 1)]]
             if distance <= _RINGS:
                 self._rings[node] = rings
         return rings[:distance]
@@ -144,9 +145,13 @@ class Places:
         """Return the places `step` away from column `x` and row `y`, in its row and its column."""
         assert self._grid is not None, "`straight` has checked it"
         columns, rows, wrap = self._grid
+        names, row = self._names, y * columns
+        if step <= x < columns - step and step <= y < rows - step:  # most places: no end is beyond the border
+            down = step * columns
+            return [names[row + x + step], names[row + x + down], names[row + x - step], names[row + x - down]]
         ends = ((x + step, y), (x, y + step), (x - step, y), (x, y - step))
         found = (
-            self._names[down % rows * columns + right % columns]
+            names[down % rows * columns + right % columns]
             for right, down in ends
             if wrap or (0 <= right < columns and 0 <= down < rows)
         )
@@ -232,7 +237,7 @@ class Places:
 
     def travel_ns(self, start: str, end: str) -> int | None:
         """Return the travel time of the shortest path (Dijkstra), in nanoseconds; None if there is no path."""
-        if self._instant:
+        if self.instant:
             return 0 if self._part(start) == self._part(end) else None
         best = {start: 0}
         ahead = [(0, start)]

@@ -1,7 +1,7 @@
 """Stocks of places: something that grows at each place up to its capacity, and that agents gather, such as food."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sim.kernel import Kernel
 from sim.resources.amounts import Amount, exact, minus, plus, times
@@ -38,6 +38,31 @@ class Stocks:
         else:
             grown = float(plus(amount, times(self._growth, periods)))
         return grown if grown < most else most
+
+    def richest(self, here: str, rings: Sequence[Sequence[str]], is_free: Callable[[str], bool]) -> list[str]:
+        """Return the place with most, or of several the nearest ones: `here`, or a free place in one of the rings.
+
+        Args:
+            here: the first place; it need not be free.
+            rings: the other places, by their distance.
+            is_free: whether a place may be chosen.
+        """
+        capacities, gathered, level = self._capacities, self._left, self.level
+        most, found = level(here), [here]
+        for ring in rings:
+            nearer = most  # of what is nearer; a place of the ring has to have more
+            for place in ring:
+                there = capacities.get(place, 0.0)
+                if there <= nearer:
+                    continue  # it can hold no more; this saves most computations of a level
+                if place in gathered:
+                    there = level(place)
+                if there > nearer and there >= most and is_free(place):
+                    if there > most:
+                        most, found = there, [place]
+                    else:
+                        found.append(place)
+        return found
 
     def take(self, place: str, most: float | None = None) -> float:
         """Remove all that there is at a place, or at most `most` units; return how much that is."""

@@ -46,6 +46,9 @@ class Inhabitant(Protocol):
     def receive(self, message: Message, /) -> str | None:
         """Accept a message and return None, or return the reason for refusing it."""
 
+    def has_room(self) -> bool:
+        """Return whether `wait_for_room` would return at once."""
+
     async def wait_for_room(self) -> None:
         """Wait until the mailbox has room, if its policy is `block`."""
 

@@ -5,12 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sim.actors import AgentState, PauseReason, WakeCondition
+from sim.actors.loop import _plainness, plainness
 from sim.actors.supervisor import RestartLimit
 from sim.base.errors import Cancelled
 from sim.kernel import Signal, sleep
-from sim.kernel.codec import encode
+from sim.kernel.codec import encode, json_fault
 from sim.world import NOOP, Action, ActionResult
 from tests.actors.helpers import Lab, Script
 
@@ -440,3 +443,21 @@ def test_a_loop_says_why_it_crashed() -> None:
         loop.start_now()
     lab.run(10)
     assert (loop.state, loop.crash_reason) == (_S.RUNNING, None)
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=2),
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=2)
+        | st.sampled_from([[], (1,), {"a": set()}, {1}, 1j, "\ud800"]),
+        max_size=3,
+    )
+)  # fmt: skip
+def test_a_plain_state_needs_no_further_look(state: dict[str, Any]) -> None:
+    """Compiled and in Python, 2 means that there is no fault at any depth, and 0 that there is one at the top."""
+    plain = plainness(state)
+    assert plain == _plainness(state)
+    fault = json_fault(state, "state")
+    assert plain != 2 or fault is None
+    assert plain or fault is not None
+    assert plainness([state]) == 0

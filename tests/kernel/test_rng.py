@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sim.kernel import draws as compiled
 from sim.kernel.draws import Seed, keys_of
-from sim.kernel.rng import Draws, Stream, Streams, derive
+from sim.kernel.rng import Draws, Stream, Streams, derive, placing
 
 ROOT = Path(__file__).resolve().parents[2]
 DERIVED = [16476032584258269876, 5077936987687029010, 8132214733302242201]
@@ -38,6 +38,13 @@ def _draws(stream: Stream | Draws) -> list[object]:
         stream.sample(range(9), 3),
         items,
     ]
+
+
+@given(st.integers(), st.integers(0, 9), st.lists(st.text(max_size=4), max_size=5))
+def test_what_is_placed_is_in_the_order_of_the_hashes(seed, tick, names):
+    """`placing` orders by the bytes of the same hash that `derive` gives as a number."""
+    place_of = placing("turn", seed, tick)
+    assert [int.from_bytes(place_of(name), "big") for name in names] == [derive("turn", seed, tick, n) for n in names]
 
 
 def test_derive_is_fixed():

@@ -180,6 +180,17 @@ def _fine(world: Any, agent: Any, whom: str = "") -> None:
     """
 
 
+def _plain(world: Any, agent: Any, whom: str) -> None:
+    """Do it.
+
+    Args:
+        whom: to whom.
+    """
+
+
+def _ready(world: Any, agent: Any, whom: str) -> None: ...
+
+
 async def _other_wait(world: Any, agent: Any, who: str) -> None: ...
 
 
@@ -191,6 +202,7 @@ async def _other_wait(world: Any, agent: Any, who: str) -> None: ...
         ("odd", _untyped, {}, "the argument 'whom' of the action 'odd' is annotated with .* no meaning"),
         ("odd", _unknown, {}, "the argument 'whom' of the action 'odd' is annotated with .* no meaning"),
         ("odd", _whole, {"wait": _other_wait}, "the wait of the action 'odd' must take the same arguments: whom"),
+        ("odd", _plain, {"ready": _ready}, "the action 'odd' has `ready`, which goes before `wait`, but no `wait`"),
         ("odd", _misspelt, {}, "the argument 'whom' of the action 'odd' is annotated with .* no meaning"),
         ("odd", _empty, {}, "the argument 'whom' of the action 'odd' has no description"),
         ("odd", _stale, {}, "the docstring of the action 'odd' names 'whom', which is not one of its arguments"),

@@ -192,7 +192,7 @@ KEEPS: Mapping[type, str] = {
     Artifacts: "ids state",
     Places: "about adjacent at between free grid is_free named neighbours shipped straight state travel_ns where",
     Space: "forget_before look near neighbours state where",
-    Stocks: "level state total",
+    Stocks: "level richest state total",
     RateTracker: "blocked blocked_by capacity get_remaining get_usage has_capacity limits policy state statistics"
     " time_until_capacity total_usage uses",
     Budgets: "amount lacking remaining state statistics until_reset wait_for why_lacking",
@@ -206,8 +206,8 @@ KEEPS: Mapping[type, str] = {
     Resource: "free hand_to held_by hold release_all serve state statistics take",
     PriorityResource: "free hand_to held_by hold release_all serve state statistics take",
     PreemptiveResource: "hand_to hold put_back queue_up release release_all serve state statistics take",
-    Mailbox: "discard hold is_pending notify offer_again pending pending_after read reopen set_aside state take wait"
-    " wait_for_room watch",
+    Mailbox: "discard has_room hold is_pending notify offer_again pending pending_after read reopen set_aside state"
+    " take wait wait_for_room watch",
     Tasks: "all blockers check_new check_unmanaged define_words get metrics of open records state summary warnings",
     Memories: "add_kinds all get load metrics of prune recall recall_by_meaning search"
     " session_messages sessions state summarise summary warnings",

@@ -23,7 +23,7 @@ import attrs
 from sim.base.expressions.declared import functions_at
 from sim.base.expressions.errors import ExpressionError, did_you_mean
 from sim.base.expressions.functions import OPERATORS, PURE_FUNCTIONS, number
-from sim.base.expressions.limits import counted, measured
+from sim.base.expressions.limits import SIZELESS, counted, measured
 from sim.base.expressions.missing import LENIENT, LENIENT_FUNCTIONS, ORDERINGS
 from sim.base.expressions.operations import NoValueError, guarded, item, items, mapping, part, rows
 
@@ -425,7 +425,12 @@ class Writer:
         return (self._counted(code), "counted") if self._loops else (code, "any")
 
     def _counted(self, code: ast.expr) -> ast.expr:
-        return _call(self.hold(counted), code, _load("W"))
+        if self._in_source:
+            return _call(self.hold(counted), code, _load("W"))
+        variable = self._variable("t")  # most values have no size, and a call takes longer than to see this
+        kind = ast.Attribute(ast.NamedExpr(_store(variable), code), "__class__", ast.Load())
+        plain = ast.Compare(kind, [ast.In()], [self.hold(SIZELESS)])
+        return ast.IfExp(plain, _load(variable), _call(self.hold(counted), _load(variable), _load("W")))
 
 
 class _Mappings:

@@ -12,6 +12,9 @@ MAX_WORK: Final = 20_000
 """The most steps of all loops of one evaluation: each item counts, and each value that a step reads or keeps."""
 
 _SCALARS: Final = frozenset({int, float, bool, str, type(None)})
+SIZELESS: Final = frozenset({int, float, bool, type(None)})
+"""The types of values whose size is not counted."""
+
 _DEEPEST: Final = 50
 _CHARACTERS: Final = 100  # so many characters of a text count as one step
 

@@ -100,6 +100,7 @@ PyObject *sleep_ns(PyObject *module, PyObject *delay);
 PyObject *sort_entries(PyObject *module, PyObject *list);
 PyObject *in_order(PyObject *module, PyObject *waiting);
 PyObject *by_lane(PyObject *module, PyObject *args);
+PyObject *plainness(PyObject *module, PyObject *state);
 PyObject *kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 

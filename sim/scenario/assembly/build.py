@@ -262,6 +262,7 @@ class AgentFactory:
             entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
         }
         self._spawned: dict[tuple[str, str], int] = {}
+        self._known: dict[str, _KnownStart] = {}  # by entry, from the first agent on
 
     def change(self, scenario: schema.Scenario) -> None:
         """Take the live parameters of agents from `scenario` from now on, also for agents that are created later."""
@@ -374,15 +375,22 @@ class AgentFactory:
             return computed(entry, key, name, lambda: use(value.evaluate(names, functions)))
 
         given, names = state or {}, dict(self._names(entry, name, index))
-        for key in entry.state_order():  # each after those that it uses
-            names[key] = given[key] if key in given else start(f"state.{key}", entry.state[key])
+        known = self._known.get(entry.name)
+        if known is None or known.entry is not entry:
+            known = self._known[entry.name] = _KnownStart.of(entry)
+        for key, value in known.state:
+            if key in given:
+                names[key] = given[key]
+            else:
+                names[key] = start(f"state.{key}", value) if value.__class__ is ValueTemplate else value
         agent.state.update({key: names[key] for key in entry.state})
-        micro = start("balance", entry.balance, _money)
+        micro = start("balance", entry.balance, _money) if known.micro is None else known.micro
         place = None if entry.place is None else start("place", entry.place, self._place)
         position = agent.home
         if entry.position is not None:
             position = start("position", entry.position)
-        return AgentSpec(entry, agent, micro, place, position, start("start", entry.start, to_ns))
+        delay_ns = start("start", entry.start, to_ns) if known.delay_ns is None else known.delay_ns
+        return AgentSpec(entry, agent, micro, place, position, delay_ns)
 
     def _birth(self, parent: str, entry: str) -> str:
         """Return what tells apart an agent that is created now from all others: not its name, which counts the agents
@@ -498,6 +506,37 @@ def _money(value: Any) -> int:
     if micro < 0:
         raise UsageError(f"the initial balance must be at least 0, not {value:g}")
     return micro
+
+
+@attrs.frozen
+class _KnownStart:
+    """What is known of the agents of an entry before they are created, so that it is computed once.
+
+    Attributes:
+        entry: the entry.
+        state: its state variables, each after those that its start value uses, with the start value: a template if it
+            has to be computed, or is a list or mapping, of which each agent gets its own.
+        micro, delay_ns: the initial balance and the delay; None if they have to be computed, or are not valid.
+    """
+
+    entry: schema.Agent
+    state: tuple[tuple[str, Any], ...]
+    micro: int | None
+    delay_ns: int | None
+
+    @classmethod
+    def of(cls, entry: schema.Agent) -> "_KnownStart":
+        def literal(value: ValueTemplate) -> Any:
+            return value.raw if value.constant and not isinstance(value.raw, dict | list) else value
+
+        def constant(value: ValueTemplate, use: Callable[[Any], int]) -> int | None:
+            try:
+                return use(value.evaluate({}, {})) if value.constant else None
+            except UsageError:
+                return None  # it is refused when an agent is created, with its name
+
+        state = tuple((key, literal(entry.state[key])) for key in entry.state_order())
+        return cls(entry, state, constant(entry.balance, _money), constant(entry.start, to_ns))
 
 
 @attrs.frozen

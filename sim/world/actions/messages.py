@@ -7,11 +7,22 @@ from sim.base.errors import UsageError
 from sim.events.topic import check_free
 from sim.kernel.codec import Raw, freeze
 from sim.kernel.duration import to_ns, to_seconds
+from sim.kernel.waits import NOTHING
 from sim.world.action import Recipient, Refused, Time, Topic, action
 from sim.world.message import Message
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
+
+
+def _sends_at_once(
+    world: "World", agent: "Inhabitant", to: str, topic: str = "", data: Any = None, after: Any = None
+) -> Any:
+    receivers, agents = _receivers(world, agent, to), world.agents
+    for receiver in receivers if after is None else ():
+        if (known := agents[receiver]) is not agent and not known.has_room():
+            return NOTHING
+    return receivers
 
 
 async def _wait_to_send(
@@ -25,7 +36,7 @@ async def _wait_to_send(
     return receivers
 
 
-@action("send", wait=_wait_to_send)
+@action("send", wait=_wait_to_send, ready=_sends_at_once)
 def send(
     world: "World", agent: "Inhabitant", receivers: list[str], to: Recipient, data: Any = None, topic: str = "",
     after: Time = None,

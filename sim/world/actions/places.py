@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sim.base.errors import UsageError
-from sim.kernel.waits import sleep_ns
+from sim.kernel.waits import NOTHING, sleep_ns
 from sim.world.action import Means, PlaceName, Refused, action
 
 if TYPE_CHECKING:
@@ -29,6 +29,15 @@ def walk(world: "World", agent: "Inhabitant", to: Any = None, doing: str = "", m
         raise Refused(str(error)) from error
 
 
+def _arrives_at_once(world: "World", agent: "Inhabitant", to: Any) -> Any:
+    places = world.places
+    place = None if places is None else places.named(to)
+    if places is None or place is None:
+        return NOTHING  # `_travel` says what is wrong
+    start = places.where(agent.agent_id)
+    return start or "" if start is None or (places.instant and places.travel_ns(start, place) == 0) else NOTHING
+
+
 async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
     if world.places is None:
         raise Refused("this world has no places")
@@ -42,7 +51,7 @@ async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
     return start or ""
 
 
-@action("move", wait=_travel, ends=True)
+@action("move", wait=_travel, ready=_arrives_at_once, ends=True)
 def move(world: "World", agent: "Inhabitant", start: str, to: PlaceName) -> dict[str, str]:
     """Travel to another place; this takes the travel time of the shortest path.
 

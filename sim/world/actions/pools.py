@@ -49,6 +49,19 @@ async def _stand_in_line(
     return amount
 
 
+def _is_free(
+    world: "World", agent: "Inhabitant", pool: str, amount: int = 1, priority: float = 0, preempt: bool = True,
+    timeout: Any = None, or_event: Any = None,
+) -> Any:  # fmt: skip
+    slots = world.pools.get(pool)
+    if slots.__class__ is not Resource or timeout is not None or or_event is not None:
+        return NOTHING
+    if not slots.acquire_nowait(amount=amount):
+        return NOTHING
+    slots.hand_to(_holder(world, agent), amount)
+    return amount
+
+
 def _holder(world: "World", agent: "Inhabitant") -> Source:
     """Return to whom the slots of an agent belong, also if a process acts for the agent."""
     return agent.source or world.kernel.acting()
@@ -64,7 +77,7 @@ def _hand_back(world: "World", agent: "Inhabitant", granted: int | Use, pool: st
         slots.release(amount=granted, holder=_holder(world, agent))
 
 
-@action("acquire", wait=_stand_in_line, undo=_hand_back)
+@action("acquire", wait=_stand_in_line, ready=_is_free, undo=_hand_back)
 def acquire(
     world: "World", agent: "Inhabitant", granted: int | Use, pool: SlotPool, amount: int = 1, priority: float = 0,
     preempt: bool = True, timeout: Time = None, or_event: Pattern = None,
