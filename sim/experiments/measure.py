@@ -23,7 +23,7 @@ from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.llm.shared_answers import SharedAnswers
 from sim.record.answer_book import AnswerBook
 from sim.runner.event_loop import blocking
-from sim.runner.options import HostKeywords, OnInterrupt, RunOptions
+from sim.runner.options import OnInterrupt, RunOptions
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
 from sim.runner.running import PATIENT, run_from
@@ -168,9 +168,9 @@ def _kept(sha256: str, file: Path, overrides: tuple[str, ...], allow: tuple[str,
 def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
     plan, hosting = job.plan, job.hosting
     ending: OnInterrupt = "raise" if parent_process() is None else "return"
-    options: HostKeywords = {
-        "allow": plan.allow, "allow_commands": hosting.allow_commands, "mcp": hosting.mcp, "access": hosting.access,
-        "kinds": hosting.kinds, "begun": watch, "on_interrupt": ending,
+    options: dict[str, Any] = {
+        **hosting.rights.keywords, "allow": plan.allow, "access": hosting.access, "begun": watch,
+        "on_interrupt": ending,
     }  # fmt: skip
     if plan.past is None:
         check_scenario(plan, Path(plan.file))  # it may have been edited since the experiment began

@@ -34,7 +34,8 @@ from sim.runner.progress import shown
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunController, RunSink, check_rounds
 from sim.scenario import Scenario, load
-from sim.scenario.assembly.build import Kinds, Simulation, build
+from sim.scenario.assembly.build import Simulation, build
+from sim.scenario.assembly.rights import Kinds
 from sim.scenario.packaged import find_scenario
 from sim.tools import Tools
 
@@ -102,8 +103,7 @@ async def run_from(
     mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
     seed = checked.seed if chosen.seed is None else chosen.seed
     simulation = build(
-        checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access, until_ns=until_ns,
-        allow_commands=chosen.allow_commands, mcp=chosen.mcp,
+        checked, seed=seed, rights=chosen, access=chosen.access, until_ns=until_ns,
     )  # fmt: skip
     if simulation.models is not None:
         simulation.models.expected = chosen.expected

@@ -1,6 +1,6 @@
 """Builds a simulation from a scenario: the world, its agents and its models."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from sim.kernel.rng import Draws
 from sim.resources import to_micro
 from sim.scenario import schema
 from sim.scenario.actions import Do
+from sim.scenario.assembly.rights import NO_RIGHTS, Kinds, Rights
 from sim.scenario.assembly.sync_checks import check_sync, reach_of
 from sim.scenario.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.scenario.params import ParamsTemplate, default_params
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
     from sim.llm.access import Access
     from sim.llm.service import Models
     from sim.llm.service_time import ServiceTime
-    from sim.tools.mcp import McpServer
-
-Kinds = Mapping[str, type[Agent]]
-"""Classes of agents that a scenario may name as `kind`; the host program gives them."""
 
 _MAX_SPAWNED = 100_000  # living agents
 
@@ -65,12 +62,9 @@ def build(
     *,
     seed: int | None = None,
     recorder: Recorder | None = None,
-    kinds: Kinds | None = None,
-    allow: tuple[str, ...] = (),
+    rights: Rights = NO_RIGHTS,
     access: "Access | None" = None,
     until_ns: int | None = None,
-    allow_commands: bool = False,
-    mcp: "Sequence[McpServer]" = (),
 ) -> Simulation:
     """Return the simulation that a scenario describes.
 
@@ -78,12 +72,9 @@ def build(
         scenario: a checked scenario.
         seed: overrides the seed of the scenario.
         recorder: receives all events and effects.
-        kinds: classes that `kind` may name.
-        allow: packages, and modules that `kind: module:NAME` may import from.
+        rights: what the operator lets the scenario do.
         access: the operator's language models, which override the scenario's.
         until_ns: the end of the run in simulated nanoseconds; overrides `until` of the scenario.
-        allow_commands: whether the operator allows tools that run commands in a sandbox.
-        mcp: the operator's MCP servers.
 
     Raises:
         UsageError: if the kind of an agent is unknown or not allowed, a start value cannot be evaluated, or the
@@ -95,12 +86,12 @@ def build(
     toolbox = Toolbox(world)
     service = None if scenario.execution.sync is None else _service_time(world)
     models = _models(world, scenario, toolbox, access, service)
-    manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
+    manager.kinds.update(rights.kinds or {})  # for `Control.create_loop`, also in a replay
     tools = Tools.on(world)
-    _allow(tools, mcp, allow_commands=allow_commands)
+    _allow(tools, rights)
     if models is not None and service is None:  # with models, agents can be interviewed at any time
         LatestEvents.on(world)
-    families = _families(scenario, kinds or {}, allow)
+    families = _families(scenario, rights.kinds or {}, rights.allow)
     check_families(scenario, until_ns)
     add_sections(world, scenario)
     plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)
@@ -194,16 +185,16 @@ def add_sections(world: World, scenario: schema.Scenario) -> None:
             make(world, scenario.sections[key])
 
 
-def _allow(tools: Tools, mcp: "Sequence[McpServer]", *, allow_commands: bool) -> None:
+def _allow(tools: Tools, rights: Rights) -> None:
     """Let tools run commands and call MCP servers, as the operator allows."""
-    if allow_commands:
+    if rights.allow_commands:
         from sim.tools.process import ProcessTools  # the import is slow
 
         tools.processes = ProcessTools(allowed=True)
-    if mcp:
+    if rights.mcp:
         from sim.tools.mcp_servers import McpServers  # the import is slow
 
-        tools.servers = McpServers(mcp)
+        tools.servers = McpServers(rights.mcp)
 
 
 def _service_time(world: World) -> "ServiceTime":
