@@ -55,7 +55,7 @@ def _peers(results: Results) -> str:
         ["turns a second, in steps", *_each(figures["turns"], _per_second)],
         ["own time for one call of a model", *_each(figures["calls"], _milliseconds)],
         ["installed", *_each(figures["megabytes"], lambda size: f"{_round(size)} MB")],
-        ["import", *_each(figures["import"], lambda spent: f"{_round(spent)} s")],
+        ["time of the import", *_each(figures["import"], lambda spent: f"{_round(spent)} s")],
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

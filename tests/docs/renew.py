@@ -2,7 +2,8 @@
 
 Runs the commands of docs/gallery.md and of the tutorials, and puts the figures that they print in the place of those
 that the page shows. Needed after a change of the records of shipped scenarios; the words around the figures are read
-again by hand, and the pictures are drawn by docs/pictures.py and docs/gallery_pictures.py.
+again by hand, and the pictures are drawn by docs/pictures.py and docs/gallery_pictures.py. `uv run python -m
+benchmarks.front` measures the figures of the README.
 """
 
 import os

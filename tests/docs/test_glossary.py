@@ -60,7 +60,7 @@ capacity catalog cause change chart chat check codec coerce collect comparison c
 content core cost count crashpoint declared distance divergence document driver error event field figure file
 fingerprint follower foreign format fresh function future grammar graph hashing in job listing load loading local lost
 manager map markup meaning missing money name need never new note of option order output pacing page part pattern
-people plan probing publish pytest reading rebuild registry reorder rerun restricted resuming rng routine running
+people plan probing publish pytest reading rebuild registry reorder rerun restricted resuming right rng routine running
 schedule scope scripted semantic serialization serie setting sheet show slicer software standalone start stop stream
 streaming summary surrounding symbol table tell text timer toolbox transport tree trouble type unit until use value
 verify verifying villager written yaml

@@ -1,4 +1,4 @@
-"""The catalog of all metrics of a run: names, labels and help texts. The page docs/watch.md repeats this table.
+"""The catalog of all metrics of a run: names, labels and help texts. The page docs/metrics.md repeats this table.
 
 Names follow the conventions of Prometheus: one prefix, base units, and `_total` for counters. Label values are words of
 the scenario and of the program. They are never ids of agents, runs or messages, except for agents that the operator
