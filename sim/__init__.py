@@ -82,9 +82,11 @@ if TYPE_CHECKING:
         run,
         run_async,
     )
-    from sim.scenario import Scenario, load
+    from sim.scenario.loading import load
+    from sim.scenario.schema import Scenario
     from sim.standalone import World
-    from sim.tools import Tool, Tools, tool
+    from sim.tools.registry import Tools
+    from sim.tools.tool import Tool, tool
     from sim.world import Action, ActionResult, Message, Service
 
 __version__ = "0.1.0"

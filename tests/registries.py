@@ -1,6 +1,6 @@
 """Tests that define kinds of agents, sections, actions and views, and leave none behind."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ from sim.record import VIEWS
 from sim.world.action import BUILT_IN, DEFINED
 from sim.world.section import SECTIONS
 
-_REGISTRIES: tuple[dict[str, Any], ...] = (FAMILIES, SECTIONS, VIEWS, BUILT_IN, DEFINED)
+_REGISTRIES: tuple[MutableMapping[str, Any], ...] = (FAMILIES, SECTIONS, VIEWS, BUILT_IN, DEFINED)
 
 
 @contextmanager

@@ -5,12 +5,11 @@ packages offer. May import: `llm`, `tools`, `memory` and below. Read first: `fam
 (agents that follow rules), `engine/core_loop.py` (calls of models and tools).
 """
 
-from sim.agents import conversation, measures
 from sim.agents.family import FAMILIES, AgentPlan, Family, WorldPlan, allow_families, define_family
 from sim.agents.policy import PolicyAction, PolicyAgent, PolicyRule, RuleSet
 from sim.agents.toolbox import Toolbox
 
 __all__ = [
     "FAMILIES", "AgentPlan", "Family", "PolicyAction", "PolicyAgent", "PolicyRule", "RuleSet", "Toolbox", "WorldPlan",
-    "allow_families", "conversation", "define_family", "measures",
+    "allow_families", "define_family",
 ]  # fmt: skip

@@ -19,8 +19,9 @@ from sim.agents.toolbox import Toolbox
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
+from sim.base.registry import Registry
 from sim.base.text import of_error
-from sim.memory.service import Memories
+from sim.base.words import KINDS
 from sim.record.views import add_views
 from sim.tools import Tool, Tools
 from sim.world import ActionHandler, Sharing, World
@@ -117,9 +118,10 @@ class Family:
             if actions.find(handler.kind) is not handler:
                 actions.register(handler)
         tools.add(*(tool for tool in self.tools if tools.known.get(tool.name) is not tool))
-        memories = plan.world.services.get(Memories.name)
-        if isinstance(memories, Memories):
-            memories.add_kinds(self.agent.memory_kinds)
+        if "memories" in plan.world.services:
+            from sim.memory.service import Memories  # the import is slow
+
+            Memories.of(plan.world).add_kinds(self.agent.memory_kinds)
         made = None if self.prepare is None else self.prepare(attrs.evolve(plan, agent=self.agent))
         return made or self._create
 
@@ -154,7 +156,7 @@ def family_for(entry: Any) -> Family | None:
     return host or FAMILIES.get(entry.kind)
 
 
-FAMILIES: Final[dict[str, Family]] = {}
+FAMILIES: Final[Registry[Family]] = Registry(KINDS)
 """All families by kind; those that scenarios named as `module:NAME`, by that."""
 
 
@@ -165,7 +167,8 @@ def define_family(family: Family) -> Family:
         UsageError: if the kind exists already or is not a name, the settings lack a description or have a type that a
             file cannot give, or a view is not valid.
     """
-    if FAMILIES.get(family.kind, family) != family:
+    free = FAMILIES.is_free(family.kind, family.agent.__module__)
+    if not free and FAMILIES.get(family.kind) != family:
         raise UsageError(f"the kind of agents {family.kind!r} is already defined")
     if not _KIND.fullmatch(family.kind):
         raise UsageError(f"{family.kind[:80]!r} cannot be a kind of agents", hint="use letters, digits, `_` and `.`")
@@ -245,7 +248,7 @@ def class_family(kind: str, agent: type[Agent]) -> Family:
         kind: the name that an entry gives as `kind`.
         agent: the class.
     """
-    above = {family.agent: family for family in reversed(FAMILIES.values())}
+    above = {family.agent: family for family in reversed(FAMILIES.imported().values())}
     inherited = next((above[one] for one in agent.__mro__[1:] if one in above), None)
     if inherited is None:
         return Family(kind, agent)

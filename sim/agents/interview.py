@@ -25,6 +25,7 @@ from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import cut
 from sim.agents.latest_events import LatestEvents
 from sim.agents.numbers import number_in
+from sim.agents.topics import ANSWER
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.kernel.codec import encode
@@ -33,14 +34,10 @@ from sim.llm.service import Models
 from sim.llm.tokens import APPROXIMATE
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
 from sim.memory.service import Memories
-from sim.record.views import add_views
 from sim.world import World
 
 USE: Final = "survey"
 """The use case of the model calls, as in `models.uses`."""
-
-ANSWER: Final = "survey.answer"
-"""The topic of the event that has an answer."""
 
 _ASKS = 2  # the most requests for one answer
 _LONGEST_QUESTION = 4000  # characters
@@ -390,22 +387,3 @@ def record_answer(world: World, survey: str, answer: SurveyAnswer) -> None:
     models = world.services.get(Models.name)
     if isinstance(models, Models):
         models.counts.surveyed(answer.question, missing=answer.error is not None)
-
-
-add_views({
-    "surveys": """
-        -- One row an answer of an interview.
-        SELECT id, time, time_ns,
-               data ->> '$.survey' AS name,
-               data ->> '$.agent' AS agent,
-               data ->> '$.question' AS question,
-               data ->> '$.answer' AS answer,
-               iif(json_type(data, '$.value') = 'text', data ->> '$.value', NULL) AS option,
-               iif(json_type(data, '$.value') IN ('integer', 'real'), data ->> '$.value', NULL) AS value,
-               data ->> '$.error' AS error,
-               data ->> '$.model' AS model,
-               data ->> '$.tokens' AS tokens,
-               data ->> '$.cost_micro' / 1e6 AS cost
-        FROM events WHERE topic = 'survey.answer'
-    """,
-})  # fmt: skip

@@ -7,7 +7,6 @@ from sim.agents.family import family_for
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.tools.registry import NEVER_TOOLS, WORLD
-from sim.tools.section import ToolsSettings
 from sim.world.action import DEFINED
 
 
@@ -56,7 +55,7 @@ def known_tools(scenario: Any) -> set[str] | None:
             return None
         known.update(tool.name for tool in family.tools)
     settings = scenario.sections.get("tools")
-    if isinstance(settings, ToolsSettings):
+    if settings is not None:
         known.update(settings.functions, settings.commands)
         known.update(f"{server}.{name}" for server, one in settings.servers.items() for name in one.tools)
     return known

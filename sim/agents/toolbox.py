@@ -5,15 +5,16 @@ A world has one toolbox. An evaluation never waits, so the functions act for the
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
-from sim.agents.conversation.records import VISIBLE
-from sim.agents.conversation.service import Conversations
 from sim.base.expressions import PURE_FUNCTIONS, ExpressionError, Refers, did_you_mean, functions_at, rule_function
 from sim.kernel.rng import Draws
 from sim.resources import MICRO
 from sim.world import World
 from sim.world.calendar import calendar_functions
+
+if TYPE_CHECKING:
+    from sim.agents.conversation.service import Conversations
 
 _SCALARS: Final = frozenset({int, float, str, bool, type(None)})
 
@@ -242,7 +243,9 @@ class Toolbox:
         """Return a conversation: `user`, `platform`, `channel`, `thread`, `session`, `summary`, and `messages`, the
         texts and errors that a person sees, oldest first, a list of `role`, `author`, `text`.
         """
-        conversations = Conversations.of(self._world)
+        from sim.agents.conversation.records import VISIBLE
+
+        conversations = _conversations(self._world)
         found = conversations.find(id)
         texts = [message for message in conversations.thread(id) if message.role in VISIBLE]
         return {
@@ -254,7 +257,13 @@ class Toolbox:
     @rule_function(place="agent")
     def open_conversations(self) -> list[str]:
         """Return the ids of the conversations whose latest text is from a person, the longest waiting first."""
-        return Conversations.of(self._world).open_conversations()
+        return _conversations(self._world).open_conversations()
+
+
+def _conversations(world: World) -> "Conversations":
+    from sim.agents.conversation.service import Conversations  # the import is slow
+
+    return Conversations.of(world)
 
 
 def _copy(value: Any) -> Any:

@@ -4,9 +4,11 @@ A command is imported at its use, so that `sim --help` is fast. May import: `ins
 first: `run.py` (a command), then `render/output.py` (text, JSON and errors).
 """
 
+import gc
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import takewhile
 from typing import NoReturn
@@ -67,6 +69,18 @@ _MODULES = {"list": "listing", "set": "override"}
 """Modules of commands whose name would hide a built-in function in this package."""
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect no garbage during an import, which leaves none: it took a tenth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class Verbs(click.Group):
     """The commands in `VERBS`, in that order. The module of a command has it as `command`."""
 
@@ -78,7 +92,8 @@ class Verbs(click.Group):
         """Import a command; None if there is no command of that name."""
         if name not in VERBS:
             return None
-        command: click.Command = import_module(f"sim.cli.{_MODULES.get(name, name)}").command
+        with _no_collection():
+            command: click.Command = import_module(f"sim.cli.{_MODULES.get(name, name)}").command
         return command
 
     def resolve_command(

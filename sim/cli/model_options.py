@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from sim.base.errors import UsageError
-from sim.llm.access import Access, Endpoint
-from sim.llm.batches.settings import Batching
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access, Endpoint
+    from sim.llm.batches.settings import Batching
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -89,7 +91,7 @@ def endpoint_options(command: Command) -> Command:
     return command
 
 
-def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> Access | None:
+def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> "Access | None":
     """Remove the options of `model_options` from `options` and return their access; None without models.
 
     The environment is read only if a model is at an endpoint.
@@ -104,6 +106,10 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
     asked = {name: options.pop(name) for name in ("requests_per_minute", "tokens_per_minute", "concurrency")}
     limits = {name: number for name, number in asked.items() if number is not None}
     batching, stream = _batching(options), options.pop("stream")
+    if not (names or base_url or headers or endpoints or limits or batching or stream):
+        return None
+    from sim.llm.access import Access  # the import is slow
+
     access = Access(names, endpoints=endpoints)
     access.check_endpoints()
     if batching and stream:
@@ -127,17 +133,21 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> A
     return access if names else None
 
 
-def _batching(options: dict[str, Any]) -> Batching | Literal[False] | None:
+def _batching(options: dict[str, Any]) -> "Batching | Literal[False] | None":
     """Remove the options of batches and return the settings: None if no option was given, False for none."""
     wanted = options.pop("batch")
     asked = {name: options.pop(f"batch_{name}") for name in ("poll", "wait", "price", "requests", "bytes")}
     given = {name: value for name, value in asked.items() if value is not None}
     if given and not wanted:
         raise UsageError(f"--batch-{next(iter(given))} is given without --batch", hint="add --batch")
-    return Batching(**given) if wanted else (None if wanted is None else False)
+    if not wanted:
+        return None if wanted is None else False
+    from sim.llm.batches.settings import Batching  # the import is slow
+
+    return Batching(**given)
 
 
-def _endpoints(given: Sequence[str], keys: Sequence[str]) -> dict[str, Endpoint]:
+def _endpoints(given: Sequence[str], keys: Sequence[str]) -> "dict[str, Endpoint]":
     variables = dict(_pair(text, "--endpoint-key must have the form NAME=VARIABLE") for text in keys)
     urls = dict(_pair(text, "--endpoint must have the form NAME=URL") for text in given)
     for name, variable in variables.items():
@@ -145,6 +155,10 @@ def _endpoints(given: Sequence[str], keys: Sequence[str]) -> dict[str, Endpoint]
             raise UsageError(f"--endpoint-key names the unknown endpoint {name!r}", hint=f"add --endpoint {name}=URL")
         if _key(variable) is None:
             raise UsageError(f"the environment variable {variable!r} with the key of {name} is not set")
+    if not urls:
+        return {}
+    from sim.llm.access import Endpoint  # the import is slow
+
     return {name: Endpoint(url, _key(variables[name]) if name in variables else None) for name, url in urls.items()}
 
 

@@ -4,14 +4,16 @@ import os
 import shlex
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sim.base.errors import UsageError
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS
 from sim.scenario.assembly.rights import Rights
-from sim.tools.mcp import McpServer
+
+if TYPE_CHECKING:
+    from sim.tools.mcp import McpServer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -46,7 +48,7 @@ def rights_options(command: Command) -> Command:
     return ALLOW(ALLOW_COMMANDS(mcp_options(collected)))  # type: ignore[return-value]  # the same but for its options
 
 
-def servers_of(servers: Iterable[str], variables: Iterable[str]) -> tuple[McpServer, ...]:
+def servers_of(servers: Iterable[str], variables: Iterable[str]) -> "tuple[McpServer, ...]":
     """Return the MCP servers that the options name.
 
     Args:
@@ -80,7 +82,9 @@ def _parts(option: str, text: str, example: str) -> tuple[str, str]:
     return name, rest.strip()
 
 
-def _server(name: str, place: str, environment: dict[str, str]) -> McpServer:
+def _server(name: str, place: str, environment: dict[str, str]) -> "McpServer":
+    from sim.tools.mcp import McpServer  # the import is slow
+
     if place.startswith(("http:", "https:")):
         if environment:
             raise UsageError(f"the MCP server {name} has an address, so no program gets a variable")

@@ -12,7 +12,6 @@ import click
 from sim.base.errors import SimError, UsageError
 from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.model_options import access_of, model_options
-from sim.cli.render.live import LiveProgress
 from sim.cli.render.model_costs import print_bounds, print_capabilities, print_models
 from sim.cli.render.output import OUT, PATH, TAGS, common, plain, print_json, say
 from sim.cli.render.progress import Progress
@@ -24,9 +23,7 @@ from sim.kernel.levels import LEVELS
 from sim.record import find_run
 from sim.record.summary import unread_advice
 from sim.runner import RunResult, run
-from sim.runner.estimate import estimate
 from sim.runner.options import RunOptions
-from sim.runner.probing import check_batched_run, look
 from sim.scenario.assembly.rights import Rights
 from sim.scenario.packaged import find_scenario
 
@@ -109,10 +106,10 @@ def command(
         raise UsageError("--probe is given without --estimate", hint="add --estimate")
     if only_estimate:
         if probe:
-            check_batched_run(scenario, RunOptions.of(options))
+            _check_batches(scenario, options)
         _estimate(scenario, options, probe or 0, as_json=as_json)
         return 0
-    check_batched_run(scenario, RunOptions.of(options))
+    _check_batches(scenario, options)
     with exporting(wanted) as metrics:
         if options["access"] is not None and options["access"].outside:
             with redirect_stdout(sys.stderr):
@@ -132,9 +129,17 @@ def command(
     return exit_code(result)
 
 
+def _check_batches(scenario: Path, options: dict[str, Any]) -> None:
+    """Check that a run can have its calls answered in batches, if it is to."""
+    if options["access"] is not None and options["access"].batching:
+        from sim.runner.probing import check_batched_run  # the import is slow
+
+        check_batched_run(scenario, RunOptions.of(options))
+
+
 def _run(scenario: Path, metrics: Metrics, *, quiet: bool, verbose: bool, live: bool, **options: Any) -> RunResult:
     """Run with progress and metrics as requested."""
-    progress = LiveProgress() if live and not quiet else Progress(live=sys.stderr.isatty(), often=verbose)
+    progress = _live_progress() if live and not quiet else Progress(live=sys.stderr.isatty(), often=verbose)
 
     def stuck(step: Stuck) -> None:
         metrics.stuck(step)
@@ -149,10 +154,19 @@ def _run(scenario: Path, metrics: Metrics, *, quiet: bool, verbose: bool, live: 
     return result
 
 
+def _live_progress() -> Progress:
+    from sim.cli.render.live import LiveProgress  # the import is slow
+
+    return LiveProgress()
+
+
 def _estimate(scenario: Path, options: dict[str, Any], probe: int, *, as_json: bool) -> None:
     """Print the estimated cost of the language models of a run."""
     if probe and (options["access"] is None or not options["access"].outside):
         raise UsageError("--probe makes calls at an endpoint, and no model is at one", hint="add --model openai:NAME")
+    from sim.runner.estimate import estimate  # the import is slow
+    from sim.runner.probing import look
+
     with redirect_stdout(sys.stderr):
         expected = estimate(scenario, probe=probe, **options)
         known = look(scenario, RunOptions.of(options)) if expected else {}
@@ -172,6 +186,8 @@ def _estimate(scenario: Path, options: dict[str, Any], probe: int, *, as_json: b
 
 def _expected(scenario: Path, options: dict[str, Any]) -> Mapping[str, Any]:
     """Return the estimated spend of the run, for the summary; empty if there is no estimate."""
+    from sim.runner.estimate import estimate  # the import is slow
+
     try:
         return estimate(scenario, **options)
     except SimError as error:

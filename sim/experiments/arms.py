@@ -22,9 +22,7 @@ from sim.kernel import Duration, to_ns, to_text
 from sim.record import RunInfo, StoredRun, open_run
 from sim.record.archive import check_not_archived
 from sim.record.files import SCENARIO
-from sim.runner.branching import end_of
 from sim.runner.fingerprint import code_hashes
-from sim.runner.rebuild import check_not_running, models_asked
 from sim.scenario import Scenario, loads
 from sim.scenario.live_changes import check_state_variables, read_changes
 from sim.scenario.overrides import FILE, parse_all
@@ -145,6 +143,8 @@ def make_arms(
         ScenarioError: if a changed parameter is not valid.
         RunError: if the run cannot be read.
     """
+    from sim.runner.rebuild import models_asked  # the import is slow
+
     _check_names(arms)
     check_not_archived(run, "an experiment refers to the folder of its run")
     at_ns = to_ns(at)
@@ -195,6 +195,9 @@ def _checked_run(run: Path, at_ns: int, *, allow_change: bool) -> RunInfo:
         UsageError: if it is still running, or its record ends before that time.
         RunError: if another version of the code recorded it.
     """
+    from sim.runner.branching import end_of  # the import is slow
+    from sim.runner.rebuild import check_not_running
+
     with open_run(run) as stored:
         check_not_running(stored)
         if not allow_change:

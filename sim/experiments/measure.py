@@ -5,15 +5,16 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
+from sim.actors import Agent
 from sim.base.errors import UsageError
 from sim.experiments.plan import TrialJob, check_scenario
 from sim.experiments.points import Point, overrides_of
@@ -21,8 +22,15 @@ from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.llm.shared_answers import SharedAnswers
 from sim.record.answer_book import AnswerBook
-from sim.runner import RunController, RunResult, branch, run
-from sim.runner.options import OnInterrupt
+from sim.runner.event_loop import blocking
+from sim.runner.options import OnInterrupt, RunOptions
+from sim.runner.result import RunResult
+from sim.runner.runner import RunController
+from sim.runner.running import PATIENT, run_from
+from sim.scenario import Scenario, load
+
+_KEPT: Final = 256
+"""The most scenarios that a worker keeps: the trials of a seed have all combinations of values, one after another."""
 
 
 @attrs.frozen
@@ -96,6 +104,7 @@ def _collect() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*PATIENT)
 
 
 @attrs.define
@@ -144,6 +153,18 @@ def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
     return figures_of(result, time.process_time() - watch.began, with_models=bool(result.models))
 
 
+def _loaded(
+    sha256: str, file: Path, overrides: Sequence[str], allow: Sequence[str], kinds: Mapping[str, type[Agent]] | None
+) -> Scenario:
+    """Return a scenario; for all trials of a worker that have the same values, it is read once."""
+    return load(file, overrides, allow, kinds) if kinds else _kept(sha256, file, tuple(overrides), tuple(allow))
+
+
+@lru_cache(maxsize=_KEPT)
+def _kept(sha256: str, file: Path, overrides: tuple[str, ...], allow: tuple[str, ...]) -> Scenario:
+    return load(file, overrides, allow)
+
+
 def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
     plan, hosting = job.plan, job.hosting
     ending: OnInterrupt = "raise" if parent_process() is None else "return"
@@ -153,16 +174,13 @@ def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
     }  # fmt: skip
     if plan.past is None:
         check_scenario(plan, Path(plan.file))  # it may have been edited since the experiment began
-        return run(
-            plan.file,
-            seed=job.seed,
-            mode=plan.mode,
-            until=plan.until,
-            overrides=overrides,
-            out=hosting.runs,
-            default_recording="samples",
-            **options,
-        )
+        chosen = RunOptions(
+            seed=job.seed, mode=plan.mode, until=plan.until, overrides=overrides, out=hosting.runs,
+            default_recording="samples", **options,
+        )  # fmt: skip
+        return blocking(partial(run_from, plan.file, chosen, load=partial(_loaded, plan.sha256)), chosen.backend)
+    from sim.runner.branching import branch  # the import is slow
+
     return branch(
         plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=hosting.runs,
         record=hosting.runs is not None, other_endpoint=hosting.other_endpoint,

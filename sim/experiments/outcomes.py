@@ -5,17 +5,19 @@ of agents are known. Agents in Python can record other observations; what these 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from sim.actors import AgentState
-from sim.agents.interview import Question
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.scenario import Scenario
 from sim.scenario.actions import action_kinds
 from sim.scenario.assembly.rights import Kinds
+
+if TYPE_CHECKING:
+    from sim.agents.interview import Question
 
 COUNTS: Final = ("done_", "refused_", "agents_")
 """How the names of counts begin. A count that a trial does not have is 0."""
@@ -92,7 +94,7 @@ class KnownOutcomes:
                 raise _unknown(f"the first trial has no outcome {name!r}", name, (*self.own, *measured))
 
 
-def _questions(scenario: Scenario) -> Iterator[tuple[str, int, Sequence[Question]]]:
+def _questions(scenario: Scenario) -> Iterator[tuple[str, int, Sequence["Question"]]]:
     """Yield the surveys of a scenario: the name, the place of a question in it, from 1, and all its questions."""
     for place, entry in enumerate(scenario.interventions):
         questions = () if entry.survey is None else entry.survey.questions

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
@@ -13,7 +13,6 @@ from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode_as, encode
 from sim.kernel.levels import Level
-from sim.llm import Access
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import check_families, check_kinds
 from sim.scenario.assembly.rights import NO_RIGHTS, Kinds, Rights
@@ -21,6 +20,9 @@ from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
 from sim.scenario.place_graphs import scenario_digest
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access
 
 SEEDS: Final = 10
 MOST_TRIALS: Final = 1_000_000
@@ -53,7 +55,7 @@ class Hosting:
             limit. Trials that are under way then end, so each should have its own `models.ceiling`.
     """
 
-    access: Access | None = None
+    access: "Access | None" = None
     rights: Rights = NO_RIGHTS
     other_endpoint: bool = False
     answers: Path | None = None

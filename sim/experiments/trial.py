@@ -8,7 +8,7 @@ import attrs
 
 from sim.base.errors import ScenarioError
 from sim.experiments.outcomes import COUNTS, answers_of
-from sim.runner import RunResult
+from sim.runner.result import RunResult
 
 Status = Literal["measured", "refused", "failed"]
 Basis = Literal["service", "simulated", "wall"]

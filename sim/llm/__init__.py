@@ -4,22 +4,26 @@ May import: `actors`, `host` and below. Read first: `service.py` (the service), 
 `client.py` (retries and limits, on any clock).
 """
 
-from sim.llm import views  # noqa: F401  # registers them
-from sim.llm.access import Access
-from sim.llm.batches.settings import Batching
-from sim.llm.service import Models
-from sim.llm.types import (
-    Answer,
-    ChatMessage,
-    Completion,
-    Delta,
-    ModelError,
-    ModelRequest,
-    Sampling,
-    TokenUsage,
-    ToolCall,
-    ToolSpec,
-)
+from typing import TYPE_CHECKING
+
+from sim.base.late import late_names
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access
+    from sim.llm.batches.settings import Batching
+    from sim.llm.service import Models
+    from sim.llm.types import (
+        Answer,
+        ChatMessage,
+        Completion,
+        Delta,
+        ModelError,
+        ModelRequest,
+        Sampling,
+        TokenUsage,
+        ToolCall,
+        ToolSpec,
+    )
 
 __all__ = [
     "Access",
@@ -36,3 +40,13 @@ __all__ = [
     "ToolCall",
     "ToolSpec",
 ]  # fmt: skip
+
+_HOMES = {
+    "access": "Access",
+    "batches.settings": "Batching",
+    "service": "Models",
+    "types": "Answer ChatMessage Completion Delta ModelError ModelRequest Sampling TokenUsage ToolCall ToolSpec",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, _HOMES)

@@ -12,13 +12,6 @@ from sim.llm.types import ErrorClass, StopReason
 Functions = Mapping[str, Callable[..., object]]
 
 
-NAMES = frozenset(
-    {"me", "group", "now", "use", "tier", "model", "role", "text", "system", "tools", "calls", "messages", "result",
-     "turn", "conversation", "state", "pi"}
-)  # fmt: skip
-"""The names in expressions of a rule, in addition to the captures of its patterns."""
-
-
 class Value(Protocol):
     """A value of a rule: a literal, or an expression that each answer evaluates."""
 

@@ -4,16 +4,33 @@ May import: `actors`, `host` and below. Read first: `service.py` (those of a wor
 their words) and `load.py` (chooses for a prompt).
 """
 
-from sim.memory import section, views
-from sim.memory.archive import Session, SessionHit
-from sim.memory.load import LoadedMemories
-from sim.memory.memory import Memory, Source
-from sim.memory.pruning import PruneReport
-from sim.memory.service import Hit, Memories
-from sim.memory.settings import MemorySettings
-from sim.memory.time_frame import civil_time_frame, simulated_time_frame
+from typing import TYPE_CHECKING
+
+from sim.base.late import late_names
+
+if TYPE_CHECKING:
+    from sim.memory.archive import Session, SessionHit
+    from sim.memory.load import LoadedMemories
+    from sim.memory.memory import Memory, Source
+    from sim.memory.pruning import PruneReport
+    from sim.memory.service import Hit, Memories
+    from sim.memory.settings import MemorySettings
+    from sim.memory.time_frame import civil_time_frame, simulated_time_frame
 
 __all__ = [
     "Hit", "LoadedMemories", "Memories", "Memory", "MemorySettings", "PruneReport", "Session", "SessionHit", "Source",
-    "civil_time_frame", "section", "simulated_time_frame", "views",
+    "civil_time_frame", "simulated_time_frame",
 ]  # fmt: skip
+
+_HOMES = {
+    "archive": "Session SessionHit",
+    "load": "LoadedMemories",
+    "memory": "Memory Source",
+    "pruning": "PruneReport",
+    "service": "Hit Memories",
+    "settings": "MemorySettings",
+    "time_frame": "civil_time_frame simulated_time_frame",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, _HOMES)

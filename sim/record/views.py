@@ -1,8 +1,8 @@
 """The views of a run file, for queries with any SQLite client (3.38 or newer).
 
 Events are stored in chunks as JSON text. The views extract them with the JSON functions of SQLite. A package that
-publishes its own topics can add a view to `VIEWS` when it is imported. A run file contains the views that are
-registered when the run starts.
+publishes its own topics can add a view to `VIEWS`. A run file contains the views that are registered when the run
+starts.
 """
 
 import contextlib
@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from sim.base.errors import UsageError
+from sim.base.registry import Registry
+from sim.base.words import VIEWS as OF_SIM
 from sim.record.schema import TABLES
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -31,7 +33,7 @@ def whole_text(value: str, path: str) -> str:
         ELSE (SELECT group_concat(value, char(0)) FROM json_each('[' || {pieces} || ']')) END"""  # noqa: S608 - constants
 
 
-VIEWS: dict[str, str] = {
+_OWN: Final = {
     "events": """
         -- One row an event, in the order of the record: identity, actor, topic, data and cause.
         SELECT c.first_event + e.key AS id,
@@ -164,8 +166,37 @@ VIEWS: dict[str, str] = {
                data ->> '$.value' AS value
         FROM events WHERE topic = 'observation'
     """,
+    "surveys": """
+        -- One row an answer of an interview.
+        SELECT id, time, time_ns,
+               data ->> '$.survey' AS name,
+               data ->> '$.agent' AS agent,
+               data ->> '$.question' AS question,
+               data ->> '$.answer' AS answer,
+               iif(json_type(data, '$.value') = 'text', data ->> '$.value', NULL) AS option,
+               iif(json_type(data, '$.value') IN ('integer', 'real'), data ->> '$.value', NULL) AS value,
+               data ->> '$.error' AS error,
+               data ->> '$.model' AS model,
+               data ->> '$.tokens' AS tokens,
+               data ->> '$.cost_micro' / 1e6 AS cost
+        FROM events WHERE topic = 'survey.answer'
+    """,
+    "interventions": """
+        -- One row an intervention that was applied or refused.
+        SELECT id, time, time_ns,
+               data ->> '$.name' AS name,
+               data ->> '$.does' AS does,
+               data ->> '$.agents' AS agents,
+               data -> '$.set' AS "set",
+               data ->> '$.topic' AS topic,
+               data ->> '$.reason' AS refused
+        FROM events WHERE topic IN ('intervention.applied', 'intervention.refused')
+    """,
 }
+VIEWS: Final[Registry[str]] = Registry({**dict.fromkeys(_OWN, __name__), **OF_SIM})
 """SELECT statements by name of the view. The columns `data` and `arguments` are JSON text."""
+
+VIEWS.update(_OWN)
 
 
 def add_views(views: Mapping[str, str]) -> None:

@@ -4,18 +4,38 @@ Synchronised rounds are in `sync`. May import: `scenario` and below. Read first:
 `runner.py` (runs one simulation), `rebuild.py` (from a record).
 """
 
-from sim.runner.asking import Survey, SurveyCost, ask, ask_async
-from sim.runner.branching import branch, branch_async
-from sim.runner.host_runner import RunSummary, SimulationRunner
-from sim.runner.options import ReplayOptions, RunOptions
-from sim.runner.replaying import replay, replay_async
-from sim.runner.result import Distribution, InDoubtEffect, ReplayResult, RunResult
-from sim.runner.resuming import resume, resume_async
-from sim.runner.runner import Mode, RunController
-from sim.runner.running import run, run_async
+from typing import TYPE_CHECKING
+
+from sim.base.late import late_names
+
+if TYPE_CHECKING:
+    from sim.runner.asking import Survey, SurveyCost, ask, ask_async
+    from sim.runner.branching import branch, branch_async
+    from sim.runner.host_runner import RunSummary, SimulationRunner
+    from sim.runner.options import ReplayOptions, RunOptions
+    from sim.runner.replaying import replay, replay_async
+    from sim.runner.result import Distribution, InDoubtEffect, ReplayResult, RunResult
+    from sim.runner.resuming import resume, resume_async
+    from sim.runner.runner import Mode, RunController
+    from sim.runner.running import run, run_async
 
 __all__ = [
     "Distribution", "InDoubtEffect", "Mode", "ReplayOptions", "ReplayResult", "RunController", "RunOptions",
     "RunResult", "RunSummary", "SimulationRunner", "Survey", "SurveyCost", "ask", "ask_async", "branch", "branch_async",
     "replay", "replay_async", "resume", "resume_async", "run", "run_async",
 ]  # fmt: skip
+
+_HOMES = {
+    "asking": "Survey SurveyCost ask ask_async",
+    "branching": "branch branch_async",
+    "host_runner": "RunSummary SimulationRunner",
+    "options": "ReplayOptions RunOptions",
+    "replaying": "replay replay_async",
+    "result": "Distribution InDoubtEffect ReplayResult RunResult",
+    "resuming": "resume resume_async",
+    "runner": "Mode RunController",
+    "running": "run run_async",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, _HOMES)

@@ -7,27 +7,28 @@ as a branch from this time would, and it takes no counter from others. What it d
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
 from sim.actors import Agent, AgentLoop, AgentState
-from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
 from sim.base.errors import LimitError, RunError, UsageError
 from sim.base.text import of_error, recordable_text
 from sim.kernel import Actor, Source, Timer
 from sim.kernel.actor import entry_source
 from sim.kernel.codec import freeze
-from sim.llm.types import ChatMessage
-from sim.record.views import add_views
 from sim.runner.scenario_timers import INTERVENTION, Timetable
 from sim.scenario.assembly.build import Simulation
 from sim.scenario.assembly.live_parameters import LiveParameters
-from sim.scenario.interventions import Intervention
 from sim.scenario.overrides import Override
 from sim.scenario.schema import Scenario
 from sim.world import Message, Service
 from sim.world.actions.messages import deliver
+
+if TYPE_CHECKING:
+    from sim.agents.interview import Question, SurveyAnswer
+    from sim.llm.types import ChatMessage
+    from sim.scenario.interventions import Intervention
 
 MOST_ANSWERS: Final = 10_000
 """The most answers of one survey: the prompts of all of them are made at one instant."""
@@ -56,13 +57,13 @@ class _Asked:
 
     place: int
     of: int
-    question: Question
+    question: "Question"
     answers: int = 0
     missing: int = 0
     numbers: tuple[int, float] = (0, 0.0)
     chosen: Counter[str] = attrs.field(factory=Counter)
 
-    def add(self, answer: SurveyAnswer) -> None:
+    def add(self, answer: "SurveyAnswer") -> None:
         """Count an answer."""
         self.answers += 1
         self.missing += answer.error is not None
@@ -105,7 +106,7 @@ class Interventions(Service):
         self._ends: dict[str, int] = {}  # agent → when the pause ends that an intervention began last
         self._asked: dict[Actor, None] = {}  # who waits for the answers of the last surveys
         self._surveys: dict[tuple[str, int], _Asked] = {}  # by survey and place of the question
-        self._timetable = Timetable[Intervention](self._world, self._at, self._carry_out)
+        self._timetable: Timetable[Intervention] = Timetable(self._world, self._at, self._carry_out)
 
     def start(self) -> None:
         """Set the first timers."""
@@ -165,7 +166,7 @@ class Interventions(Service):
 
     # -- what happens
 
-    def _carry_out(self, place: int, intervention: Intervention) -> None:
+    def _carry_out(self, place: int, intervention: "Intervention") -> None:
         """Carry out an intervention, and record what it did, or why it was not possible."""
         verb, name = intervention.verb, intervention.name or f"interventions[{place}]"
         try:
@@ -179,7 +180,7 @@ class Interventions(Service):
             self._counts["applied"] += 1
             self._kernel.emit("intervention.applied", {"name": name, "does": verb, **done})
 
-    def _chosen(self, place: int, intervention: Intervention) -> list[Agent]:
+    def _chosen(self, place: int, intervention: "Intervention") -> list[Agent]:
         """Return the agents that an intervention concerns."""
         where = intervention.where
         if where is None:
@@ -189,19 +190,19 @@ class Interventions(Service):
         draws = self._kernel.streams.draws("intervention", label).moment(self._kernel.now)  # others if it repeats now
         return self._live.select(intervention.chosen, where, draws.getrandbits(64))
 
-    def _set(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+    def _set(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
         values: Mapping[str, Any] = intervention.set or {}
         among = {agent.agent_id for agent in self._chosen(place, intervention)} if intervention.selects else None
         overrides = [Override.of(key, value, within=f"{name}.set.") for key, value in values.items()]
         agents = self._live.change(overrides, among, first=True)
         return {"set": freeze(values), "agents": agents}
 
-    def _publish(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+    def _publish(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
         assert intervention.publish is not None, "the table of verbs says so"
         self._world.event_bus.publish(intervention.publish.topic, intervention.publish.data)
         return {"topic": intervention.publish.topic}
 
-    def _send(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+    def _send(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
         given = intervention.send
         assert given is not None, "the table of verbs says so"
         raw, sent = freeze(given.data), 0
@@ -216,7 +217,7 @@ class Interventions(Service):
             sent += why is None
         return {"topic": given.topic, "agents": sent}
 
-    def _pause(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+    def _pause(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
         assert intervention.pause is not None, "the table of verbs says so"
         span = intervention.pause.for_
         paused = [loop for loop in self._loops(place, intervention) if loop.state not in _ENDED]
@@ -238,19 +239,19 @@ class Interventions(Service):
                 if loop is not None:
                     loop.end_pause()
 
-    def _resume(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+    def _resume(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
         resumed = 0
         for loop in self._loops(place, intervention):
             self._ends.pop(loop.agent_id, None)
             resumed += loop.end_pause()
         return {"agents": resumed}
 
-    def _loops(self, place: int, intervention: Intervention) -> list[AgentLoop]:
+    def _loops(self, place: int, intervention: "Intervention") -> list[AgentLoop]:
         return [agent.loop for agent in self._chosen(place, intervention)]
 
     # -- surveys
 
-    def _survey(self, place: int, name: str, intervention: Intervention) -> dict[str, Any]:
+    def _survey(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
         """Have all questions asked, with what the agents know now."""
         assert intervention.survey is not None, "the table of verbs says so"
         questions = intervention.survey.questions
@@ -272,8 +273,10 @@ class Interventions(Service):
                     self._asked[asking] = None
         return {"agents": len(agents), "questions": len(questions)}
 
-    def _prompt(self, name: str, agent: Agent, asked: _Asked) -> Sequence[ChatMessage] | None:
+    def _prompt(self, name: str, agent: Agent, asked: _Asked) -> "Sequence[ChatMessage] | None":
         """Return the prompt for an answer; None if the agent cannot say what it is, which is recorded."""
+        from sim.agents.interview import SurveyAnswer, interview_prompt  # the import is slow
+
         try:
             return interview_prompt(self._world, agent, asked.question)
         except (MemoryError, RunError):
@@ -282,7 +285,9 @@ class Interventions(Service):
             self._note(name, asked, SurveyAnswer(agent.agent_id, asked.question.ask, None, error=of_error(error)))
             return None
 
-    async def _ask(self, name: str, agent: Agent, asked: _Asked, messages: Sequence[ChatMessage]) -> None:
+    async def _ask(self, name: str, agent: Agent, asked: _Asked, messages: "Sequence[ChatMessage]") -> None:
+        from sim.agents.interview import SurveyAnswer, interview  # the import is slow
+
         try:
             answer = await interview(self._world, agent, asked.question, messages)
         except (MemoryError, RunError):
@@ -292,7 +297,9 @@ class Interventions(Service):
         self._counts["answers"] += answer.answer is not None
         self._note(name, asked, answer)
 
-    def _note(self, name: str, asked: _Asked, answer: SurveyAnswer) -> None:
+    def _note(self, name: str, asked: _Asked, answer: "SurveyAnswer") -> None:
+        from sim.agents.interview import record_answer  # the import is slow
+
         asked.add(answer)
         record_answer(self._world, name, answer)
 
@@ -305,17 +312,3 @@ _VERBS: Final = {
     "resume": Interventions._resume,
     "survey": Interventions._survey,
 }
-
-add_views({
-    "interventions": """
-        -- One row an intervention that was applied or refused.
-        SELECT id, time, time_ns,
-               data ->> '$.name' AS name,
-               data ->> '$.does' AS does,
-               data ->> '$.agents' AS agents,
-               data -> '$.set' AS "set",
-               data ->> '$.topic' AS topic,
-               data ->> '$.reason' AS refused
-        FROM events WHERE topic IN ('intervention.applied', 'intervention.refused')
-    """,
-})  # fmt: skip

@@ -2,7 +2,7 @@
 
 from typing import Any, Final, cast
 
-from sim.agents.interview import ANSWER
+from sim.agents.topics import ANSWER
 from sim.kernel import Kernel, Recorder
 from sim.kernel.levels import Level
 from sim.kernel.rows import EventRow

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import attrs
 
@@ -13,10 +13,12 @@ from sim.base.extras import need
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.kernel.levels import LEVELS, Level
-from sim.llm import Access
 from sim.runner.runner import Mode, RunController
 from sim.scenario.assembly.rights import Rights, RightsKeywords
 from sim.world.action import near
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access
 
 Backend = Literal["asyncio", "trio"]
 OnInterrupt = Literal["raise", "return"]
@@ -69,7 +71,7 @@ class HostKeywords(RightsKeywords, total=False):
     """The options that `run` and runs from a record share; see `HostOptions`."""
 
     backend: Backend
-    access: Access | None
+    access: "Access | None"
     progress: Watcher | bool | None
     stuck: Callable[[Stuck], None] | None
     max_wall: Duration | None
@@ -143,7 +145,7 @@ class HostOptions(Options, Rights):
     """
 
     backend: Backend = attrs.field(default="asyncio", validator=_backend)
-    access: Access | None = None
+    access: "Access | None" = None
     progress: Watcher | bool | None = None
     stuck: Callable[[Stuck], None] | None = None
     max_wall: Duration | None = attrs.field(default=None, validator=_above_zero)

@@ -24,7 +24,6 @@ from sim.runner.runner import RunController
 from sim.runner.running import Session, speed_of
 from sim.scenario.assembly.build import Simulation, build
 from sim.scenario.assembly.live_parameters import LiveParameters
-from sim.scenario.assembly.models import change_models, check_batching, check_models
 from sim.scenario.live_changes import read_changes
 from sim.scenario.loading import loads
 from sim.scenario.overrides import parse_all
@@ -89,11 +88,13 @@ class RebuiltSimulation:
             scenario = scenario.source.load(others)
         if scenario.models is not None:
             access = attrs.evolve(self.access, models=tuple(models)) if models else self.access
+            from sim.scenario.assembly.models import check_batching  # the import is slow
+
             check_batching(scenario.models, access, self.speed)
 
     async def prepare(self) -> None:
         """Check, before the run continues live, that its MCP servers and the endpoint of its models are there."""
-        Tools.of(self.simulation.world).servers.check()
+        Tools.of(self.simulation.world).check_servers()
         if self.simulation.models is not None:
             await self.simulation.models.prepare()
 
@@ -173,6 +174,8 @@ class RebuiltSimulation:
         models = self.simulation.scenario.models
         if models is None:
             raise UsageError("the scenario has no language models to replace", hint="add `models: {}` to it")
+        from sim.scenario.assembly.models import check_models  # the import is slow
+
         check_models(models, attrs.evolve(self.access, models=names))
 
     def change_models_to(self, names: tuple[str, ...]) -> None:
@@ -180,6 +183,8 @@ class RebuiltSimulation:
         service, models = self.simulation.models, self.simulation.scenario.models
         assert service is not None, "checked before"
         assert models is not None, "checked before"
+        from sim.scenario.assembly.models import change_models  # the import is slow
+
         change_models(service, models, attrs.evolve(self.access, models=names))
 
 

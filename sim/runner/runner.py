@@ -1,7 +1,7 @@
 """The runner: runs a simulation from its beginning to its end, in autonomous or tick mode."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import attrs
 
@@ -17,8 +17,6 @@ from sim.runner.deadlock import DeadlockDetector
 from sim.runner.interventions import Interventions
 from sim.runner.result import Distribution, RunResult
 from sim.runner.scenario_timers import ScenarioTimers
-from sim.runner.sync.driver import SyncDriver
-from sim.runner.sync.policies import POLICIES
 from sim.runner.tick import TickDriver
 from sim.scenario import Scenario
 from sim.scenario.assembly.build import Simulation
@@ -28,6 +26,9 @@ from sim.scenario.lost_events import may_lose_events
 from sim.scenario.never import never_happens
 from sim.scenario.overrides import Override
 from sim.world import Warned
+
+if TYPE_CHECKING:
+    from sim.runner.sync.driver import SyncDriver
 
 Mode = Literal["autonomous", "tick"]
 Status = Literal["finished", "interrupted"]
@@ -153,10 +154,13 @@ class RunController:
             return str(error)
         return None
 
-    def _synchroniser(self) -> SyncDriver | None:
+    def _synchroniser(self) -> "SyncDriver | None":
         execution, service = self.simulation.scenario.execution, self.simulation.service
         if execution.sync is None or service is None:
             return None
+        from sim.runner.sync.driver import SyncDriver  # the import is slow
+        from sim.runner.sync.policies import POLICIES
+
         check_rounds(self.simulation.scenario, self.mode, self.speed)
         return SyncDriver(
             self._manager, service, POLICIES[execution.sync], period_ns=execution.tick.period, until_ns=self.until_ns,

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, NoReturn, Unpack
@@ -33,17 +33,18 @@ from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Wa
 from sim.runner.progress import shown
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunController, RunSink, check_rounds
-from sim.runner.unfinished import UnfinishedWriter
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import Simulation, build
-from sim.scenario.assembly.models import check_batching
+from sim.scenario.assembly.rights import Kinds
 from sim.scenario.packaged import find_scenario
 from sim.tools import Tools
+
+Load = Callable[[Path, Sequence[str], Sequence[str], Kinds | None], Scenario]
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 """Signals that suspend a run."""
 
-_THRESHOLDS = (50_000, 20, 20)
+PATIENT = (50_000, 20, 20)
 """Thresholds of the garbage collector during a run; the default is (700, 10, 10)."""
 
 _GRACE = 5.0
@@ -69,9 +70,18 @@ async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpa
 
 
 async def run_from(
-    scenario: Scenario | str | os.PathLike[str], options: RunOptions, origin: Mapping[str, Any] | None = None
+    scenario: Scenario | str | os.PathLike[str],
+    options: RunOptions,
+    origin: Mapping[str, Any] | None = None,
+    load: Load = load,
 ) -> RunResult:
-    """As `run_async`; `origin` is the run from which a branch at time 0 comes, for the record."""
+    """As `run_async`.
+
+    Args:
+        scenario, options: as those of `run`.
+        origin: the run from which a branch at time 0 comes, for the record.
+        load: what loads a scenario file with overrides; a program that runs one many times need not read it each time.
+    """
     chosen = attrs.evolve(options, backend=running_on())
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
@@ -102,8 +112,10 @@ async def run_from(
     speed = speed_of(checked, chosen)
     check_rounds(checked, mode, speed)  # before the folder is created
     if checked.models is not None and chosen.access is not None:
+        from sim.scenario.assembly.models import check_batching  # the import is slow
+
         check_batching(checked.models, chosen.access, speed)
-    Tools.of(simulation.world).servers.check()
+    Tools.of(simulation.world).check_servers()
     if simulation.models is not None:
         await simulation.models.prepare()
     keeper, folder = _keeper(simulation, path, chosen, seed, mode, origin)
@@ -151,7 +163,7 @@ class Session:
         """
         signals = Signals()
         try:
-            async with Tools.of(self.simulation.world).servers:
+            async with Tools.of(self.simulation.world).connected():
                 with shown(self.progress) as watcher:
                     result = await self._until_closed(signals, watcher)
         except BaseException as error:
@@ -208,6 +220,8 @@ class Session:
         """Return what shows unfinished answers of models beside the record, if this process writes one."""
         if self.folder is None or self.epoch is None or self.simulation.models is None:
             return contextlib.nullcontext()
+        from sim.runner.unfinished import UnfinishedWriter  # the import is slow
+
         return UnfinishedWriter(self.folder, self.simulation.models)
 
     async def _until_ended(self, runner: RunController, signals: "Signals", started: float) -> RunResult:
@@ -246,13 +260,17 @@ class Session:
 def _patient_collector() -> Iterator[None]:
     """Run the garbage collector less often: a run creates few cycles, and collection took a tenth of its time.
 
-    A process that has frozen its objects itself, such as a worker of an experiment, keeps them frozen, and those of the
-    run are not added: what it leaves would never be collected.
+    A process that has frozen its objects itself keeps them frozen, and those of the run are not added: what it leaves
+    would never be collected. A worker of an experiment has set the thresholds as well.
     """
-    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    before = gc.get_threshold()
+    if before == PATIENT:
+        yield
+        return
+    frozen = gc.get_freeze_count()
     if not frozen:
         gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
+    gc.set_threshold(*PATIENT)
     try:
         yield
     finally:

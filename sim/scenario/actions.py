@@ -22,31 +22,15 @@ from pydantic import (
 )
 from pydantic.json_schema import JsonSchemaValue
 
-from sim.actors.actions import rest, sleep, spawn, stop
 from sim.actors.wake import CONDITIONS
-from sim.agents.ask import ask
-from sim.agents.conversation.actions import ACTIONS as ON_CONVERSATIONS
 from sim.base.expressions import Expression, did_you_mean
-from sim.memory.actions import ACTIONS as ON_MEMORIES
 from sim.scenario import fields as f
 from sim.scenario.meanings import FIELDS
 from sim.scenario.sleep import SleepPart, SleepSpec, sleep_model
 from sim.scenario.units import FieldError, shown
 from sim.scenario.values import Filter, ValueTemplate
 from sim.scenario.yaml_tree import Map
-from sim.tools import use_tool
 from sim.world.action import DEFINED, ActionHandler
-
-_OF_HIGHER_LAYERS = (
-    ask,
-    rest,
-    sleep,
-    spawn,
-    stop,
-    use_tool,
-    *ON_CONVERSATIONS,
-    *ON_MEMORIES,
-)  # so that they are defined
 
 
 @attrs.frozen

@@ -22,7 +22,6 @@ from sim.base.errors import UsageError
 from sim.base.expressions import Expression, ExpressionError, did_you_mean
 from sim.base.permissions import Permission
 from sim.events.topic import check_free, check_pattern
-from sim.llm.answers import answer_schema_fault, extra_body_fault
 from sim.scenario.scopes import RESERVED, Context, Place, functions_of
 from sim.scenario.symbols import Kind
 from sim.scenario.units import FieldError, duration, shown, wrong_as
@@ -232,12 +231,16 @@ def _tools(value: Any, context: Context | None) -> None:
 
 
 def _answer_schema(value: Any, context: Context | None) -> None:
+    from sim.llm.answers import answer_schema_fault  # the import is slow
+
     fault = answer_schema_fault(value)
     if fault is not None:
         raise FieldError(fault[1], None, fault[0])
 
 
 def _extra_body(value: Any, context: Context | None) -> None:
+    from sim.llm.answers import extra_body_fault  # the import is slow
+
     fault = extra_body_fault(value)
     if fault is not None:
         raise FieldError(fault)

@@ -256,7 +256,7 @@ def _for_editors(schema: Any) -> Any:
         return [_for_editors(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    named = {"properties", "$defs"} & schema.keys()  # the keys below these are names, such as a property `title`
+    named = [key for key in ("$defs", "properties") if key in schema]  # below these are names, such as `title`
     changed = {key: _for_editors(part) for key, part in schema.items() if key != "title" and key not in named}
     changed |= {key: {name: _for_editors(part) for name, part in schema[key].items()} for key in named}
     default, choices = changed.get("default"), [changed, *changed.get("anyOf", ())]

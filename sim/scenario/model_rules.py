@@ -8,8 +8,8 @@ from sim.base.errors import UsageError
 from sim.base.expressions import Expression
 from sim.kernel import to_seconds
 from sim.llm import rules
+from sim.llm.names import NAMES
 from sim.llm.pattern import Pattern
-from sim.llm.rules import NAMES
 from sim.llm.types import ErrorClass, Role, StopReason
 from sim.scenario import fields as f
 from sim.scenario.scopes import Context

@@ -1,7 +1,7 @@
 """The models of a scenario file. Field names are the keys of the file; durations are whole nanoseconds."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import attrs
 from pydantic import (
@@ -29,13 +29,11 @@ from sim.kernel.levels import Level
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
 from sim.scenario.graph_files import PlaceGraph
-from sim.scenario.interventions import Intervention
-from sim.scenario.models import Models
 from sim.scenario.params import default_params, params_model, read_params
 from sim.scenario.place_graphs import LoadedGraph
 from sim.scenario.schedule import Scheduled
 from sim.scenario.scopes import Context
-from sim.scenario.settings import model_schema, read_sections, read_settings, section_schema
+from sim.scenario.settings import late_model, model_schema, read_sections, read_settings, section_schema
 from sim.scenario.symbols import MAX_CELLS
 from sim.scenario.units import (
     HOUR,
@@ -53,6 +51,13 @@ from sim.scenario.values import ValueTemplate
 from sim.scenario.yaml_tree import Map, Mark, find_place
 from sim.world.places import Attributes
 from sim.world.section import SECTIONS, check_params
+
+if TYPE_CHECKING:
+    from sim.scenario.interventions import Intervention
+    from sim.scenario.models import Models
+else:
+    Intervention = late_model("sim.scenario.interventions", "Intervention")
+    Models = late_model("sim.scenario.models", "Models")
 
 MAX_AGENTS = 100_000
 

@@ -6,11 +6,10 @@ from typing import Any, Literal, cast
 
 import attrs
 
-from sim import kinds  # noqa: F401 - they declare kinds, sections, actions, functions and views
 from sim.agents import Family, metric_functions, toolbox  # noqa: F401 - the modules declare functions
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
 from sim.base.expressions.declared import DECLARED, Needs, RuleFunction
-from sim.llm.rules import NAMES as MODEL_NAMES
+from sim.llm.names import NAMES as MODEL_NAMES
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[

@@ -6,11 +6,10 @@ They read the tree and not the models, so that they run even if other parts of t
 from collections.abc import Iterator
 from typing import Any
 
-from sim.agents.conversation.actions import ACTIONS as ON_CONVERSATIONS
 from sim.agents.family import FAMILIES
 from sim.base.errors import Problem, UsageError
+from sim.base.words import ACTIONS
 from sim.kernel.duration import MAX_NS, to_ns
-from sim.memory.actions import ACTIONS as ON_MEMORIES
 from sim.scenario.schema import MAX_AGENTS
 from sim.scenario.symbols import Symbols, actions_of, items, mapping
 from sim.scenario.units import HOUR, MINUTE, SECOND
@@ -73,11 +72,10 @@ def _groups(tree: Map, known: Symbols) -> Iterator[Problem]:
 
 def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
     """Yield agents with partners, and partners, that have no position; some kinds bring their own."""
-    placed = [kind for kind, family in FAMILIES.items() if family.position]
     inside = {
         entry["name"]
         for entry in items(tree, "agents")
-        if isinstance(entry.get("name"), str) and (entry.get("position") is not None or entry.get("kind") in placed)
+        if isinstance(entry.get("name"), str) and (entry.get("position") is not None or _brings_position(entry))
     }
     for entry in items(tree, "agents"):
         partners = entry.get("partners")
@@ -87,6 +85,12 @@ def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
             if base in known.entries and base not in inside:
                 message = f"{entry.get('name')!r} has partners, but {name!r} has no position in space"
                 yield _at(entry, "partners").problem(message, "give it a position")
+
+
+def _brings_position(entry: dict[str, Any]) -> bool:
+    kind = entry.get("kind")
+    family = FAMILIES.get(kind) if isinstance(kind, str) else None
+    return family is not None and family.position
 
 
 def _accounts(tree: Map, known: Symbols) -> Iterator[Problem]:
@@ -189,9 +193,11 @@ def _absent_services(tree: Map) -> Iterator[Problem]:
                 yield _at(content, "do").problem(message, f"add `{section}: {{}}`")
 
 
-_NEEDS = {handler.kind: ("memory", "memories") for handler in ON_MEMORIES} | {
-    handler.kind: ("conversations", "conversations") for handler in ON_CONVERSATIONS
+_GIVES = {
+    "sim.memory.actions": ("memory", "memories"),
+    "sim.agents.conversation.actions": ("conversations", "conversations"),
 }
+_NEEDS = {kind: _GIVES[home] for kind, home in ACTIONS.items() if home in _GIVES}
 """Kinds of action → the section that they need, and what it gives to the world."""
 
 _TAKEN = ("llm_calls", "llm_tokens", "llm_cost")

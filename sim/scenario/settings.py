@@ -4,8 +4,9 @@ See `sim.world.section` for how a class defines the keys of its settings.
 """
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 import attrs
@@ -164,6 +165,34 @@ def model_schema(model: type[f.Part], handler: Any) -> JsonSchemaValue:
     return found
 
 
+def late_model(module: str, name: str) -> Any:
+    """Return the type of a part of a file whose model is imported when a file has the part.
+
+    Args:
+        module: the module of the model.
+        name: its name there.
+    """
+
+    def model() -> type[f.Part]:
+        found: type[f.Part] = getattr(import_module(module), name)
+        return found
+
+    def read(raw: Any, info: ValidationInfo) -> Any:
+        return model().model_validate(raw, context=info.context)
+
+    return Annotated[Any, PlainValidator(read), _LateSchema(model)]
+
+
+@attrs.frozen
+class _LateSchema:
+    """Gives the JSON Schema of a model that is imported late."""
+
+    model: Callable[[], type[f.Part]]
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> JsonSchemaValue:
+        return model_schema(self.model(), handler)
+
+
 @attrs.frozen
 class _SettingsSchema:
     """Gives the JSON Schema of settings."""
@@ -176,7 +205,7 @@ class _SettingsSchema:
 
 def read_sections(raw: Any, info: ValidationInfo) -> dict[str, Any]:
     """Return the settings of all sections in a part of a file, by key; a validator."""
-    model = _sections_model(tuple((key, section.settings) for key, section in SECTIONS.items()))
+    model = _sections_model(tuple((key, SECTIONS[key].settings) for key in SECTIONS if key in raw))
     read = model.model_validate(raw, context=info.context)
     return {key: getattr(read, key) for key in raw}
 

@@ -38,7 +38,6 @@ from sim.kernel import Actor, Effect, Latch, Timer, perform
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS, NS, to_text
 from sim.kernel.rng import Draws
-from sim.record.views import VIEWS
 from sim.tools.audit import Audit
 from sim.tools.office_hours import OfficeHours
 from sim.world.action import Refused
@@ -68,25 +67,6 @@ _MOVES: Final[Mapping[GateStatus, tuple[GateStatus, ...]]] = {
     "used": (),
     "cancelled": (),
 }
-
-VIEWS["gates"] = """
-        -- One row a call of a tool that a person had to approve.
-        SELECT min(id) AS id, min(time) AS time, min(time_ns) AS time_ns,
-               data ->> '$.gate' AS gate,
-               max(data ->> '$.agent') AS agent,
-               max(data ->> '$.tool') AS tool,
-               max(CASE topic WHEN 'gate.pending' THEN data ->> '$.reason' END) AS reason,
-               max(CASE topic WHEN 'gate.arguments' THEN data -> '$.arguments' END) AS arguments,
-               max(data ->> '$.arguments_hash') AS arguments_hash,
-               max(data ->> '$.expires_ns') / 1e9 AS expires,
-               CASE WHEN max(topic = 'gate.used') THEN 'used' WHEN max(topic = 'gate.cancelled') THEN 'cancelled'
-                    WHEN max(topic = 'gate.expired') THEN 'expired' WHEN max(topic = 'gate.denied') THEN 'denied'
-                    WHEN max(topic = 'gate.approved') THEN 'approved' ELSE 'pending' END AS status,
-               max(CASE WHEN topic IN ('gate.approved', 'gate.denied') THEN time END) AS decided,
-               max(data ->> '$.by') AS decided_by,
-               max(data ->> '$.note') AS note
-        FROM events WHERE topic GLOB 'gate.*' AND topic <> 'gate.refused' GROUP BY data ->> '$.gate' ORDER BY 1
-    """
 
 
 @attrs.frozen

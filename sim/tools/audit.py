@@ -12,23 +12,11 @@ import attrs
 
 from sim.kernel.codec import decode, encode, freeze
 from sim.record.audit_chain import FIRST, TOPIC, record_hash
-from sim.record.views import VIEWS
 from sim.world.section import define_section
 from sim.world.service import Service
 
 if TYPE_CHECKING:
     from sim.world import World
-
-VIEWS["audit"] = f"""
-        -- One row an audit record: what agents did with tools, and what people approved.
-        SELECT id, time, time_ns, actor AS agent,
-               data ->> '$.n' AS n,
-               data ->> '$.what' AS what,
-               data -> '$.data' AS data,
-               data ->> '$.previous' AS previous,
-               data ->> '$.hash' AS hash
-        FROM events WHERE topic = '{TOPIC}'
-    """  # noqa: S608 - constant
 
 
 @attrs.frozen

@@ -8,7 +8,9 @@ it, the audit record is written, and the tool runs. The action `use_tool` is the
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Self
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
@@ -17,15 +19,17 @@ from sim.base.text import dotted_name, of_error
 from sim.kernel import perform
 from sim.kernel.codec import decode, encode
 from sim.tools.access import Access
-from sim.tools.approvals import Approvals
-from sim.tools.audit import Audit
-from sim.tools.mcp_servers import McpServers
-from sim.tools.process import ProcessTools
 from sim.tools.schema import schema_of_action
 from sim.tools.tool import MEANINGS, Tool, wire_name
 from sim.world import Action, ActionHandler, Inhabitant, Refused, Service, Warned, World
 from sim.world.action import near
 from sim.world.json_schema import mismatch
+
+if TYPE_CHECKING:
+    from sim.tools.approvals import Gate
+    from sim.tools.audit import Audit
+    from sim.tools.mcp_servers import McpServers
+    from sim.tools.process import ProcessTools
 
 WORLD: Final = "world."
 """The module of tools that offer actions: `world.transfer` executes the action `transfer`."""
@@ -59,8 +63,6 @@ class Tools(Service):
 
     Attributes:
         known: all tools by name.
-        processes: the permission of the operator to run commands.
-        servers: the MCP servers of the run.
         context: returns what the runtime knows of a call of an agent, such as its user and conversation; see `CONTEXT`.
         calls, failures: how often each tool was called, and failed.
         faulty: how many calls of models were not run; see `note_not_run`.
@@ -71,8 +73,6 @@ class Tools(Service):
 
     def __init__(self, world: World) -> None:
         self.known: dict[str, Tool] = {}
-        self.processes = ProcessTools()
-        self.servers = McpServers()
         self.context: Callable[[str], Mapping[str, Any]] = _nothing
         self.calls: dict[str, int] = {}
         self.failures: dict[str, int] = {}
@@ -80,6 +80,29 @@ class Tools(Service):
         self.first_fault = ""
         self._world = world
         self._by_wire: dict[str, str] = {}
+
+    @cached_property
+    def processes(self) -> "ProcessTools":
+        """The permission of the operator to run commands; by default there is none."""
+        from sim.tools.process import ProcessTools  # the import is slow
+
+        return ProcessTools()
+
+    @cached_property
+    def servers(self) -> "McpServers":
+        """The MCP servers of the run; by default there are none."""
+        from sim.tools.mcp_servers import McpServers  # the import is slow
+
+        return McpServers()
+
+    def connected(self) -> AbstractAsyncContextManager[object]:
+        """Return what connects to the MCP servers of the run, if it has any, for as long as it is entered."""
+        return self.servers if "servers" in vars(self) else nullcontext()
+
+    def check_servers(self) -> None:
+        """Check that the tools of the scenario fit the MCP servers of the run, if it has any."""
+        if "servers" in vars(self):
+            self.servers.check()
 
     @classmethod
     def on(cls, world: World) -> Self:
@@ -165,8 +188,7 @@ class Tools(Service):
         if why is not None:
             raise self._denied(agent, tool, kept, why)
         arguments = {**decode(encode(kept)), **self._given(agent, tool)}  # a copy, so that the tool cannot change it
-        approvals = self._world.services.get(Approvals.name)
-        gate = await approvals.check(agent, tool.name, kept) if isinstance(approvals, Approvals) else None
+        gate = await self._approved(agent, tool, kept)
         if gate is not None:
             self._check_access(agent, tool, kept, behalf)  # rights may have been revoked while a person was awaited
         self._note(agent, "tool.call", tool, kept, **({} if gate is None else {"gate": gate.id}))
@@ -176,6 +198,14 @@ class Tools(Service):
         if tool.runs == "core":
             return Ready(tool, arguments)
         return await self._outside(tool, arguments, lambda: self._check_access(agent, tool, kept, behalf))
+
+    async def _approved(self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any]) -> "Gate | None":
+        """Wait for a person if the call needs one, and return the gate that was passed."""
+        if "approvals" not in self._world.services:
+            return None
+        from sim.tools.approvals import Approvals  # the import is slow
+
+        return await Approvals.of(self._world).check(agent, tool.name, arguments)
 
     def _check_access(
         self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any], behalf: tuple[str, ...]
@@ -255,8 +285,8 @@ class Tools(Service):
 
     def _note(self, agent: Inhabitant, what: str, tool: Tool, arguments: Mapping[str, Any], **more: Any) -> None:
         """Append to the audit chain, if the world has one. It holds the hash of the arguments, which are on record."""
-        audit = self._world.services.get(Audit.name)
-        if isinstance(audit, Audit):
+        audit = _audit(self._world)
+        if audit is not None:
             digest = hashlib.sha256(encode(arguments)).hexdigest()
             audit.record(agent.agent_id, what, {"tool": tool.name, "runs": tool.runs, "arguments_hash": digest, **more})
 
@@ -288,6 +318,15 @@ class Tools(Service):
         return (Warned(f"{calls} not run; the first: {self.first_fault}"),)
 
 
+def _audit(world: World) -> "Audit | None":
+    """Return the audit chain of a world, if it has one."""
+    if "audit" not in world.services:
+        return None
+    from sim.tools.audit import Audit  # the import is slow
+
+    return Audit.of(world)
+
+
 def note_not_run(world: World, agent: Inhabitant, call: tuple[str, str], why: str) -> None:
     """Count and audit a call of a model that is not run: its tool or arguments are wrong, or a limit is reached.
 
@@ -297,14 +336,14 @@ def note_not_run(world: World, agent: Inhabitant, call: tuple[str, str], why: st
         call: the name of the tool, as the model sees or invents it, and the arguments, as it sent them.
         why: why it is not run.
     """
-    tools, audit = world.services.get(Tools.name), world.services.get(Audit.name)
+    tools, audit = world.services.get(Tools.name), _audit(world)
     name = dotted_name(call[0])
     if isinstance(tools, Tools):
         name = tools.named(call[0])
         tools.faulty += 1
         cause = why.removeprefix("the call was not run: ").split(". ", 1)[0]
         tools.first_fault = tools.first_fault or f"{name[:_LONGEST_NAME]} by {agent.agent_id}: {cause}"
-    if isinstance(audit, Audit):
+    if audit is not None:
         digest = hashlib.sha256(call[1].encode(errors="replace")).hexdigest()
         about = {"tool": name[:_LONGEST_NAME], "arguments_hash": digest, "reason": why}
         audit.record(agent.agent_id, "tool.denied", about)

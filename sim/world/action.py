@@ -17,6 +17,8 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
+from sim.base.registry import Registry
+from sim.base.words import ACTIONS
 from sim.kernel.codec import Record
 from sim.world.section import described
 
@@ -270,7 +272,7 @@ def _meaning(annotation: Any) -> Meaning | None:
     return _MEANS.get(_bare(annotation))
 
 
-DEFINED: Final[dict[str, ActionHandler]] = {}
+DEFINED: Final[Registry[ActionHandler]] = Registry(ACTIONS)
 """All kinds of action that are defined with `@action`, by name. Rules of a scenario can use them."""
 
 BUILT_IN: Final[dict[str, ActionHandler]] = {}
@@ -321,7 +323,7 @@ def action(
             idle=idle,
             awaits_work=awaits_work,
         )
-        if kind in DEFINED:
+        if not DEFINED.is_free(kind, function.__module__):
             raise UsageError(f"the action {kind!r} is already defined")
         if not handler.summary:
             raise UsageError(f"the action {kind!r} has no docstring", hint="describe it in the first line of one")

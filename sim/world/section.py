@@ -17,6 +17,8 @@ import attrs
 from sim.base.errors import UsageError
 from sim.base.expressions import Expression
 from sim.base.permissions import Permission
+from sim.base.registry import Registry
+from sim.base.words import SECTIONS as OF_SIM
 
 if TYPE_CHECKING:
     from sim.world.world import World
@@ -106,7 +108,7 @@ class Section:
     make: "Callable[[World, Any], None] | None"
 
 
-SECTIONS: Final[dict[str, Section]] = {}
+SECTIONS: Final[Registry[Section]] = Registry(OF_SIM)
 """All sections by key, in the order in which their parts are added to a world."""
 
 
@@ -116,7 +118,7 @@ def define_section(key: str, settings: type, make: "Callable[[World, Any], None]
     Raises:
         UsageError: if the key is already defined, or the settings are not a frozen attrs class with a docstring.
     """
-    if key in SECTIONS:
+    if not SECTIONS.is_free(key, settings.__module__):
         raise UsageError(f"the section {key!r} is already defined")
     check_settings(settings)
     section = SECTIONS[key] = Section(key, settings, make)

@@ -1,4 +1,4 @@
-"""The SQL views of chats. The import of `sim.kinds.chat` registers them with the store."""
+"""The SQL views of chats."""
 
 from sim.record.views import VIEWS
 

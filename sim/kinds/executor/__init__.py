@@ -7,30 +7,40 @@ known, and who works on what), `task_time` (timeouts), `execution` (a task under
 `tools`, `agents`, `section`, `views` and `story`.
 """
 
-from sim.kinds.executor import (
-    agents,  # noqa: F401 - defines the kind
-    views,  # noqa: F401 - registers the views
-)
-from sim.kinds.executor.base_agent import BaseAgent
-from sim.kinds.executor.execution import Execution
-from sim.kinds.executor.loop import StepDraft
-from sim.kinds.executor.loop_detection import LoopDetector
-from sim.kinds.executor.planning import Plan, Planner
-from sim.kinds.executor.records import (
-    CriterionResult,
-    PlannedAction,
-    Result,
-    Step,
-    TaskState,
-    ValidationResult,
-)
-from sim.kinds.executor.section import EXECUTOR
-from sim.kinds.executor.service import Executors
-from sim.kinds.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings, Project
-from sim.kinds.executor.validation import Validator
+from typing import TYPE_CHECKING
+
+from sim.base.late import late_names
+
+if TYPE_CHECKING:
+    from sim.kinds.executor.base_agent import BaseAgent
+    from sim.kinds.executor.execution import Execution
+    from sim.kinds.executor.loop import StepDraft
+    from sim.kinds.executor.loop_detection import LoopDetector
+    from sim.kinds.executor.planning import Plan, Planner
+    from sim.kinds.executor.records import CriterionResult, PlannedAction, Result, Step, TaskState, ValidationResult
+    from sim.kinds.executor.section import EXECUTOR
+    from sim.kinds.executor.service import Executors
+    from sim.kinds.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings, Project
+    from sim.kinds.executor.validation import Validator
 
 __all__ = [
     "EXECUTOR", "BaseAgent", "Criterion", "CriterionResult", "Execution", "ExecutionTask", "ExecutorSettings",
     "Executors", "ExecutorsSettings", "LoopDetector", "Plan", "PlannedAction", "Planner", "Project", "Result", "Step",
     "StepDraft", "TaskState", "ValidationResult", "Validator",
 ]  # fmt: skip
+
+_HOMES = {
+    "base_agent": "BaseAgent",
+    "execution": "Execution",
+    "loop": "StepDraft",
+    "loop_detection": "LoopDetector",
+    "planning": "Plan Planner",
+    "records": "CriterionResult PlannedAction Result Step TaskState ValidationResult",
+    "section": "EXECUTOR",
+    "service": "Executors",
+    "settings": "Criterion ExecutionTask ExecutorSettings ExecutorsSettings Project",
+    "validation": "Validator",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, _HOMES)

@@ -5,16 +5,33 @@ is known of them), `agents` and `orchestrator` (one run), `prompts` and `texts`,
 sessions), `health` (the monitor), `actions` (what people do), `section` and `views`.
 """
 
-from sim.kinds.goals import health, views  # noqa: F401 - registers the monitor and the views
-from sim.kinds.goals.agents import OrchestratedAgent, define_agent_kind
-from sim.kinds.goals.health import HealthMonitor
-from sim.kinds.goals.kinds import AgentKind
-from sim.kinds.goals.records import AgentRecord
-from sim.kinds.goals.section import GOALS
-from sim.kinds.goals.service import Goals
-from sim.kinds.goals.settings import AgentSettings, GoalsSettings, HealthSettings, RetrySettings
+from typing import TYPE_CHECKING
+
+from sim.base.late import late_names
+
+if TYPE_CHECKING:
+    from sim.kinds.goals.agents import OrchestratedAgent, define_agent_kind
+    from sim.kinds.goals.health import HealthMonitor
+    from sim.kinds.goals.kinds import AgentKind
+    from sim.kinds.goals.records import AgentRecord
+    from sim.kinds.goals.section import GOALS
+    from sim.kinds.goals.service import Goals
+    from sim.kinds.goals.settings import AgentSettings, GoalsSettings, HealthSettings, RetrySettings
 
 __all__ = [
     "GOALS", "AgentKind", "AgentRecord", "AgentSettings", "Goals", "GoalsSettings", "HealthMonitor", "HealthSettings",
     "OrchestratedAgent", "RetrySettings", "define_agent_kind",
 ]  # fmt: skip
+
+_HOMES = {
+    "agents": "OrchestratedAgent define_agent_kind",
+    "health": "HealthMonitor",
+    "kinds": "AgentKind",
+    "records": "AgentRecord",
+    "section": "GOALS",
+    "service": "Goals",
+    "settings": "AgentSettings GoalsSettings HealthSettings RetrySettings",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, _HOMES)

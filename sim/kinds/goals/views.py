@@ -1,4 +1,4 @@
-"""The SQL views of goals, tasks and user agents. The import of `sim.kinds.goals` registers them with the store."""
+"""The SQL views of goals, tasks and user agents."""
 
 from sim.record.views import VIEWS
 

@@ -5,16 +5,33 @@ assess, prioritize, execute, report), `watchers`, `worker` (does steps), `jobs` 
 (what they post), `values` (their expressions), `section` and `views`.
 """
 
-from sim.kinds.sop import views  # noqa: F401 - registers the views
-from sim.kinds.sop.channels import Channels
-from sim.kinds.sop.employee import Employee
-from sim.kinds.sop.jobs import RecurringJobs
-from sim.kinds.sop.section import SOP
-from sim.kinds.sop.service import Sops
-from sim.kinds.sop.settings import EmployeeSettings, JobsSettings, Procedure, SopSettings, Step, Watcher
-from sim.kinds.sop.worker import StepWorker
+from typing import TYPE_CHECKING
+
+from sim.base.late import late_names
+
+if TYPE_CHECKING:
+    from sim.kinds.sop.channels import Channels
+    from sim.kinds.sop.employee import Employee
+    from sim.kinds.sop.jobs import RecurringJobs
+    from sim.kinds.sop.section import SOP
+    from sim.kinds.sop.service import Sops
+    from sim.kinds.sop.settings import EmployeeSettings, JobsSettings, Procedure, SopSettings, Step, Watcher
+    from sim.kinds.sop.worker import StepWorker
 
 __all__ = [
     "SOP", "Channels", "Employee", "EmployeeSettings", "JobsSettings", "Procedure", "RecurringJobs", "SopSettings",
     "Sops", "Step", "StepWorker", "Watcher",
 ]  # fmt: skip
+
+_HOMES = {
+    "channels": "Channels",
+    "employee": "Employee",
+    "jobs": "RecurringJobs",
+    "section": "SOP",
+    "service": "Sops",
+    "settings": "EmployeeSettings JobsSettings Procedure SopSettings Step Watcher",
+    "worker": "StepWorker",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, _HOMES)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from sim.agents.engine.core_loop import cut
-from sim.record.views import VIEWS
 from sim.world import Refused, Service, World
 
 MOST_KEPT: Final = 50
@@ -15,12 +14,6 @@ LONGEST: Final = 10_000
 """The most characters of a post."""
 
 MOST_CHANNELS: Final = 1_000
-
-VIEWS["channel_posts"] = """
-    -- One row a post in a channel.
-    SELECT id, time, time_ns, data ->> '$.channel' AS channel, data ->> '$.author' AS author, data ->> '$.text' AS text
-    FROM events WHERE topic = 'channel.post'
-"""
 
 
 def is_channel(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The SQL views of the work of employees. The import of `sim.kinds.sop` registers them with the store."""
+"""The SQL views of the work of employees."""
 
 from sim.record.views import VIEWS
 
@@ -47,4 +47,10 @@ VIEWS["employees"] = """
            sum(topic = 'sop.dead_letter') AS dead_letters
     FROM events WHERE topic IN ('sop.employee', 'sop.cycle', 'sop.assess.failed', 'sop.dead_letter')
     GROUP BY data ->> '$.agent' ORDER BY 1
+"""
+
+VIEWS["channel_posts"] = """
+    -- One row a post in a channel.
+    SELECT id, time, time_ns, data ->> '$.channel' AS channel, data ->> '$.author' AS author, data ->> '$.text' AS text
+    FROM events WHERE topic = 'channel.post'
 """

@@ -7,11 +7,16 @@ Modules: `routine` (the day of each resident), `generate` (adds the model calls)
 `bounds`. A step of the town is one tick of 10 s.
 """
 
-from sim.kinds.town.bounds import critical_path
-from sim.kinds.town.family import VILLAGER
-from sim.kinds.town.generate import MAX_AGENTS, generate
-from sim.kinds.town.trace import DAY_STEPS, Path, Trace, TraceCall
-from sim.kinds.town.villager import Villager, villagers
+from typing import TYPE_CHECKING
+
+from sim.base.late import late_names
+
+if TYPE_CHECKING:
+    from sim.kinds.town.bounds import critical_path
+    from sim.kinds.town.family import VILLAGER
+    from sim.kinds.town.generate import MAX_AGENTS, generate
+    from sim.kinds.town.trace import DAY_STEPS, Path, Trace, TraceCall
+    from sim.kinds.town.villager import Villager, villagers
 
 __all__ = [
     "DAY_STEPS",
@@ -25,3 +30,14 @@ __all__ = [
     "generate",
     "villagers",
 ]
+
+_HOMES = {
+    "bounds": "critical_path",
+    "family": "VILLAGER",
+    "generate": "MAX_AGENTS generate",
+    "trace": "DAY_STEPS Path Trace TraceCall",
+    "villager": "Villager villagers",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = late_names(__name__, _HOMES)

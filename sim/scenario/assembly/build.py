@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
-from sim.agents.family import Make, class_family, family_of, named_family
+from sim.agents.family import Make, class_family, family_for, family_of, named_family
 from sim.agents.latest_events import LatestEvents
 from sim.agents.metric_functions import PI, MetricFunctions
 from sim.agents.tool_check import known_tools
@@ -17,12 +17,9 @@ from sim.base.errors import LimitError, ScenarioError, UsageError
 from sim.base.expressions import Expression, did_you_mean
 from sim.kernel import Recorder, to_duration, to_ns
 from sim.kernel.rng import Draws
-from sim.llm import Access, Models
-from sim.llm.service_time import ServiceTime
 from sim.resources import to_micro
 from sim.scenario import schema
 from sim.scenario.actions import Do
-from sim.scenario.assembly.models import furnish_models
 from sim.scenario.assembly.rights import NO_RIGHTS, Kinds, Rights
 from sim.scenario.assembly.sync_checks import check_sync, reach_of
 from sim.scenario.assembly.world_builder import furnish, limits_per_tick, to_rate
@@ -33,12 +30,14 @@ from sim.scenario.values import ValueTemplate
 from sim.standalone import World
 from sim.tools import Tools
 from sim.tools.access import Access as ToolAccess
-from sim.tools.mcp_servers import McpServers
-from sim.tools.patterns import check_patterns
-from sim.tools.process import ProcessTools
 from sim.world import Refused
 from sim.world.action import DEFINED
 from sim.world.section import SECTIONS
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access
+    from sim.llm.service import Models
+    from sim.llm.service_time import ServiceTime
 
 _MAX_SPAWNED = 100_000  # living agents
 
@@ -54,8 +53,8 @@ class Simulation:
     starts: tuple[tuple[AgentLoop, int], ...]  # each loop and its delay in nanoseconds
     per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
     nursery: "AgentFactory"
-    models: Models | None  # the language models, if there are any
-    service: ServiceTime | None  # the axis of service time, with `execution.sync`
+    models: "Models | None"  # the language models, if there are any
+    service: "ServiceTime | None"  # the axis of service time, with `execution.sync`
 
 
 def build(
@@ -64,7 +63,7 @@ def build(
     seed: int | None = None,
     recorder: Recorder | None = None,
     rights: Rights = NO_RIGHTS,
-    access: Access | None = None,
+    access: "Access | None" = None,
     until_ns: int | None = None,
 ) -> Simulation:
     """Return the simulation that a scenario describes.
@@ -85,11 +84,11 @@ def build(
     manager = AgentLoopManager(world)
     furnish(world, scenario)
     toolbox = Toolbox(world)
-    service = None if scenario.execution.sync is None else ServiceTime(world.kernel.seed)
-    models = _models(world, scenario, toolbox, access or Access(), service)
+    service = None if scenario.execution.sync is None else _service_time(world)
+    models = _models(world, scenario, toolbox, access, service)
     manager.kinds.update(rights.kinds or {})  # for `Control.create_loop`, also in a replay
     tools = Tools.on(world)
-    tools.processes, tools.servers = ProcessTools(allowed=rights.allow_commands), McpServers(rights.mcp)
+    _allow(tools, rights)
     if models is not None and service is None:  # with models, agents can be interviewed at any time
         LatestEvents.on(world)
     families = _families(scenario, rights.kinds or {}, rights.allow)
@@ -98,7 +97,7 @@ def build(
     plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)
     nursery = AgentFactory(manager, families, plan)
     if service is not None:
-        check_sync(scenario, nursery.class_of, access or Access())
+        check_sync(scenario, nursery.class_of, access)
     starts = nursery.populate()
     if service is None:  # synchronised rounds cannot wait for agents that are created during the run
         _let_spawn(manager, nursery, scenario)
@@ -146,7 +145,7 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
     Raises:
         UsageError: as the check of a family raises it, or if a rule of access or of approvals fits no tool.
     """
-    for family in FAMILIES.values():
+    for family in _to_check(scenario):
         if family.check is not None:
             try:
                 family.check(scenario, until_ns)
@@ -157,7 +156,22 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
         _check_patterns(scenario, known, DEFINED)
 
 
+def _to_check(scenario: schema.Scenario) -> Iterable[Family]:
+    """Return the families that can have something to say: those whose words the scenario uses, which are imported.
+
+    A class of another package may claim an ability without inheriting from the class that has it; then all are asked.
+    """
+    named = [family for entry in scenario.agents if (family := family_for(entry)) is not None]
+    if any(family.agent.abilities and not family.agent.__module__.startswith("sim.") for family in named):
+        return FAMILIES.values()
+    return FAMILIES.imported().values()
+
+
 def _check_patterns(scenario: schema.Scenario, tools: Iterable[str], actions: Iterable[str]) -> None:
+    if scenario.sections.keys().isdisjoint(("access", "approvals")):
+        return
+    from sim.tools.patterns import check_patterns  # the import is slow
+
     try:
         check_patterns(scenario.sections, tools, actions)
     except UsageError as error:
@@ -166,17 +180,42 @@ def _check_patterns(scenario: schema.Scenario, tools: Iterable[str], actions: It
 
 def add_sections(world: World, scenario: schema.Scenario) -> None:
     """Add the parts to a world that the sections of a scenario describe."""
-    for key, section in SECTIONS.items():
-        if key in scenario.sections and section.make is not None:
-            section.make(world, scenario.sections[key])
+    for key in SECTIONS:
+        if key in scenario.sections and (make := SECTIONS[key].make) is not None:
+            make(world, scenario.sections[key])
+
+
+def _allow(tools: Tools, rights: Rights) -> None:
+    """Let tools run commands and call MCP servers, as the operator allows."""
+    if rights.allow_commands:
+        from sim.tools.process import ProcessTools  # the import is slow
+
+        tools.processes = ProcessTools(allowed=True)
+    if rights.mcp:
+        from sim.tools.mcp_servers import McpServers  # the import is slow
+
+        tools.servers = McpServers(rights.mcp)
+
+
+def _service_time(world: World) -> "ServiceTime":
+    from sim.llm.service_time import ServiceTime  # the import is slow
+
+    return ServiceTime(world.kernel.seed)
 
 
 def _models(
-    world: World, scenario: schema.Scenario, toolbox: Toolbox, access: Access, service: ServiceTime | None
-) -> Models | None:
+    world: World,
+    scenario: schema.Scenario,
+    toolbox: Toolbox,
+    access: "Access | None",
+    service: "ServiceTime | None",
+) -> "Models | None":
     if scenario.models is not None:
-        return furnish_models(world, scenario.models, toolbox, access, service)
-    if access.models:
+        from sim.llm.access import Access
+        from sim.scenario.assembly.models import furnish_models  # the import is slow
+
+        return furnish_models(world, scenario.models, toolbox, access or Access(), service)
+    if access is not None and access.models:
         raise UsageError(
             f"the scenario {scenario.name} has no language models to replace", hint="add `models: {}` to it"
         )

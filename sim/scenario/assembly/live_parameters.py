@@ -17,7 +17,6 @@ from sim.base.errors import LimitError, ScenarioError, UsageError
 from sim.base.expressions import Expression, did_you_mean
 from sim.scenario import schema
 from sim.scenario.assembly.build import Simulation, Subject
-from sim.scenario.assembly.models import latency_of
 from sim.scenario.assembly.world_builder import set_limits, set_prices, to_rate
 from sim.scenario.live_changes import StateChange, read_changes, symbols_of
 from sim.scenario.overrides import GIVEN, Override
@@ -295,6 +294,8 @@ def _change(simulation: Simulation, before: schema.Scenario, scenario: schema.Sc
     """Set limits, costs, rules and loops of a running world to those of `scenario`."""
     world = simulation.world
     if simulation.models is not None and scenario.models is not None:
+        from sim.scenario.assembly.models import latency_of  # the import is slow
+
         simulation.models.latency = latency_of(scenario.models)
     set_limits(world, scenario)
     set_prices(world, scenario)

@@ -1,12 +1,14 @@
 """What the operator lets a scenario do: one record from the command line and Python to the world."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import attrs
 
 from sim.actors import Agent
-from sim.tools.mcp import McpServer
+
+if TYPE_CHECKING:
+    from sim.tools.mcp import McpServer
 
 Kinds = Mapping[str, type[Agent]]
 """Classes of agents that a scenario may name as `kind`; the host program gives them."""
@@ -18,7 +20,7 @@ class RightsKeywords(TypedDict, total=False):
     kinds: Kinds | None
     allow: tuple[str, ...]
     allow_commands: bool
-    mcp: Sequence[McpServer]
+    mcp: "Sequence[McpServer]"
 
 
 @attrs.frozen(kw_only=True)
@@ -35,7 +37,7 @@ class Rights:
     kinds: Kinds | None = None
     allow: tuple[str, ...] = ()
     allow_commands: bool = False
-    mcp: Sequence[McpServer] = ()
+    mcp: "Sequence[McpServer]" = ()
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> Self:

@@ -1,16 +1,19 @@
 """Checks of a scenario with `execution.sync`: what agents share, and what synchronised rounds exclude."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sim.actors import Agent
 from sim.agents import PolicyAgent
 from sim.base.errors import UsageError
 from sim.base.expressions import functions_at
-from sim.llm.access import INSIDE, Access
 from sim.scenario import schema
-from sim.scenario.models import Models
 from sim.world import Sharing
 from sim.world.action import DEFINED
+
+if TYPE_CHECKING:
+    from sim.llm.access import Access
+    from sim.scenario.models import Models
 
 _LOCAL_FUNCTIONS = frozenset(
     name for name, function in functions_at("any", "agent").items() if function.senses != "shared"
@@ -18,15 +21,16 @@ _LOCAL_FUNCTIONS = frozenset(
 _LOCAL_NAMES = frozenset({"now", "me", "index", "group", "iteration", "result", "pi"})
 
 
-def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
+def reach_of(entry: schema.Agent, models: "Models | None") -> Sharing:
     """Return the reach of the rules of an entry: `space` if they use only data of the agent and what it sees in space.
 
     The same must hold for scripted answers that the agents may get.
     """
-    local = {kind for kind, handler in DEFINED.items() if handler.scope != "shared"}
+    used = {do.kind for rule in entry.rules for do in rule.do}
+    local = {kind for kind in used if DEFINED[kind].scope != "shared"}
     if _shared_by_answers(entry, models) is not None:
         local.discard("ask")
-    if entry.subscribe or any(do.kind not in local for rule in entry.rules for do in rule.do):
+    if entry.subscribe or used - local:
         return "shared"
     for rule in entry.rules:
         given = (value for do in rule.do for value in do.arguments.values())
@@ -40,7 +44,7 @@ def reach_of(entry: schema.Agent, models: Models | None) -> Sharing:
     return "space"
 
 
-def _shared_by_answers(entry: schema.Agent, models: Models | None) -> tuple[str, str] | None:
+def _shared_by_answers(entry: schema.Agent, models: "Models | None") -> tuple[str, str] | None:
     """Return a scripted rule for agents of an entry that depends on shared data, and the function that it calls."""
     for number, rule in enumerate(() if models is None else models.rules):
         # A-2 belongs to the entry a.
@@ -52,13 +56,13 @@ def _shared_by_answers(entry: schema.Agent, models: Models | None) -> tuple[str,
     return None
 
 
-def check_sync(scenario: schema.Scenario, classes: Mapping[str, type[Agent]], access: Access) -> None:
+def check_sync(scenario: schema.Scenario, classes: Mapping[str, type[Agent]], access: "Access | None") -> None:
     """Refuse a scenario whose agents could depend on how fast they are served, or share data without declaring it.
 
     Args:
         scenario: a checked scenario with `execution.sync`.
         classes: the classes of its agents, by entry.
-        access: the models of the operator.
+        access: the models of the operator; None: those of the scenario.
 
     Raises:
         UsageError: naming the part that is excluded, and why.
@@ -86,7 +90,7 @@ def check_sync(scenario: schema.Scenario, classes: Mapping[str, type[Agent]], ac
             )
 
 
-def _against(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]:
+def _against(scenario: schema.Scenario, access: "Access | None") -> list[tuple[str, str]]:
     """Return the parts that exclude synchronised rounds, each with the reason."""
     execution = scenario.execution
     shuffled = execution.ties == "shuffled" or execution.tick.order == "shuffled"
@@ -116,11 +120,14 @@ def _against(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]
     return found + _against_models(scenario, access)
 
 
-def _against_models(scenario: schema.Scenario, access: Access) -> list[tuple[str, str]]:
+def _against_models(scenario: schema.Scenario, access: "Access | None") -> list[tuple[str, str]]:
     models, found = scenario.models, []
     if models is None:
         return []
-    if any(provider not in INSIDE for chain in access.chains().values() for provider, _ in chain):
+    from sim.llm.access import INSIDE  # the import is slow
+
+    chains = {} if access is None else access.chains()
+    if any(provider not in INSIDE for chain in chains.values() for provider, _ in chain):
         found.append(("--model", "answers of an endpoint take real time, not service time"))
     if models.ceiling is not None:
         found.append(("models.ceiling", "whether a call can be paid would depend on which agent was served first"))
