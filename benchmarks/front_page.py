@@ -30,9 +30,9 @@ def _start(results: Results) -> str:
     first, clone = results["first"], results["clone"]
     return _wrapped(
         f"The first `uv run` sets up an environment of {_round(clone['run'])} MB. `sim run` runs {first['agents']} "
-        f"agents for {first['days']:g} simulated days in about {_round(first['seconds'])} seconds, records "
-        f"{first['events']:,} events, and prints a summary. `sim view` writes a page that plays the run, like this one "
-        "of an outbreak:"
+        f"agents for {first['days']:g} simulated days, which takes about {_round(first['seconds'])} s of CPU time, "
+        f"records {first['events']:,} events, and prints a summary. `sim view` writes a page that plays the run, like "
+        "this one of an outbreak:"
     )
 
 
@@ -53,8 +53,8 @@ def _peers(results: Results) -> str:
         *WORDS,
         ["wake-ups a second", *_each(figures["wakeups"], _per_second)],
         ["turns a second, in steps", *_each(figures["turns"], _per_second)],
-        ["own time for one call of a model", *_each(figures["calls"], _milliseconds)],
-        ["installed", *_each(figures["megabytes"], lambda size: f"{_round(size)} MB")],
+        ["own CPU time for one call of a model", *_each(figures["calls"], _milliseconds)],
+        ["installed, with bytecode", *_each(figures["megabytes"], lambda size: f"{_round(size)} MB")],
         ["time of the import", *_each(figures["import"], lambda spent: f"{_round(spent)} s")],
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -69,7 +69,7 @@ WORDS = [
      "when the game master lets it", "when an edge of the graph leads to it"],
     ["the same run again", "from the record: answers of models are in it, and every event is compared",
      "from its seed", "from the seed of your program", "continued from a checkpoint; models are asked again",
-     "continued from a checkpoint; models are asked again"],
+     "continued from a checkpoint; what comes after it asks models again"],
 ]  # fmt: skip
 """What has no figure: taken from the documentation and the code of each tool."""
 
@@ -80,9 +80,18 @@ def _measured(results: Results) -> str:
         f"*Measured on {measured['day']} by `uv run python -m benchmarks.front` ({measured['python']}, "
         f"{measured['machine']}), in CPU time. Wake-ups: 1,000 agents that sleep for spans of their own, nothing on "
         "record. Steps: 400 agents of Schelling's model; for `sim` a scenario file with every event on record. Calls: "
-        "an agent asks a model that answers at once. "
-        f"{NOTHING}: not measured, because the tool leaves it to your program.*"
+        "one of ten agents asks a scripted model that answers at once; `sim` records to disk, Concordia to its log, "
+        "LangGraph to memory. Real models take much longer than any of them. "
+        f"{NOTHING}: not a part of the tool, or not measured. All figures are the least of several rounds"
+        f"{_loaded(measured['load'])}. Figures of the inner loop on CPython 3.13, on a quieter machine, are in "
+        "[benchmarks](benchmarks/README.md).*"
     )
+
+
+def _loaded(load: str) -> str:
+    """Say so if the machine was busy when the figures were measured."""
+    busy = float(load.split()[0])
+    return "" if busy < 1 else f", on a machine with {busy:.0f} other processes at work"
 
 
 def _limits(results: Results) -> str:
@@ -92,17 +101,19 @@ def _limits(results: Results) -> str:
     core = (
         f"- **One run uses one core.** On the machine of the table it does {_per_second(figures['iterations']['sim'])} "
         "iterations of agents a second, each with an action and two events on record, or "
-        f"{_per_second(figures['calls']['sim'])} calls of a model that answers at once. Sweeps use all cores."
+        f"{_per_second(figures['calls']['sim'])} calls of a scripted model. Of a model behind an API, up to 64 "
+        "calls are under way at once (`--concurrency`). "
+        "Sweeps use all cores."
     )
     agents = (
-        f"- **At most {MAX_AGENTS:,} agents in one scenario.** A whole agent that sleeps takes {asleep / 1000:.1f} KB, "
-        f"so that many take {_round(asleep * MAX_AGENTS / 1e6)} MB."
+        f"- **At most {MAX_AGENTS:,} agents in one scenario.** A sleeping agent takes {asleep / 1000:.1f} KB in all, "
+        f"so that many would take about {_round(asleep * MAX_AGENTS / 1e6)} MB."
     )
     steps = (
         "- **Not for simple agents that all act at each step:** Schelling's model runs "
         f"{_round(yaml / mesa)} times as fast in Mesa as in a scenario file, and {_round(by_class / mesa)} times as "
         "fast as with a class of `sim`, because each turn is ordered, checked and recorded. For grids of millions of "
-        "cells, take arrays."
+        "cells, use NumPy arrays."
     )
     return "\n".join(_wrapped(text, "  ") for text in (core, agents, steps))
 

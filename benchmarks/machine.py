@@ -16,7 +16,7 @@ def describe() -> dict[str, str]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "kernel": "compiled" if COMPILED else "plain Python: sim.kernel.compiled._core is not compiled here",
         "collector": f"on, as a user has it, thresholds {gc.get_threshold()}; collected once before each measurement",
-        "processes": "each measurement in a process of its own, peers interleaved; medians",
+        "processes": "each measurement in a process of its own, peers interleaved",
     }
 
 

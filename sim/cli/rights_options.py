@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
     click.option(
         "--mcp", multiple=True, metavar="NAME=COMMAND",
-        help="An MCP server: a program with its arguments, which starts in an empty folder, or a http address on this "
+        help="An MCP server: a program with its arguments, which starts in an empty folder, or an HTTP address on this "
         "machine.",
     ),
     click.option(

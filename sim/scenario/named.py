@@ -124,8 +124,7 @@ def _names(name: str, count: int) -> Iterable[str]:
 
 def _written(scenario: Scenario, tree: Map) -> _Written:
     """Return who writes where. It is unknown if agents of other packages, or expressions, determine it."""
-    families = [family_for(entry) for entry in scenario.agents]
-    if not all(one is not None and one.agent.__module__.startswith("sim.") for one in families):
+    if not _is_of_sim(scenario):
         return _Written(None, None, None)
     found = _Written()
     if "goals" in tree and found.platforms is not None:
@@ -138,6 +137,12 @@ def _written(scenario: Scenario, tree: Map) -> _Written:
                 elif kind in ("use_tool", "ask"):  # as a tool of the world
                     found = _Written(None, None, None)
     return found
+
+
+def _is_of_sim(scenario: Scenario) -> bool:
+    """Return whether the code of all agents is that of sim."""
+    families = [family_for(entry) for entry in scenario.agents]
+    return all(one is not None and one.agent.__module__.startswith("sim.") for one in families)
 
 
 def _note(found: _Written, arguments: dict[str, Any]) -> None:
@@ -185,31 +190,39 @@ def _executors(scenario: Scenario, tree: Map) -> Iterator[Found]:
             own = set(entry.settings.tools)
             own.update(other for tool in entry.settings.tools for other in section.alternatives.get(tool, ()))
             tools.setdefault(entry.settings.type, set()).update(own)
+    own_code = not _is_of_sim(scenario)  # a planner of a user can plan with any tool
     every = set[str]().union(*tools.values())
-    for tool in section.alternatives:
+    for tool in () if own_code else section.alternatives:
         if tool not in every:
             message = f"executor.alternatives.{tool}: no executor plans with {tool!r:.80}, so it is never replaced"
             yield _mark(mapping(raw, "alternatives"), tool, tree), message, did_you_mean(tool, sorted(every))
     made = {path for task in section.tasks.values() for one in task.criteria for path in (one.tests, one.file) if path}
     for name, task in section.tasks.items():
         given, where = mapping(mapping(raw, "tasks"), name), f"executor.tasks.{name}"
-        for message, key, hint in _of_task(task, section.projects, tools.get(task.type, set()), made):
+        for message, key, hint in _of_task(
+            task, section.projects, None if own_code else tools.get(task.type, set()), made
+        ):
             yield _mark(given, key, tree), f"{where}.{key}: {message}", hint
 
 
 def _of_task(
-    task: Any, projects: Mapping[str, Any], tools: set[str], made: set[str]
+    task: Any, projects: Mapping[str, Any], tools: set[str] | None, made: set[str]
 ) -> Iterator[tuple[str, str, str | None]]:
     """Yield what a task names in vain: a message, the key, and a hint.
 
     Args:
         task: the task.
         projects: the projects by name.
-        tools: the tools with which executors of its type plan.
+        tools: the tools with which executors of its type plan; None: any.
         made: the files that criteria are about.
     """
     for one in task.criteria:
-        if one.tool is not None and one.tool not in tools and not one.tool.startswith("executor."):
+        if (
+            tools is not None
+            and one.tool is not None
+            and one.tool not in tools
+            and not one.tool.startswith("executor.")
+        ):
             message = f"no executor of the type {task.type!r} plans with {one.tool!r:.80}"
             yield message, "criteria", did_you_mean(one.tool, sorted(tools))
     if task.project not in projects and (near := nearest(task.project, projects)) is not None:

@@ -16,6 +16,7 @@ from sim.kinds.executor.settings import ExecutorSettings
 from sim.llm.reading import value_in
 from sim.llm.service import CallPlan, Models
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest, TokenUsage
+from sim.resources import MICRO
 from sim.world import World
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ class Execution:
         state.resource_limit_hit = True
         plan = Models.of(self.world).plan(self.agent, request)
         needed = self._most_micro(plan, min(LEAST_ANSWER, plan.max_tokens))
-        return LimitError(TASK_COST, needed, state.left_micro, self.agent.agent_id)
+        left = max(0, state.left_micro)
+        text = f"a call for up to {needed / MICRO:g} is more than the {left / MICRO:g} left of the cost limit"
+        return LimitError(TASK_COST, needed, left, self.agent.agent_id, message=text)
 
     def delay_ns(self, use: str, number: int, error: str) -> int:
         """Note that no model answered, and return after which time to ask again: twice as long each time.

@@ -168,6 +168,15 @@ def test_the_cost_rule_of_the_seed_is_a_check_before_a_step(tmp_path: Path) -> N
     assert ran.rows("SELECT reason FROM agent_execution_history") == ["the cost limit of 0.1 is reached"]
 
 
+def test_a_retry_that_the_cost_limit_refuses_says_so_in_money(tmp_path: Path) -> None:
+    """The error of the step has the money that the next call could cost and what is left of the limit."""
+    ran = team(tmp_path, {"job": [read("no.txt")]}, models=MONEY, executor={"cost_limit": 0.035})
+    (step,) = ran.state().steps_history
+    assert ran.ended() == ("failed", "cost_limit")
+    assert "a call for up to 0.01" in str(step.error_if_failed)
+    assert "left of the cost limit" in str(step.error_if_failed)
+
+
 def test_an_answer_that_the_cost_limit_cuts_off_ends_the_task_by_it(tmp_path: Path) -> None:
     """A plan that was cut off because of the money is no fault of the plan: the reason is the cost limit."""
     ran = team(tmp_path, {"job": [write("a", "word " * 200)]}, models=MONEY, executor={"cost_limit": 0.05})
