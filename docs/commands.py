@@ -1,19 +1,33 @@
-"""The reference of the command line, in Markdown, made from the commands themselves; conf.py puts it into cli.md."""
+"""Writes the reference in docs/cli.md, made from the commands themselves: `uv run python docs/commands.py`."""
 
 import re
+from pathlib import Path
 
 import click
 
 from sim.cli import VERBS, verbs
 
+PAGE = Path(__file__).with_name("cli.md")
+_BEGIN = "<!-- From here on, docs/commands.py writes this page. -->\n"
 _MARKUP = re.compile(r"(`[^`]*`)|([\\`*_{}\[\]<>|#$])")  # code stays as it is
 _EVERYWHERE = ("--debug", "-h, --help", "--help")
 
 
 def reference() -> str:
-    """Return a chapter for each command: what it does, its usage, arguments, options and examples."""
+    """Return a table of the commands, and a chapter for each: what it does, its usage, options and examples."""
     parent = click.Context(verbs, info_name="sim")
-    return "\n\n".join(_chapter(name, parent) for name in VERBS)
+    rows = (f"| [`{name}`](#sim-{name}) | {_text(told)} |" for name, told in VERBS.items())
+    table = "\n".join(["| command | what it does |", "| --- | --- |", *rows])
+    return "\n\n".join([table, *(_chapter(name, parent) for name in VERBS)])
+
+
+def page(text: str) -> str:
+    """Return the text of the page with its reference of the commands as they are now.
+
+    Raises:
+        ValueError: the page has no mark after which the reference begins.
+    """
+    return f"{text[: text.index(_BEGIN)]}{_BEGIN}\n{reference()}\n"
 
 
 def _chapter(name: str, parent: click.Context) -> str:
@@ -43,3 +57,7 @@ def _unindented(text: str) -> str:
 
 def _row(option: str, meaning: str) -> str:
     return f"| `{option.replace('|', chr(92) + '|')}` | {_text(meaning)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,12 +1,6 @@
 """Settings of the documentation site. CONTRIBUTING.md has the command that builds it."""
 
-import sys
-from pathlib import Path
-
 import sim
-
-sys.path.insert(0, str(Path(__file__).parent))
-import commands
 
 project = "sim"
 author = "The sim authors"
@@ -34,14 +28,3 @@ html_css_files = ["site.css"]
 html_show_sphinx = html_show_copyright = False
 smartquotes = False  # `--option` stays as it is typed
 html_copy_source = False
-
-
-def _add_commands(app, page, source):
-    """Put the reference of all commands at the end of the page of the command line."""
-    if page == "docs/cli":
-        source[0] += "\n\n" + commands.reference()
-
-
-def setup(app):
-    """Register what is added to pages."""
-    app.connect("source-read", _add_commands)

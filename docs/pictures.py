@@ -11,6 +11,7 @@ import io
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -72,19 +73,51 @@ def sweep() -> str:
 
 def view(target: Path) -> None:
     """Write the view of the fifth day of `contagion.yaml` as a PNG, as Chromium draws it; without one, nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = _contagion_page(folder)
+        _photograph(f"{page.as_uri()}#t=400000&colour=event&tab=chat&agent=person-34", target, (1360, 860))
+
+
+def moving_view(target: Path, hours: range = range(6, 331, 12)) -> None:
+    """Write the view of `contagion.yaml` as a moving picture (GIF), a frame for each of some hours; see `view`.
+
+    Pillow joins the frames: `uv run --with pillow python docs/pictures.py moving`.
+    """
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory() as folder:
+        page, frames = _contagion_page(folder), []
+        for hour in hours:
+            shot = Path(folder) / f"{hour}.png"
+            address = f"{page.as_uri()}#t={hour * 3600}&colour=event&tab=chat&agent=person-34"
+            frame = None
+            while frame is None or len(frame.crop((20, 120, 690, 380)).getcolors(10**6)) < 20:  # no map yet
+                if not _photograph(address, shot, (1180, 740)):
+                    return
+                frame = Image.open(shot).convert("RGB")
+            frames.append(frame)
+        palette = frames[len(frames) // 2].quantize(64)  # one for all, so that what does not move stays the same
+        first, *others = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames)
+        first.save(target, save_all=True, append_images=others, duration=350, loop=0, optimize=True)
+
+
+def _contagion_page(folder: str) -> Path:
+    run = sim.run(ROOT / "scenarios" / "contagion.yaml", out=folder).run
+    assert run is not None
+    with open_run(run) as stored:
+        return write_view(stored).file
+
+
+def _photograph(address: str, target: Path, size: tuple[int, int]) -> bool:
+    """Write a page as a PNG, as Chromium draws it; return False if there is no Chromium."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        run = sim.run(ROOT / "scenarios" / "contagion.yaml", out=folder).run
-        assert run is not None
-        with open_run(run) as stored:
-            page = write_view(stored).file
-        address = f"{page.as_uri()}#t=400000&colour=event&tab=chat&agent=person-34"
-        subprocess.run([  # noqa: S603 - a fixed program and a page of our own
-            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1360,860",
-            "--virtual-time-budget=4000", f"--screenshot={target}", address,
-        ], check=True, capture_output=True)  # fmt: skip
+        return False
+    subprocess.run([  # noqa: S603 - a fixed program and a page of our own
+        chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+        f"--window-size={size[0]},{size[1]}", "--virtual-time-budget=8000", f"--screenshot={target}", address,
+    ], check=True, capture_output=True)  # fmt: skip
+    return True
 
 
 Curve = tuple[str, Sequence[float]]
@@ -158,7 +191,9 @@ def _y(count: float, most: int) -> float:
     return HEIGHT - BOTTOM - count / most * (HEIGHT - BOTTOM - 30)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:] == ["moving"]:
+    moving_view(ROOT / "docs" / "view.gif")
+elif __name__ == "__main__":
     (ROOT / "docs" / "contagion.svg").write_text(contagion(), encoding="utf-8")
     (ROOT / "docs" / "goals.svg").write_text(goals(), encoding="utf-8")
     (ROOT / "docs" / "live.svg").write_text(live(), encoding="utf-8")

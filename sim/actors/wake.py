@@ -273,10 +273,8 @@ class Armed:
         """Report that the condition is met; `cause` is its type. Only the first call has an effect."""
         if not self.done:
             kernel = self.world.kernel
-            before, kernel.current = (
-                kernel.current,
-                self.sleeper.loop.actor,
-            )  # the wake-up must not use counters of who caused it
+            before = kernel.current
+            kernel.current = self.sleeper.loop.actor  # the wake-up must not use counters of who caused it
             try:
                 self.cancel()
                 self.met(cause)

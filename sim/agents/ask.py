@@ -128,10 +128,7 @@ class Ask:
         )
         limits = _LIMITS if options.get("limits") is None else limits_from(options["limits"], _LIMITS)
         loop = CoreLoop(world, agent, tools=run, decisions=decisions, limits=limits, request=request)
-        try:
-            result = await loop.run((*opening, *_past(agent, history), ChatMessage("user", prompt)))
-        except Skipped as error:
-            raise Refused(str(error), skip=True) from error
+        result = await loop.run((*opening, *_past(agent, history), ChatMessage("user", prompt)))
         return _outcome(result, request, tools_ran=bool(run))
 
     def _offered(
@@ -158,9 +155,11 @@ def _outcome(result: LoopResult, request: ModelRequest, *, tools_ran: bool) -> A
     Raises:
         Refused: if no answer was valid after `ASKS` requests, or no model answered.
     """
+    if isinstance(result.cause, Skipped):
+        raise Refused(str(result.cause), skip=True) from result.cause
     if isinstance(result.cause, LimitError):
         raise result.cause
-    if result.ending == "model_error":
+    if result.cause is not None:
         raise Refused(f"no model answered: {result.error}") from result.cause
     completion = result.completion
     assert completion is not None, "only a failed call leaves no answer"

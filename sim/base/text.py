@@ -12,6 +12,11 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
+def dotted_name(name: str) -> str:
+    """Return the name of a tool as people write it, `module.tool`, from the one that models call, `module__tool`."""
+    return name.replace("__", ".", 1)
+
+
 def of_error(error: BaseException) -> str:
     """Return the type and message of an error as recordable text, even if its `__str__` fails."""
     try:

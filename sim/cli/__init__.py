@@ -16,36 +16,51 @@ import click
 from sim import __version__
 from sim.cli.render.output import INTERRUPTED, complain, still, telling_of_records, tidy_at_sigterm, tolerate_all_text
 
-VERBS = {
-    "new": "Write a small scenario to start from.",
-    "check": "Check scenario files, and list all problems.",
-    "run": "Run a scenario.",
-    "list": "List the recorded runs.",
-    "show": "Show what happened in a run.",
-    "watch": "Follow a running run from another terminal.",
-    "tell": "Send a message to an agent of a running run.",
-    "publish": "Publish an event in a running run.",
-    "set": "Set live parameters of a running run.",
-    "approve": "Approve or deny what an agent waits for.",
-    "pause": "Pause a running run, or one of its agents.",
-    "stop": "End a running run, or stop one of its agents.",
-    "verify": "Verify the record of a run against its hashes.",
-    "report": "Write a report of a run as one HTML file.",
-    "view": "Play a run: a map, states, charts and messages over time.",
-    "replay": "Run a recorded run again and verify that it is the same.",
-    "resume": "Continue a run that was killed, interrupted, failed or paused.",
-    "branch": "Start a new run from the record of another run.",
-    "diff": "Show where two runs differ first, and compare their results.",
-    "bench": "Run a scenario in several modes and compare them.",
-    "sweep": "Run a scenario with other values and seeds, and estimate its outcomes.",
-    "ask": "Ask the agents of a run questions, as they were at some time.",
-    "score": "Score the agents of recorded runs, by queries and by language models as judges.",
-    "archive": "Write a run or an experiment as one file to cite, share and check.",
-    "export": "Write a view of a run as CSV, JSON or Parquet.",
-    "tools": "Print the tools of MCP servers, as a part of a scenario.",
-    "packages": "List what installed packages offer: kinds of agents, scenarios, graphs.",
-    "schema": "Print the JSON Schema of scenario files, for editors.",
+GROUPS = {
+    "Run and repeat": {
+        "new": "Write a small scenario to start from.",
+        "run": "Run a scenario.",
+        "resume": "Continue a run that was killed, interrupted, failed or paused.",
+        "replay": "Run a recorded run again and verify that it is the same.",
+        "branch": "Start a new run from the record of another run.",
+    },
+    "Look": {
+        "list": "List the recorded runs.",
+        "show": "Show what happened in a run.",
+        "watch": "Follow a running run from another terminal.",
+        "view": "Play a run: a map, states, charts and messages over time.",
+        "report": "Write a report of a run as one HTML file.",
+        "diff": "Show where two runs differ first, and compare their results.",
+        "export": "Write a view of a run as CSV, JSON or Parquet.",
+    },
+    "Experiments": {
+        "sweep": "Run a scenario with other values and seeds, and estimate its outcomes.",
+        "bench": "Run a scenario in several modes and compare them.",
+        "ask": "Ask the agents of a run questions, as they were at some time.",
+        "score": "Score the agents of recorded runs, by queries and by language models as judges.",
+    },
+    "Take part in a run under way": {
+        "tell": "Send a message to an agent of a running run.",
+        "publish": "Publish an event in a running run.",
+        "set": "Set live parameters of a running run.",
+        "approve": "Approve or deny what an agent waits for.",
+        "pause": "Pause a running run, or one of its agents.",
+        "stop": "End a running run, or stop one of its agents.",
+    },
+    "Share": {
+        "archive": "Write a run or an experiment as one file to cite, share and check.",
+    },
+    "Check, and what there is": {
+        "check": "Check scenario files, and list all problems.",
+        "verify": "Verify the record of a run against its hashes.",
+        "packages": "List what installed packages offer: kinds of agents, scenarios, graphs.",
+        "tools": "Print the tools of MCP servers, as a part of a scenario.",
+        "schema": "Print the JSON Schema of scenario files, for editors.",
+    },
 }
+"""The commands, in the groups in which `sim --help` shows them."""
+
+VERBS = {name: text for group in GROUPS.values() for name, text in group.items()}
 
 
 _MODULES = {"list": "listing", "set": "override"}
@@ -76,8 +91,9 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl(list(verbs.items()), col_max=12)
 
 
 @click.group(

@@ -13,11 +13,13 @@ from sim.agents.interview import Question
 from sim.base.errors import RunError, UsageError
 from sim.cli.model_options import MODEL, access_of, endpoint_options
 from sim.cli.render.asking import asking_options, check_target, confirmed, cost_text, short, write_rows
-from sim.cli.render.output import ALLOW, OUT, PATH, common, plain, print_json, reading, say
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.table import Cell, print_table
+from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports
 from sim.runner.asking import Survey, SurveyCost, ask
 from sim.runner.rebuild import models_asked
+from sim.scenario.assembly.rights import Rights
 from sim.scenario.yaml_tree import read_tree
 
 _SHOWN = 40
@@ -49,14 +51,14 @@ _COLUMNS = ("time", "agent", "question", "answer", "value", "error", "model", "t
 @MODEL
 @endpoint_options
 @click.option("--allow-change", is_flag=True, help="Accept a changed scenario or code. The record is still verified.")
-@ALLOW
+@rights_options
 @OUT
 @common
 def command(
     run: str, questions: tuple[str, ...], out: Path, *, times: tuple[str, ...], agents: tuple[str, ...],
     file: Path | None, scale: str | None, choices: str | None, number: bool, to: Path | None,
     only_estimate: bool, yes: bool, models: tuple[str, ...], other_endpoint: bool, allow_change: bool,
-    allow: tuple[str, ...], as_json: bool, **endpoint: Any,
+    rights: Rights, as_json: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Ask the agents of RUN questions, as they are at some of its moments. A model speaks for each agent.
 
@@ -65,7 +67,7 @@ def command(
     """
     asked = [*_from_file(file), *_from_texts(questions, scale, choices, number=number)]
     check_target(to)
-    if allow:
+    if rights.allow:
         allow_imports()
     with reading(out, run, verify=False) as stored:
         folder, before = stored.path, models_asked(stored.info.options)
@@ -77,8 +79,7 @@ def command(
     surveys = [
         ask(
             folder, asked, at=at, agents=agents, models=models, access=access, other_endpoint=other_endpoint,
-            allow_change=allow_change, allow=allow, on_interrupt="return",
-            confirm=confirm,
+            allow_change=allow_change, on_interrupt="return", confirm=confirm, **rights.keywords,
         )
         for at in times or (None,)
     ]  # fmt: skip

@@ -20,6 +20,7 @@ from sim.experiments.workers import check_workers, workers_of
 from sim.runner import branch
 from sim.runner.options import Backend
 from sim.runner.rebuild import models_asked
+from sim.scenario.assembly.rights import Rights
 
 _ARM = click.option(
     "--arm", "arms", multiple=True, metavar="NAME:KEY=VALUE",
@@ -66,8 +67,8 @@ _COMPARISON = (
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
     tags: tuple[str, ...], models: tuple[str, ...], decisions: tuple[str, ...], backend: Backend,
-    allow: tuple[str, ...], allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...], allow_change: bool,
-    max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool, arms: tuple[str, ...], **options: Any,
+    rights: Rights, allow_change: bool, max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool,
+    arms: tuple[str, ...], **options: Any,
 ) -> int:  # fmt: skip
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
@@ -92,17 +93,16 @@ def command(
             "--quiet": quiet or None,
         }
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
-        if allow:
+        if rights.allow:
             allow_imports()
         jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
         ceilings = {name: comparison.pop(name) for name in ("ceiling", "ceiling_tokens")}
         plan = make_arms(
-            folder, at=at, arms=arms_of(arms), until=until, allow=allow,
+            folder, at=at, arms=arms_of(arms), until=until, allow=rights.allow,
             allow_change=allow_change, **chosen(comparison),
         )  # fmt: skip
         hosting = hosting_of(
-            plan, options, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint,
-            allow_change=allow_change, **ceilings,
+            plan, options, rights, other_endpoint=other_endpoint, allow_change=allow_change, **ceilings,
         )  # fmt: skip
         check_workers(plan, jobs, on)
         with contextlib.closing(begin(plan, to)) as results:
@@ -110,7 +110,7 @@ def command(
             return work_on(results, workers, hosting, again=False, as_json=as_json)
     _refuse(_named(comparison), "compares arms", "add --arm NAME:KEY=VALUE")
     access = access_of(options, models or asked)
-    with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as working:
+    with at_work(rights, quiet=quiet) as working:
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
             models=models, tags=tags, backend=backend, allow_change=allow_change, access=access,

@@ -5,11 +5,11 @@ from typing import Any, TypeVar
 
 import click
 
-from sim.cli.mcp_options import servers_of
 from sim.cli.model_options import access_of
 from sim.cli.run import MAX_SEED
 from sim.experiments.plan import Hosting, Plan, Precision
 from sim.resources import to_micro
+from sim.scenario.assembly.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -63,9 +63,8 @@ def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hosting_of(
-    plan: Plan, endpoint: dict[str, Any], *, allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...],
-    other_endpoint: bool = False, allow_change: bool = False, ceiling: float | None = None,
-    ceiling_tokens: int | None = None,
+    plan: Plan, endpoint: dict[str, Any], rights: Rights, *, other_endpoint: bool = False, allow_change: bool = False,
+    ceiling: float | None = None, ceiling_tokens: int | None = None,
 ) -> Hosting:  # fmt: skip
     """Return what the operator gives to the trials of a plan.
 
@@ -75,8 +74,7 @@ def hosting_of(
     access = access_of(endpoint, plan.models)
     if access is not None:
         access.check_key()
-    servers = servers_of(mcp, mcp_env)
     return Hosting(
-        access, allow_commands, servers, other_endpoint, allow_change=allow_change,
+        access, rights, other_endpoint, allow_change=allow_change,
         ceiling_micro=None if ceiling is None else to_micro(ceiling), ceiling_tokens=ceiling_tokens,
     )  # fmt: skip

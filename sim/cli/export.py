@@ -36,8 +36,8 @@ _FORMATS = {f".{name}": name for name in ("csv", "parquet", "json")}
 @OUT
 @common
 def command(
-    run: str, view: str, form: Any, target: Path, *, force: bool, again: bool, allow: tuple[str, ...],
-    allow_commands: bool, out: Path, as_json: bool,
+    run: str, view: str, form: Any, target: Path, *, force: bool, again: bool, out: Path, as_json: bool,
+    **rights: Any,
 ) -> None:  # fmt: skip
     """Write VIEW of RUN to a file; or, if VIEW is `files`, the files of its projects to a new folder. RUN is a folder,
     or the beginning of a name in `sim list`.
@@ -52,7 +52,7 @@ def command(
         if view == "files":
             count = export_files(stored, target)
         else:
-            found = repeated_rows(stored, view, allow, allow_commands=allow_commands) if again else None
+            found = repeated_rows(stored, view, rights) if again else None
             rows = export(stored, view, target, form, force=force, rows=found)
     if view == "files":
         print_json({"folder": target, "files": count}) if as_json else click.echo(f"{count:,} files in {plain(target)}")

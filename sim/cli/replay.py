@@ -8,6 +8,7 @@ from sim.cli.render.output import OUT, common, plain, print_json, reading, say
 from sim.cli.rerun import again_options, at_work
 from sim.runner import replay
 from sim.runner.options import Backend
+from sim.scenario.assembly.rights import Rights
 
 
 @click.command(
@@ -27,10 +28,7 @@ def command(
     out: Path,
     *,
     backend: Backend,
-    allow: tuple[str, ...],
-    allow_commands: bool,
-    mcp: tuple[str, ...],
-    mcp_env: tuple[str, ...],
+    rights: Rights,
     allow_change: bool,
     max_wall: str | None,
     quiet: bool,
@@ -43,7 +41,7 @@ def command(
     """
     with reading(out, run, verify=False) as stored:
         folder = stored.path
-    with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as options:
+    with at_work(rights, quiet=quiet) as options:
         result = replay(folder, backend=backend, allow_change=allow_change, max_wall=max_wall, **options)
     print_json(result.to_json()) if as_json else click.echo(result.sentence(timed=True))
     if result.code_changed:

@@ -9,14 +9,15 @@ from typing import Any, TypeVar
 import click
 
 from sim.base.errors import UsageError
-from sim.cli.mcp_options import mcp_options, servers_of
-from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, plain, print_json, say
+from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.progress import Progress
+from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, exit_code, print_result
 from sim.kernel.duration import seconds_text
 from sim.record import open_run
 from sim.runner import InDoubtEffect, RunResult
 from sim.runner.rebuild import models_asked
+from sim.scenario.assembly.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -42,27 +43,22 @@ def again_options(command: Command) -> Command:
     )
     limit = click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted.")
     quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
-    return backend(ALLOW(ALLOW_COMMANDS(mcp_options(change(limit(quiet(command)))))))
+    return backend(rights_options(change(limit(quiet(command)))))
 
 
 @contextmanager
-def at_work(
-    allow: tuple[str, ...], *, quiet: bool, allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...]
-) -> Iterator[dict[str, Any]]:
+def at_work(rights: Rights, *, quiet: bool) -> Iterator[dict[str, Any]]:
     """Show progress, reserve stdout for the result, and yield the options for the runner."""
-    servers = servers_of(mcp, mcp_env)
-    if allow:
+    if rights.allow:
         allow_imports()
     live = sys.stderr.isatty()
     progress = Progress(live=live)
     try:
         with redirect_stdout(sys.stderr):  # output of agents is not part of the result
             yield {
+                **rights.keywords,
                 "progress": None if quiet else progress,
                 "stuck": progress.stuck,
-                "allow": allow,
-                "allow_commands": allow_commands,
-                "mcp": servers,
                 "on_interrupt": "return",
             }
     finally:

@@ -13,6 +13,7 @@ from sim.record import find_run
 from sim.record.inbox import paused_by_people, status_of
 from sim.runner import resume
 from sim.runner.options import Backend
+from sim.scenario.assembly.rights import Rights
 
 
 @click.command(
@@ -38,9 +39,8 @@ from sim.runner.options import Backend
 @common
 def command(
     run: str, agent: str | None, out: Path, *, wait: float, no_wait: bool, decisions: tuple[str, ...],
-    undecided: bool, take_over: bool, allow_loss: bool, backend: Backend, allow: tuple[str, ...],
-    allow_commands: bool, mcp: tuple[str, ...], mcp_env: tuple[str, ...], allow_change: bool, max_wall: str | None,
-    quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
+    undecided: bool, take_over: bool, allow_loss: bool, backend: Backend, rights: Rights, allow_change: bool,
+    max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Replay and verify the record of RUN, then continue live.
 
@@ -59,7 +59,7 @@ def command(
     if paused_by_people(folder):
         say("sim: people have paused this run, or agents of it; this is ended by: sim resume RUN, in another terminal")
     access = access_of(endpoint, models_of(folder))
-    with at_work(allow, quiet=quiet, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env) as options:
+    with at_work(rights, quiet=quiet) as options:
         result = resume(
             folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
             backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint,

@@ -1,30 +1,33 @@
 """`sim run`: run a scenario and print a summary."""
 
+import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from sim.base.errors import SimError, UsageError
-from sim.cli.mcp_options import mcp_options, servers_of
 from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.model_options import access_of, model_options
 from sim.cli.render.live import LiveProgress
 from sim.cli.render.model_costs import print_bounds, print_capabilities, print_models
-from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, TAGS, common, plain, print_json, say
+from sim.cli.render.output import OUT, PATH, TAGS, common, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import print_summary
+from sim.cli.rights_options import rights_options
 from sim.host.watchdog import Stuck
 from sim.kernel.duration import seconds_text
 from sim.kernel.levels import LEVELS
+from sim.record import find_run
 from sim.record.summary import unread_advice
 from sim.runner import RunResult, run
 from sim.runner.estimate import estimate
 from sim.runner.options import RunOptions
 from sim.runner.probing import check_batched_run, look
+from sim.scenario.assembly.rights import Rights
 from sim.scenario.packaged import find_scenario
 
 MAX_SEED = 2**63 - 1
@@ -65,9 +68,7 @@ MAX_SEED = 2**63 - 1
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
 @TAGS
-@ALLOW
-@ALLOW_COMMANDS
-@mcp_options
+@rights_options
 @model_options
 @metrics_options
 @OUT
@@ -92,6 +93,7 @@ def command(
     only_estimate: bool,
     probe: int | None,
     strict: bool,
+    rights: Rights,
     **options: Any,
 ) -> int:
     """Run SCENARIO and print a summary. SCENARIO is a file, or PACKAGE:NAME of one of an installed package.
@@ -99,9 +101,9 @@ def command(
     Options that are not given take their values from the scenario. Ctrl-C interrupts the run between two instants and
     keeps its record, so that `sim resume` can continue it. A second Ctrl-C ends the run immediately.
     """
-    scenario, options["allow"] = found(scenario, options["allow"])
+    scenario, allow = found(scenario, rights.allow)
+    options |= {**rights.keywords, "allow": allow}
     options["access"] = access_of(options)
-    options["mcp"] = servers_of(options["mcp"], options.pop("mcp_env"))
     wanted = metrics_of(options)
     if probe is not None and not only_estimate:
         raise UsageError("--probe is given without --estimate", hint="add --estimate")
@@ -208,6 +210,7 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         click.echo(plain(result.run or ""), nl=result.run is not None)
     else:
         print_summary(fields)
+        _print_next_command(result)
     if result.status == "interrupted":
         kept = f"its record is in {plain(result.run)}" if result.run else "it was not recorded"
         say(f"sim: interrupted: the run was stopped at {seconds_text(result.sim_seconds)}; {kept}")
@@ -229,6 +232,20 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
             say(f"hint: {_FULL_HINT}")
     if result.commonest_error:
         say(f"sim: warning: {result.errors} errors of agents; most frequent: {plain(result.commonest_error)}")
+
+
+def _print_next_command(result: RunResult) -> None:
+    if result.run:
+        click.echo(f"\nplay the run: sim view {plain(_shortest_name(Path(result.run)))}")
+
+
+def _shortest_name(run: Path) -> str:
+    """Return how a command names a run: by its scenario if that means this run, otherwise by its folder."""
+    name = run.name.rsplit("-", 2)[0]
+    with suppress(SimError):
+        if find_run("runs", name).resolve() == run.resolve():
+            return shlex.quote(name)
+    return shlex.quote(str(run))
 
 
 _FULL_HINT: Final = (

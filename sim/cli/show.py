@@ -78,7 +78,7 @@ def command(
     run: str, events: int | None, topic: str | None, agent: str | None, view: str | None,
     conversation: str | None, channel: str | None, thread: str | None, history: str | None, runtime: str | None,
     task: int | None, files: str | None, sql: str | None, chat: str | None, other: str | None, prompts: bool,
-    limit: int, again: bool, allow: tuple[str, ...], allow_commands: bool, out: Path, as_json: bool,
+    limit: int, again: bool, out: Path, as_json: bool, **rights: Any,
 ) -> None:  # fmt: skip
     """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name in
     `sim list`.
@@ -104,10 +104,10 @@ def command(
         elif wants_events:
             _events(stored, agent, topic, first, events, as_json)
         elif chat is not None:
-            asked = prompts_of(stored, allow, allow_commands=allow_commands) if prompts else None
+            asked = prompts_of(stored, rights) if prompts else None
             print_chat(stored, chat, other, _given(first), asked, as_json=as_json)
         elif view is not None:
-            found = repeated_rows(stored, view, allow, allow_commands=allow_commands) if again else None
+            found = repeated_rows(stored, view, rights) if again else None
             _view(stored, view, first, found, as_json)
         elif conversation is not None or channel is not None:
             _places(stored, conversation, channel, first, as_json)

@@ -9,16 +9,17 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
-from sim.cli.mcp_options import mcp_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options
 from sim.cli.render.experiments import work_on
-from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, PATH, common
+from sim.cli.render.output import PATH, common
+from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, found
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario, make_sweep
 from sim.experiments.workers import check_workers, workers_of
 from sim.kernel.levels import LEVELS
+from sim.scenario.assembly.rights import Rights
 
 
 @click.command(
@@ -51,9 +52,7 @@ from sim.kernel.levels import LEVELS
 @click.option("--resume", type=PATH, metavar="FOLDER", help="Go on with a stopped sweep, or with arms.")
 @click.option("--allow-change", is_flag=True, help="Arms: accept a changed scenario or code. The past is verified.")
 @click.option("--again", is_flag=True, help="With --resume: try failed trials again.")
-@ALLOW
-@ALLOW_COMMANDS
-@mcp_options
+@rights_options
 @MODEL
 @endpoint_options
 @worker_options
@@ -64,8 +63,8 @@ from sim.kernel.levels import LEVELS
 def command(
     scenario: Path | None, *, plan_file: Path | None, resume: Path | None, again: bool,
     allow_change: bool, jobs: int | None,
-    on: str | None, out: Path | None, as_json: bool, allow_commands: bool, mcp: tuple[str, ...],
-    mcp_env: tuple[str, ...], other_endpoint: bool, ceiling: float | None, ceiling_tokens: int | None, **options: Any,
+    on: str | None, out: Path | None, as_json: bool, rights: Rights, other_endpoint: bool,
+    ceiling: float | None, ceiling_tokens: int | None, **options: Any,
 ) -> int:  # fmt: skip
     """Run SCENARIO with all combinations of values and several seeds, and estimate its outcomes with 95 % intervals.
 
@@ -73,9 +72,10 @@ def command(
     is done), results.csv and results.html. The exit code is 1 if a trial failed. docs/experiments.md explains all.
     """
     if scenario is not None:
-        scenario, options["allow"] = found(scenario, options["allow"])
+        scenario, allow = found(scenario, rights.allow)
+        rights = attrs.evolve(rights, allow=allow)
     endpoint = {name: options.pop(name) for name in ENDPOINT}
-    given = [name for name, value in options.items() if value not in (None, (), []) and name != "allow"]
+    given = [name for name, value in options.items() if value not in (None, (), [])]
     if resume is not None and (scenario is not None or plan_file is not None or out is not None or given):
         raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
     if again and resume is None:
@@ -87,14 +87,16 @@ def command(
             else opened.enter_context(contextlib.closing(go_on(resume, allow_change=allow_change)))
         )
         plan = (
-            _plan(scenario, plan_file, options, given, allow_change=allow_change) if results is None else results.plan
+            _plan(scenario, plan_file, options, given, rights, allow_change=allow_change)
+            if results is None
+            else results.plan
         )
-        check_allowed(plan, options["allow"])
+        check_allowed(plan, rights.allow)
         if plan.allow:
             allow_imports(Path(plan.file).parent)
         hosting = hosting_of(
-            plan, endpoint, allow_commands=allow_commands, mcp=mcp, mcp_env=mcp_env, other_endpoint=other_endpoint,
-            allow_change=allow_change, ceiling=ceiling, ceiling_tokens=ceiling_tokens,
+            plan, endpoint, rights, other_endpoint=other_endpoint, allow_change=allow_change, ceiling=ceiling,
+            ceiling_tokens=ceiling_tokens,
         )  # fmt: skip
         check_workers(plan, jobs, on)
         results = results or opened.enter_context(contextlib.closing(begin(plan, out)))
@@ -103,8 +105,9 @@ def command(
 
 
 def _plan(
-    scenario: Path | None, plan_file: Path | None, options: dict[str, Any], given: list[str], *, allow_change: bool
-) -> Plan:
+    scenario: Path | None, plan_file: Path | None, options: dict[str, Any], given: list[str], rights: Rights, *,
+    allow_change: bool,
+) -> Plan:  # fmt: skip
     """Return the plan of a file, or of the options.
 
     Raises:
@@ -119,7 +122,7 @@ def _plan(
         return plan
     if scenario is None:
         raise UsageError("there is no scenario", hint="give a scenario, --plan FILE or --resume FOLDER")
-    return make_sweep(scenario, **chosen(options))
+    return make_sweep(scenario, allow=rights.allow, **chosen(options))
 
 
 def _read(plan_file: Path, scenario: Path | None, *, allow_change: bool) -> Plan:

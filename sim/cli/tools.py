@@ -8,8 +8,8 @@ import anyio
 import click
 
 from sim.base.errors import UsageError
-from sim.cli.mcp_options import mcp_options, servers_of
 from sim.cli.render.output import common, plain, print_json, say
+from sim.cli.rights_options import mcp_options, servers_of
 from sim.tools.mcp import McpClient, McpServer, McpTool
 from sim.tools.tool import NAME
 from sim.world.json_schema import schema_fault

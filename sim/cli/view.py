@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -48,8 +49,8 @@ from sim.runner.prompts import calls_in_core
 @OUT
 @common
 def command(
-    run: str, target: Path | None, *, force: bool, serve: int | None, again: bool, allow: tuple[str, ...],
-    allow_commands: bool, out: Path, as_json: bool,
+    run: str, target: Path | None, *, force: bool, serve: int | None, again: bool, out: Path, as_json: bool,
+    **rights: Any,
 ) -> None:  # fmt: skip
     """Write a page that plays RUN: a map, states, charts and messages, moved by one bar of time. RUN is a folder, or
     the beginning of a name in `sim list`. The page is one HTML file that needs no network and can be shared.
@@ -65,7 +66,7 @@ def command(
                 raise UsageError(f"{run} is under way, and its page is served", hint="give --to FILE to write a page")
             _serve(stored, serve or 0, as_json=as_json)
             return
-        found = repeated(stored, allow, allow_commands=allow_commands) if again and calls_in_core(stored) else None
+        found = repeated(stored, rights) if again and calls_in_core(stored) else None
         written = write_view(stored, target, force=force, repeated=found)
     if as_json:
         print_json({"file": written.file, "events": written.events, "chunks": written.chunks})

@@ -58,6 +58,17 @@ Reports, metrics and views rely on them. No action of an agent may use them, bec
 """
 
 
+FAMILY_TOPICS = frozenset({
+    "chat.budget_opened", "chat.budget_reset", "chat.file", "chat.job", "chat.location", "chat.response", "chat.tokens",
+    "conversation.message", "conversation.removed", "conversation.revised", "conversation.session_ended",
+    "conversation.started", "conversation.summarized", "conversation.summary_failed", "conversation.withheld",
+    "execution.added", "execution.approved", "execution.confidence", "execution.denied", "execution.ended",
+    "execution.escalated", "execution.file", "execution.resumed", "execution.retry",
+    "execution.returned", "execution.started", "execution.step",
+})  # fmt: skip
+"""The topics of chats, conversations and executors. A rule that waits for another one of theirs waits for ever."""
+
+
 def check_free(topic: str) -> None:
     """Check that an agent may publish under `topic`.
 

@@ -126,8 +126,8 @@ def _check_first(plan: Plan, trial: Trial, hosting: Hosting) -> bool:
         return False
     if not set(plan.outcomes) <= trial.outcomes.keys():
         given = (*plan.overrides, *overrides_of(plan.points[trial.point]))
-        scenario = load(Path(plan.file), given if plan.past is None else (), plan.allow, hosting.kinds)
-        KnownOutcomes.of((scenario,), hosting.kinds).check_first(plan.outcomes, trial.outcomes)
+        scenario = load(Path(plan.file), given if plan.past is None else (), plan.allow, hosting.rights.kinds)
+        KnownOutcomes.of((scenario,), hosting.rights.kinds).check_first(plan.outcomes, trial.outcomes)
     return True
 
 

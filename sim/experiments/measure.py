@@ -22,7 +22,7 @@ from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.llm.shared_answers import SharedAnswers
 from sim.record.answer_book import AnswerBook
 from sim.runner import RunController, RunResult, branch, run
-from sim.runner.options import HostKeywords, OnInterrupt
+from sim.runner.options import OnInterrupt
 
 
 @attrs.frozen
@@ -147,9 +147,9 @@ def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
 def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
     plan, hosting = job.plan, job.hosting
     ending: OnInterrupt = "raise" if parent_process() is None else "return"
-    options: HostKeywords = {
-        "allow": plan.allow, "allow_commands": hosting.allow_commands, "mcp": hosting.mcp, "access": hosting.access,
-        "kinds": hosting.kinds, "begun": watch, "on_interrupt": ending,
+    options: dict[str, Any] = {
+        **hosting.rights.keywords, "allow": plan.allow, "access": hosting.access, "begun": watch,
+        "on_interrupt": ending,
     }  # fmt: skip
     if plan.past is None:
         check_scenario(plan, Path(plan.file))  # it may have been edited since the experiment began

@@ -15,7 +15,7 @@ from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.scenario import Scenario
 from sim.scenario.actions import action_kinds
-from sim.scenario.assembly.build import Kinds
+from sim.scenario.assembly.rights import Kinds
 
 COUNTS: Final = ("done_", "refused_", "agents_")
 """How the names of counts begin. A count that a trial does not have is 0."""

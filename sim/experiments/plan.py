@@ -15,12 +15,12 @@ from sim.kernel.codec import decode_as, encode
 from sim.kernel.levels import Level
 from sim.llm import Access
 from sim.scenario import Scenario, load
-from sim.scenario.assembly.build import Kinds, check_families, check_kinds
+from sim.scenario.assembly.build import check_families, check_kinds
+from sim.scenario.assembly.rights import NO_RIGHTS, Kinds, Rights
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
 from sim.scenario.place_graphs import scenario_digest
-from sim.tools.mcp import McpServer
 
 SEEDS: Final = 10
 MOST_TRIALS: Final = 1_000_000
@@ -44,10 +44,8 @@ class Hosting:
 
     Attributes:
         access: how models at an endpoint are reached; None: there are none.
-        allow_commands: whether tools may run commands in a sandbox.
-        mcp: the MCP servers whose tools the scenario declares.
+        rights: what the operator lets the scenario do; what may be imported is said by the plan, and checked.
         other_endpoint: whether arms may ask another endpoint than the run did.
-        kinds: classes that scenarios may name as `kind`.
         answers: the file of the answers that trials share; None: they share none.
         runs: the folder for the run folders of trials; None: they are not recorded.
         allow_change: whether arms may go on from a run although its scenario or the code has changed since.
@@ -56,10 +54,8 @@ class Hosting:
     """
 
     access: Access | None = None
-    allow_commands: bool = False
-    mcp: tuple[McpServer, ...] = ()
+    rights: Rights = NO_RIGHTS
     other_endpoint: bool = False
-    kinds: Kinds | None = None
     answers: Path | None = None
     runs: Path | None = None
     allow_change: bool = False

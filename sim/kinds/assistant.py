@@ -19,6 +19,7 @@ from sim.base.errors import UsageError
 from sim.base.permissions import Permission
 from sim.kernel import to_duration
 from sim.kernel.duration import NS
+from sim.llm.service import Skipped
 from sim.llm.tokens import APPROXIMATE
 from sim.llm.types import ChatMessage, ModelRequest
 from sim.memory.service import Memories
@@ -122,7 +123,10 @@ async def _answer(world: World, agent: Inhabitant, conversation: str) -> _Answer
             request=ModelRequest((), use=settings.use), behalf=behalf, note=note,
         )  # fmt: skip
         system = ChatMessage("system", _prompt(world, agent, found))
-        return _Answered(await loop.run([system, *conversations.history(conversation)]), claim.seen)
+        result = await loop.run([system, *conversations.history(conversation)])
+        if isinstance(result.cause, Skipped):
+            raise result.cause  # the conversation goes on waiting
+        return _Answered(result, claim.seen)
     finally:
         conversations.release(conversation)
 
@@ -135,7 +139,7 @@ def answer(world: World, agent: Any, answered: _Answered, conversation: str) -> 
         conversation: the id of the conversation.
     """
     conversations, settings, result = Conversations.of(world), agent.settings, answered.result
-    if result.ending in ("model_error", "invalid_answer"):
+    if result.cause is not None or result.ending == "invalid_answer":
         failures = conversations.failures(conversation)
         again = result.retryable and failures < settings.retries
         retry = {"retry_at_ns": world.kernel.now + settings.retry_delay * 2**failures} if again else {}

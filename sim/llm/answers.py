@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from sim.base.text import dotted_name
 from sim.llm.reading import json_in
-from sim.llm.tool_calls import faults
+from sim.llm.tool_calls import faults, wire_name
 from sim.llm.types import Completion, ModelRequest
 from sim.world.json_schema import mismatch, schema_fault
 
@@ -28,7 +29,7 @@ def check_answer(completion: Completion, request: ModelRequest) -> str | None:
     """Return why an answer is not valid, as sentences for the model, or None if it is valid."""
     broken = faults(completion, request.tools)
     if broken:
-        names = {call.id: call.name for call in completion.tool_calls}
+        names = {call.id: dotted_name(call.name) for call in completion.tool_calls}
         told = " ".join(f"The call of {names[id][:64]} was not run: {fault}." for id, fault in broken.items())
         return f"{told} Call it again."
     return wrong_choice(completion, request.tool_choice) or wrong_text(completion, request)
@@ -124,8 +125,8 @@ def wrong_choice(completion: Completion, choice: str | None) -> str | None:
         return "No tool may be called here. Answer in text."
     if choice == "required" and not called:
         return "The answer must call a tool. Call one."
-    if choice is not None and choice not in TOOL_CHOICES and called != {choice}:
-        return f"The answer must call the tool {choice}. Call it."
+    if choice is not None and choice not in TOOL_CHOICES and set(map(wire_name, called)) != {wire_name(choice)}:
+        return f"The answer must call the tool {dotted_name(choice)}. Call it."
     return None
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from sim.base.expressions import did_you_mean
+from sim.base.text import dotted_name
 from sim.kernel.codec import encode
 from sim.llm.types import Completion, ToolCall, ToolSpec
 from sim.world.json_schema import mismatch
@@ -21,6 +22,13 @@ _LONGEST_NAME: Final = 64
 def wire_name(name: str) -> str:
     """Return the name of a tool as models see it: some endpoints accept no dots in names."""
     return name.replace(".", "__")
+
+
+def as_offered(call: ToolCall, tools: Sequence[ToolSpec]) -> ToolCall:
+    """Return a call under the name of the tool that was offered: models may write it with a dot, as people do."""
+    name = wire_name(call.name)
+    offered = {tool.name for tool in tools}
+    return attrs.evolve(call, name=name) if call.name not in offered and name in offered else call
 
 
 def sound(call: ToolCall) -> ToolCall:
@@ -48,10 +56,10 @@ def faults(completion: Completion, tools: Sequence[ToolSpec]) -> Mapping[str, st
 
 def fault_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str | None:
     """Return why a call must not be executed, as a sentence for the model, or None if it can be executed."""
-    offered = {tool.name: tool for tool in tools}
+    offered, call = {tool.name: tool for tool in tools}, as_offered(call, tools)
     if call.name not in offered:
-        near = did_you_mean(call.name, offered)
-        return f"there is no tool {call.name[:64]!r}{f'; {near}' if near else ''}"
+        near = did_you_mean(dotted_name(call.name), map(dotted_name, offered))
+        return f"there is no tool {dotted_name(call.name)[:64]!r}{f'; {near}' if near else ''}"
     arguments = call.parsed()
     if arguments is None:
         return "the arguments are not a JSON object"

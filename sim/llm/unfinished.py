@@ -1,5 +1,6 @@
 """What models are saying at the moment: the unfinished answers of calls under way, from their parts."""
 
+from sim.base.text import dotted_name
 from sim.llm.types import Delta
 from sim.record.unfinished import LONGEST, UnfinishedAnswer
 
@@ -27,7 +28,7 @@ class UnfinishedAnswers:
             return
         text = part.text
         if part.kind in ("tool_start", "tool_complete"):
-            text = f"{part.tool} {text}".rstrip()
+            text = f"{dotted_name(part.tool)} {text}".rstrip()
         elif before is not None and before.kind == part.kind:
             text = before.text + text
         elif before is not None and (before.kind, part.kind) == ("tool_start", "tool_arguments"):

@@ -184,9 +184,9 @@ async def _from_start(
 ) -> RunResult:
     """Run the scenario again: a branch at time 0 has no history."""
     info = stored.info
+    shared = again.hosting | {"access": attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ())))}
     chosen = RunOptions(
-        progress=again.progress,
-        stuck=again.stuck,
+        **shared,
         seed=info.seed if seed is None else seed,
         mode="tick" if info.mode == "tick" else "autonomous",
         until=kept["until"],
@@ -195,14 +195,6 @@ async def _from_start(
         out=out,
         overrides=[*kept["set"], *overrides],
         tags=kept["tags"],
-        kinds=again.kinds,
-        allow=again.allow,
-        allow_commands=again.allow_commands,
-        mcp=again.mcp,
-        access=attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ()))),
-        max_wall=again.max_wall,
-        on_interrupt=again.on_interrupt,
-        begun=again.begun,
     )
     origin = {"run": info.id, "at_ns": 0, "set": [], "seed": seed}  # what was set is in the options
     with missing_packages_named(stored):

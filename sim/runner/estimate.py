@@ -28,8 +28,8 @@ from sim.runner.probing import probe as measure
 from sim.runner.runner import RunController
 from sim.runner.running import run
 from sim.scenario import Scenario, load
-from sim.scenario.assembly.build import Kinds
 from sim.scenario.assembly.models import prices_of
+from sim.scenario.assembly.rights import Kinds
 from sim.scenario.packaged import find_scenario
 from sim.tools import ToolsSettings
 

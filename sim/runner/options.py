@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self, cast
 
 import attrs
 
@@ -15,8 +15,7 @@ from sim.kernel import Duration, to_ns
 from sim.kernel.levels import LEVELS, Level
 from sim.llm import Access
 from sim.runner.runner import Mode, RunController
-from sim.scenario.assembly.build import Kinds
-from sim.tools.mcp import McpServer
+from sim.scenario.assembly.rights import Rights, RightsKeywords
 from sim.world.action import near
 
 Backend = Literal["asyncio", "trio"]
@@ -66,14 +65,10 @@ def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
     return unique
 
 
-class HostKeywords(TypedDict, total=False):
+class HostKeywords(RightsKeywords, total=False):
     """The options that `run` and runs from a record share; see `HostOptions`."""
 
     backend: Backend
-    kinds: Kinds | None
-    allow: tuple[str, ...]
-    allow_commands: bool
-    mcp: Sequence[McpServer]
     access: Access | None
     progress: Watcher | bool | None
     stuck: Callable[[Stuck], None] | None
@@ -105,9 +100,10 @@ class ReplayKeywords(HostKeywords, total=False):
     other_endpoint: bool
 
 
-@attrs.frozen(kw_only=True)
 class Options:
     """Options that keyword arguments give, with errors that name the nearest option."""
+
+    __slots__ = ()
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Self:
@@ -116,7 +112,7 @@ class Options:
         Raises:
             UsageError: if there is no option of a name, with the nearest one; or a value is not allowed.
         """
-        known = {field.name: None for field in attrs.fields(cls)}
+        known = {field.name: None for field in attrs.fields(cast(Any, cls))}
         for name in keywords:
             if name not in known:
                 raise UsageError(
@@ -126,15 +122,11 @@ class Options:
 
 
 @attrs.frozen(kw_only=True)
-class HostOptions(Options):
-    """How a run is hosted.
+class HostOptions(Options, Rights):
+    """How a run is hosted, and what the operator lets it do; see `Rights`.
 
     Args:
         backend: `asyncio` or `trio`; it does not change the result.
-        kinds: classes that the scenario may name as `kind`.
-        allow: installed packages, and modules that a `kind: module:NAME` may be imported from.
-        allow_commands: whether tools of the scenario may run commands in a sandbox.
-        mcp: the MCP servers whose tools the scenario declares. A replay starts none.
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
         progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called with the runner about
@@ -151,16 +143,17 @@ class HostOptions(Options):
     """
 
     backend: Backend = attrs.field(default="asyncio", validator=_backend)
-    kinds: Kinds | None = None
-    allow: tuple[str, ...] = ()
-    allow_commands: bool = False
-    mcp: Sequence[McpServer] = ()
     access: Access | None = None
     progress: Watcher | bool | None = None
     stuck: Callable[[Stuck], None] | None = None
     max_wall: Duration | None = attrs.field(default=None, validator=_above_zero)
     on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
     begun: Watcher | None = None
+
+    @property
+    def hosting(self) -> dict[str, Any]:
+        """The options that runs and runs from a record share, by name."""
+        return {field.name: getattr(self, field.name) for field in attrs.fields(HostOptions)}
 
 
 @attrs.frozen(kw_only=True)

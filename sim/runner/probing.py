@@ -177,9 +177,8 @@ async def probe_async(
     access.check_key()
     online = attrs.evolve(access, batching=False)
     simulation = build(
-        scenario, seed=scenario.seed if options.seed is None else options.seed, kinds=options.kinds,
-        allow=options.allow, access=online, until_ns=scenario.end_ns, allow_commands=options.allow_commands,
-        mcp=options.mcp,
+        scenario, seed=scenario.seed if options.seed is None else options.seed, rights=options, access=online,
+        until_ns=scenario.end_ns,
     )  # fmt: skip
     models = simulation.models
     assert models is not None, "the scenario calls models"

@@ -68,8 +68,7 @@ class RebuiltSimulation:
             access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
             until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
             simulation = build(
-                scenario, seed=info.seed, kinds=again.kinds, allow=again.allow, access=access, until_ns=until_ns,
-                allow_commands=again.allow_commands, mcp=again.mcp,
+                scenario, seed=info.seed, rights=again, access=access, until_ns=until_ns,
             )  # fmt: skip
         code = code_hashes(simulation.nursery.classes)
         changed = _changed_code(stored, code, refuse=checked and not again.allow_change)

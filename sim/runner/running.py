@@ -93,8 +93,7 @@ async def run_from(
     mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
     seed = checked.seed if chosen.seed is None else chosen.seed
     simulation = build(
-        checked, seed=seed, kinds=chosen.kinds, allow=chosen.allow, access=chosen.access, until_ns=until_ns,
-        allow_commands=chosen.allow_commands, mcp=chosen.mcp,
+        checked, seed=seed, rights=chosen, access=chosen.access, until_ns=until_ns,
     )  # fmt: skip
     if simulation.models is not None:
         simulation.models.expected = chosen.expected

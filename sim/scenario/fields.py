@@ -28,6 +28,7 @@ from sim.scenario.symbols import Kind
 from sim.scenario.units import FieldError, duration, shown, wrong_as
 from sim.scenario.values import PartError, ValueTemplate, compile_value, is_expression
 from sim.scenario.yaml_tree import Map
+from sim.world.artifact import access_hint
 
 _ANY = {"description": "a value; text that starts with = is an expression"}
 _EXPRESSION = {"type": ["string", "boolean"], "description": "an expression"}
@@ -305,16 +306,29 @@ Audience = Literal["all", "owner"] | tuple[str, ...]
 def _audience(value: Any, info: ValidationInfo) -> Audience:
     if value in ("all", "owner"):
         return "all" if value == "all" else "owner"
-    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-        raise FieldError(f"expected all, owner or a list of agents and groups, found {shown(value)}")
-    for name in value:
-        _refer("recipient", name, context_of(info))
+    _listed(value, context_of(info))
     return tuple(value)
 
 
 def _audience_value(value: Any, context: Context | None) -> None:
-    if value not in ("all", "owner") and not isinstance(value, list):
-        raise FieldError(f"expected all, owner or a list of agents and groups, found {shown(value)}")
+    if value not in ("all", "owner"):
+        _listed(value, context)
+
+
+def _listed(value: Any, context: Context | None) -> None:
+    """Check that a value is a list of agents and groups. One with expressions is known when it is evaluated."""
+    if not isinstance(value, list | tuple):
+        message = f"expected all, owner or a list of agents and groups, found {shown(value)}"
+        raise FieldError(message, access_hint(value))
+    for name in value:
+        if not isinstance(name, str):
+            raise FieldError(f"expected a list of names of agents and groups, found {shown(name)} in it")
+        if is_expression(name):
+            continue
+        try:
+            _refer("recipient", name, context)
+        except FieldError as error:
+            raise FieldError(str(error), access_hint(value) or error.hint) from None
 
 
 def _formula(value: Any, info: ValidationInfo) -> Expression:

@@ -9,7 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
+from sim.base.expressions import did_you_mean
 from sim.kernel import to_text
+from sim.llm.access import INSIDE, LOCAL
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.scenario import fields as f
 from sim.scenario.model_behaviour import Draw, Fault, Latency, Simulated
@@ -134,7 +136,8 @@ class Models(f.Part):
         dict[Asker, dict[UseOrAll, Tier]], Field(description="tiers by use, or *, of an agent or group")
     ] = Field(default_factory=dict)
     prices: Annotated[
-        dict[str, ModelPrice], Field(description="by model: what its tokens cost; default: a list of the package")
+        dict[str, ModelPrice],
+        Field(description="by model (small or scripted:small): what its tokens cost; default: a list of the package"),
     ] = Field(default_factory=dict)
     endpoints: Annotated[
         dict[Provider, Endpoint], Field(description="by provider, such as openai or ollama: what is special about it")
@@ -149,6 +152,35 @@ class Models(f.Part):
     rules: Annotated[tuple[ModelRule, ...], Field(strict=False, description="scripted answers")] = ()
     simulated: Simulated = Simulated()
     faults: Annotated[tuple[Fault, ...], Field(strict=False, description="injected failures")] = ()
+
+    @model_validator(mode="after")
+    def _priced(self) -> "Models":
+        """Check that each price is that of one model, and that a model of this provider exists."""
+        seen: dict[str, str] = {}
+        for name in self.prices:
+            model = self._model_of(name)
+            if (other := seen.setdefault(model, name)) != name:
+                raise FieldError(f"the model {model!r} has two prices: {other} and {name}", None, ("prices", name))
+            if model != name and name.startswith(f"{self.provider}:") and model not in self.named:
+                message = f"there is no {self.provider} model {model!r:.80} in `tiers`, so its price has no effect"
+                hint = did_you_mean(model, self.named) or f"there are: {', '.join(self.named)}"
+                raise FieldError(message, hint, ("prices", name))
+        return self
+
+    @property
+    def named(self) -> list[str]:
+        """The models that the tiers name; without tiers, the only one, which has the name of the provider."""
+        return list(dict.fromkeys(model for chain in self.tiers.values() for model in chain)) or [self.provider]
+
+    @property
+    def priced(self) -> dict[str, ModelPrice]:
+        """The prices by name of the model alone, which a price can give with its provider, such as `scripted:small`."""
+        return {self._model_of(name): price for name, price in self.prices.items()}
+
+    def _model_of(self, name: str) -> str:
+        provider, _, model = name.partition(":")
+        known = (*INSIDE, "openai", *LOCAL, *self.endpoints)
+        return model if model and provider in known and name not in self.named else name
 
     def with_known_latency(self) -> "Models":
         """Return models whose simulated calls take the modelled latency of calls to endpoints, for an estimate."""

@@ -10,9 +10,10 @@ from typing import Any, Final
 from sim.agents.toolbox import DRAWS
 from sim.base.errors import Problem
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
-from sim.events.topic import OWN_TOPICS, OWN_WORDS, matches
+from sim.events.topic import FAMILY_TOPICS, OWN_TOPICS, OWN_WORDS, matches
 from sim.kernel.calendar import Calendar
 from sim.kernel.duration import MAX_NS, to_ns, to_text
+from sim.scenario.named import named_in_vain
 from sim.scenario.schedule import END
 from sim.scenario.schema import Rule, Scenario
 from sim.scenario.symbols import actions_of, items, mapping, sleep_topics
@@ -43,6 +44,7 @@ def never_happens(scenario: Scenario, until_ns: int | None = None) -> list[Probl
     found = [
         *_too_late(scenario, tree, end, calendar), *_too_late_to_matter(scenario, tree, end),
         *_never_spawned(scenario, tree), *_behind(scenario, tree), *_never_published(scenario, tree),
+        *_never_published_by_sim(scenario, tree), *named_in_vain(scenario, tree),
     ]  # fmt: skip
     problems = [mark.problem(message, hint) for mark, message, hint in found]
     return sorted(problems, key=lambda problem: (problem.line, problem.column))
@@ -176,6 +178,15 @@ def _never_published(scenario: Scenario, tree: Map) -> Iterator[Found]:
             continue
         message = f"{where}: nothing in this file publishes the topic {pattern!r}"
         yield mark, message, did_you_mean(pattern, exact) or "publish it, by a rule, in `events` or from outside"
+
+
+def _never_published_by_sim(scenario: Scenario, tree: Map) -> Iterator[Found]:
+    """Yield patterns of topics of chats, conversations and executors that these do not publish."""
+    words = {topic.partition(".")[0] for topic in FAMILY_TOPICS}
+    for mark, where, pattern in _awaited(scenario, tree):
+        if pattern.partition(".")[0] in words and not any(matches(pattern, topic) for topic in FAMILY_TOPICS):
+            message = f"{where}: the simulation publishes nothing under the topic {pattern!r}"
+            yield mark, message, did_you_mean(pattern, FAMILY_TOPICS)
 
 
 def _published(scenario: Scenario, tree: Map) -> tuple[list[str], list[str]] | None:

@@ -78,6 +78,8 @@ class Symbols:
             needed = " or ".join(_POOL_KINDS[kind])
             raise UsageError(f"the pool {name!r} is of kind {self.pools[name]}, but this needs {needed}")
         hint = did_you_mean(name, declared | self._numbered(kind))
+        if name in ("*", "**") and kind in ("agent", "recipient", "group"):
+            hint = "no name stands for all agents: name an agent or a group"
         raise UsageError(f"there is no {called} {name[:80]!r} in this file", hint=hint)
 
     def is_single(self, name: str) -> bool:

@@ -150,15 +150,20 @@ class Access(Service):
 
     def may_see(self, agent: Inhabitant, tool: Tool, behalf: tuple[str, ...] = ()) -> bool:
         """Return whether a tool is offered: at least one of its operations may be allowed. See `refusal`."""
+        return self.unseen(agent, tool, behalf) is None
+
+    def unseen(self, agent: Inhabitant, tool: Tool, behalf: tuple[str, ...] = ()) -> str | None:
+        """Return why a tool is not offered, or None if it may be. See `may_see`."""
         if tool.operation is None:
-            return self.refusal(agent, tool, {}, behalf) is None
+            return self.refusal(agent, tool, {}, behalf)
         stated = tool.operation_schema.get("enum")
         # without stated operations, those that rules name, and any other one
         words = stated or ("", *(word for rule in self.settings.rules for word in rule.operations))
         calls = [{tool.operation: word} for word in words]
         if tool.operation not in tool.parameters.get("required", ()):
             calls.append({})
-        return any(self.refusal(agent, tool, call, behalf) is None for call in calls)
+        refusals = [self.refusal(agent, tool, call, behalf) for call in calls]
+        return refusals[0] if all(refusals) else None
 
     def level(self, agent: Inhabitant, behalf: tuple[str, ...] = ()) -> Permission:
         """Return the lowest level along the chain of an agent; that of a guest if someone is not known."""

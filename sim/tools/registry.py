@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import attrs
 
 from sim.base.errors import Cancelled, RunError, UsageError
-from sim.base.text import of_error
+from sim.base.text import dotted_name, of_error
 from sim.kernel import perform
 from sim.kernel.codec import decode, encode
 from sim.tools.access import Access
@@ -116,6 +116,11 @@ class Tools(Service):
             raise Refused(f"there is no tool {name[:80]!r}{near(name, self.known)}")
         return found
 
+    def look_up(self, name: str) -> Tool | None:
+        """Return a tool by its name, or by the name that models see, or None. Unlike `find`, this adds none."""
+        found = self.known.get(self.named(name))
+        return self._made(self.named(name)) if found is None else found
+
     def offered(self, agent: Inhabitant, names: Iterable[str], behalf: tuple[str, ...] = ()) -> list[Tool]:
         """Return those tools of a list that an agent may call, in the order of the list.
 
@@ -131,14 +136,16 @@ class Tools(Service):
         return [tool for tool in map(self.find, names) if access.may_see(agent, tool, behalf)]
 
     def _action_tool(self, name: str) -> Tool | None:
-        """Return the tool that offers an action of the world, if the name is that of one."""
-        name = name.replace("__", ".", 1) if name.startswith(wire_name(WORLD)) else name
-        handler = self._world.actions.find(name.removeprefix(WORLD)) if name.startswith(WORLD) else None
-        if handler is None or handler.kind in NEVER_TOOLS:
-            return None
-        made = tool_of_action(handler, name)
-        self.add(made)
+        """Return the tool that offers an action of the world, if the name is that of one; it is known from now on."""
+        made = self._made(dotted_name(name) if name.startswith(wire_name(WORLD)) else name)
+        if made is not None:
+            self.add(made)
         return made
+
+    def _made(self, name: str) -> Tool | None:
+        """Return a new tool for an action of the world, if the name is that of one."""
+        handler = self._world.actions.find(name.removeprefix(WORLD)) if name.startswith(WORLD) else None
+        return None if handler is None or handler.kind in NEVER_TOOLS else tool_of_action(handler, name)
 
     # -- calls
 
@@ -244,7 +251,7 @@ class Tools(Service):
 
     def named(self, name: str) -> str:
         """Return the name of a tool by the name that models see. One that does not exist need not be of this form."""
-        return self._by_wire.get(name, name.replace("__", ".", 1))
+        return self._by_wire.get(name, dotted_name(name))
 
     def _note(self, agent: Inhabitant, what: str, tool: Tool, arguments: Mapping[str, Any], **more: Any) -> None:
         """Append to the audit chain, if the world has one. It holds the hash of the arguments, which are on record."""
@@ -291,7 +298,7 @@ def note_not_run(world: World, agent: Inhabitant, call: tuple[str, str], why: st
         why: why it is not run.
     """
     tools, audit = world.services.get(Tools.name), world.services.get(Audit.name)
-    name = call[0].replace("__", ".", 1)
+    name = dotted_name(call[0])
     if isinstance(tools, Tools):
         name = tools.named(call[0])
         tools.faulty += 1

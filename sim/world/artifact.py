@@ -1,7 +1,7 @@
 """Artifacts: named objects with content that agents read, write, edit, delete and invoke."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sim.base.expressions import Expression
 from sim.kernel.codec import Raw, Record, decode, freeze
@@ -9,6 +9,24 @@ from sim.kernel.ports import ANYONE, Gate
 
 Access = Literal["all", "owner"] | tuple[str, ...]
 """Which agents have access: all, the owner only, or the named agents and groups. The owner always has access."""
+
+_WORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("*", "**", "all", "any", "anyone", "everybody", "everyone"), "all"),
+    **dict.fromkeys(("owner", "me", "self"), "owner"),
+}
+"""What may be written for all agents, or for the owner, where names of agents are expected."""
+
+
+def access_hint(given: object) -> str | None:
+    """Return what to write instead of a wrong access, if it is meant for all agents or for the owner; None if not."""
+    words = [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
+    meant = [_WORDS[word] for word in words if isinstance(word, str) and word in _WORDS]
+    if "all" in meant:
+        return "for all agents, write the word `all` alone, without a list"
+    if meant and len(meant) < len(words):
+        return "leave the owner out of the list: it always has access"
+    return "for the owner alone, write the word `owner` alone, without a list" if meant else None
+
 
 FORMULA_NAMES = ("args", "content", "now", "caller")
 """The names that a formula can use."""

@@ -17,6 +17,7 @@ from sim.cli import main
 from sim.record import VIEWS, open_run
 from sim.scenario import loads
 from sim.scenario.assembly.build import Simulation, build
+from sim.scenario.assembly.rights import Rights
 from sim.tools import Given
 from sim.world.action import action
 from sim.world.section import Json
@@ -390,7 +391,7 @@ ALLOW = ("bakery_of_tests",)
 
 def test_a_module_can_have_a_family(module: types.ModuleType) -> None:
     """`module:NAME` of a family gives what the family gives: settings, views and checks."""
-    agent: Any = build(scenario(ENTRY, allow=ALLOW), allow=ALLOW).world.agents["ada"]
+    agent: Any = build(scenario(ENTRY, allow=ALLOW), rights=Rights(allow=ALLOW)).world.agents["ada"]
     assert (agent.settings, agent.kind) == (BakerSettings("rye", 2), "bakery_of_tests:BAKER")
     assert "loaves" in VIEWS
 
@@ -400,7 +401,7 @@ def test_one_family_with_two_names_prepares_a_world_once(module: Any) -> None:
     define_family(attrs.evolve(module.BAKER, tools=(open_oven,)))
     module.BAKER = FAMILIES["baker"]
     both = f"{ENTRY}\n  - {{name: bob, kind: baker}}"
-    assert len(build(scenario(both, allow=ALLOW), allow=ALLOW).world.agents) == 2
+    assert len(build(scenario(both, allow=ALLOW), rights=Rights(allow=ALLOW)).world.agents) == 2
 
 
 @pytest.mark.parametrize(
@@ -431,7 +432,7 @@ def test_a_module_that_is_not_allowed_is_not_imported(module: types.ModuleType) 
 def test_settings_must_have_been_read(module: types.ModuleType) -> None:
     """A scenario that was loaded before its kind was known is refused, not run with settings that nobody checked."""
     with pytest.raises(UsageError, match="was not known when the scenario was loaded"):
-        build(scenario(ENTRY), allow=ALLOW)
+        build(scenario(ENTRY), rights=Rights(allow=ALLOW))
 
 
 @pytest.mark.parametrize("entry", ["bakery_of_tests:Sleeper", "given", "policy"])
@@ -440,5 +441,5 @@ def test_settings_of_a_kind_without_any_are_refused(module: types.ModuleType, en
     with pytest.raises(UsageError, match="have no settings"):
         build(
             scenario(f"{{name: ada, kind: '{entry}', settings: {{a: 1}}}}", allow=ALLOW),
-            allow=ALLOW, kinds={"given": Sleeper},
+            rights=Rights(allow=ALLOW, kinds={"given": Sleeper}),
         )  # fmt: skip

@@ -15,6 +15,7 @@ from sim.llm import Access
 from sim.record import HashRecorder
 from sim.scenario import loads
 from sim.scenario.assembly.build import Simulation, build
+from sim.scenario.assembly.rights import Rights
 
 ALICE = """
 name: village
@@ -232,7 +233,7 @@ class Poet(sim.Agent):
 def test_a_class_says_more_about_its_agents():
     """What `about` returns is a part of the prompt."""
     text = ALICE.replace("name: alice\n", "name: alice\n    kind: poet\n").replace("RULES", "{say: x}")
-    simulation = build(loads(text), kinds={"poet": Poet})
+    simulation = build(loads(text), rights=Rights(kinds={"poet": Poet}))
     system, _ = interview_prompt(simulation.world, simulation.manager.loops["alice"].agent, Question("?"))
     assert "<poems>\nThe mill\nThe inn\n</poems>" in system.content
     assert "kind: poet" in system.content

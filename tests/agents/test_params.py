@@ -17,6 +17,7 @@ from sim.cli import main
 from sim.experiments.plan import make_sweep
 from sim.scenario import json_schema, loads
 from sim.scenario.assembly.build import build
+from sim.scenario.assembly.rights import Rights
 from sim.world.section import Condition, Duration, Json, Name, Range
 from tests.registries import kept_registries
 
@@ -83,7 +84,7 @@ def agents(entry: str, overrides: tuple[str, ...] = (), seed: int = 0) -> list[A
     """Return the agents of a scenario with one entry."""
     text = f"name: walk\nuntil: 3s\nagents:\n  - {entry}\n"
     scenario = loads(text, "walk.yaml", overrides, kinds=KINDS)
-    return list(build(scenario, kinds=KINDS, seed=seed).world.agents.values())
+    return list(build(scenario, rights=Rights(kinds=KINDS), seed=seed).world.agents.values())
 
 
 # -- values
@@ -220,7 +221,7 @@ def test_params_that_contradict_each_other() -> None:
     for value in ("5", "'=index + 5'"):
         text = f"name: x\nagents:\n  - {{name: ann, kind: picky, params: {{low: {value}}}}}\n"
         with pytest.raises(ScenarioError, match=r"params: .*low is 5, above high") as caught:
-            build(loads(text, kinds={"picky": Picky}), kinds={"picky": Picky})
+            build(loads(text, kinds={"picky": Picky}), rights=Rights(kinds={"picky": Picky}))
         assert caught.value.problems[0].line == 3
 
 
@@ -245,11 +246,11 @@ def test_required_params() -> None:
 def test_params_of_a_scenario_that_was_loaded_without_its_kinds() -> None:
     """Params that nobody has checked are refused; without any, the agents have the defaults."""
     with pytest.raises(ScenarioError, match="params: the kind walker was not known when the scenario was loaded"):
-        build(loads("name: x\nagents: [{name: ann, kind: walker, params: {speed: 99}}]"), kinds=KINDS)
-    world = build(loads("name: x\nagents: [{name: ann, kind: walker}]"), kinds=KINDS).world
+        build(loads("name: x\nagents: [{name: ann, kind: walker, params: {speed: 99}}]"), rights=Rights(kinds=KINDS))
+    world = build(loads("name: x\nagents: [{name: ann, kind: walker}]"), rights=Rights(kinds=KINDS)).world
     assert getattr(world.agents["ann"], "params", None) == Walker.Params()
     with pytest.raises(ScenarioError, match="params: ann: expected params with steps, found none"):
-        build(loads("name: x\nagents:\n  - {name: ann, kind: needy}"), kinds=KINDS)
+        build(loads("name: x\nagents:\n  - {name: ann, kind: needy}"), rights=Rights(kinds=KINDS))
 
 
 # -- declarations
@@ -295,7 +296,7 @@ def test_a_class_inherits_params() -> None:
     assert Same.Params is Walker.Params
     kinds = {"more": More}
     scenario = loads("name: x\nagents: [{name: ann, kind: more, params: {speed: 2, colour: blue}}]", kinds=kinds)
-    agent: Any = build(scenario, kinds=kinds).world.agents["ann"]
+    agent: Any = build(scenario, rights=Rights(kinds=kinds)).world.agents["ann"]
     assert (agent.params.speed, agent.params.colour) == (2, "blue")
 
 
@@ -306,7 +307,7 @@ def test_a_module_and_the_schema(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setitem(sys.modules, "walkers_in_a_module", made)
     text = "name: x\nagents: [{name: ann, kind: 'walkers_in_a_module:Walker', params: {speed: 2}}]"
     allow = ("walkers_in_a_module",)
-    agent: Any = build(loads(text, allow=allow), allow=allow).world.agents["ann"]
+    agent: Any = build(loads(text, allow=allow), rights=Rights(allow=allow)).world.agents["ann"]
     assert agent.params.speed == 2
     rules = json_schema()["$defs"]["Agent"]["allOf"]
     (found,) = [

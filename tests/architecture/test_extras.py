@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -58,9 +60,39 @@ def test_nothing_of_an_extra_is_imported_without_need():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def commands(word: str) -> list[str]:
+    """Return the commands of the first block of the README that has a word."""
+    blocks = re.findall(r"^```console\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\$ (.*)$", next(block for block in blocks if word in block), re.MULTILINE)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(500)
+def test_the_first_commands_work_in_a_clone(tmp_path):
+    """The commands at the top of the README work in a fresh clone, and set up a small environment for a run."""
+    clone = tmp_path / "clone"
+    left_out = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "*.so", "__pycache__")
+    shutil.copytree(ROOT, clone, ignore=left_out)
+    shutil.copy(ROOT / ".gitignore", clone)
+    env = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT")}
+    pip, *first = commands("--no-dev")
+    assert pip == "pip install uv"
+    for command in first:
+        done = subprocess.run(shlex.split(command), cwd=clone, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert len(list(clone.glob("runs/ecology-*/view.html"))) == 1
+    assert on_disk(clone / ".venv") < LARGEST
+
+
 # -- an installed wheel
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def on_disk(folder: Path) -> int:
+    """Return the bytes that the files of a folder take."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return sum(path.stat().st_blocks * 512 for path in files)
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +107,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         assert done.returncode == 0, done.stderr
 
-    uv("build", "--quiet", "-o", str(home / "dist"), SIM_PURE_PYTHON="1")
+    build, install, *_ = commands("SIM_PURE_PYTHON")  # as the README says
+    assert build == "SIM_PURE_PYTHON=1 uv build --wheel"
+    uv("build", "--wheel", "--quiet", "-o", str(home / "dist"), SIM_PURE_PYTHON="1")
     (wheel,) = (home / "dist").glob("*.whl")
+    assert install == f"pip install dist/{wheel.name}"
     uv("venv", "--quiet", "--python", sys.executable, str(home / "user"))
     uv(
         "pip", "install", "--quiet", "--compile-bytecode", "--only-binary", ":all:",
@@ -104,9 +139,8 @@ def test_an_installation_without_extras_is_small(home):
     """It takes less than 40 MB, and its wheel has no compiled part and is for every machine."""
     (wheel,) = (home / "dist").glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
-    files = [path for path in (home / "user/lib").rglob("*") if path.is_file() and not path.is_symlink()]
-    assert not [path for path in files if path.name.startswith("_core.") and "sim" in path.parts]
-    assert sum(path.stat().st_blocks * 512 for path in files) < LARGEST
+    assert not [path for path in (home / "user/lib").rglob("_core.*") if "sim" in path.parts]
+    assert on_disk(home / "user/lib") < LARGEST
 
 
 @pytest.mark.proof
@@ -124,7 +158,7 @@ def test_the_main_job_needs_no_extra(run, tmp_path):
     done = run("run", scenario, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["hash"] == json.loads(here.stdout)["hash"]
-    for command in (["list"], ["show", "ecology"], ["report", "ecology"], ["replay", "ecology"]):
+    for command in (["list"], ["show", "ecology"], ["view", "ecology"], ["report", "ecology"], ["replay", "ecology"]):
         done = run(*command)
         assert done.returncode == 0, (command, done.stderr)
         assert done.stdout

@@ -14,8 +14,11 @@ SECTIONS = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="
 
 
 def test_the_version_is_the_same_everywhere():
-    """The package and its metadata have one version."""
-    assert PYPROJECT["project"]["version"] == sim.__version__
+    """The package, its metadata, the citation and the newest release of the changelog have one version and one date."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    version, day = re.findall(r"^(?:version|date-released): (.*)$", citation, re.MULTILINE)
+    assert PYPROJECT["project"]["version"] == sim.__version__ == version
+    assert SECTIONS[1] == f"[{version}] - {day}"
 
 
 def test_the_changelog_has_a_section_for_each_release():

@@ -1,5 +1,6 @@
 """The page on the benchmarks: its commands exist, and its Python runs."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -39,3 +40,19 @@ def test_every_workload_is_described():
     from benchmarks.workloads import WORKLOADS
 
     assert set(re.findall(r"^\| (W\w+) \|", PAGE, re.MULTILINE)) >= set(WORKLOADS)
+
+
+def test_walks_are_as_the_page_says():
+    """Each way is counted again: calls, hand-overs and files are those of the page within a tenth."""
+    from benchmarks.walks import AIMS
+
+    code = "import json; from benchmarks.walks import measured; print(json.dumps(measured()))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=True)
+    found = json.loads(done.stdout)
+    table = PAGE[PAGE.index("| from | to |") :].splitlines()[2 : 2 + len(AIMS)]
+    said = [[int(cell.replace(",", "")) for cell in row.strip("| ").split(" | ")[2:]] for row in table]
+    for (name, one), numbers in zip(found.items(), said, strict=True):
+        calls, between, most, files, most_files = numbers
+        assert (most, most_files) == AIMS[name]
+        assert [one["calls"], one["hand-overs"], one["files"]] == pytest.approx([calls, between, files], rel=0.1), name

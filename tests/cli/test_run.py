@@ -1,5 +1,6 @@
 import json
 import re
+import shlex
 import sys
 
 import pytest
@@ -15,6 +16,25 @@ def test_run_prints_a_summary(sim, tiny):
         assert word in done.out
     assert re.search(r"^steps .*[▁▂▃▄▅▆▇█]{5}", done.out, re.MULTILINE)
     assert re.search(r"^luck +\d+", done.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("options", "named"), [((), "tiny"), (("--out", "my runs"), r"'my runs/tiny-3-[0-9a-f]{8}'")])
+def test_a_summary_ends_with_the_next_command(sim, tiny, options, named):
+    """The last line of the summary is a command that plays this run, also if its folder is elsewhere; it works."""
+    done = sim("run", tiny, *options)
+    *_, last = done.out.splitlines()
+
+    assert re.fullmatch(f"play the run: sim view {named}", last)
+    assert sim(*shlex.split(last.removeprefix("play the run: sim "))).code == 0
+
+
+def test_the_next_command_names_this_run_and_no_other(sim, tiny):
+    """A run that its scenario's name does not stand for is named by its folder; without a record, there is none."""
+    sim("run", tiny)
+    tiny.with_name("runs").joinpath("tiny").mkdir()
+
+    assert re.search(r"sim view runs/tiny-3-[0-9a-f]{8}\n$", sim("run", tiny, "--until", "1m").out)
+    assert "sim view" not in sim("run", tiny, "--no-record").out
 
 
 def test_json_is_one_object(sim, tiny):

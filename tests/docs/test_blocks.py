@@ -85,7 +85,11 @@ _DEFINED = {
 _ELSEWHERE = ("gallery.md", "interventions.md", "kinds.md", "people.md")
 """Pages with tests of their own: they need other files or two terminals, or what they print is compared."""
 
-_SHOWN = [page for page in PAGES if page.name not in _ELSEWHERE and "$ uv run sim" in page.read_text(encoding="utf-8")]
+_SHOWN = [
+    page
+    for page in PAGES
+    if page.name not in _ELSEWHERE and re.search(r"\$ uv run (?:--no-dev )?sim", page.read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.proof
@@ -98,13 +102,9 @@ def test_console_blocks_run(page, folder):
     """
     text = page.read_text(encoding="utf-8")
     commands = [line[2:] for line in text.splitlines() if line[:2] == "$ "]
-    if page.name == "README.md":
-        inline = re.findall(r"`(uv run sim [^`]*)`", text)
-        assert len(inline) > 3
-        commands += inline
     run, printed = 0, set[tuple[str, ...]]()
     for command in commands:
-        words = shlex.split(command.removeprefix("pip install uv && "), comments=True)
+        words = shlex.split(command.replace("uv run --no-dev ", "uv run "), comments=True)
         if words[:3] != ["uv", "run", "sim"] or re.search(r"\b(NAME|FILE|wall)\b", command):
             continue
         done = _run([*SIM, *words[3:]], folder)

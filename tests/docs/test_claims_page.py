@@ -22,6 +22,7 @@ NUMBER = re.compile(r"(?<![\w.#-])\d")
 
 ELSEWHERE = {
     CLAIMS: "the table itself",
+    "docs/cli.md": "made from the commands: docs/test_cli_page.py",
     "docs/faults.md": "a table of claims and tests: architecture/test_faults.py",
     "docs/seed_rules.md": "a table of claims and tests: docs/test_seed_rules.py",
     "docs/gallery.md": "its figures are compared with what its commands print: docs/test_gallery_page.py",
@@ -93,8 +94,12 @@ def _plain(page: str) -> str:
 
 
 def _sentences(page: str) -> Iterator[str]:
-    """Yield sentences and rows of tables of a page, without code blocks, printed tables, headings and pictures."""
+    """Yield sentences and rows of tables of a page, without code blocks, printed tables, headings and pictures.
+
+    What is measured stands between marks: docs/test_front.py compares it.
+    """
     text = (ROOT / page).read_text(encoding="utf-8")
+    text = re.sub(r"^<!-- measured: .*?^<!-- /measured -->$", "\n", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^ *```.*?^ *```[^\n]*$", "\n", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^ {4}.*$", "\n", text, flags=re.MULTILINE)
     text = re.sub(r"^\|.* default \|.*\n\| ---.*\n(?:\|.*\n)+", "\n", text, flags=re.MULTILINE)  # see DEFAULTS

@@ -20,7 +20,7 @@ from sim.scenario import load
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-SECTIONS = {text.partition("\n")[0]: text for text in PAGE.split("\n## ")[1:]}
+SECTIONS = {text.partition("\n")[0]: text for text in PAGE.partition("\n## All scenarios\n")[0].split("\n## ")[1:]}
 SHOWN = [
     pytest.param(command, shown, id=f"{n}-{Path(command.split()[2]).stem}")
     for n, (command, shown) in enumerate(re.findall(r"^\$ uv run (sim .*)\n```\n\n((?:    .*\n)+)", PAGE, re.MULTILINE))

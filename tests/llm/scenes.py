@@ -11,7 +11,8 @@ from sim.llm.service import OutsideClient
 from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
-from sim.scenario.assembly.build import Kinds, build
+from sim.scenario.assembly.build import build
+from sim.scenario.assembly.rights import Kinds, Rights
 
 ASKER = """
   - name: asker
@@ -50,7 +51,9 @@ class Scene:
     ) -> None:
         text = f"name: scene\n{rest}\nmodels:\n{models}\nagents:{agents}"
         self.recorder = HashRecorder(keep=True)
-        self.simulation = build(loads(text), seed=seed, recorder=self.recorder, access=access, kinds=kinds)
+        self.simulation = build(
+            loads(text), seed=seed, recorder=self.recorder, access=access, rights=Rights(kinds=kinds)
+        )
         self.world = self.simulation.world
         self.models = Models.of(self.world)
         self.has_edge = edge is not None

@@ -70,6 +70,24 @@ def answered(text="it is", usage=None, attempts=1):
 # -- what is recorded
 
 
+@pytest.mark.parametrize(
+    ("tiers", "price"),
+    [
+        ("", "scripted"), ("", "'scripted:scripted'"), ("  tiers: {main: small}\n", "small"),
+        ("  tiers: {main: small}\n", "'scripted:small'"), ("  tiers: {main: 'a:b'}\n", "'a:b'"),
+        ("  tiers: {main: 'scripted:b'}\n", "'scripted:b'"),
+    ],
+)  # fmt: skip
+def test_a_price_counts_with_and_without_the_provider_in_its_name(tiers, price):
+    """The summary names models as `scripted:small`, and a price under this name counts as one of `small`."""
+    models = f"{YES}{tiers}  max_tokens: 100\n  prices: {{{price}: {{input: 1000, output: 2000}}}}\n"
+    scene = Scene(models, rest="until: 1m\nbudgets: {llm_cost: {amount: 0.3}}").run()
+    (call,) = scene.events("model.call")
+    assert 0 < call["cost_micro"] == scene.models.summary()["total"]["cost_micro"]
+    assert scene.models.summary()["unpriced"] == []
+    assert scene.world.budgets.remaining("asker", "llm_cost") == 300_000 - call["cost_micro"]
+
+
 def test_a_call_is_an_event_and_so_is_every_attempt():
     """The events say who called what for what use, how often it was tried, what it took and how it ended."""
     scene = Scene(PRICED).run()

@@ -141,12 +141,12 @@ def test_a_folder_that_cannot_be_written_harms_no_run(tmp_path: Path, monkeypatc
     [
         ([Delta("think", "I loo"), Delta("think", "k.")], "ann thinks I look."),
         ([Delta("think", "I look."), Delta("text", "It is\nnoon")], "ann says It is noon"),
-        ([Delta("text", "x"), Delta("tool_start", tool="clock__read")], "ann calls clock__read"),
+        ([Delta("text", "x"), Delta("tool_start", tool="clock__read")], "ann calls clock.read"),
         (
             [Delta("tool_start", tool="b"), Delta("tool_arguments", '{"x'), Delta("tool_arguments", '"')],
             'ann calls b {"x"',
         ),
-        ([Delta("tool_complete", "{}", "clock__read")], "ann has called clock__read {}"),
+        ([Delta("tool_complete", "{}", "clock__read")], "ann has called clock.read {}"),
         ([Delta("text", "x"), Delta("discard", "network")], None),
         ([Delta("text", "a" * 300)], "ann says ..." + "a" * 100),
     ],

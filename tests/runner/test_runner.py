@@ -15,6 +15,7 @@ from sim.runner import RunController, RunResult, run, run_async
 from sim.runner.result import Distribution
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import Simulation, build
+from sim.scenario.assembly.rights import Rights
 from sim.standalone import World
 from sim.world import NOOP, Action
 
@@ -34,7 +35,7 @@ def drive(
 ) -> tuple[RunResult, HashRecorder, Simulation]:
     """Run a scenario with a recorder that keeps its rows."""
     keeper = HashRecorder(keep=True)
-    simulation = build(scenario(tmp_path, text), recorder=keeper, kinds=kinds)
+    simulation = build(scenario(tmp_path, text), recorder=keeper, rights=Rights(kinds=kinds))
     runner = RunController(simulation, until_ns=round(until * NS), mode=mode)
     status = anyio.run(runner.run)
     result = runner.finish(status, keeper, run=None, backend="asyncio", wall_seconds=0)
@@ -152,7 +153,9 @@ def test_effects_in_flight_at_the_end_are_abandoned(tmp_path: Path, mode: str) -
 
     keeper = RunSink(keep=True)
     simulation = build(
-        scenario(tmp_path, "agents: [{name: a, kind: caller}]\n"), recorder=keeper, kinds={"caller": Caller}
+        scenario(tmp_path, "agents: [{name: a, kind: caller}]\n"),
+        recorder=keeper,
+        rights=Rights(kinds={"caller": Caller}),
     )
     runner = RunController(simulation, until_ns=10 * NS, mode=mode)  # type: ignore[arg-type]
     status = anyio.run(runner.run)

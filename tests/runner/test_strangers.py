@@ -27,6 +27,7 @@ from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
+from sim.scenario.assembly.rights import Rights
 from sim.tools.process import sandbox_fault
 from sim.world import World
 from sim.world.section import SECTIONS
@@ -228,7 +229,7 @@ def recorded(text: str, backend: str, own: str = "") -> tuple[list[Row], Any]:
     """
     recorder = HashRecorder(keep=True)
     checked = loads(text)
-    simulation = build(checked, recorder=recorder, allow_commands=checked.name in COMMANDS)
+    simulation = build(checked, recorder=recorder, rights=Rights(allow_commands=checked.name in COMMANDS))
     names: dict[int, object] = {}
     adopt = Kernel.adopt
 

@@ -10,6 +10,7 @@ from sim.runner import run
 from sim.runner.runner import RunController
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
+from sim.scenario.assembly.rights import Rights
 from tests.sync.sync_agents import KINDS, Undeclared, scene, walkers
 
 FINE = scene(walkers(2), "{name: p}")
@@ -19,7 +20,7 @@ SERVER = "server: {replicas: 1, slots: 3}"
 def made(text: str, sync: str = "causal", *overrides: str, **options: Any) -> Any:
     """Build a scenario."""
     scenario = loads(text, overrides=[f"execution.sync={sync}", *overrides])
-    return build(scenario, kinds=KINDS, **options)
+    return build(scenario, rights=Rights(kinds=KINDS), **options)
 
 
 @pytest.mark.parametrize("sync", ["sequential", "barrier", "causal", "causal-radius", "free"])

@@ -18,6 +18,7 @@ from sim.runner.runner import RunController
 from sim.runner.running import Session
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
+from sim.scenario.assembly.rights import Rights
 from sim.world import Space
 
 SIZE = 16
@@ -251,7 +252,7 @@ def trial(
         runners.append(runner)
         begun(runner)
 
-    simulation = build(scenario, seed=seed, kinds=kinds)
+    simulation = build(scenario, seed=seed, rights=Rights(kinds=kinds))
     session = Session(simulation, recorder, None, "", scenario.end_ns, mode, None, backend, begun=note)
     result = blocking(session.carry_out, backend)
     return Trial(runners[0], recorder.rows, result)

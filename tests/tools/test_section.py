@@ -5,6 +5,7 @@ import pytest
 from sim.base.errors import ScenarioError
 from sim.scenario import loads
 from sim.scenario.assembly.build import build, check_families
+from sim.scenario.assembly.rights import Rights
 from sim.tools import Tools
 from sim.tools.process import sandbox_fault
 from tests.llm.scenes import Scene
@@ -142,5 +143,6 @@ def test_a_rule_may_be_about_any_tool_of_the_scenario(pattern: str) -> None:
     """Tools of the section, commands and actions of the world can be in a rule, by name or by pattern."""
     section = f"access: {{rules: [{{allow: true, tools: ['{pattern}']}}]}}"
     build(
-        loads(f"name: shop\n{SHOP}\n{section}\nagents: [{{name: clerk, rules: [{{do: stop}}]}}]\n"), allow_commands=True
+        loads(f"name: shop\n{SHOP}\n{section}\nagents: [{{name: clerk, rules: [{{do: stop}}]}}]\n"),
+        rights=Rights(allow_commands=True),
     )

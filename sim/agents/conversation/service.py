@@ -6,7 +6,7 @@ There are two views of the same messages: the *thread*, which a person sees, and
 
 import hashlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, ClassVar, Final
 
@@ -707,14 +707,31 @@ class Conversations(Service):
         return self.metrics() if self._held else {}
 
     def warnings(self) -> Sequence[Warned]:
-        """Return the accounts with a level that never wrote, while one with nearly the same name did."""
-        found = []
-        for platform, levels in self.settings.levels.items():
-            others = [name for on, name in self._links if on == platform and name not in levels]
-            for name, level in levels.items():
-                if (platform, name) not in self._links and (other := nearest(name, others)) is not None:
-                    text = f"the level {level.name.lower()} of {name} on {platform} had no effect: it never wrote"
-                    found.append(Warned(text, f"did you mean {other!r}? Change it in `conversations.levels`"))
+        """Return the accounts of the settings that never wrote, while one with nearly the same name did."""
+        levels, people = self.settings.levels, self.settings.people
+        named = [
+            (f"the level {level.name.lower()} of {name} on {platform}", "conversations.levels", platform, name)
+            for platform, by_name in levels.items() for name, level in by_name.items()
+        ]  # fmt: skip
+        named += [
+            (f"the account {name} of {person} on {platform}", "conversations.people", platform, name)
+            for person, accounts in people.items() for platform, name in accounts.items()
+        ]  # fmt: skip
+        return self.never_wrote(named)
+
+    def never_wrote(self, named: Iterable[tuple[str, str, str, str]]) -> list[Warned]:
+        """Return warnings of accounts that never wrote, while one with nearly the same name did that is not named.
+
+        Args:
+            named: for each what it gives, the part of the scenario that names it, the platform and the account.
+        """
+        found, given = [], list(named)
+        for what, where, platform, name in given:
+            meant = {one[3] for one in given if one[1:3] == (where, platform)}
+            others = [other for on, other in self._links if on == platform and other not in meant]
+            if (platform, name) not in self._links and (near := nearest(name, others)) is not None:
+                text = f"{what} had no effect: it never wrote"
+                found.append(Warned(text, f"did you mean {near!r}? Change it in `{where}`"))
         return found
 
     # -- parts

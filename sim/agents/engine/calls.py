@@ -1,13 +1,14 @@
 """The tool calls of an answer: what was called, with which arguments, and why a call cannot be run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
+from sim.base.text import dotted_name
 from sim.kernel.codec import encode
 from sim.llm.answers import wrong_choice
-from sim.llm.tool_calls import CUT_OFF, fault_of
+from sim.llm.tool_calls import CUT_OFF, as_offered, fault_of
 from sim.llm.types import Completion, ModelRequest, ToolCall, ToolSpec
 from sim.tools import Tool
 
@@ -20,7 +21,7 @@ class Called:
     """One call of a model.
 
     Attributes:
-        call: the call as the model made it.
+        call: the call as the model made it, under the name of the tool that was offered.
         tool: the tool that it runs; None if it is a decision, or there is no such tool.
         arguments: its arguments, without what only the runtime can say; empty if they are not a JSON object.
         fault: why it cannot be run; None: it can.
@@ -38,7 +39,11 @@ def spec_of(tool: Tool) -> ToolSpec:
 
 
 def read_calls(
-    completion: Completion, request: ModelRequest, tools: Sequence[Tool], decisions: Sequence[Tool | ToolSpec]
+    completion: Completion,
+    request: ModelRequest,
+    tools: Sequence[Tool],
+    decisions: Sequence[Tool | ToolSpec],
+    not_offered: Callable[[str], str | None],
 ) -> tuple[Called, ...]:
     """Return the calls of an answer, in order.
 
@@ -47,18 +52,24 @@ def read_calls(
         request: what was asked, with all tools that were offered.
         tools: the tools that are run.
         decisions: the tools whose call is the answer.
+        not_offered: returns why a tool that exists was not offered; None if there is none of this name.
     """
     if not completion.tool_calls:
         return ()
     run = {tool.wire_name: tool for tool in tools}
     known = {**run, **{one.wire_name: one for one in decisions if isinstance(one, Tool)}}
     choice = wrong_choice(completion, request.tool_choice)
+    offered = {spec.name for spec in request.tools}
     found = []
-    for call in completion.tool_calls:
+    for made in completion.tool_calls:
+        call = as_offered(made, request.tools)
         parsed, tool = call.parsed() or {}, known.get(call.name)
         sent = parsed if tool is None else tool.sent(parsed)
         judged = call if sent == parsed else attrs.evolve(call, arguments=encode(sent).decode())
-        fault = CUT_OFF if completion.stop == "max_tokens" else fault_of(judged, request.tools) or choice
+        fault = CUT_OFF if completion.stop == "max_tokens" else None
+        if fault is None and call.name not in offered:
+            fault = not_offered(call.name)
+        fault = fault or fault_of(judged, request.tools) or choice
         found.append(Called(call, run.get(call.name), sent, fault))
     deciding = any(one.tool is None and one.fault is None for one in found)
     if deciding and any(one.fault is not None for one in found):
@@ -68,4 +79,4 @@ def read_calls(
 
 def told(calls: Sequence[Called]) -> str:
     """Return in sentences why none of the calls of an answer was run."""
-    return " ".join(f"The call of {one.call.name[:64]} was not run: {one.fault}." for one in calls)
+    return " ".join(f"The call of {dotted_name(one.call.name)[:64]} was not run: {one.fault}." for one in calls)

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from sim.agents.engine.calls import Called, read_calls, spec_of, told
-from sim.agents.engine.limits import Ending, LoopLimits
+from sim.agents.engine.limits import Ending, LoopLimits, ending_of
 from sim.base.errors import LimitError
 from sim.kernel.codec import encode
 from sim.llm.answers import wrong_choice, wrong_text
@@ -31,7 +31,7 @@ from sim.llm.types import (
     ToolSpec,
 )
 from sim.resources import MICRO
-from sim.tools import Tool
+from sim.tools import Access, Tool, Tools
 from sim.tools.registry import note_not_run
 from sim.world import Action, ActionResult, Inhabitant, World
 
@@ -53,9 +53,10 @@ class LoopResult:
         tokens: the tokens of all calls.
         cost_micro: the cost of all calls, in micro-units.
         completion: the last answer; None if there was none.
-        error: what went wrong, for the endings `invalid_answer` and `model_error`.
-        retryable: whether the same loop may succeed later, for `model_error`.
-        cause: the error behind `model_error`; None otherwise.
+        error: what went wrong, if there is a `cause`, or the ending is `invalid_answer`.
+        retryable: whether the same loop may succeed later, if there is a `cause`.
+        cause: why a model call was refused or not answered; None: all were answered. It is `Skipped` if a limit of the
+            scenario with the policy `skip` refused it.
     """
 
     ending: Ending
@@ -132,9 +133,6 @@ class CoreLoop:
 
         Args:
             messages: the system prompt and the history so far; the last one is what the model answers.
-
-        Raises:
-            Skipped: if a limit of the scenario refuses a model call.
         """
         done = _Progress(list(messages), len(messages), self.world.kernel.now)
         while True:
@@ -142,8 +140,6 @@ class CoreLoop:
                 return self._result(done, limit)
             try:
                 fault = await self._ask(done)
-            except Skipped:
-                raise
             except (ModelError, LimitError) as error:
                 return self._failed(done, error)
             if fault is None and not done.calls:
@@ -170,7 +166,7 @@ class CoreLoop:
         done.tokens += completion.usage.input_tokens + completion.usage.output_tokens
         done.cost_micro += answer.cost_micro
         done.iterations += 1
-        done.calls = read_calls(completion, request, self.tools, self.decisions)
+        done.calls = read_calls(completion, request, self.tools, self.decisions, self._not_offered)
         if done.calls:  # kept before anything is run, whatever is wrong with them
             self._add(done, ChatMessage("assistant", completion.text, completion.tool_calls))
             return told(done.calls) if all(one.fault is not None for one in done.calls) else None
@@ -205,6 +201,15 @@ class CoreLoop:
             done.last_tool = name
             self._add(done, ChatMessage("tool", self._seen(result), tool_call_id=one.call.id))
         return stop
+
+    def _not_offered(self, name: str) -> str | None:
+        """Return why a tool that exists is not offered here; None if there is no such tool."""
+        registry = self.world.services.get(Tools.name)
+        found = registry.look_up(name) if isinstance(registry, Tools) else None
+        if found is None:
+            return None
+        why = Access.on(self.world).unseen(self.agent, found, self.behalf)
+        return f"the tool {found.name!r} is not offered here: {why or 'the agent was not given it'}"
 
     def _not_run(self, one: Called, why: str) -> ActionResult:
         """Note that a call is not run, and return what the model learns of it."""
@@ -254,8 +259,9 @@ class CoreLoop:
         return None
 
     def _failed(self, done: _Progress, error: ModelError | LimitError) -> LoopResult:
-        retryable = isinstance(error, ModelError) and error.kind in RETRYABLE
-        return attrs.evolve(self._result(done, "model_error"), error=str(error), retryable=retryable, cause=error)
+        """Return the result of a loop whose next call was refused or not answered. A limit that skips calls passes."""
+        retryable = isinstance(error, Skipped) or (isinstance(error, ModelError) and error.kind in RETRYABLE)
+        return attrs.evolve(self._result(done, ending_of(error)), error=str(error), retryable=retryable, cause=error)
 
     def _result(self, done: _Progress, ending: Ending) -> LoopResult:
         completion = done.completion

@@ -5,28 +5,52 @@ from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
 
 import attrs
 
-from sim.base.errors import UsageError
+from sim.base.errors import LimitError, UsageError
 from sim.base.expressions import did_you_mean
 from sim.kernel import to_ns
 from sim.kernel.duration import NS
+from sim.llm.service import CALLS, COST, TOKENS
+from sim.llm.types import ModelError
 from sim.world.section import PositiveDuration, Range
 
 Ending = Literal[
     "natural_completion", "stop_tool", "decision", "max_iterations", "same_tool", "max_time", "history_length",
-    "max_tokens", "max_cost", "invalid_answer", "model_error",
+    "max_tokens", "max_cost", "user_budget", "task_cost", "llm_calls", "llm_tokens", "llm_cost", "other_limit", "quota",
+    "invalid_answer", "model_error",
 ]  # fmt: skip
 """Why a loop of model calls ended.
 
 - `natural_completion`: the model answered without tool calls;
 - `stop_tool`: it called a tool after which the loop ends, such as `send_message`;
 - `decision`: it called a tool that is not run, because the call itself is the answer;
-- `max_iterations`, `same_tool`, `max_time`, `history_length`, `max_tokens`, `max_cost`: a limit was reached;
+- `max_iterations`, `same_tool`, `max_time`, `history_length`, `max_tokens`, `max_cost`: a limit of the loop;
+- `user_budget`, `task_cost`: the tokens of the user, or the cost limit of the task, have no room for the next call;
+- `llm_calls`, `llm_tokens`, `llm_cost`: the limit or budget of this name in the scenario has none;
+- `other_limit`: another limit has none, which the error names;
+- `quota`: the ceiling of the run, or a hard limit of an account, refused the next call;
 - `invalid_answer`: its answers could not be used, although it was told why;
 - `model_error`: no model answered.
 """
 
 FINISHED: Final = ("natural_completion", "stop_tool", "decision")
 """The endings with which the model has said what it wanted to say."""
+
+USER_BUDGET: Final = "tokens of the user"
+"""The kind of the `LimitError` when the token budget of a user has no room for a call."""
+
+TASK_COST: Final = "cost of the task"
+"""The kind of the `LimitError` when the cost limit of a task has no room for a call."""
+
+_BY_KIND: Final[Mapping[str, Ending]] = {
+    USER_BUDGET: "user_budget", TASK_COST: "task_cost", CALLS: "llm_calls", TOKENS: "llm_tokens", COST: "llm_cost",
+}  # fmt: skip
+
+
+def ending_of(error: ModelError | LimitError) -> Ending:
+    """Return the ending of a loop whose next model call was refused, or that no model answered."""
+    if isinstance(error, LimitError):
+        return _BY_KIND.get(error.kind, "other_limit")
+    return "quota" if error.kind == "quota" else "model_error"
 
 
 @attrs.frozen

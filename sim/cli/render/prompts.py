@@ -1,7 +1,7 @@
 """The requests and answers of models in the core, which a replay repeats for the commands that show them."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,13 @@ REPEAT = click.option(
 Rows = Generator[tuple[Any, ...]]
 
 
-def repeated_rows(stored: StoredRun, view: str, allow: tuple[str, ...], *, allow_commands: bool) -> Rows:
+def repeated_rows(stored: StoredRun, view: str, rights: Mapping[str, Any]) -> Rows:
     """Return the rows of the view `prompts`, with those requests and answers that are not on record.
 
     Args:
         stored: the run.
         view: the view that the user has named.
-        allow, allow_commands: what the replay may use.
+        rights: what the replay may use, as options of `sim.replay`.
 
     Raises:
         UsageError: if it is another view, or the replay needs something that is not allowed.
@@ -38,15 +38,15 @@ def repeated_rows(stored: StoredRun, view: str, allow: tuple[str, ...], *, allow
         raise UsageError("--repeat is for the view prompts", hint="the other views have all that there is")
     from sim.runner.prompts import prompt_rows
 
-    return prompt_rows(stored, repeated(stored, allow, allow_commands=allow_commands))
+    return prompt_rows(stored, repeated(stored, rights))
 
 
-def repeated(stored: StoredRun, allow: tuple[str, ...], *, allow_commands: bool) -> "dict[int, RepeatedPrompt]":
+def repeated(stored: StoredRun, rights: Mapping[str, Any]) -> "dict[int, RepeatedPrompt]":
     """Return the requests and answers of all model calls by the id of their event, from a replay.
 
     Args:
         stored: the run.
-        allow, allow_commands: what the replay may use.
+        rights: what the replay may use, as options of `sim.replay`.
 
     Raises:
         UsageError: if the replay needs something that is not allowed.
@@ -55,24 +55,24 @@ def repeated(stored: StoredRun, allow: tuple[str, ...], *, allow_commands: bool)
     from sim.cli.run import allow_imports
     from sim.runner.prompts import repeated_prompts
 
-    if allow:
+    if rights["allow"]:
         allow_imports()
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        return repeated_prompts(stored, allow=allow, allow_commands=allow_commands)
+        return repeated_prompts(stored, **rights)
 
 
-def prompts_of(stored: StoredRun, allow: tuple[str, ...], *, allow_commands: bool) -> Rows:
+def prompts_of(stored: StoredRun, rights: Mapping[str, Any]) -> Rows:
     """Return the rows of the view `prompts`, repeated if they can be; otherwise say why they are not.
 
     Args:
         stored: the run.
-        allow, allow_commands: what the replay may use.
+        rights: what the replay may use, as options of `sim.replay`.
     """
     from sim.runner.prompts import calls_in_core
 
     if calls_in_core(stored):
         try:
-            return repeated_rows(stored, "prompts", allow, allow_commands=allow_commands)
+            return repeated_rows(stored, "prompts", rights)
         except SimError as error:
             say(plain(f"sim: note: the requests to models in the core cannot be repeated: {error}"))
             if error.hint:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import attrs
 
@@ -18,22 +18,17 @@ from sim.kernel import Duration, to_ns, to_text
 from sim.llm import Access
 from sim.resources import to_micro
 from sim.runner.options import Options
-from sim.scenario.assembly.build import Kinds
-from sim.tools.mcp import McpServer
+from sim.scenario.assembly.rights import Kinds, Rights, RightsKeywords
 
 Watcher = Callable[[Progress], object]
 
 
-class WorkerKeywords(TypedDict, total=False):
+class WorkerKeywords(RightsKeywords, total=False):
     """The options with which an experiment is carried out; see `WorkerOptions`."""
 
     jobs: int | None
     on: str | None
     progress: Watcher | bool | None
-    kinds: Kinds | None
-    allow: Sequence[str]
-    allow_commands: bool
-    mcp: Sequence[McpServer]
     access: Access | None
     other_endpoint: bool
     allow_change: bool
@@ -56,19 +51,17 @@ class ExperimentKeywords(WorkerKeywords, total=False):
 
 
 @attrs.frozen(kw_only=True)
-class WorkerOptions(Options):
-    """How an experiment is carried out.
+class WorkerOptions(Options, Rights):
+    """How an experiment is carried out, and what the operator lets its scenario do; see `Rights`.
+
+    Classes in `kinds` that are defined in the program itself, or in a cell of a notebook, are unknown to other
+    processes, so the trials run in this one. What `allow` names must be given again to resume: what a plan names is not
+    allowed by the plan, which can come from anybody.
 
     Args:
         jobs: the number of processes; None: one for each core. 1 runs the trials in this process.
         on: `ray` or `ray:ADDRESS` runs the trials on a Ray cluster.
         progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called after each trial.
-        kinds: classes that the scenario may name as `kind`. If one is defined in the program itself, or in a cell of a
-            notebook, other processes do not have it, and the trials run in this one.
-        allow: kinds of installed packages, and modules that a `kind: module:NAME` may be imported from. Give
-            them again to resume: what a plan names is not allowed by the plan, which can come from anybody.
-        allow_commands: whether tools of the scenario may run commands in a sandbox.
-        mcp: the MCP servers whose tools the scenario declares.
         access: language models that replace the scenario's, and how to reach them.
         other_endpoint: whether arms may ask another endpoint than the run did.
         allow_change: whether arms may go on from a run although its scenario or the code has changed since. Its past is
@@ -80,10 +73,6 @@ class WorkerOptions(Options):
     jobs: int | None = None
     on: str | None = None
     progress: Watcher | bool | None = None
-    kinds: Kinds | None = None
-    allow: Sequence[str] = ()
-    allow_commands: bool = False
-    mcp: Sequence[McpServer] = ()
     access: Access | None = None
     other_endpoint: bool = False
     allow_change: bool = False
@@ -109,8 +98,7 @@ class WorkerOptions(Options):
         access = attrs.evolve(access, models=plan.models)
         access.check_key()
         return Hosting(
-            access if plan.models else None, self.allow_commands, tuple(self.mcp), self.other_endpoint, self.kinds,
-            allow_change=self.allow_change,
+            access if plan.models else None, self.alone, self.other_endpoint, allow_change=self.allow_change,
             ceiling_micro=None if self.ceiling is None else to_micro(self.ceiling),
             ceiling_tokens=self.ceiling_tokens,
         )  # fmt: skip

@@ -3,15 +3,13 @@
 from typing import Final
 
 from sim.agents.conversation import User
+from sim.agents.engine.limits import USER_BUDGET
 from sim.base.errors import LimitError
 from sim.kernel import to_seconds
 from sim.kernel.duration import NS
 from sim.kinds.chat.records import Account
 from sim.kinds.chat.settings import BudgetSettings
 from sim.world import World
-
-USER_BUDGET: Final = "tokens of the user"
-"""The kind of the `LimitError` when a budget is used up."""
 
 LEAST_ANSWER: Final = 16
 """The fewest tokens of an answer for which it is worth asking."""

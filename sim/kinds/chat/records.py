@@ -9,8 +9,9 @@ from sim.agents.engine import Ending
 from sim.llm.types import StopReason
 
 Refusal = Literal["budget", "internal_error", "no_model", "skipped", "not_finished"]
-"""Why an answer is not what was asked for: the budget is too small; something failed; no model answered; a limit of the
-scenario has the policy `skip`; a limit of the answer was reached, and the text is incomplete."""
+"""Why an answer is not what was asked for: the budget is too small; something failed; no model answered, or a limit of
+the scenario or the run refused the call; a limit of the scenario has the policy `skip`; a limit of the answer was
+reached, and the text is incomplete."""
 
 WITHHELD: Final = ("budget", "internal_error", "no_model", "skipped")
 """Refusals that are for the person alone: no model sees them, nor the message, nor what was done for it."""
@@ -67,8 +68,8 @@ class AgentResponse:
         error: the cause of an answer that is not what was asked for; None: it is.
         refusal: what kind of cause that is.
         incomplete: whether the text is not finished: a limit ended the answer, or cut the text off.
-        ending: why the loop of model calls ended, in the words of the engine, such as `max_iterations`; None: there was
-            none.
+        ending: why the model calls ended, in the words of the engine, such as `max_iterations` or `user_budget`; None:
+            an internal error ended them.
         stop: why the last model call ended, such as `max_tokens`; None: no model answered.
         shortened: how many earlier messages the shortest prompt left out, to stay within the budget.
         iterations: the number of model calls.

@@ -18,7 +18,7 @@ from sim.kinds.chat.records import FileRecord, IncomingMessage, Job
 from sim.kinds.chat.settings import ChatSettings, Persona
 from sim.memory.index import Index
 from sim.memory.service import Memories
-from sim.world import Message, Refused, Service, World
+from sim.world import Message, Refused, Service, Warned, World
 from sim.world.actions.messages import deliver
 
 INCOMING: Final = "chat.incoming"
@@ -314,3 +314,11 @@ class Chats(Service):
     def summary(self) -> Mapping[str, Any]:
         """Return the same numbers; empty if nobody wrote."""
         return self.metrics() if self.counts else {}
+
+    def warnings(self) -> Sequence[Warned]:
+        """Return the accounts with an own budget that never wrote, while one with nearly the same name did."""
+        users = self.settings.budget.users.items()
+        return self.conversations.never_wrote(
+            (f"the budget of {name} on {platform}", "chat.budget.users", platform, name)
+            for platform, by_name in users for name in by_name
+        )  # fmt: skip

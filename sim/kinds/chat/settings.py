@@ -13,6 +13,7 @@ from sim.world.section import PositiveDuration, Range
 DAY_NS: Final = 86_400 * NS
 
 Tokens = Annotated[int, Range(1, 100_000_000)]
+Budget = Annotated[int, Range(0, 100_000_000)]
 Count = Annotated[int, Range(1, 100_000)]
 
 
@@ -50,7 +51,7 @@ class Persona:
 
 @attrs.frozen
 class BudgetSettings:
-    """How many tokens a user may use in a period.
+    """How many tokens a user may use in a period. With 0, nothing is answered.
 
     Args:
         rule: `strict`: what a call may use is set aside before it is made, so a budget is never exceeded; `seed`: the
@@ -64,11 +65,11 @@ class BudgetSettings:
     """
 
     rule: Literal["strict", "seed"] = "strict"
-    guest: Tokens | None = 5_000
-    user: Tokens | None = 50_000
-    admin: Tokens | None = None
-    owner: Tokens | None = None
-    users: Mapping[str, Mapping[str, Tokens | None]] = attrs.field(factory=dict)
+    guest: Budget | None = 5_000
+    user: Budget | None = 50_000
+    admin: Budget | None = None
+    owner: Budget | None = None
+    users: Mapping[str, Mapping[str, Budget | None]] = attrs.field(factory=dict)
     period: PositiveDuration = 30 * DAY_NS
 
 

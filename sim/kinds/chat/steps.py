@@ -10,11 +10,12 @@ from sim.agents.engine import FINISHED, CoreLoop, LoopResult, section, spec_of
 from sim.base.errors import Cancelled, Interrupt, LimitError, RunError
 from sim.base.text import of_error
 from sim.kinds.chat import context
-from sim.kinds.chat.budget import LEAST_ANSWER, USER_BUDGET
-from sim.kinds.chat.records import WITHHELD, AgentResponse, FileRecord, IncomingMessage
+from sim.kinds.chat.budget import LEAST_ANSWER
+from sim.kinds.chat.records import WITHHELD, AgentResponse, FileRecord, IncomingMessage, Refusal
 from sim.kinds.chat.service import SCHEDULER, Chats
 from sim.kinds.chat.settings import Persona
 from sim.kinds.chat.summary import summarise
+from sim.kinds.chat.tools import TOOLS
 from sim.llm.service import CallPlan, Models, Skipped
 from sim.llm.types import Answer, ChatMessage, ModelRequest, Sampling
 from sim.tools import Tool, Tools
@@ -24,7 +25,12 @@ USED_UP: Final = "Your token budget for this period is used up."
 TOO_SMALL: Final = (
     "Your token budget for this period has {left:,} tokens left, and this answer needs at least {need:,}."
 )
+SET_ASIDE: Final = (
+    "Your other messages are being answered, and {held:,} tokens are set aside for that. Your token budget has {left:,}"
+    " tokens beside, and this answer needs at least {need:,}, so please ask again when they are answered."
+)
 NEVER_ENOUGH: Final = "This answer needs at least {need:,} tokens, more than your whole token budget of {limit:,}."
+NO_BUDGET: Final = "Your token budget is 0, so I cannot answer."
 RENEWED: Final = "It is renewed on {when}."
 ERROR_MESSAGE: Final = "I encountered an internal error. Please try again."
 NO_MODEL_MESSAGE: Final = "I cannot answer at the moment. Please try again later."
@@ -120,8 +126,6 @@ async def _answer(turn: Turn) -> AgentResponse:
         return await loop(turn, messages, tools, request, behalf)
     except (Cancelled, Interrupt, RunError, MemoryError):
         raise  # these concern the agent, the process or the run, not the message
-    except Skipped as skipped:
-        return AgentResponse(NO_MODEL_MESSAGE, error=str(skipped), refusal="skipped", shortened=turn.shortened)
     except Exception as error:  # of a tool, a model or this code
         return AgentResponse(ERROR_MESSAGE, error=of_error(error), refusal="internal_error")
 
@@ -157,7 +161,9 @@ def get_available_tools(turn: Turn, behalf: tuple[str, ...]) -> list[Tool]:
     modules = settings.guest_modules if turn.persona is None else turn.persona[1].modules
     for name in settings.tools:
         registry.find(name)  # tools of actions exist once they were asked for
-    names = [name for name, tool in registry.known.items() if tool.module in modules]
+    actions = {*settings.tools, *(tool.name for tool in TOOLS)}  # those of which others were asked for are not meant
+    known = [tool for tool in registry.known.values() if tool.action is None or tool.name in actions]
+    names = [tool.name for tool in known if tool.module in modules]
     return registry.offered(turn.agent, names, behalf)
 
 
@@ -330,11 +336,12 @@ def _within_budget(turn: Turn, request: ModelRequest, question: int) -> tuple[Mo
 
 def _without_end(turn: Turn, result: LoopResult, response: AgentResponse) -> AgentResponse:
     """Return the answer of a loop that has not come to its end, with the cause."""
-    if isinstance(result.cause, LimitError) and result.cause.kind == USER_BUDGET:
+    if isinstance(result.cause, LimitError) and result.ending == "user_budget":
         over = over_budget(turn, need=int(result.cause.value))
         return attrs.evolve(response, content=over.content, error=over.error, refusal=over.refusal)
-    if result.ending == "model_error":
-        return attrs.evolve(response, content=NO_MODEL_MESSAGE, error=result.error, refusal="no_model")
+    if result.cause is not None:
+        refusal: Refusal = "skipped" if isinstance(result.cause, Skipped) else "no_model"
+        return attrs.evolve(response, content=NO_MODEL_MESSAGE, error=result.error, refusal=refusal)
     content = result.text or UNFINISHED_MESSAGE.format(limit=result.ending)
     error = f"{result.ending}: {result.error}" if result.error else result.ending
     own = response.text_tokens if result.text else None
@@ -352,16 +359,23 @@ def over_budget(turn: Turn, plan: CallPlan | None = None, *, need: int | None = 
         need: the tokens that it needs at least, if this is known.
     """
     budgets = turn.chats.budgets
-    limit, left = budgets.limit(turn.user), budgets.left(turn.user) or 0
-    when = RENEWED.format(when=budgets.date(budgets.account(turn.user).reset_ns))
+    limit, left, account = budgets.limit(turn.user), budgets.left(turn.user) or 0, budgets.account(turn.user)
+    when = RENEWED.format(when=budgets.date(account.reset_ns))
     if plan is not None:
         need = plan.input_tokens + min(LEAST_ANSWER, plan.max_tokens)
-    if need is None or (left == 0 and limit is not None and need <= limit):
-        return AgentResponse(f"{USED_UP} {when}", error="the token budget is used up", refusal="budget")
-    error = f"the token budget has {left:,} tokens left, and the call needs {need:,}"
-    if limit is not None and need > limit:
-        return AgentResponse(NEVER_ENOUGH.format(need=need, limit=limit), error=error, refusal="budget")
-    return AgentResponse(f"{TOO_SMALL.format(left=left, need=need)} {when}", error=error, refusal="budget")
+    if limit == 0:
+        error, text = "the token budget is 0", NO_BUDGET
+    elif need is not None and limit is not None and left < need <= limit - account.used:
+        error = f"the token budget has {left:,} tokens left beside {account.held:,} that are set aside for other calls"
+        text = f"{SET_ASIDE.format(held=account.held, left=left, need=need)} {when}"
+    elif need is None or (left == 0 and limit is not None and need <= limit):
+        error, text = "the token budget is used up", f"{USED_UP} {when}"
+    else:
+        error = f"the token budget has {left:,} tokens left, and the call needs {need:,}"
+        text = f"{TOO_SMALL.format(left=left, need=need)} {when}"
+        if limit is not None and need > limit:
+            text = NEVER_ENOUGH.format(need=need, limit=limit)
+    return AgentResponse(text, error=error, refusal="budget", ending="user_budget", shortened=turn.shortened)
 
 
 # -- 9. files and messages

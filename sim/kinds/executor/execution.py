@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from sim.agents.engine import prompt
+from sim.agents.engine.limits import TASK_COST
 from sim.base.errors import LimitError
 from sim.kernel import to_seconds
 from sim.kinds.executor.records import TaskState
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 LEAST_ANSWER: Final = 16
 """The fewest tokens of an answer for which it is worth asking."""
-
-TASK_COST: Final = "cost of the task"
-"""The kind of the `LimitError` when a call could exceed the cost limit of a task."""
 
 _RATING: Final[Mapping[str, Any]] = {
     "type": "object",

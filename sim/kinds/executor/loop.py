@@ -196,7 +196,7 @@ def _without_plan(execution: Execution, draft: StepDraft) -> Turned | None:
     state, settings = execution.state, execution.executors.settings
     planner, failure = draft.planner, draft.planner.failure
     ending = execution.agent.should_terminate(execution, None)
-    if ending is None and failure is not None and failure.ending == "model_error":
+    if ending is None and failure is not None and failure.cause is not None:
         if is_quota(failure.cause):
             return Turned("retry", state.current_step)
         number = int(state.metadata.get("outages", 0))

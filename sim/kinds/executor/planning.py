@@ -11,7 +11,6 @@ from sim.kernel.codec import encode
 from sim.kinds.executor.execution import Execution
 from sim.kinds.executor.records import PlannedAction, RefusedPlan, Result, Step, cut
 from sim.kinds.executor.tools import CONTROL, FINISH
-from sim.llm.service import Skipped
 from sim.llm.types import ChatMessage, ModelRequest
 from sim.resources import MICRO
 from sim.tools import Tool, Tools
@@ -133,10 +132,7 @@ class Planner:
             limits=attrs.evolve(limits, time=min(limits.time, execution.state.timeout_ns)),
             request=ModelRequest((), use=execution.settings.use, immediate=True), complete=execution.complete,
         )  # fmt: skip
-        try:
-            result = await loop.run(self.messages)
-        except Skipped as error:  # a limit of the scenario; it passes, like a rate limit of an endpoint
-            result = LoopResult("model_error", error=str(error), retryable=True, cause=error)
+        result = await loop.run(self.messages)
         self.messages += result.messages
         if result.ending == "decision":
             by_wire = {tool.wire_name: tool for tool in tools}

@@ -19,7 +19,6 @@ from sim.kinds.goals.prompts import system_prompt
 from sim.kinds.goals.records import AgentRecord, Job, Reason
 from sim.kinds.goals.service import ORCHESTRATOR, Goals
 from sim.kinds.goals.texts import context_message, stopped, stuck_for
-from sim.llm.service import Skipped
 from sim.llm.types import ChatMessage, ModelRequest
 from sim.tools import Tool, Tools
 from sim.world import Inhabitant, World
@@ -125,10 +124,7 @@ async def _run(world: World, agent: Inhabitant, goals: Goals, record: AgentRecor
     )  # fmt: skip
     session = record.kind.archives and settings.archive
     history = conversations.history(record.conversation, session=session, whole=True)
-    try:
-        result = await loop.run([ChatMessage("system", system), *history])
-    except Skipped as error:  # a limit of the scenario; it passes, like a rate limit of an endpoint
-        return LoopResult("model_error", error=str(error), retryable=True, cause=error)
+    result = await loop.run([ChatMessage("system", system), *history])
     archive.count_saved(goals, record, result.iterations)
     return result
 
@@ -152,7 +148,7 @@ def _conclude(world: World, goals: Goals, record: AgentRecord, job: Job, result:
     ended = record.ended  # by its person, during the run
     goals.take_in(record, job)
     record.stuck = 0
-    if result.ending == "model_error" and not ended:
+    if result.cause is not None and not ended:
         retry.schedule(world, goals, record, job, result)
     elif not ended:
         retry.recovered(goals, record)

@@ -12,6 +12,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.expressions import ExpressionError
+from sim.base.text import dotted_name
 from sim.kernel.codec import encode
 from sim.kernel.rng import Draws
 from sim.llm.embeddings import embedding
@@ -143,7 +144,7 @@ class Scripted:
             "role": last.role,
             "text": last.content[:_LONGEST],
             "system": next((m.content[:_LONGEST] for m in request.messages if m.role == "system"), ""),
-            "tools": [tool.name.replace("__", ".", 1) for tool in request.tools],
+            "tools": [dotted_name(tool.name) for tool in request.tools],
             "calls": calls,
             "messages": len(request.messages),
             "result": _last_result(request.messages),

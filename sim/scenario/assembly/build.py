@@ -1,6 +1,6 @@
 """Builds a simulation from a scenario: the world, its agents and its models."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from sim.resources import to_micro
 from sim.scenario import schema
 from sim.scenario.actions import Do
 from sim.scenario.assembly.models import furnish_models
+from sim.scenario.assembly.rights import NO_RIGHTS, Kinds, Rights
 from sim.scenario.assembly.sync_checks import check_sync, reach_of
 from sim.scenario.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.scenario.params import ParamsTemplate, default_params
@@ -32,16 +33,12 @@ from sim.scenario.values import ValueTemplate
 from sim.standalone import World
 from sim.tools import Tools
 from sim.tools.access import Access as ToolAccess
-from sim.tools.mcp import McpServer
 from sim.tools.mcp_servers import McpServers
 from sim.tools.patterns import check_patterns
 from sim.tools.process import ProcessTools
 from sim.world import Refused
 from sim.world.action import DEFINED
 from sim.world.section import SECTIONS
-
-Kinds = Mapping[str, type[Agent]]
-"""Classes of agents that a scenario may name as `kind`; the host program gives them."""
 
 _MAX_SPAWNED = 100_000  # living agents
 
@@ -66,12 +63,9 @@ def build(
     *,
     seed: int | None = None,
     recorder: Recorder | None = None,
-    kinds: Kinds | None = None,
-    allow: tuple[str, ...] = (),
+    rights: Rights = NO_RIGHTS,
     access: Access | None = None,
     until_ns: int | None = None,
-    allow_commands: bool = False,
-    mcp: Sequence[McpServer] = (),
 ) -> Simulation:
     """Return the simulation that a scenario describes.
 
@@ -79,12 +73,9 @@ def build(
         scenario: a checked scenario.
         seed: overrides the seed of the scenario.
         recorder: receives all events and effects.
-        kinds: classes that `kind` may name.
-        allow: packages, and modules that `kind: module:NAME` may import from.
+        rights: what the operator lets the scenario do.
         access: the operator's language models, which override the scenario's.
         until_ns: the end of the run in simulated nanoseconds; overrides `until` of the scenario.
-        allow_commands: whether the operator allows tools that run commands in a sandbox.
-        mcp: the operator's MCP servers.
 
     Raises:
         UsageError: if the kind of an agent is unknown or not allowed, a start value cannot be evaluated, or the
@@ -96,12 +87,12 @@ def build(
     toolbox = Toolbox(world)
     service = None if scenario.execution.sync is None else ServiceTime(world.kernel.seed)
     models = _models(world, scenario, toolbox, access or Access(), service)
-    manager.kinds.update(kinds or {})  # for `Control.create_loop`, also in a replay
+    manager.kinds.update(rights.kinds or {})  # for `Control.create_loop`, also in a replay
     tools = Tools.on(world)
-    tools.processes, tools.servers = ProcessTools(allowed=allow_commands), McpServers(mcp)
+    tools.processes, tools.servers = ProcessTools(allowed=rights.allow_commands), McpServers(rights.mcp)
     if models is not None and service is None:  # with models, agents can be interviewed at any time
         LatestEvents.on(world)
-    families = _families(scenario, kinds or {}, allow)
+    families = _families(scenario, rights.kinds or {}, rights.allow)
     check_families(scenario, until_ns)
     add_sections(world, scenario)
     plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)

@@ -78,7 +78,7 @@ def furnish_models(
 
 def prices_of(models: schema.Models) -> Prices:
     """Return the prices of a scenario: its own, and the list of the package for other models."""
-    return Prices.shipped().updated({name: _price(price) for name, price in models.prices.items()})
+    return Prices.shipped().updated({name: _price(price) for name, price in models.priced.items()})
 
 
 def _spend(ceiling: schema.Ceiling | None) -> Spend:

@@ -8,7 +8,7 @@ from sim.base.permissions import Permission
 from sim.kernel.codec import Fact, Raw, encode, freeze
 from sim.resources import to_micro
 from sim.world.action import ArtifactId, Audience, Formula, NewArtifactId, Refused, Values, action
-from sim.world.artifact import FORMULA_NAMES, Access, Artifact
+from sim.world.artifact import FORMULA_NAMES, Access, Artifact, access_hint
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
@@ -77,7 +77,8 @@ def write(
     raw = _content(content)
     old = world.artifacts.get(artifact)
     if old is None:
-        new = _new_artifact(artifact, agent.agent_id, raw, readers, writers, price, formula)
+        access = _access(world, readers, "all"), _access(world, writers, "owner")
+        new = _new_artifact(artifact, agent.agent_id, raw, access, price, formula)
     else:
         if old.owner != agent.agent_id:  # fast path: most writers are owners, who always have access
             _check_access(old, agent, change=True)
@@ -87,7 +88,7 @@ def write(
     return _Version(new.version)
 
 
-def _new_artifact(id: str, owner: str, raw: Raw, readers: Any, writers: Any, price: float, formula: str) -> Artifact:
+def _new_artifact(id: str, owner: str, raw: Raw, access: tuple[Access, Access], price: float, formula: str) -> Artifact:
     try:
         computed = Expression.parse(formula, FORMULA_NAMES, PURE_FUNCTIONS) if formula else None
         micro = to_micro(price) if price else 0
@@ -95,7 +96,7 @@ def _new_artifact(id: str, owner: str, raw: Raw, readers: Any, writers: Any, pri
         raise Refused(str(error)) from error
     if micro < 0:
         raise Refused(f"a price cannot be below 0, as {price:g} is")
-    return Artifact(id, owner, raw, 1, _access(readers, "all"), _access(writers, "owner"), micro, computed)
+    return Artifact(id, owner, raw, 1, *access, micro, computed)
 
 
 @action("edit")
@@ -160,11 +161,19 @@ def _content(content: Any) -> Raw:
     return raw
 
 
-def _access(given: Any, default: Access) -> Access:
+def _access(world: "World", given: Any, default: Access) -> Access:
     if given is None:
         return default
     if given in ("all", "owner"):
         return "all" if given == "all" else "owner"
     if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given):
-        return tuple(given)
-    raise Refused(f"access is 'all', 'owner' or a list of names, not {given!r}")
+        if (hint := access_hint([name for name in given if not _is_known(world, name)])) is None:
+            return tuple(given)
+    else:
+        hint = access_hint(given)
+    more = f"; {hint}" if hint else ""
+    raise Refused(f"access is all, owner or a list of agents and groups, not {given!r:.80}{more}")
+
+
+def _is_known(world: "World", name: str) -> bool:
+    return name in world.agents or bool(world.group(name))

@@ -154,6 +154,8 @@ def test_a_refusal_during_an_answer_withholds_all_of_it(tmp_path: Path) -> None:
     seen = dict(ran.rows("SELECT role, group_concat(DISTINCT audience) FROM conversation_messages "
                          "WHERE time < 600 GROUP BY 1"))  # fmt: skip
     assert seen == {"user": "person", "assistant": "none,person", "tool_call": "person", "tool_result": "person"}
+    ended = "SELECT ending, iterations > 0, tools > 0, tokens > 0 FROM chat_responses"
+    assert ran.rows(ended) == [("user_budget", 1, 1, 1), ("natural_completion", 1, 0, 1)]
 
 
 def test_a_budget_says_what_is_left_and_what_is_needed(tmp_path: Path) -> None:
@@ -162,6 +164,7 @@ def test_a_budget_says_what_is_left_and_what_is_needed(tmp_path: Path) -> None:
     assert ran.answers()[0].startswith("This answer needs at least ")
     assert ran.answers()[0].endswith(", more than your whole token budget of 40.")
     assert ran.rows("SELECT renewed_at FROM user_budgets") == ["day 31 at 00:00"]
+    assert ran.rows("SELECT ending, iterations FROM chat_responses") == [("user_budget", 0)]
     long = "word " * 300
     ran = community(tmp_path / "b", ANSWER, [say(1, long), say(60, long)], chat={"budget": {"guest": 600}})
     assert ran.answers()[1].endswith("It is renewed on day 31 at 00:00.")
@@ -187,6 +190,32 @@ def test_a_single_user_has_a_budget_of_its_own(tmp_path: Path) -> None:
     refused = dict(ran.rows("SELECT account, count(refusal) FROM chat_responses GROUP BY 1"))
     assert refused["ana"] == 0 < refused["cy"] < refused["bo"] == 8
     assert ran.rows("SELECT budget FROM user_budgets ORDER BY user") == [None, 40, 300]
+
+
+def test_tokens_that_are_set_aside_are_not_used_up(tmp_path: Path) -> None:
+    """While other messages are answered, a refusal says what is set aside for them, not that the budget is used up."""
+    ran = community(tmp_path, ANSWER, at_once(2), chat={"budget": {"guest": 200}}, models=SLOW)
+    (refused,) = [text for text in ran.answers() if "set aside" in text]
+    assert refused.startswith("Your other messages are being answered, and ")
+    assert "needs at least" in refused
+    assert refused.endswith("It is renewed on day 31 at 00:00.")
+    assert sorted(map(str, ran.refusals)) == ["None", "budget"]
+
+
+def test_a_budget_of_nothing_answers_nothing(tmp_path: Path) -> None:
+    """Zero is a budget, not the lack of one, by both rules."""
+    for rule in ("strict", "seed"):
+        ran = community(tmp_path / rule, ANSWER, [say(1, "hi")], chat={"budget": {"rule": rule, "guest": 0}})
+        assert ran.answers() == ["Your token budget is 0, so I cannot answer."]
+        assert ran.rows("SELECT refusal, ending, tokens FROM chat_responses") == [("budget", "user_budget", 0)]
+
+
+def test_a_budget_of_a_misspelt_account_is_told(tmp_path: Path) -> None:
+    """A budget of an account that never wrote is a warning if one with nearly the same name did."""
+    ran = community(tmp_path, ANSWER, [say(1, "hello")], chat={"budget": {"users": {"chat": {"anna": 300}}}})
+    (warned,) = [one for one in ran.result.warnings if "budget" in one["text"]]
+    assert warned["text"] == "the budget of anna on chat had no effect: it never wrote"
+    assert "did you mean 'ana'?" in warned["hint"]
 
 
 def test_one_person_has_one_budget_on_all_platforms(tmp_path: Path) -> None:

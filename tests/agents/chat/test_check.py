@@ -37,7 +37,7 @@ PERSONA = {"prompt": "x", "platform": "discord"}
         ("chat.guest_modules", ["reserch"], "there is no module 'reserch'", "'research'"),
         ("chat.personas", {"a": {**PERSONA, "modules": ["web"]}}, "chat.personas.a.modules: there is no module", ""),
         ("chat.budget", {"rule": "none"}, "chat.budget.rule", "strict"),
-        ("chat.budget", {"guest": 0}, "chat.budget.guest", ""),
+        ("chat.budget", {"guest": -1}, "chat.budget.guest", ""),
         ("chat.corpus", {"a": {"title": "x", "text": "x"}}, "chat.corpus.a", "url"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agents.chat.community import community, say
+from tests.agents.people import Step
 
 LEVELS = ("guest", "user", "admin", "owner")
 TOOLS = {
@@ -53,8 +54,8 @@ def test_the_permission_matrix(tmp_path: Path, level: str, name: str) -> None:
     assert used == [1 if may else 0]
     assert ran.refusals == [None]
     assert [role for role, _ in ran.messages()] == ["user", "tool_call", "tool_result", "assistant"]
-    if not may:  # the model is told that there is no such tool; the call is kept, audited and counted
-        assert "there is no tool" in ran.messages()[2][1]
+    if not may:  # the model is told what the tool needs; the call is kept, audited and counted
+        assert f"{name} needs the permission {needed}, which user:1 does not have" in ran.messages()[2][1]
         assert ran.rows("SELECT DISTINCT tool FROM conversation_messages WHERE tool IS NOT NULL") == [name]
         assert ran.rows("SELECT what, data ->> '$.tool' FROM audit") == [("tool.denied", name)]
         assert ran.rows("SELECT iterations, tools FROM chat_responses") == [(2, 0)]
@@ -69,6 +70,17 @@ def test_the_modules_of_a_persona(tmp_path: Path, module: str) -> None:
             tmp_path / name, rules, [say(1, "go")], chat=_persona([module]), levels={"ana": "owner"}, tools=OPS
         )
         assert ran.rows("SELECT count(*) FROM actions WHERE kind = 'use_tool'") == [int(name.startswith(f"{module}."))]
+
+
+def test_a_tool_that_another_agent_called_is_not_offered(tmp_path: Path) -> None:
+    """A persona with the module `world` has the actions that `chat.tools` names, whatever others call as tools."""
+    transfer = {"world.transfer": {"to": "bo", "amount": 1}}
+    rules = [{"when": "turn == 0", "call": transfer}, {"when": "len(tools) == 1", "say": "=tools[0]"}]
+    chat = {**_persona(["world"]), "tools": ["world.publish"]}
+    steps: dict[str, list[Step]] = {"bo": [(1, "use_tool", {"tool": "world.noop", "args": {}})], "ana": [say(60, "go")]}
+    ran = community(tmp_path, rules, steps, chat=chat, levels={"ana": "owner"})
+    assert ran.answers() == ["world.publish"]
+    assert "the tool 'world.transfer' is not offered here: the agent was not given it" in ran.messages()[2][1]
 
 
 def test_without_a_persona_the_modules_of_guests_are_open(tmp_path: Path) -> None:

@@ -161,6 +161,9 @@ def test_a_limit_that_skips_is_no_error(tmp_path: Path) -> None:
     assert ran.answers() == ["I cannot answer at the moment. Please try again later."]
     assert ran.refusals == ["skipped"]
     assert "llm_calls" in ran.rows("SELECT error FROM chat_responses")[0]
+    assert ran.rows("SELECT ending, iterations, tools, tokens FROM chat_responses") == [
+        ("llm_calls", 1, 1, *ran.rows("SELECT sum(input_tokens + output_tokens) FROM token_log"))
+    ]  # what was done before is not lost
     assert ran.result.services["chat"]["refused_internal_error"] == ran.result.errors == 0
 
 

@@ -61,6 +61,15 @@ def test_a_misspelt_account_with_a_level_is_told(make_desk):
     assert "'jane.doe'" in (warned.hint or "")
 
 
+def test_a_misspelt_account_of_a_person_is_told(make_desk):
+    """So is an account of `people`, by which two accounts should have been one user."""
+    desk = make_desk(people={"Jane": {"chat": "jane_doe", "mail": "jane"}})
+    desk.say("hello", "jane.doe")
+    (warned,) = desk.service.warnings()
+    assert warned.text == "the account jane_doe of Jane on chat had no effect: it never wrote"
+    assert warned.hint == "did you mean 'jane.doe'? Change it in `conversations.people`"
+
+
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, 7, None])
 def test_a_name_is_a_text_that_is_neither_empty_nor_too_long(desk, name):
     """Accounts, platforms and channels have proper names; nothing is made otherwise."""

@@ -1,16 +1,20 @@
 """The loop of model calls and tool calls: when it ends, what the model sees, and what is never run."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
+import attrs
 import pytest
 
 import sim
-from sim.agents.engine import CoreLoop, LoopLimits, LoopResult, limits_from
-from sim.base.errors import UsageError
+from sim.agents.engine import FINISHED, CoreLoop, Ending, LoopLimits, LoopResult, limits_from
+from sim.agents.engine.limits import TASK_COST, USER_BUDGET, ending_of
+from sim.base.errors import LimitError, UsageError
 from sim.base.permissions import Permission
+from sim.base.text import dotted_name
 from sim.kernel.codec import decode
-from sim.llm.types import ChatMessage
+from sim.llm.service import Models
+from sim.llm.types import ChatMessage, ModelError
 from sim.tools.schema import Given
 from tests.llm.scenes import Scene
 
@@ -186,6 +190,52 @@ def test_a_faulty_call_goes_back_in_a_form_that_endpoints_take() -> None:
     assert (shown.name, shown.arguments) == ("no__such_tool_", '{"text":"{\\"a"}')
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("notes.ad", "there is no tool 'notes.ad'; did you mean 'notes.add'?"),
+        ("notes.erase", "the tool 'notes.erase' is not offered here: notes.erase needs the permission owner, which "),
+        ("notes.read", "the tool 'notes.read' is not offered here: the agent was not given it"),
+        ("world.publish", "the tool 'world.publish' is not offered here: the agent was not given it"),
+        ("world.use_tool", "there is no tool 'world.use_tool'"),
+    ],
+)
+def test_a_tool_that_is_not_offered_is_told_from_one_that_does_not_exist(name: str, said: str) -> None:
+    """The error says which it is and why, with the names that people write; asking for a tool adds none."""
+    rules = f"    - {{role: tool, say: ok}}\n    - {{call: {{{name}: {{}}}}}}\n"
+    result, scene = work(rules, names=("notes.add",), sections="audit: {}\n")
+    (seen,) = results(result)
+    assert said in seen["error"]
+    (noted,) = scene.events("audit.record")
+    assert (noted["what"], noted["data"]["tool"]) == ("tool.denied", name)
+    (warned,) = sim.Tools.of(scene.world).warnings()
+    assert said in warned.text
+    assert "__" not in seen["error"] + noted["data"]["reason"] + warned.text
+    assert name.startswith("notes") or name not in sim.Tools.of(scene.world).known
+
+
+class Dotted(Worker):
+    """Has its calls answered under the names that people write, as some models do."""
+
+    async def decide_action(self) -> sim.Action:
+        service, plain = Models.of(self.world), Models.of(self.world).complete
+
+        async def dotted(*given: Any) -> Any:
+            answer = await plain(*given)
+            calls = [attrs.evolve(one, name=dotted_name(one.name)) for one in answer.completion.tool_calls]
+            return attrs.evolve(answer, completion=attrs.evolve(answer.completion, tool_calls=tuple(calls)))
+
+        service.complete = dotted  # type: ignore[assignment]
+        return await super().decide_action()
+
+
+def test_a_model_may_call_a_tool_by_the_name_that_people_write() -> None:
+    """Errors name tools with a dot, so a call with a dot is run; what the model sees keeps the form of endpoints."""
+    result, _ = work("    - {role: tool, say: ok}\n    - {call: {notes.add: {text: milk}}}\n", base=Dotted)
+    assert (result.tools, NOTED) == (1, ["milk"])
+    assert [call.name for call in result.messages[0].tool_calls] == ["notes__add"]
+
+
 class Placed(Worker):
     """Is given a context by the runtime, as an agent in a conversation is."""
 
@@ -293,6 +343,32 @@ def test_a_model_that_fails_ends_the_loop_with_its_error() -> None:
     assert (result.ending, result.retryable) == ("model_error", False)
     result, _ = work("    - {fail: overload}\n")
     assert (result.ending, result.retryable) == ("model_error", True)
+
+
+@pytest.mark.parametrize(
+    ("sections", "ending", "iterations", "retryable"),
+    [
+        ("limits: {llm_calls: {agent: 2 per 1h, policy: skip}}\n", "llm_calls", 2, True),
+        ("limits: {llm_tokens: {agent: 900 per 1h}}\n", "llm_tokens", 0, False),
+        ("budgets: {llm_tokens: {amount: 900}}\n", "llm_tokens", 0, False),
+    ],
+)
+def test_the_ending_names_the_limit_that_refused_a_call(
+    sections: str, ending: str, iterations: int, retryable: bool
+) -> None:
+    """A limit or budget that ends a loop is its ending, in a word of the engine; what was done before is counted."""
+    result, _ = work("    - {call: {notes.add: {text: milk}}}\n", sections=sections)
+    assert (result.ending, result.iterations, result.retryable) == (ending, iterations, retryable)
+    assert isinstance(result.cause, LimitError)
+    assert (result.tools, result.tokens > 0) == (iterations, iterations > 0)
+
+
+def test_every_limit_of_a_call_has_an_ending() -> None:
+    """The kinds of errors map to words of the closed set; one that is not known has its own word, never no model."""
+    kinds = {USER_BUDGET: "user_budget", TASK_COST: "task_cost", "llm_cost": "llm_cost", "own": "other_limit"}
+    assert {kind: ending_of(LimitError(kind, 2, 1, "a")) for kind in kinds} == kinds
+    assert ending_of(ModelError("quota", "the ceiling is reached")) == "quota"
+    assert {*kinds.values(), "quota", *FINISHED} <= set(get_args(Ending))
 
 
 def test_rules_ask_with_tools_that_are_run() -> None:

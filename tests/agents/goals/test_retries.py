@@ -123,7 +123,7 @@ def test_a_limit_of_the_scenario_is_a_failure_that_passes(tmp_path: Path) -> Non
     limits = {"llm_calls": {"agent": "1 per 15s", "policy": "skip"}}
     rules = [{"when": "turn == 0", "call": {"goals.create_note": {"title": "t", "content": "c"}}}, {"call": MESSAGE}]
     ran = house(tmp_path, rules, [MAKE, write(60, "hello")], goals=EXACT, limits=limits)
-    assert ran.runs() == [("message", "model_error"), ("retry", "stop_tool")]
+    assert ran.runs() == [("message", "llm_calls"), ("retry", "stop_tool")]
     assert len(ran.rows("SELECT memory FROM memories")) == 1  # what was done stays done
 
 

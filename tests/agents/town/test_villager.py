@@ -13,6 +13,7 @@ from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
+from sim.scenario.assembly.rights import Rights
 from sim.world import World
 
 NOON = 12 * HOUR
@@ -45,7 +46,9 @@ class Town:
     def __init__(self, trace: Trace, until: str, sync: str = "barrier") -> None:
         text = TOWN.replace("UNTIL", until).replace("COUNT", str(len(trace.agents))).replace("SYNC", sync)
         self.recorder = HashRecorder(keep=True)
-        simulation = build(loads(text), seed=1, recorder=self.recorder, kinds={"native": villagers(trace)})
+        simulation = build(
+            loads(text), seed=1, recorder=self.recorder, rights=Rights(kinds={"native": villagers(trace)})
+        )
         agents = list(simulation.world.agents.values())
         runner = RunController(simulation, until_ns=simulation.scenario.end_ns, mode="tick")
         anyio.run(runner.run)

@@ -1,13 +1,16 @@
-"""The options for MCP servers."""
+"""The options with which the operator lets a scenario do what a file cannot allow itself."""
 
 import os
 import shlex
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
 from sim.base.errors import UsageError
+from sim.cli.render.output import ALLOW, ALLOW_COMMANDS
+from sim.scenario.assembly.rights import Rights
 from sim.tools.mcp import McpServer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -30,6 +33,17 @@ def mcp_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def rights_options(command: Command) -> Command:
+    """Add the options of rights to a command, which gets them as one argument `rights`."""
+
+    @wraps(command)
+    def collected(*arguments: Any, **options: Any) -> Any:
+        options["mcp"] = servers_of(options["mcp"], options.pop("mcp_env"))
+        return command(*arguments, rights=Rights.taken_from(options), **options)
+
+    return ALLOW(ALLOW_COMMANDS(mcp_options(collected)))  # type: ignore[return-value]  # the same but for its options
 
 
 def servers_of(servers: Iterable[str], variables: Iterable[str]) -> tuple[McpServer, ...]:
