@@ -3,7 +3,7 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -58,7 +58,6 @@ class Agent(ABC):
             leaves a value that is not JSON. At the top level this is found at once, in nested values perhaps later.
         kind: the kind that its scenario entry names; empty if a program created it.
         entry: the scenario entry from which the agent was created; None if a program created it.
-        mailbox: the messages to the agent.
         woken_event: the latest event that woke the agent, or None.
     """
 
@@ -98,7 +97,6 @@ class Agent(ABC):
         self._alive = True
         self._alive_asked: tuple[bool, Call] | None = None  # what a host program has set, and the call that does it
         self.state: dict[str, Any] = {}
-        self.mailbox = Mailbox(world.kernel, 100, "block")
         self.woken_event: Event | None = None
         self._loop: AgentLoop | None = None
 
@@ -152,6 +150,11 @@ class Agent(ABC):
         return {}
 
     # -- methods and properties that subclasses use
+
+    @cached_property
+    def mailbox(self) -> Mailbox:
+        """The messages to the agent. It gets the one of its loop, in most cases before it is asked for any."""
+        return Mailbox(self.world.kernel, 100, "block")
 
     @property
     def rng(self) -> Draws:

@@ -8,6 +8,7 @@ import logging
 import math
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 
 from sim.actors.agent import Agent
@@ -72,6 +73,13 @@ def _plainness(state: object) -> int:
 
 
 plainness = _plainness if core is None else core.plainness
+
+
+@lru_cache(maxsize=1024)
+def _decides_now(kind: type) -> bool:
+    """Return whether `decide_now` of a class says what its `decide_action` says, which can be that of a subclass."""
+    now, later = _owner(kind, "decide_now"), _owner(kind, "decide_action")
+    return now is not Agent and issubclass(now, later)
 
 
 def _owner(kind: type, name: str) -> type:
@@ -193,7 +201,7 @@ class AgentLoop(Lifecycle):
         yield from self._greet()
         self._pause_if_wanted()
         kernel, tracker, agent = self._kernel, self.world.rate_tracker, self.agent
-        while self._state is not _STOPPING and agent.alive:
+        while self._state is not _STOPPING and agent._alive:
             if self._state is not _RUNNING:
                 yield from self._change_of_state()
             elif (wait := self._due - kernel.now) > 0:
@@ -214,9 +222,8 @@ class AgentLoop(Lifecycle):
         self._direct = (getattr(own, "__func__", None), getattr(worlds, "__func__", None)) == _EXECUTE
         agent, kind = self.agent, type(self.agent)
         self._follow = None if kind.after_action is Agent.after_action else agent.after_action
-        now, later = (_owner(kind, name) for name in ("decide_now", "decide_action"))
         replaced = "decide_action" in agent.__dict__  # a subclass, or an object, can have another `decide_action`
-        self._decide = agent.decide_now if now is not Agent and issubclass(now, later) and not replaced else None
+        self._decide = agent.decide_now if not replaced and _decides_now(kind) else None
 
     def turn(self) -> bool:
         """Begin an iteration in tick mode if the agent is due, and return whether it was due.
@@ -225,7 +232,7 @@ class AgentLoop(Lifecycle):
         """
         if self._state is not _RUNNING or self.actor.coro is not None or self._kernel.now < self._due:
             return False
-        if not self.agent.alive:
+        if not self.agent._alive:
             self.request_stop("shutdown")
             return False
         tracker = self.world.rate_tracker
@@ -352,7 +359,7 @@ class AgentLoop(Lifecycle):
                     check_decision(agent, action)
                 if self._gate is not None:
                     await self._at_gate(self._gate, action)
-            while action is not None and agent.alive:
+            while action is not None and agent._alive:
                 if acting is None and not self._is_free(action):
                     await self._until_paid(action)
                 handler = world.actions.find(action.kind)
@@ -629,5 +636,5 @@ class AgentLoop(Lifecycle):
         """Handle the end of an iteration in tick mode; end the loop if the agent stops or has crashed."""
         if self.on_change is not None:
             self.on_change()
-        if exit.kind != "returned" or not self.agent.alive or self._state is _S.STOPPING:
+        if exit.kind != "returned" or not self.agent._alive or self._state is _STOPPING:
             self._ended(actor, exit)

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator
-from itertools import takewhile
 from operator import itemgetter
 from typing import Any, Final, Literal
 
@@ -74,6 +73,8 @@ class Room:
 
     def admit(self) -> None:
         """Wake as many senders as there are free places."""
+        if not self._senders.actors:  # nearly always
+            return
         while self._free() and (actor := self._senders.pop()) is not None:
             self._promised += 1
             self._kernel.wake(actor, None, self)
@@ -245,7 +246,8 @@ class Mailbox:
     @property
     def waiting(self) -> int:
         """The number of messages that an agent can still read."""
-        return len(self.queue) + (0 if self.offered is None else len(self.offered.waiting))
+        queued, offered = self.queue.items, self.offered
+        return (len(queued) if queued else 0) + (len(offered.waiting) if offered is not None else 0)
 
     @property
     def held_up(self) -> int:
@@ -295,11 +297,6 @@ class Mailbox:
     def is_pending(self, number: int) -> bool:
         """Return whether the message with a number still waits."""
         return number in self._offers().waiting
-
-    def pending_after(self, number: int) -> list[int]:
-        """Return the numbers of the waiting messages that were offered after the one with `number`, oldest first."""
-        newest = takewhile(lambda later: later > number, reversed(self._offers().waiting))
-        return list(newest)[::-1]
 
     def read(self, number: int) -> Message:
         """Remove a waiting message and return it, because a rule reads it."""

@@ -126,7 +126,7 @@ class AgentLoopManager:
             )
         if agent.world is not self.world:
             raise UsageError(f"{agent.agent_id} is an agent of another world than this manager")
-        if not isinstance(config, AgentLoopConfig | None):
+        if config is not None and not isinstance(config, AgentLoopConfig):
             raise UsageError(
                 f"the settings of a loop are an AgentLoopConfig, not {config!r:.60}",
                 hint="write create_loop(agent, sim.AgentLoopConfig(min_loop_delay=1))",

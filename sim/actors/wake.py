@@ -42,8 +42,11 @@ class Sleeper(Protocol):
     """The part of an agent that conditions use."""
 
     agent_id: str
-    mailbox: Any
     woken_event: Event | None
+
+    @property
+    def mailbox(self) -> Any:
+        """The mailbox of the agent."""
 
     @property
     def loop(self) -> Any:

@@ -252,8 +252,10 @@ class PolicyAgent(Agent):
 
     def _may_read(self) -> bool:
         """Return whether there is a message that waits, or may wait because the rules were replaced."""
-        reader = self._reader
-        return self.mailbox.waiting > 0 or (reader is not None and reader.rules is not self.rule_set.rules)
+        mailbox, reader = self.mailbox, self._reader
+        if mailbox.queue.items or (mailbox.offered is not None and mailbox.offered.waiting):
+            return True
+        return reader is not None and reader.rules is not self.rule_set.rules
 
     def _reads(self) -> Reader:
         """Return what chooses messages for the present rules."""

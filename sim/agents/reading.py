@@ -312,8 +312,11 @@ class Reader:
             return found
         waiting, numbers = offered.waiting, found.numbers
         if found.tested < offered.offered:
-            for number in mailbox.pending_after(found.tested):
-                fits = _hold(found.reading.fixed, {"message": waiting[number].names}, PURE_FUNCTIONS)
+            for number in range(found.tested + 1, offered.offered + 1):
+                pending = waiting.get(number)
+                if pending is None:
+                    continue
+                fits = _hold(found.reading.fixed, {"message": pending.names}, PURE_FUNCTIONS)
                 if fits is False:
                     self._refuse(number)
                     continue
