@@ -90,8 +90,8 @@ def _measured(results: Results) -> str:
 
 def _loaded(load: str) -> str:
     """Say so if the machine was busy when the figures were measured."""
-    busy = float(load.split()[0])
-    return "" if busy < 1 else f", on a machine with {busy:.0f} other processes at work"
+    busy = round(float(load.split()[0]))
+    return "" if busy < 2 else f", on a machine with {busy} other processes at work"
 
 
 def _limits(results: Results) -> str:
