@@ -248,6 +248,8 @@ def class_family(kind: str, agent: type[Agent]) -> Family:
         kind: the name that an entry gives as `kind`.
         agent: the class.
     """
+    for one in agent.__mro__[1:]:  # a class can be imported without what makes it a kind
+        FAMILIES.import_beside(one.__module__)
     above = {family.agent: family for family in reversed(FAMILIES.imported().values())}
     inherited = next((above[one] for one in agent.__mro__[1:] if one in above), None)
     if inherited is None:

@@ -10,9 +10,15 @@ def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: its full name.
-        homes: for each of its modules, the names that it has, separated by spaces.
+        homes: for each of its modules, the names that it has, separated by spaces. No name is that of a module of the
+            package: once it is imported, the module would be found instead.
+
+    Raises:
+        ValueError: if a name is that of a module.
     """
     modules = {name: home for home, names in homes.items() for name in names.split()}
+    if both := modules.keys() & {home.partition(".")[0] for home in homes}:
+        raise ValueError(f"{package} has {', '.join(sorted(both))} as a name and as a module")
 
     def find(name: str) -> Any:
         if name not in modules:

@@ -50,6 +50,12 @@ class Registry(MutableMapping[str, T]):
     def __contains__(self, name: object) -> bool:
         return name in self._made
 
+    def import_beside(self, module: str) -> None:
+        """Import what is announced for the package of a module: a class of the module may be part of it."""
+        for name, home in list(self._modules.items()):
+            if home == module or module.startswith(home.rpartition(".")[0] + "."):
+                self.get(name)
+
     def imported(self) -> dict[str, T]:
         """Return the definitions whose modules have been imported, by name."""
         return {name: value for name, value in self._made.items() if value is not None}

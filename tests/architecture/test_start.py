@@ -26,7 +26,7 @@ HEAVY = (
     "sim.agents.ask", "sim.agents.conversation.service", "sim.agents.engine", "sim.agents.interview",
     "sim.experiments", "sim.inspect.report", "sim.inspect.telemetry", "sim.inspect.viewer", "sim.kinds.assistant",
     "sim.kinds.chat.service", "sim.kinds.executor.service", "sim.kinds.goals.service", "sim.kinds.sop.service",
-    "sim.kinds.town.generate", "sim.llm.access", "sim.llm.client", "sim.llm.service", "sim.llm.types",
+    "sim.kinds.town.generation", "sim.llm.access", "sim.llm.client", "sim.llm.service", "sim.llm.types",
     "sim.memory.service", "sim.runner.asking", "sim.runner.branching", "sim.runner.estimate", "sim.runner.probing",
     "sim.runner.sync", "sim.scenario.assembly.models", "sim.scenario.interventions", "sim.scenario.models",
     "sim.tools.approvals", "sim.tools.mcp", "sim.tools.process", "sim.tools.section",

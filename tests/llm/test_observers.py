@@ -84,7 +84,7 @@ def test_others_see_answers_that_arrive(stream: bool, tmp_path: Path, monkeypatc
             super()._end(agent_id, *args)
             assert self._answers.answers() == ()
 
-    monkeypatch.setattr("sim.runner.running.UnfinishedWriter", Look)
+    monkeypatch.setattr("sim.runner.unfinished.UnfinishedWriter", Look)
     file = tmp_path / "x.yaml"
     file.write_text(STREAMED.replace("STREAM", str(stream).lower()), encoding="utf-8")
     watched = sim.run(file, out=tmp_path / "runs")
@@ -130,7 +130,7 @@ def test_a_folder_that_cannot_be_written_harms_no_run(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr("sim.runner.unfinished.write_unfinished", full)
     monkeypatch.setattr("sim.runner.unfinished.PAUSE", 0.001)
-    monkeypatch.setattr("sim.runner.running.UnfinishedWriter", Slow)
+    monkeypatch.setattr("sim.runner.unfinished.UnfinishedWriter", Slow)
     (tmp_path / "x.yaml").write_text(STREAMED.replace("STREAM", "true"), encoding="utf-8")
     assert sim.run(tmp_path / "x.yaml", out=tmp_path / "runs").status == "finished"
     assert tried.is_set()

@@ -6,15 +6,18 @@ import attrs
 import pytest
 
 import sim
+from sim.llm import Access
 from sim.runner.options import ReplayKeywords, ReplayOptions, RunKeywords, RunOptions
+from sim.tools.mcp import McpServer
 
 
 @pytest.mark.parametrize(("keywords", "options"), [(RunKeywords, RunOptions), (ReplayKeywords, ReplayOptions)])
 def test_the_signature_and_the_record_agree(keywords: Any, options: Any) -> None:
     """Each option has the same name and the same type where a type checker reads it and where it is checked."""
-    hints = get_type_hints(options)
+    late = {"Access": Access, "McpServer": McpServer}  # imported only if they are needed
+    hints = get_type_hints(options, localns=late)
     declared = {field.name: hints[field.name] for field in attrs.fields(options)}
-    spelled_out = get_type_hints(keywords)
+    spelled_out = get_type_hints(keywords, localns=late)
 
     assert set(spelled_out) == set(declared)
     for name, hint in declared.items():

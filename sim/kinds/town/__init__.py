@@ -3,7 +3,7 @@
 `generate` creates a `Trace` from a seed: the position and the model calls of each agent in each step. `villagers`
 creates the class of agents that replay it. `critical_path` is a lower bound of the makespan.
 
-Modules: `routine` (the day of each resident), `generate` (adds the model calls), `trace`, `villager`, `family`,
+Modules: `routine` (the day of each resident), `generation` (adds the model calls), `trace`, `villager`, `family`,
 `bounds`. A step of the town is one tick of 10 s.
 """
 
@@ -14,7 +14,7 @@ from sim.base.late import late_names
 if TYPE_CHECKING:
     from sim.kinds.town.bounds import critical_path
     from sim.kinds.town.family import VILLAGER
-    from sim.kinds.town.generate import MAX_AGENTS, generate
+    from sim.kinds.town.generation import MAX_AGENTS, generate
     from sim.kinds.town.trace import DAY_STEPS, Path, Trace, TraceCall
     from sim.kinds.town.villager import Villager, villagers
 
@@ -34,7 +34,7 @@ __all__ = [
 _HOMES = {
     "bounds": "critical_path",
     "family": "VILLAGER",
-    "generate": "MAX_AGENTS generate",
+    "generation": "MAX_AGENTS generate",
     "trace": "DAY_STEPS Path Trace TraceCall",
     "villager": "Villager villagers",
 }

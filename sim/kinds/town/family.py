@@ -7,7 +7,7 @@ import attrs
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family, family_for, is_kind
 from sim.base.errors import UsageError
 from sim.kernel import NS, Kernel, to_text
-from sim.kinds.town.generate import MAX_AGENTS, generate
+from sim.kinds.town.generation import MAX_AGENTS, generate
 from sim.kinds.town.trace import DAY_STEPS, Trace
 from sim.kinds.town.villager import Villager, villagers
 from sim.world.section import Duration, define_section

@@ -7,7 +7,7 @@ import pytest
 
 from sim.base.errors import UsageError
 from sim.kinds.town import DAY_STEPS, Trace, generate
-from sim.kinds.town.generate import CALLS_BY_HOUR
+from sim.kinds.town.generation import CALLS_BY_HOUR
 from sim.kinds.town.routine import HEIGHT, HOUR, WIDTH
 from sim.llm.behaviour import ServerSpec
 
