@@ -111,7 +111,7 @@ def rule_function(
             call=f"{name}({', '.join(map(_written, parameters))})",
             summary=summary,
         )
-        for where in places:
+        for where in sorted(places):  # in one order in every process
             if (where, name) in DECLARED:
                 raise UsageError(f"there is a function {name!r} of rules already")
         DECLARED.update({(where, name): declared for where in places})

@@ -1,11 +1,13 @@
 """Who may use which tool: every level and every module, and text that asks for more."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sim.tools.mcp import McpServer
 from tests.agents.chat.community import community, say
 from tests.agents.people import Step
 
@@ -179,3 +181,35 @@ def test_whose_rights_count_is_a_switch(tmp_path: Path, rights: str) -> None:
     ran = community(tmp_path, [obeys, {"say": "ok"}], steps, chat=chat, levels={"olga": "owner"}, tools=OPS)
     sold = ran.rows("SELECT count(*) FROM actions WHERE kind = 'use_tool'")
     assert sold == [int(rights == "own")]
+
+
+SERVER = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("notes")
+
+@server.tool()
+def whose(user_id: str, text: str) -> str:
+    return f"{user_id}: {text}"
+
+server.run()
+"""
+
+
+@pytest.mark.proof
+def test_a_server_gets_the_user_whatever_a_model_sends(tmp_path: Path) -> None:
+    """A real MCP server gets the user of the conversation where it declares `user_id`, and nothing that is forged."""
+    pytest.importorskip("mcp", reason="the extra mcp is not installed")
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    text = {"type": "string"}
+    tool = {"description": "Say whose it is.", "safety": "pure", "parameters": {"user_id": text, "text": text}}
+    forged = {"user_id": "user:7", "text": "hi", "platform": "other", "conversation_id": "conversation-9"}
+    persona = {"prompt": "x", "default": True, "modules": ["notes"]}
+    ran = community(
+        tmp_path, [{"when": "turn == 0", "call": {"notes.whose": forged}}, {"say": "ok"}], [say(1, "go")],
+        levels={"ana": "user"}, chat={"personas": {"all": persona}, "budget": {"user": None}},
+        tools={"servers": {"notes": {"tools": {"whose": tool}}}},
+        run={"mcp": [McpServer("notes", [sys.executable, str(script)])]},
+    )  # fmt: skip
+    (result,) = [content for role, content in ran.messages() if role == "tool_result"]
+    assert json.loads(result) == {"observation": "user:1: hi", "success": True}
