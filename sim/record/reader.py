@@ -23,7 +23,7 @@ from sim.kernel.rows import RecordedEvent
 from sim.record.archive import is_archive, unpacked_run
 from sim.record.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.record.contents import content_hash, join
-from sim.record.files import DATABASE, PLACES, SCENARIO, Database, Table, being_written, is_settled, recover
+from sim.record.files import DATABASE, PLACES, SCENARIO, Database, Table, being_written, is_settled, recover, slug
 from sim.record.hashing import RunHash, StreamHash, Written, arrival_hash, final_hash, result_hash
 from sim.record.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.record.integrity import Integrity, judge
@@ -544,7 +544,8 @@ def find_run(root: str | PathLike[str], text: str, *, running: bool = False) -> 
     if text in folders:
         return folders[text]
     name, _, back = text.partition("~")
-    same = [folder for folder in folders if folder.rsplit("-", 2)[0] == name]
+    of_name = slug(name) if name else name  # as the folder was called after the scenario
+    same = [folder for folder in folders if folder.rsplit("-", 2)[0] == of_name]
     if same and (back or "0").isdecimal():
         same.sort(key=lambda name: _begun(folders[name]))
         live = [name for name in same if running and not back and _info(folders[name]).status == "running"]

@@ -46,6 +46,10 @@ class Worker(Script):
         if self.timed:
             self.state.setdefault("trace", []).append([number, self.world.now])
 
+    def _drawn(self) -> float:
+        """Draw; not in programs without times, as a draw belongs to its moment, and steps may come a tick later."""
+        return self.rng.random() if self.timed else 0.0
+
     def _heed(self) -> None:
         waiting = self.__dict__.setdefault("waiting", [])
         while (message := self.mailbox.take()) is not None:
@@ -65,7 +69,7 @@ class Worker(Script):
             case "crash":
                 raise ValueError(f"planted {number}")
             case "draw":
-                self.state.setdefault("drawn", []).append(self.rng.random())
+                self.state.setdefault("drawn", []).append(self._drawn())
                 return None
             case "observe":
                 self.world.observe(me, f"seen by {me}", float(number))
@@ -78,7 +82,7 @@ class Worker(Script):
                 return Action("sleep", {"condition": {args[0]: args[1], "timeout": args[2] * PERIOD}})
             case "write":
                 stamp = self.world.now if self.timed else number
-                return Action("write", {"artifact": f"{me}-{args[0]}", "content": [number, stamp, self.rng.random()]})
+                return Action("write", {"artifact": f"{me}-{args[0]}", "content": [number, stamp, self._drawn()]})
             case "delete":
                 return Action("delete", {"artifact": f"{me}-{args[0]}"})
             case "scarce":
