@@ -45,9 +45,9 @@ def command(
 ) -> int:  # fmt: skip
     """Score RUNS by the measures of their scenarios, or of a file: queries, or questions to language models as judges.
 
-    What judges cost at most is shown first. Their scores are kept in the run folders as they come, so that an
-    interrupted command goes on where it was, and no score is paid for twice. Over several runs and judges, the variance
-    of the scores is split into judges, seeds and agents.
+    The highest cost of the judges is shown first. Their scores are kept in the run folders as they arrive, so that an
+    interrupted command continues from there, and no score is paid for twice. Over several runs and judges, the
+    variance of the scores is split into judges, seeds and agents.
     """
     check_target(to)
     folders = list(dict.fromkeys(find_run(out, run) for run in runs))

@@ -125,7 +125,7 @@ async def _answer(world: World, agent: Inhabitant, conversation: str) -> _Answer
         system = ChatMessage("system", _prompt(world, agent, found))
         result = await loop.run([system, *conversations.history(conversation)])
         if isinstance(result.cause, Skipped):
-            raise result.cause  # the conversation goes on waiting
+            raise result.cause  # the conversation stays in the queue
         return _Answered(result, claim.seen)
     finally:
         conversations.release(conversation)

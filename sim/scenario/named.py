@@ -1,5 +1,5 @@
-"""Names that a scenario gives for nothing: accounts that no agent has, platforms on which nobody writes, tools that no
-executor plans with, models of no tier. Each is valid, so that `sim check` and each run warn of it.
+"""Names in a scenario that have no effect: accounts of no agent, platforms on which no agent writes, tools with which
+no executor plans, models of no tier. Each is valid, so `sim check` and each run warn of it.
 
 What a file does not say, such as the account that an expression names, is not guessed: then nothing is said.
 """
@@ -40,7 +40,7 @@ class _Written:
     servers: set[tuple[str, str]] | None = attrs.field(factory=set)
 
 
-def named_in_vain(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def names_without_effect(scenario: Scenario, tree: Map) -> Iterator[Found]:
     """Yield names in the settings of conversations, chats, executors and models that mean nothing in a file."""
     yield from _accounts(scenario, tree)
     yield from _tools_of_chats(scenario, tree)
@@ -54,7 +54,7 @@ def named_in_vain(scenario: Scenario, tree: Map) -> Iterator[Found]:
 def _accounts(scenario: Scenario, tree: Map) -> Iterator[Found]:
     written = _written(scenario, tree)
     if not written.platforms and not written.accounts and written.platforms is not None:
-        return  # a host program writes, or nobody does
+        return  # if anything writes, it is a host program
     people, chat = mapping(tree, "conversations"), mapping(tree, "chat")
     by_platform = [("conversations.levels", mapping(people, "levels"))]
     by_platform.append(("chat.budget.users", mapping(mapping(chat, "budget"), "users")))
@@ -74,7 +74,7 @@ def _accounts(scenario: Scenario, tree: Map) -> Iterator[Found]:
 
 
 def _personas(personas: dict[str, Any], written: _Written, tree: Map) -> Iterator[Found]:
-    """Yield platforms and servers of personas on which nobody writes."""
+    """Yield platforms and servers of personas on which no agent writes."""
     for name, persona in personas.items():
         place: dict[str, Any] = persona if isinstance(persona, dict) else {}
         platform, server, at = place.get("platform"), place.get("server"), f"chat.personas.{name}"
@@ -83,13 +83,13 @@ def _personas(personas: dict[str, Any], written: _Written, tree: Map) -> Iterato
         yield from _platform(written, _mark(place, "platform", tree), f"{at}.platform", platform)
         if server is not None and written.servers is not None and (platform, server) not in written.servers:
             others = [one for on, one in sorted(written.servers) if on == platform]
-            message = f"{at}.server: nobody in this file writes on the server {server!r:.80} of {platform}"
+            message = f"{at}.server: no agent of this file writes on the server {server!r:.80} of {platform}"
             yield _mark(place, "server", tree), message, did_you_mean(str(server), others)
 
 
 def _platform(written: _Written, mark: Mark, where: str, platform: str) -> Iterator[Found]:
     if written.platforms is not None and platform not in written.platforms:
-        message = f"{where}: nobody in this file writes on the platform {platform!r:.80}"
+        message = f"{where}: no agent of this file writes on the platform {platform!r:.80}"
         yield mark, message, did_you_mean(platform, sorted(written.platforms))
 
 
@@ -173,13 +173,13 @@ def _tools_of_chats(scenario: Scenario, tree: Map) -> Iterator[Found]:
     opened = {*chat.guest_modules, *(module for one in chat.personas.values() for module in one.modules)}
     for name in chat.tools:
         if (module := name.partition(".")[0]) not in opened:
-            message = f"chat.tools: no persona opens the module {module!r:.80}, so {name!r:.80} is offered to nobody"
+            message = f"chat.tools: no persona opens the module {module!r:.80}, so {name!r:.80} is never offered"
             hint = f"add {module} to the `modules` of a persona, or to `chat.guest_modules`"
             yield _mark(mapping(tree, "chat"), "tools", tree), message, hint
 
 
 def _executors(scenario: Scenario, tree: Map) -> Iterator[Found]:
-    """Yield tools that nobody plans with, and names that are nearly those of a project or of a file."""
+    """Yield tools with which no executor plans, and names that are nearly those of a project or of a file."""
     section = scenario.sections.get("executor")
     if section is None:
         return
@@ -208,7 +208,7 @@ def _executors(scenario: Scenario, tree: Map) -> Iterator[Found]:
 def _of_task(
     task: Any, projects: Mapping[str, Any], tools: set[str] | None, made: set[str]
 ) -> Iterator[tuple[str, str, str | None]]:
-    """Yield what a task names in vain: a message, the key, and a hint.
+    """Yield the names of a task that have no effect: a message, the key, and a hint.
 
     Args:
         task: the task.

@@ -13,7 +13,7 @@ from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, di
 from sim.events.topic import FAMILY_TOPICS, OWN_TOPICS, OWN_WORDS, matches
 from sim.kernel.calendar import Calendar
 from sim.kernel.duration import MAX_NS, to_ns, to_text
-from sim.scenario.named import named_in_vain
+from sim.scenario.named import names_without_effect
 from sim.scenario.schedule import END
 from sim.scenario.schema import Rule, Scenario
 from sim.scenario.symbols import actions_of, items, mapping, sleep_topics
@@ -44,7 +44,7 @@ def never_happens(scenario: Scenario, until_ns: int | None = None) -> list[Probl
     found = [
         *_too_late(scenario, tree, end, calendar), *_too_late_to_matter(scenario, tree, end),
         *_never_spawned(scenario, tree), *_behind(scenario, tree), *_never_published(scenario, tree),
-        *_never_published_by_sim(scenario, tree), *named_in_vain(scenario, tree),
+        *_never_published_by_sim(scenario, tree), *names_without_effect(scenario, tree),
     ]  # fmt: skip
     problems = [mark.problem(message, hint) for mark, message, hint in found]
     return sorted(problems, key=lambda problem: (problem.line, problem.column))

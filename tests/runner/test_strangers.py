@@ -488,7 +488,7 @@ def test_strangers_change_nothing_for_commands(does, place):
     compare([row for row in rows if row[5] in agents], [row for row in others if row[5] in agents])
 
 
-# -- nobody is left out
+# -- all take part
 
 NOT_OF_RUNS = {"score": "a score reads runs that have finished"}
 """The sections that no agent of a run meets, and why."""

@@ -720,7 +720,7 @@ class Conversations(Service):
         return self.never_wrote(named)
 
     def never_wrote(self, named: Iterable[tuple[str, str, str, str]]) -> list[Warned]:
-        """Return warnings of accounts that never wrote, while one with nearly the same name did that is not named.
+        """Return warnings of accounts that never wrote, where another one of a similar name did and is not named.
 
         Args:
             named: for each what it gives, the part of the scenario that names it, the platform and the account.

@@ -316,7 +316,7 @@ class Chats(Service):
         return self.metrics() if self.counts else {}
 
     def warnings(self) -> Sequence[Warned]:
-        """Return the accounts with an own budget that never wrote, while one with nearly the same name did."""
+        """Return warnings of budgets of accounts that never wrote, where an account of a similar name did."""
         users = self.settings.budget.users.items()
         return self.conversations.never_wrote(
             (f"the budget of {name} on {platform}", "chat.budget.users", platform, name)

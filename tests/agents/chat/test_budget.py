@@ -211,7 +211,7 @@ def test_a_budget_of_nothing_answers_nothing(tmp_path: Path) -> None:
 
 
 def test_a_budget_of_a_misspelt_account_is_told(tmp_path: Path) -> None:
-    """A budget of an account that never wrote is a warning if one with nearly the same name did."""
+    """A budget of an account that never wrote is a warning if an account of a similar name did."""
     ran = community(tmp_path, ANSWER, [say(1, "hello")], chat={"budget": {"users": {"chat": {"anna": 300}}}})
     (warned,) = [one for one in ran.result.warnings if "budget" in one["text"]]
     assert warned["text"] == "the budget of anna on chat had no effect: it never wrote"
