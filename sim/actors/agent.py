@@ -68,12 +68,14 @@ class Agent(ABC):
     abilities: ClassVar[frozenset[str]] = frozenset()
     memory_kinds: ClassVar[Mapping[str, int]] = MappingProxyType({})
     parts: ClassVar[tuple[str, ...]] = ()
+    _own_alive: ClassVar[bool] = False  # whether a subclass says itself whether it is alive
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         own = cls.__dict__.get("Params")
         if isinstance(own, type) and not {"__attrs_attrs__", "__dataclass_fields__"} & own.__dict__.keys():
             cls.Params = attrs.frozen(own)
+        cls._own_alive = cls.alive is not Agent.alive
 
     def __init__(
         self,
@@ -227,7 +229,7 @@ class Agent(ABC):
 
     def has_room(self) -> bool:
         """Return whether `wait_for_room` would return at once."""
-        return self.mailbox.has_room()
+        return type(self).wait_for_room is Agent.wait_for_room and self.mailbox.has_room()
 
     async def wait_for_room(self) -> None:
         """Wait until the mailbox has room, if its policy is `block`."""

@@ -76,8 +76,13 @@ plainness = _plainness if core is None else core.plainness
 
 
 @lru_cache(maxsize=1024)
-def _decides_now(kind: type) -> bool:
-    """Return whether `decide_now` of a class says what its `decide_action` says, which can be that of a subclass."""
+def _decides_now(kind: type, *_methods: object) -> bool:
+    """Return whether `decide_now` of a class says what its `decide_action` says, which can be that of a subclass.
+
+    Args:
+        kind: the class.
+        _methods: both methods, since a class can get others.
+    """
     now, later = _owner(kind, "decide_now"), _owner(kind, "decide_action")
     return now is not Agent and issubclass(now, later)
 
@@ -201,7 +206,7 @@ class AgentLoop(Lifecycle):
         yield from self._greet()
         self._pause_if_wanted()
         kernel, tracker, agent = self._kernel, self.world.rate_tracker, self.agent
-        while self._state is not _STOPPING and agent._alive:
+        while self._state is not _STOPPING and agent._alive and (not agent._own_alive or agent.alive):
             if self._state is not _RUNNING:
                 yield from self._change_of_state()
             elif (wait := self._due - kernel.now) > 0:
@@ -223,7 +228,9 @@ class AgentLoop(Lifecycle):
         agent, kind = self.agent, type(self.agent)
         self._follow = None if kind.after_action is Agent.after_action else agent.after_action
         replaced = "decide_action" in agent.__dict__  # a subclass, or an object, can have another `decide_action`
-        self._decide = agent.decide_now if not replaced and _decides_now(kind) else None
+        self._decide = (
+            agent.decide_now if not replaced and _decides_now(kind, kind.decide_now, kind.decide_action) else None
+        )
 
     def turn(self) -> bool:
         """Begin an iteration in tick mode if the agent is due, and return whether it was due.
@@ -232,7 +239,7 @@ class AgentLoop(Lifecycle):
         """
         if self._state is not _RUNNING or self.actor.coro is not None or self._kernel.now < self._due:
             return False
-        if not self.agent._alive:
+        if not self._lives():
             self.request_stop("shutdown")
             return False
         tracker = self.world.rate_tracker
@@ -295,7 +302,7 @@ class AgentLoop(Lifecycle):
                     return rest
             if action is not None and action.__class__ is not Action:
                 check_decision(agent, action)
-            while action is not None and agent._alive:
+            while action is not None and agent._alive and (not agent._own_alive or agent.alive):
                 handler = world.actions.find(action.kind)
                 price = world.costs.fixed(action.kind)
                 waits = price is not FREE and (price is None or self._is_short(price))
@@ -359,7 +366,7 @@ class AgentLoop(Lifecycle):
                     check_decision(agent, action)
                 if self._gate is not None:
                     await self._at_gate(self._gate, action)
-            while action is not None and agent._alive:
+            while action is not None and agent._alive and (not agent._own_alive or agent.alive):
                 if acting is None and not self._is_free(action):
                     await self._until_paid(action)
                 handler = world.actions.find(action.kind)
@@ -632,9 +639,13 @@ class AgentLoop(Lifecycle):
         tracker = self.world.rate_tracker
         self._ending = tracker.on_level(self.agent_id, resource, 1, self._unpause, self.actor)
 
+    def _lives(self) -> bool:
+        """Return whether the agent is alive, also as a subclass says. Hot paths ask this without a call."""
+        return self.agent._alive and (not self.agent._own_alive or self.agent.alive)
+
     def _turn_ended(self, actor: Actor, exit: Exit) -> None:
         """Handle the end of an iteration in tick mode; end the loop if the agent stops or has crashed."""
         if self.on_change is not None:
             self.on_change()
-        if exit.kind != "returned" or not self.agent._alive or self._state is _STOPPING:
+        if exit.kind != "returned" or not self._lives() or self._state is _STOPPING:
             self._ended(actor, exit)

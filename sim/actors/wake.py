@@ -12,7 +12,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from sim.base.errors import UsageError
@@ -53,9 +52,6 @@ class Sleeper(Protocol):
         """The loop of the agent, which has an actor."""
 
 
-_NOTHING_GIVEN: Mapping[str, Any] = MappingProxyType({})
-
-
 class WakeCondition(Record, frozen=True):
     """A condition that wakes a sleeping agent.
 
@@ -78,7 +74,7 @@ class WakeCondition(Record, frozen=True):
     where: Expression | None = None
     timeout_ns: int | None = None
     after: bool = False
-    given: Mapping[str, Any] = _NOTHING_GIVEN
+    given: Mapping[str, Any] = {}  # each condition gets its own
 
     @property
     def time_ns(self) -> int:
@@ -414,7 +410,8 @@ class TimeCondition(ConditionType):
 
     def valid(self, value: Any) -> bool:
         """Accept a duration; `to_ns` raises an error for anything else."""
-        return to_ns(value) >= 0
+        to_ns(value)
+        return True
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
         """See `ConditionType`."""
@@ -585,7 +582,7 @@ class _Several(ConditionType):
 
     def valid(self, value: Any) -> bool:
         """Accept a tuple of at least one condition."""
-        return value.__class__ is tuple and {part.__class__ for part in value} == {WakeCondition}
+        return value.__class__ is tuple and bool(value) and all(isinstance(part, WakeCondition) for part in value)
 
     def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
         """See `ConditionType`."""

@@ -162,7 +162,8 @@ def _outcome(result: LoopResult, request: ModelRequest, *, tools_ran: bool) -> A
     if result.cause is not None:
         raise Refused(f"no model answered: {result.error}") from result.cause
     completion = result.completion
-    assert completion is not None, "only a failed call leaves no answer"
+    if completion is None:
+        raise Refused(f"no model was asked, because a limit of the question is reached: {result.ending}")
     if result.ending == "invalid_answer":
         what = "tool calls" if completion.tool_calls else "answer"
         raise Refused(

@@ -164,7 +164,7 @@ class Toolbox:
         if key not in state:
             raise ExpressionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), state))
         value = state[key]
-        return value if value.__class__ in _SCALARS or not isinstance(value, dict | list) else _copy(value)
+        return _copy(value) if isinstance(value, dict | list) else value
 
     @rule_function(place="agent", senses="space")
     def in_sight(self) -> list[dict[str, Any]]:

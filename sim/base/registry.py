@@ -53,7 +53,7 @@ class Registry(MutableMapping[str, T]):
     def import_beside(self, module: str) -> None:
         """Import what is announced for the package of a module: a class of the module may be part of it."""
         for name, home in list(self._modules.items()):
-            if home == module or module.startswith(home.rpartition(".")[0] + "."):
+            if _beside(home, module):
                 self.get(name)
 
     def imported(self) -> dict[str, T]:
@@ -65,4 +65,10 @@ class Registry(MutableMapping[str, T]):
         if self._made.get(name) is not None:
             return False
         home = self._modules.get(name)
-        return home is None or home == module or module.startswith(home.rpartition(".")[0] + ".")
+        return home is None or _beside(home, module)
+
+
+def _beside(home: str, module: str) -> bool:
+    """Return whether a module is the home of a name, or in the package whose definitions or section the home has."""
+    package, _, last = home.rpartition(".")
+    return module == home or (last in ("definitions", "section") and module.startswith(f"{package}."))

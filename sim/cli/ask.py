@@ -19,8 +19,8 @@ from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports
 from sim.runner.asking import Survey, SurveyCost, ask
 from sim.runner.rebuild import models_asked
-from sim.scenario.assembly.rights import Rights
 from sim.scenario.yaml_tree import read_tree
+from sim.tools.rights import Rights
 
 _SHOWN = 40
 _COLUMNS = ("time", "agent", "question", "answer", "value", "error", "model", "tokens", "cost_micro")

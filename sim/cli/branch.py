@@ -20,7 +20,7 @@ from sim.experiments.workers import check_workers, workers_of
 from sim.runner import branch
 from sim.runner.options import Backend
 from sim.runner.rebuild import models_asked
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 
 _ARM = click.option(
     "--arm", "arms", multiple=True, metavar="NAME:KEY=VALUE",

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import attrs
 import click
 
 from sim.cli.model_options import access_of
 from sim.cli.run import MAX_SEED
 from sim.experiments.plan import Hosting, Plan, Precision
 from sim.resources import to_micro
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -75,6 +76,6 @@ def hosting_of(
     if access is not None:
         access.check_key()
     return Hosting(
-        access, rights, other_endpoint, allow_change=allow_change,
+        access, attrs.evolve(rights, allow=plan.allow), other_endpoint, allow_change=allow_change,
         ceiling_micro=None if ceiling is None else to_micro(ceiling), ceiling_tokens=ceiling_tokens,
     )  # fmt: skip

@@ -7,11 +7,13 @@ import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.base.errors import UsageError
-from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, reading
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
 from sim.cli.render.prompts import REPEAT, repeated_rows
 from sim.cli.render.story import export_files
 from sim.cli.render.views import CommandWithViews
+from sim.cli.rights_options import replay_rights_options
 from sim.record import export
+from sim.tools.rights import Rights
 
 _FORMATS = {f".{name}": name for name in ("csv", "parquet", "json")}
 
@@ -31,13 +33,12 @@ _FORMATS = {f".{name}": name for name in ("csv", "parquet", "json")}
 @click.option("--to", "target", type=PATH, required=True, metavar="PATH", help="The file or folder to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @REPEAT
-@ALLOW
-@ALLOW_COMMANDS
+@replay_rights_options
 @OUT
 @common
 def command(
     run: str, view: str, form: Any, target: Path, *, force: bool, again: bool, out: Path, as_json: bool,
-    **rights: Any,
+    rights: Rights,
 ) -> None:  # fmt: skip
     """Write VIEW of RUN to a file; or, if VIEW is `files`, the files of its projects to a new folder. RUN is a folder,
     or the beginning of a name in `sim list`.

@@ -8,7 +8,7 @@ from sim.cli.render.output import OUT, common, plain, print_json, reading, say
 from sim.cli.rerun import again_options, at_work
 from sim.runner import replay
 from sim.runner.options import Backend
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 
 
 @click.command(

@@ -17,7 +17,7 @@ from sim.kernel.duration import seconds_text
 from sim.record import open_run
 from sim.runner import InDoubtEffect, RunResult
 from sim.runner.rebuild import models_asked
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

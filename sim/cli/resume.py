@@ -13,7 +13,7 @@ from sim.record import find_run
 from sim.record.inbox import paused_by_people, status_of
 from sim.runner import resume
 from sim.runner.options import Backend
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 
 
 @click.command(

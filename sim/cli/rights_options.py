@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import attrs
 import click
 
 from sim.base.errors import UsageError
 from sim.cli.render.output import ALLOW, ALLOW_COMMANDS
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 
 if TYPE_CHECKING:
     from sim.tools.mcp import McpServer
@@ -39,13 +40,23 @@ def mcp_options(command: Command) -> Command:
 
 def rights_options(command: Command) -> Command:
     """Add the options of rights to a command, which gets them as one argument `rights`."""
+    return ALLOW(ALLOW_COMMANDS(mcp_options(_with_rights(command))))
 
+
+def replay_rights_options(command: Command) -> Command:
+    """Do as `rights_options`, for a command that replays a run and so starts no MCP server."""
+    return ALLOW(ALLOW_COMMANDS(_with_rights(command)))
+
+
+def _with_rights(command: Command) -> Command:
     @wraps(command)
     def collected(*arguments: Any, **options: Any) -> Any:
-        options["mcp"] = servers_of(options["mcp"], options.pop("mcp_env"))
-        return command(*arguments, rights=Rights.taken_from(options), **options)
+        if "mcp" in options:
+            options["mcp"] = servers_of(options["mcp"], options.pop("mcp_env"))
+        given = {field.name: options.pop(field.name) for field in attrs.fields(Rights) if field.name in options}
+        return command(*arguments, rights=Rights(**given), **options)
 
-    return ALLOW(ALLOW_COMMANDS(mcp_options(collected)))  # type: ignore[return-value]  # the same but for its options
+    return collected  # type: ignore[return-value]  # the same but for its options
 
 
 def servers_of(servers: Iterable[str], variables: Iterable[str]) -> "tuple[McpServer, ...]":

@@ -24,8 +24,8 @@ from sim.record import find_run
 from sim.record.summary import unread_advice
 from sim.runner import RunResult, run
 from sim.runner.options import RunOptions
-from sim.scenario.assembly.rights import Rights
 from sim.scenario.packaged import find_scenario
+from sim.tools.rights import Rights
 
 MAX_SEED = 2**63 - 1
 

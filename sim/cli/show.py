@@ -16,7 +16,7 @@ from sim.cli.render.channel import print_channel, print_channels
 from sim.cli.render.chat import print_chat
 from sim.cli.render.event_lines import choose, event_json
 from sim.cli.render.goal import print_history, print_runtime, print_thread
-from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, common, print_json, reading, say
+from sim.cli.render.output import OUT, common, print_json, reading, say
 from sim.cli.render.prompts import REPEAT, Rows, prompts_of, repeated_rows
 from sim.cli.render.story import show_files
 from sim.cli.render.summary import print_summary
@@ -24,11 +24,13 @@ from sim.cli.render.table import print_rows
 from sim.cli.render.task import show_task
 from sim.cli.render.transcript import print_transcript, print_transcripts
 from sim.cli.render.views import CommandWithViews
+from sim.cli.rights_options import replay_rights_options
 from sim.events.event_text import event_line
 from sim.record import RunInfo, StoredRun
 from sim.record.files import limit_memory
 from sim.record.frames import json_rows
 from sim.record.summary import fields_of
+from sim.tools.rights import Rights
 
 _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
 
@@ -69,8 +71,7 @@ _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
 )
 @click.option("--files", metavar="PROJECT", help="The files of a project of executors; list: their names.")
 @REPEAT
-@ALLOW
-@ALLOW_COMMANDS
+@replay_rights_options
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
 @OUT
 @common
@@ -78,7 +79,7 @@ def command(
     run: str, events: int | None, topic: str | None, agent: str | None, view: str | None,
     conversation: str | None, channel: str | None, thread: str | None, history: str | None, runtime: str | None,
     task: int | None, files: str | None, sql: str | None, chat: str | None, other: str | None, prompts: bool,
-    limit: int, again: bool, out: Path, as_json: bool, **rights: Any,
+    limit: int, again: bool, out: Path, as_json: bool, rights: Rights,
 ) -> None:  # fmt: skip
     """Show a summary of RUN, some of its events, or a table. RUN is a folder, or the beginning of a name in
     `sim list`.

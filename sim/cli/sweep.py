@@ -19,7 +19,7 @@ from sim.experiments.folder import begin, go_on
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario, make_sweep
 from sim.experiments.workers import check_workers, workers_of
 from sim.kernel.levels import LEVELS
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 
 
 @click.command(

@@ -2,17 +2,18 @@
 
 import threading
 from pathlib import Path
-from typing import Any
 
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.base.errors import UsageError
-from sim.cli.render.output import ALLOW, ALLOW_COMMANDS, OUT, PATH, common, plain, print_json, reading, say
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.prompts import repeated
+from sim.cli.rights_options import replay_rights_options
 from sim.inspect.viewer import VIEW, ViewServer, write_view
 from sim.record import StoredRun
 from sim.runner.prompts import calls_in_core
+from sim.tools.rights import Rights
 
 
 @click.command(
@@ -44,13 +45,12 @@ from sim.runner.prompts import calls_in_core
     is_flag=True,
     help="Replay the run, and add the requests and answers of scripted and simulated models.",
 )
-@ALLOW
-@ALLOW_COMMANDS
+@replay_rights_options
 @OUT
 @common
 def command(
     run: str, target: Path | None, *, force: bool, serve: int | None, again: bool, out: Path, as_json: bool,
-    **rights: Any,
+    rights: Rights,
 ) -> None:  # fmt: skip
     """Write a page that plays RUN: a map, states, charts and messages, moved by one bar of time. RUN is a folder, or
     the beginning of a name in `sim list`. The page is one HTML file that needs no network and can be shared.

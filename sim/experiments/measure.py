@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache, partial
+from functools import partial
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, Final
@@ -29,8 +29,11 @@ from sim.runner.runner import RunController
 from sim.runner.running import PATIENT, run_from
 from sim.scenario import Scenario, load
 
-_KEPT: Final = 256
-"""The most scenarios that a worker keeps: the trials of a seed have all combinations of values, one after another."""
+_MOST_KEPT: Final = 256
+"""The most scenarios that a worker keeps. Trials of a seed have all combinations, so those that came first are kept."""
+
+_KEPT: Final[dict[tuple[str, Path, tuple[str, ...]], Scenario]] = {}
+"""The scenarios that this worker has read, of one plan."""
 
 
 @attrs.frozen
@@ -156,20 +159,29 @@ def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
 def _loaded(
     sha256: str, file: Path, overrides: Sequence[str], allow: Sequence[str], kinds: Mapping[str, type[Agent]] | None
 ) -> Scenario:
-    """Return a scenario; for all trials of a worker that have the same values, it is read once."""
-    return load(file, overrides, allow, kinds) if kinds else _kept(sha256, file, tuple(overrides), tuple(allow))
+    """Return a scenario; for all trials of a worker that have the same values, it is read once.
 
-
-@lru_cache(maxsize=_KEPT)
-def _kept(sha256: str, file: Path, overrides: tuple[str, ...], allow: tuple[str, ...]) -> Scenario:
-    return load(file, overrides, allow)
+    With code of others it is read each time: it could change what it is given, such as a mapping in its params, and
+    with it the next trial.
+    """
+    if kinds or allow:
+        return load(file, overrides, allow, kinds)
+    if _KEPT and next(iter(_KEPT))[0] != sha256:
+        _KEPT.clear()
+    key = (sha256, file, tuple(overrides))
+    found = _KEPT.get(key)
+    if found is None:
+        found = load(file, overrides, allow)
+        if len(_KEPT) < _MOST_KEPT:
+            _KEPT[key] = found
+    return found
 
 
 def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
     plan, hosting = job.plan, job.hosting
     ending: OnInterrupt = "raise" if parent_process() is None else "return"
     options: dict[str, Any] = {
-        **hosting.rights.keywords, "allow": plan.allow, "access": hosting.access, "begun": watch,
+        **hosting.rights.keywords, "access": hosting.access, "begun": watch,
         "on_interrupt": ending,
     }  # fmt: skip
     if plan.past is None:

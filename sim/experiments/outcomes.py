@@ -14,7 +14,7 @@ from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.scenario import Scenario
 from sim.scenario.actions import action_kinds
-from sim.scenario.assembly.rights import Kinds
+from sim.tools.rights import Kinds
 
 if TYPE_CHECKING:
     from sim.agents.interview import Question

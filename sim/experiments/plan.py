@@ -15,11 +15,11 @@ from sim.kernel.codec import decode_as, encode
 from sim.kernel.levels import Level
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import check_families, check_kinds
-from sim.scenario.assembly.rights import NO_RIGHTS, Kinds, Rights
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
 from sim.scenario.place_graphs import scenario_digest
+from sim.tools.rights import NO_RIGHTS, Kinds, Rights
 
 if TYPE_CHECKING:
     from sim.llm.access import Access
@@ -46,7 +46,7 @@ class Hosting:
 
     Attributes:
         access: how models at an endpoint are reached; None: there are none.
-        rights: what the operator lets the scenario do; what may be imported is said by the plan, and checked.
+        rights: what the operator lets the scenario do. Of what may be imported, only what the plan needs.
         other_endpoint: whether arms may ask another endpoint than the run did.
         answers: the file of the answers that trials share; None: they share none.
         runs: the folder for the run folders of trials; None: they are not recorded.

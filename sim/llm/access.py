@@ -7,7 +7,7 @@ record.
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -43,6 +43,12 @@ _SCHEME = re.compile(r"(?:bearer|basic)\s+(\S+)", re.IGNORECASE)
 
 INSIDE: Final = ("scripted", "simulated")
 """Providers that answer in the core, in simulated time. All others are at an endpoint."""
+
+
+def known_providers(endpoints: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that can stand before a model: providers in the core, `openai`, local servers, endpoints."""
+    return tuple(dict.fromkeys((*INSIDE, "openai", *LOCAL, *endpoints)))
+
 
 _ENDPOINT_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
@@ -162,7 +168,7 @@ class Access:
         local = LOCAL.get(provider)
         url = given.url if given is not None else (local and (self.base_url if alone else None)) or local
         if url is None:
-            known = ", ".join(dict.fromkeys((*INSIDE, "openai", *LOCAL, *self.endpoints)))
+            known = ", ".join(known_providers(self.endpoints))
             raise UsageError(
                 f"unknown model provider {provider[:40]!r}",
                 hint=f"known providers: {known}; add another with --endpoint {provider[:40]}=URL",

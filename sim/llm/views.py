@@ -1,4 +1,4 @@
-"""The SQL views of model calls. The import of `sim.llm` registers them with the store."""
+"""The SQL views of model calls."""
 
 from sim.record.views import VIEWS, whole_text
 

@@ -1,4 +1,4 @@
-"""The SQL views of memories and sessions. The import of `sim.memory` registers them with the store."""
+"""The SQL views of memories and sessions."""
 
 from sim.record.views import VIEWS
 

@@ -24,7 +24,7 @@ from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.event_loop import in_plain_code, running_on
 from sim.runner.fingerprint import package_versions
 from sim.runner.in_doubt import InDoubtEffects
-from sim.runner.options import ReplayKeywords, ReplayOptions, RunOptions, check_tags
+from sim.runner.options import HostOptions, ReplayKeywords, ReplayOptions, RunOptions, check_tags
 from sim.runner.rebuild import (
     RebuiltSimulation,
     check_endpoint,
@@ -37,6 +37,7 @@ from sim.runner.result import RunResult
 from sim.runner.runner import RunController
 from sim.runner.running import run_from
 from sim.scenario.overrides import parse_all
+from sim.tools.rights import part_of
 
 
 async def branch_async(
@@ -184,7 +185,9 @@ async def _from_start(
 ) -> RunResult:
     """Run the scenario again: a branch at time 0 has no history."""
     info = stored.info
-    shared = again.hosting | {"access": attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ())))}
+    shared = part_of(again, HostOptions) | {
+        "access": attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ())))
+    }
     chosen = RunOptions(
         **shared,
         seed=info.seed if seed is None else seed,

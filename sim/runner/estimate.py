@@ -29,9 +29,9 @@ from sim.runner.runner import RunController
 from sim.runner.running import run
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.models import prices_of
-from sim.scenario.assembly.rights import Kinds
 from sim.scenario.packaged import find_scenario
 from sim.tools import ToolsSettings
+from sim.tools.rights import Kinds
 
 _KEPT: Final = 64  # calls of which a probe can choose
 

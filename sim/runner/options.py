@@ -14,7 +14,7 @@ from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.kernel.levels import LEVELS, Level
 from sim.runner.runner import Mode, RunController
-from sim.scenario.assembly.rights import Rights, RightsKeywords
+from sim.tools.rights import Rights, RightsKeywords
 from sim.world.action import near
 
 if TYPE_CHECKING:
@@ -151,11 +151,6 @@ class HostOptions(Options, Rights):
     max_wall: Duration | None = attrs.field(default=None, validator=_above_zero)
     on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
     begun: Watcher | None = None
-
-    @property
-    def hosting(self) -> dict[str, Any]:
-        """The options that runs and runs from a record share, by name."""
-        return {field.name: getattr(self, field.name) for field in attrs.fields(HostOptions)}
 
 
 @attrs.frozen(kw_only=True)

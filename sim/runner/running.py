@@ -35,9 +35,9 @@ from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunController, RunSink, check_rounds
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import Simulation, build
-from sim.scenario.assembly.rights import Kinds
 from sim.scenario.packaged import find_scenario
 from sim.tools import Tools
+from sim.tools.rights import Kinds
 
 Load = Callable[[Path, Sequence[str], Sequence[str], Kinds | None], Scenario]
 

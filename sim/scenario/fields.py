@@ -309,29 +309,29 @@ Audience = Literal["all", "owner"] | tuple[str, ...]
 def _audience(value: Any, info: ValidationInfo) -> Audience:
     if value in ("all", "owner"):
         return "all" if value == "all" else "owner"
-    _listed(value, context_of(info))
+    _listed(value, context_of(info), evaluated=False)
     return tuple(value)
 
 
 def _audience_value(value: Any, context: Context | None) -> None:
     if value not in ("all", "owner"):
-        _listed(value, context)
+        _listed(value, context, evaluated=True)
 
 
-def _listed(value: Any, context: Context | None) -> None:
-    """Check that a value is a list of agents and groups. One with expressions is known when it is evaluated."""
+def _listed(value: Any, context: Context | None, *, evaluated: bool) -> None:
+    """Check that a value is a list of agents and groups; where it is evaluated, expressions in it are checked then."""
     if not isinstance(value, list | tuple):
         message = f"expected all, owner or a list of agents and groups, found {shown(value)}"
         raise FieldError(message, access_hint(value))
     for name in value:
         if not isinstance(name, str):
             raise FieldError(f"expected a list of names of agents and groups, found {shown(name)} in it")
-        if is_expression(name):
+        if evaluated and is_expression(name):
             continue
         try:
             _refer("recipient", name, context)
         except FieldError as error:
-            raise FieldError(str(error), access_hint(value) or error.hint) from None
+            raise FieldError(str(error), access_hint([name, *value[1:]]) or error.hint) from None
 
 
 def _formula(value: Any, info: ValidationInfo) -> Expression:

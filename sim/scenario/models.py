@@ -11,7 +11,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from sim.base.expressions import did_you_mean
 from sim.kernel import to_text
-from sim.llm.access import INSIDE, LOCAL
+from sim.llm.access import known_providers
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.scenario import fields as f
 from sim.scenario.model_behaviour import Draw, Fault, Latency, Simulated
@@ -179,7 +179,7 @@ class Models(f.Part):
 
     def _model_of(self, name: str) -> str:
         provider, _, model = name.partition(":")
-        known = (*INSIDE, "openai", *LOCAL, *self.endpoints)
+        known = known_providers(self.endpoints)
         return model if model and provider in known and name not in self.named else name
 
     def with_known_latency(self) -> "Models":

@@ -12,7 +12,7 @@ import attrs
 from sim.agents.family import family_for, has_ability
 from sim.base.expressions import did_you_mean, nearest
 from sim.scenario.schema import Scenario
-from sim.scenario.symbols import actions_of, items, mapping
+from sim.scenario.symbols import Symbols, actions_of, collect, items, mapping
 from sim.scenario.values import is_expression
 from sim.scenario.yaml_tree import Map, Mark
 
@@ -33,11 +33,13 @@ class _Written:
         accounts: the accounts beside the names of agents; None: unknown.
         platforms: the platforms; None: unknown.
         servers: the servers by platform; None: unknown.
+        symbols: the agents of the file; None: nothing is known.
     """
 
     accounts: set[str] | None = attrs.field(factory=set)
     platforms: set[str] | None = attrs.field(factory=set)
     servers: set[tuple[str, str]] | None = attrs.field(factory=set)
+    symbols: Symbols | None = None
 
 
 def names_without_effect(scenario: Scenario, tree: Map) -> Iterator[Found]:
@@ -106,16 +108,14 @@ def _account(
 
 
 def _is_account(scenario: Scenario, written: _Written, name: str) -> bool:
+    """Return whether an account is that of an agent, of one that can be spawned, or one that an agent writes as."""
     if written.accounts is not None and name in written.accounts:
         return True
-    for entry in scenario.agents:
-        if name == entry.name and entry.count == 1 and not entry.template:
-            return True
-        number = name.removeprefix(f"{entry.name}-")
-        numbered = entry.count > 1 and number.isdecimal() and len(number) < 8 and 0 < int(number) <= entry.count
-        if number != name and (entry.template or numbered):
-            return True
-    return False
+    templates = [entry.name for entry in scenario.agents if entry.template]
+    if name in templates or any(name.startswith(f"{one}-") for one in templates):
+        return name not in templates
+    assert written.symbols is not None, "the accounts are known, so the file was read"
+    return written.symbols.is_agent(name)
 
 
 def _names(name: str, count: int) -> Iterable[str]:
@@ -124,19 +124,34 @@ def _names(name: str, count: int) -> Iterable[str]:
 
 def _written(scenario: Scenario, tree: Map) -> _Written:
     """Return who writes where. It is unknown if agents of other packages, or expressions, determine it."""
-    if not _is_of_sim(scenario):
+    if not _is_of_sim(scenario) or _others_write(tree):
         return _Written(None, None, None)
-    found = _Written()
+    spawns = any(kind == "spawn" for entry in items(tree, "agents") for kind, _ in _actions(entry))
+    found = _Written(symbols=attrs.evolve(collect(tree), spawned=spawns))
     if "goals" in tree and found.platforms is not None:
         found.platforms.add(_APP)
     for entry in items(tree, "agents"):
-        for rule in items(entry, "rules"):
-            for kind, arguments in actions_of(rule):
-                if kind in _WRITES:
-                    _note(found, arguments if isinstance(arguments, dict) else {})
-                elif kind in ("use_tool", "ask"):  # as a tool of the world
-                    found = _Written(None, None, None)
+        for kind, arguments in _actions(entry):
+            if kind in _WRITES:
+                _note(found, arguments if isinstance(arguments, dict) else {})
+            elif kind in ("use_tool", "ask"):  # as a tool of the world
+                return _Written(None, None, None)
     return found
+
+
+def _actions(entry: Any) -> Iterator[tuple[str, Any]]:
+    return (found for rule in items(entry, "rules") for found in actions_of(rule))
+
+
+def _others_write(tree: Map) -> bool:
+    """Return whether steps of procedures, or models with an action as a tool, can write at any place."""
+    procedures = mapping(mapping(tree, "sop"), "procedures").values()
+    steps = [step for one in procedures if isinstance(one, dict) for step in items(one, "steps")]
+    if any(step.get("action") in _WRITES or "tool" in step for step in steps):
+        return True
+    settings = [mapping(tree, "chat"), *(mapping(entry, "settings") for entry in items(tree, "agents"))]
+    offered = [one.get("tools") for one in settings]
+    return any(f"world.{one}" in (tools or ()) for tools in offered for one in _WRITES)
 
 
 def _is_of_sim(scenario: Scenario) -> bool:

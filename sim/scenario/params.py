@@ -4,6 +4,7 @@ A class of agents declares them as a class `Params`; see `sim.actors.Agent`. In 
 is checked with the file, or an expression, which is evaluated and checked for each agent as it is created.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any
@@ -53,6 +54,10 @@ class ParamsTemplate:
             UsageError: if a value cannot be evaluated, or is not one that the class takes.
         """
         if not self.computed:
+            try:
+                hash(self.shared)
+            except TypeError:  # a mapping in it, say, which an agent could change for all others
+                return copy.deepcopy(self.shared)
             return self.shared
         own = {name: compute(name, value, self._check(name)) for name, value in self.computed.items()}
         try:

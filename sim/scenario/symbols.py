@@ -65,7 +65,7 @@ class Symbols:
         Raises:
             UsageError: if it is not, with the nearest declared name as hint.
         """
-        if kind in ("agent", "recipient", "account") and self._is_agent(name):
+        if kind in ("agent", "recipient", "account") and self.is_agent(name):
             return
         if kind == "tool" and "." in name:
             self._require_tool(name)
@@ -98,7 +98,7 @@ class Symbols:
         if grouped:
             return grouped
         made = [entry for entry in self.entries if name.startswith(f"{entry}-")]  # also of one that is made later
-        if made and name.rpartition("-")[2].isdecimal() and (self._is_agent(name) or name.count("-") > 1):
+        if made and name.rpartition("-")[2].isdecimal() and (self.is_agent(name) or name.count("-") > 1):
             return (max(made, key=len),)
         hint = did_you_mean(name, frozenset(self.entries) | self.groups | self._numbered("agent"))
         raise UsageError(f"there is no agent, entry or group {name[:80]!r} in this file", hint=hint)
@@ -164,7 +164,7 @@ class Symbols:
             return frozenset()
         return frozenset(f"{name}-1" for name, count in self.entries.items() if count > 1)
 
-    def _is_agent(self, name: str) -> bool:
+    def is_agent(self, name: str) -> bool:
         """Return whether an agent of this name exists, or can be spawned."""
         if self.entries.get(name) == 1:
             return True

@@ -77,12 +77,13 @@ class Dispatcher:
         if handler.ready is not None and charge is FREE:
             try:
                 granted = handler.ready(world, agent, **action.arguments)
-            except (MemoryError, RunError):
+            except (Interrupt, MemoryError, RunError):
                 raise
             except Exception as error:
                 return self._refuse(agent, action, raw, error)
             if granted is not NOTHING:
-                return self._at_once(agent, action, handler, raw, granted)
+                world.waits.passed(agent.agent_id)
+                return self._finish(agent, action, handler, granted, None, raw)
         held = world.costs.hold(agent.agent_id, charge)
         outer = world.pending.get(agent.agent_id)  # the call of a tool that executes this action
         world.pending[agent.agent_id] = PendingAction(action, handler)
@@ -108,20 +109,6 @@ class Dispatcher:
         if rest is not None:
             return self._continue(agent, PendingAction(action, handler), raw, held, (outer, rest))
         return self._finish(agent, action, handler, granted, held)
-
-    def _at_once(
-        self, agent: "Inhabitant", action: Action, handler: ActionHandler, raw: Raw, granted: Any
-    ) -> ActionResult:
-        """Apply an action that is admitted and had nothing to wait for; if it is refused, undo what was granted."""
-        if handler.undo is None:
-            return self.apply(agent, action, handler, (granted,), raw)
-        result = None
-        try:
-            result = self.apply(agent, action, handler, (granted,), raw)
-        finally:
-            if result is None or not result.success:
-                handler.undo(self._world, agent, granted, **action.arguments)
-        return result
 
     async def _continue(
         self,
@@ -153,18 +140,27 @@ class Dispatcher:
         world.waits.end(agent.agent_id)
 
     def _finish(
-        self, agent: "Inhabitant", action: Action, handler: ActionHandler, granted: Any, held: ChargeHold
-    ) -> ActionResult:
-        """Apply an action after its wait; if it is refused, undo the wait and release the reserved price."""
+        self, agent: "Inhabitant", action: Action, handler: ActionHandler, granted: Any, held: ChargeHold | None,
+        raw: Raw | None = None,
+    ) -> ActionResult:  # fmt: skip
+        """Apply an action after its wait; if it is refused, undo the wait and release the reserved price.
+
+        Args:
+            agent, action, handler, granted: see `apply`.
+            held: the reserved price; None: it costs nothing.
+            raw: see `apply`.
+        """
         done = False
         try:
-            result = self.apply(agent, action, handler, (granted,))
+            result = self.apply(agent, action, handler, (granted,), raw)
             done = result.success
         finally:
             if done:
-                held.settle()
+                if held is not None:
+                    held.settle()
             else:
-                held.release()
+                if held is not None:
+                    held.release()
                 if handler.undo is not None:
                     handler.undo(self._world, agent, granted, **action.arguments)
         return result

@@ -31,6 +31,10 @@ class ActiveWaits:
             self._under_way[agent_id] = left
         else:
             self._under_way.pop(agent_id, None)
+        self.passed(agent_id)
+
+    def passed(self, agent_id: str) -> None:
+        """Report that an agent has just been able to go on, also if it had nothing to wait for."""
         self._ended[agent_id] = self._kernel.now
 
     def under_way(self, agent_id: str) -> bool:

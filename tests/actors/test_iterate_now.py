@@ -152,3 +152,87 @@ def test_a_coroutine_is_resumed_as_await_would() -> None:
     rest.send(None)
     rest.close()
     assert closed == [1, 1]
+
+
+class Counter(Agent):
+    """Counts its decisions, and lives until the second one."""
+
+    count = 0
+
+    @property  # type: ignore[misc]  # what is tested: it cannot be set
+    def alive(self) -> bool:
+        return self.count < 2
+
+    async def decide_action(self) -> Action | None:
+        self.count += 1
+        return None
+
+
+@pytest.mark.parametrize("mode", ["autonomous", "tick"])
+def test_a_class_can_say_itself_whether_it_is_alive(mode: str) -> None:
+    """The loop asks a property `alive` of a subclass in either mode."""
+    lab = Lab()
+    agent = Counter("p", lab.world)
+    loop = lab.manager.create_loop(agent)
+    if mode == "tick":
+        lab.tick()
+    loop.start_now()
+    lab.run(10)
+    assert (agent.count, loop.state) == (2, "stopped")
+
+
+def test_a_class_that_gets_another_method_uses_it() -> None:
+    """What `decide_action` of a class is, is asked at each start, and not once for a class."""
+
+    class Base(Agent):
+        seen = ""
+
+        def decide_now(self) -> Action | None:
+            self.seen += "n"
+            return None
+
+        async def decide_action(self) -> Action | None:
+            return self.decide_now()
+
+    class Mine(Base):
+        pass
+
+    async def later(self: Any) -> Action | None:
+        self.seen += "l"
+        return None
+
+    found = []
+    for _ in range(2):
+        lab = Lab()
+        agent = Mine("p", lab.world)
+        lab.manager.create_loop(agent).start_now()
+        lab.run(1)
+        found.append(set(agent.seen))
+        Mine.decide_action = later  # type: ignore[method-assign]  # as a test or a cell of a notebook does
+    assert found == [{"n"}, {"l"}]
+
+
+def test_an_own_wait_for_room_is_used() -> None:
+    """A receiver that says itself when there is room is asked, also if its mailbox has room."""
+
+    class Door(Agent):
+        asked = 0
+
+        async def wait_for_room(self) -> None:
+            self.asked += 1
+
+        async def decide_action(self) -> Action | None:
+            return None
+
+    class Sender(Agent):
+        async def decide_action(self) -> Action | None:
+            if self.loop.iteration_count:
+                self.shutdown()
+            return Action("send", {"to": "door"})
+
+    lab = Lab()
+    door = Door("door", lab.world)
+    lab.manager.create_loop(door).start_now()
+    lab.manager.create_loop(Sender("sender", lab.world)).start_now()
+    lab.run(1)
+    assert (door.asked, len(door.mailbox)) == (1, 1)

@@ -1,5 +1,6 @@
 """Wake conditions: exact, nothing lost, nothing left behind."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -454,3 +455,9 @@ def test_an_agents_own_publication_does_not_wake_it() -> None:
     lab.at(7, lambda: lab.bus.publish("rain.falls"))
     lab.run(7.05)
     assert loop.woken_by == "event"
+
+
+def test_a_condition_can_be_copied() -> None:
+    """A deep copy of a condition is equal to it."""
+    condition = WakeCondition.after_delay(5)
+    assert copy.deepcopy(condition) == condition

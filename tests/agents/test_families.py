@@ -17,8 +17,8 @@ from sim.cli import main
 from sim.record import VIEWS, open_run
 from sim.scenario import loads
 from sim.scenario.assembly.build import Simulation, build
-from sim.scenario.assembly.rights import Rights
 from sim.tools import Given
+from sim.tools.rights import Rights
 from sim.world.action import action
 from sim.world.section import Json
 from tests.packages import install

@@ -15,7 +15,7 @@ from sim.llm import Access
 from sim.record import HashRecorder
 from sim.scenario import loads
 from sim.scenario.assembly.build import Simulation, build
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 
 ALICE = """
 name: village

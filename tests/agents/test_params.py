@@ -17,7 +17,7 @@ from sim.cli import main
 from sim.experiments.plan import make_sweep
 from sim.scenario import json_schema, loads
 from sim.scenario.assembly.build import build
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 from sim.world.section import Condition, Duration, Json, Name, Range
 from tests.registries import kept_registries
 

@@ -1,5 +1,7 @@
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -41,6 +43,28 @@ def test_public_names_come_when_they_are_used():
     with pytest.raises(AttributeError):
         getattr(package, "nothing")  # noqa: B009 - mypy knows that it is not there
     assert set(package._HOME) <= set(dir(package))
+
+
+ROOT = Path(__file__).parents[2]
+LATE = sorted(
+    str(path.parent.relative_to(ROOT)).replace("/", ".")
+    for path in (ROOT / "sim").rglob("__init__.py")
+    if "late_names(" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_names_of_packages_come_when_they_are_used(name):
+    """Each name of a package can be had and listed, `__all__` has it, and no module of it has the same name."""
+    found = import_module(name)
+    late = {word for words in found._HOMES.values() for word in words.split()}
+    assert late <= set(found.__all__)
+    assert late <= set(dir(found))
+    assert not late & {path.stem for path in Path(str(found.__file__)).parent.glob("*.py")} - {
+        "tool"
+    }  # the same, both ways
+    for word in late:
+        getattr(found, word)
 
 
 def test_version(sim):

@@ -12,7 +12,7 @@ from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
-from sim.scenario.assembly.rights import Kinds, Rights
+from sim.tools.rights import Kinds, Rights
 
 ASKER = """
   - name: asker

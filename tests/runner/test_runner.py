@@ -15,8 +15,8 @@ from sim.runner import RunController, RunResult, run, run_async
 from sim.runner.result import Distribution
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import Simulation, build
-from sim.scenario.assembly.rights import Rights
 from sim.standalone import World
+from sim.tools.rights import Rights
 from sim.world import NOOP, Action
 
 HEAD = "name: test\nuntil: 10s\nexecution: {agent_loop: {min_loop_delay: 1s}}\n"

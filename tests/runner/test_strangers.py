@@ -27,8 +27,8 @@ from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
-from sim.scenario.assembly.rights import Rights
 from sim.tools.process import sandbox_fault
+from sim.tools.rights import Rights
 from sim.world import World
 from sim.world.section import SECTIONS
 

@@ -147,6 +147,22 @@ def test_a_gateway_writes_as_any_account() -> None:
     assert said(scenario) == []
 
 
+def test_what_a_model_or_a_procedure_writes_is_not_guessed() -> None:
+    """If a model can write, or a step of a procedure does, any platform may be meant, and nothing is said of it."""
+    assert said(changed("chat.personas.gardener.platform", "telegram"))
+    offered = changed("chat.personas.gardener.platform", "telegram")
+    offered["chat"]["tools"] = ["world.send_chat_message"]
+    assert not [one for one in said(offered) if "telegram" in one]
+
+
+@pytest.mark.parametrize(("account", "silent"), [("annie", True), ("annie-2", True), ("annie-02", False)])
+def test_an_agent_that_can_be_spawned_is_an_account(account: str, silent: bool) -> None:
+    """Where a rule spawns agents, their numbered names are accounts; what no agent can be called is not."""
+    scenario = changed("conversations.levels", {"discord": {account: "user"}})
+    scenario["agents"][2]["rules"].insert(0, {"when": "n == 7", "do": {"spawn": {"agent": "annie"}}})
+    assert (said(scenario) == []) == silent
+
+
 def test_the_topics_of_families_are_those_that_they_publish() -> None:
     """The list of topics has what the code of chats, conversations and executors publishes, and nothing else."""
     published = {MESSAGE}

@@ -10,7 +10,7 @@ from sim.runner import run
 from sim.runner.runner import RunController
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 from tests.sync.sync_agents import KINDS, Undeclared, scene, walkers
 
 FINE = scene(walkers(2), "{name: p}")

@@ -18,7 +18,7 @@ from sim.runner.runner import RunController
 from sim.runner.running import Session
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 from sim.world import Space
 
 SIZE = 16

@@ -5,9 +5,9 @@ import pytest
 from sim.base.errors import ScenarioError
 from sim.scenario import loads
 from sim.scenario.assembly.build import build, check_families
-from sim.scenario.assembly.rights import Rights
 from sim.tools import Tools
 from sim.tools.process import sandbox_fault
+from sim.tools.rights import Rights
 from tests.llm.scenes import Scene
 
 SHOP = """until: 1m

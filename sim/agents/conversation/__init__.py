@@ -35,4 +35,4 @@ _HOMES = {
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = late_names(__name__, _HOMES)
+    __getattr__, __dir__ = late_names(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""The SQL views of conversations. The import of `sim.agents.conversation` registers them with the store."""
+"""The SQL views of conversations."""
 
 from sim.record.views import VIEWS
 

@@ -14,12 +14,12 @@ from typing import Any
 import attrs
 
 from sim.agents.engine.calls import Called, read_calls, spec_of, told
-from sim.agents.engine.limits import Ending, LoopLimits, ending_of
+from sim.agents.engine.limits import Ending, LoopLimits, ending_of, passes
 from sim.base.errors import LimitError
 from sim.kernel.codec import encode
 from sim.llm.answers import wrong_choice, wrong_text
 from sim.llm.reading import has_written_call
-from sim.llm.service import Models, Skipped
+from sim.llm.service import Models
 from sim.llm.tool_calls import sound
 from sim.llm.types import (
     Answer,
@@ -254,14 +254,14 @@ class CoreLoop:
             return "history_length"
         if limits.tokens is not None and done.tokens >= limits.tokens:
             return "max_tokens"
-        if limits.cost is not None and done.iterations and done.cost_micro >= limits.cost * MICRO:
+        if limits.cost is not None and done.cost_micro >= limits.cost * MICRO:
             return "max_cost"
         return None
 
     def _failed(self, done: _Progress, error: ModelError | LimitError) -> LoopResult:
         """Return the result of a loop whose next call was refused or not answered. A limit that skips calls passes."""
-        retryable = isinstance(error, Skipped) or (isinstance(error, ModelError) and error.kind in RETRYABLE)
-        return attrs.evolve(self._result(done, ending_of(error)), error=str(error), retryable=retryable, cause=error)
+        result = self._result(done, ending_of(error))
+        return attrs.evolve(result, error=str(error), retryable=passes(error), cause=error)
 
     def _result(self, done: _Progress, ending: Ending) -> LoopResult:
         completion = done.completion
@@ -286,9 +286,6 @@ _WRITTEN = (
     "The answer has a tool call that is written as text: models.endpoints.NAME.tool_calls: text has such calls read, "
     "where NAME is the provider of the model."
 )
-
-RETRYABLE = ("rate_limit", "overload", "server", "network", "timeout", "incomplete", "malformed", "empty")
-"""Classes of errors after which the same request may succeed later."""
 
 
 def cut(text: str, length: int) -> str:

@@ -9,7 +9,7 @@ from sim.base.errors import LimitError, UsageError
 from sim.base.expressions import did_you_mean
 from sim.kernel import to_ns
 from sim.kernel.duration import NS
-from sim.llm.service import CALLS, COST, TOKENS
+from sim.llm.service import CALLS, COST, TOKENS, Skipped
 from sim.llm.types import ModelError
 from sim.world.section import PositiveDuration, Range
 
@@ -53,6 +53,24 @@ def ending_of(error: ModelError | LimitError) -> Ending:
     return "quota" if error.kind == "quota" else "model_error"
 
 
+RETRYABLE: Final = ("rate_limit", "overload", "server", "network", "timeout", "incomplete", "malformed", "empty")
+"""Classes of errors after which the same request may succeed later."""
+
+
+def passes(error: object) -> bool:
+    """Return whether a call that was refused or failed can succeed later, as it is."""
+    return isinstance(error, Skipped) or (isinstance(error, ModelError) and error.kind in RETRYABLE)
+
+
+LEAST_ANSWER: Final = 16
+"""The fewest tokens of an answer for which it is worth asking."""
+
+
+def least_answer(max_tokens: int) -> int:
+    """Return the fewest tokens of an answer that may have so many."""
+    return min(LEAST_ANSWER, max_tokens)
+
+
 @attrs.frozen
 class LoopLimits:
     """The limits of one loop of model calls and tool calls. They are checked before each model call.
@@ -63,7 +81,7 @@ class LoopLimits:
         time: the longest simulated time of the loop.
         history: the most messages of the model history; null: no limit.
         tokens: the most tokens of all calls; null: no limit.
-        cost: the most money for all calls; null: no limit.
+        cost: the most money for all calls; 0: none is made; null: no limit.
         invalid_answers: how many answers are tolerated of which nothing can be used.
         result_length: how many characters of a tool's result the model sees.
     """

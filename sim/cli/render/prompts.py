@@ -1,7 +1,7 @@
 """The requests and answers of models in the core, which a replay repeats for the commands that show them."""
 
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from sim.record import StoredRun
 
 if TYPE_CHECKING:
     from sim.runner.prompts import RepeatedPrompt  # the import is slow
+    from sim.tools.rights import Rights
 
 REPEAT = click.option(
     "--repeat", "again", is_flag=True,
@@ -22,13 +23,13 @@ REPEAT = click.option(
 Rows = Generator[tuple[Any, ...]]
 
 
-def repeated_rows(stored: StoredRun, view: str, rights: Mapping[str, Any]) -> Rows:
+def repeated_rows(stored: StoredRun, view: str, rights: "Rights") -> Rows:
     """Return the rows of the view `prompts`, with those requests and answers that are not on record.
 
     Args:
         stored: the run.
         view: the view that the user has named.
-        rights: what the replay may use, as options of `sim.replay`.
+        rights: what the replay may use.
 
     Raises:
         UsageError: if it is another view, or the replay needs something that is not allowed.
@@ -41,12 +42,12 @@ def repeated_rows(stored: StoredRun, view: str, rights: Mapping[str, Any]) -> Ro
     return prompt_rows(stored, repeated(stored, rights))
 
 
-def repeated(stored: StoredRun, rights: Mapping[str, Any]) -> "dict[int, RepeatedPrompt]":
+def repeated(stored: StoredRun, rights: "Rights") -> "dict[int, RepeatedPrompt]":
     """Return the requests and answers of all model calls by the id of their event, from a replay.
 
     Args:
         stored: the run.
-        rights: what the replay may use, as options of `sim.replay`.
+        rights: what the replay may use.
 
     Raises:
         UsageError: if the replay needs something that is not allowed.
@@ -55,18 +56,18 @@ def repeated(stored: StoredRun, rights: Mapping[str, Any]) -> "dict[int, Repeate
     from sim.cli.run import allow_imports
     from sim.runner.prompts import repeated_prompts
 
-    if rights["allow"]:
+    if rights.allow:
         allow_imports()
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        return repeated_prompts(stored, **rights)
+        return repeated_prompts(stored, **rights.keywords)
 
 
-def prompts_of(stored: StoredRun, rights: Mapping[str, Any]) -> Rows:
+def prompts_of(stored: StoredRun, rights: "Rights") -> Rows:
     """Return the rows of the view `prompts`, repeated if they can be; otherwise say why they are not.
 
     Args:
         stored: the run.
-        rights: what the replay may use, as options of `sim.replay`.
+        rights: what the replay may use.
     """
     from sim.runner.prompts import calls_in_core
 

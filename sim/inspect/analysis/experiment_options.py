@@ -18,7 +18,7 @@ from sim.kernel import Duration, to_ns, to_text
 from sim.llm import Access
 from sim.resources import to_micro
 from sim.runner.options import Options
-from sim.scenario.assembly.rights import Kinds, Rights, RightsKeywords
+from sim.tools.rights import Kinds, Rights, RightsKeywords
 
 Watcher = Callable[[Progress], object]
 
@@ -97,8 +97,9 @@ class WorkerOptions(Options, Rights):
             raise UsageError("other language models are given than the plan has", hint=hint)
         access = attrs.evolve(access, models=plan.models)
         access.check_key()
+        rights = Rights(**self.keywords | {"allow": plan.allow})
         return Hosting(
-            access if plan.models else None, self.alone, self.other_endpoint, allow_change=self.allow_change,
+            access if plan.models else None, rights, self.other_endpoint, allow_change=self.allow_change,
             ceiling_micro=None if self.ceiling is None else to_micro(self.ceiling),
             ceiling_tokens=self.ceiling_tokens,
         )  # fmt: skip

@@ -1,18 +1,13 @@
 """The token budgets of users: how much a user may use in a period, by level."""
 
-from typing import Final
-
 from sim.agents.conversation import User
-from sim.agents.engine.limits import USER_BUDGET
+from sim.agents.engine.limits import USER_BUDGET, least_answer
 from sim.base.errors import LimitError
 from sim.kernel import to_seconds
 from sim.kernel.duration import NS
 from sim.kinds.chat.records import Account
 from sim.kinds.chat.settings import BudgetSettings
 from sim.world import World
-
-LEAST_ANSWER: Final = 16
-"""The fewest tokens of an answer for which it is worth asking."""
 
 
 class Budgets:
@@ -83,7 +78,7 @@ class Budgets:
     def fits(self, user: User, input_tokens: int, max_tokens: int) -> bool:
         """Return whether the budget of a user has room for a prompt and a short answer, by the strict rule."""
         left = self.left(user) if self.bounded(user) else None
-        return left is None or input_tokens + min(LEAST_ANSWER, max_tokens) <= left
+        return left is None or input_tokens + least_answer(max_tokens) <= left
 
     def hold(self, user: User, input_tokens: int, max_tokens: int) -> int:
         """Set aside what a call may use, by the strict rule; return the longest answer that the budget allows.
@@ -101,7 +96,7 @@ class Budgets:
             account.held += input_tokens + max_tokens
             return max_tokens
         if not self.fits(user, input_tokens, max_tokens):
-            raise LimitError(USER_BUDGET, input_tokens + min(LEAST_ANSWER, max_tokens), left, user.id)
+            raise LimitError(USER_BUDGET, input_tokens + least_answer(max_tokens), left, user.id)
         allowed = min(max_tokens, left - input_tokens)
         account.held += input_tokens + allowed
         return allowed

@@ -83,7 +83,7 @@ class ChatLimits(LoopLimits):
         time: the longest simulated time.
         history: the most messages of the model history; null: no limit but the window.
         tokens: the most tokens of all calls; null: no limit but the budget.
-        cost: the most money for all calls; null: no limit.
+        cost: the most money for all calls; 0: none is made; null: no limit.
         invalid_answers: how many answers are tolerated of which nothing can be used.
         result_length: how many characters of a tool's result the model sees.
     """

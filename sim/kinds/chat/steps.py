@@ -7,18 +7,18 @@ import attrs
 
 from sim.agents.conversation import Conversation, ConversationMessage, User
 from sim.agents.engine import FINISHED, CoreLoop, LoopResult, section, spec_of
+from sim.agents.engine.limits import least_answer
 from sim.base.errors import Cancelled, Interrupt, LimitError, RunError
 from sim.base.text import of_error
 from sim.kinds.chat import context
-from sim.kinds.chat.budget import LEAST_ANSWER
 from sim.kinds.chat.records import WITHHELD, AgentResponse, FileRecord, IncomingMessage, Refusal
 from sim.kinds.chat.service import SCHEDULER, Chats
 from sim.kinds.chat.settings import Persona
 from sim.kinds.chat.summary import summarise
-from sim.kinds.chat.tools import TOOLS
 from sim.llm.service import CallPlan, Models, Skipped
 from sim.llm.types import Answer, ChatMessage, ModelRequest, Sampling
 from sim.tools import Tool, Tools
+from sim.tools.registry import WORLD
 from sim.world import ActionResult, Inhabitant, Refused, World
 
 USED_UP: Final = "Your token budget for this period is used up."
@@ -26,8 +26,9 @@ TOO_SMALL: Final = (
     "Your token budget for this period has {left:,} tokens left, and this answer needs at least {need:,}."
 )
 SET_ASIDE: Final = (
-    "Your other messages are being answered, and {held:,} tokens are set aside for that. Your token budget has {left:,}"
-    " tokens beside, and this answer needs at least {need:,}, so please ask again when they are answered."
+    "Your other messages are still being answered, and {held:,} tokens are set aside for them. Of the rest of your"
+    " token budget, {left:,} tokens are left, and this answer needs at least {need:,}. Please ask again when the others"
+    " are answered."
 )
 NEVER_ENOUGH: Final = "This answer needs at least {need:,} tokens, more than your whole token budget of {limit:,}."
 NO_BUDGET: Final = "Your token budget is 0, so I cannot answer."
@@ -56,6 +57,7 @@ class Turn:
         use: the use case of the model calls.
         message: the number of the message in the conversation; 0 as long as it is not kept.
         shortened: how many earlier messages the shortest prompt left out, to stay within the budget.
+        so_far: the calls that were answered, the tools that were run, and what they took, for the answer.
     """
 
     world: World
@@ -67,6 +69,7 @@ class Turn:
     use: str
     message: int = 0
     shortened: int = 0
+    so_far: AgentResponse = attrs.field(factory=lambda: AgentResponse(""))
 
     @property
     def chats(self) -> Chats:
@@ -127,7 +130,13 @@ async def _answer(turn: Turn) -> AgentResponse:
     except (Cancelled, Interrupt, RunError, MemoryError):
         raise  # these concern the agent, the process or the run, not the message
     except Exception as error:  # of a tool, a model or this code
-        return AgentResponse(ERROR_MESSAGE, error=of_error(error), refusal="internal_error")
+        return attrs.evolve(
+            turn.so_far,
+            content=ERROR_MESSAGE,
+            error=of_error(error),
+            refusal="internal_error",
+            shortened=turn.shortened,
+        )
 
 
 # -- 1. to 5.
@@ -161,9 +170,11 @@ def get_available_tools(turn: Turn, behalf: tuple[str, ...]) -> list[Tool]:
     modules = settings.guest_modules if turn.persona is None else turn.persona[1].modules
     for name in settings.tools:
         registry.find(name)  # tools of actions exist once they were asked for
-    actions = {*settings.tools, *(tool.name for tool in TOOLS)}  # those of which others were asked for are not meant
-    known = [tool for tool in registry.known.values() if tool.action is None or tool.name in actions]
-    names = [tool.name for tool in known if tool.module in modules]
+    # Of the actions of the world, those that `chat.tools` names: others may be known because another agent used them.
+    names = [
+        name for name, tool in registry.known.items()
+        if tool.module in modules and (not name.startswith(WORLD) or name in settings.tools)
+    ]  # fmt: skip
     return registry.offered(turn.agent, names, behalf)
 
 
@@ -256,7 +267,7 @@ async def loop(
     turn: Turn, messages: Sequence[ChatMessage], tools: Sequence[Tool], request: ModelRequest, behalf: tuple[str, ...]
 ) -> AgentResponse:
     """8. Call the model, run the tools that it calls, and repeat, up to the limits of an answer."""
-    files, models = dict[str, Mapping[str, Any]](), list[str]()
+    files = dict[str, Mapping[str, Any]]()
     keep = turn.chats.conversations.note(turn.conversation.id, turn.agent.agent_id, between="model")
 
     def note(message: ChatMessage) -> None:
@@ -264,20 +275,20 @@ async def loop(
             keep(message)
 
     def on_result(tool: Tool, result: ActionResult) -> None:
+        turn.so_far = attrs.evolve(turn.so_far, tools=turn.so_far.tools + 1)
         for one in extract_files(result.data if result.success else None):
             files.setdefault(str(one["url"]), one)
 
     engine = CoreLoop(
         turn.world, turn.agent, tools, request=request, behalf=behalf, note=note, on_result=on_result,
-        limits=turn.chats.settings.limits, complete=log_token_usage(turn, (_starts(messages) or [1])[-1], models),
+        limits=turn.chats.settings.limits, complete=log_token_usage(turn, (_starts(messages) or [1])[-1]),
     )  # fmt: skip
     result = await engine.run(messages)
     last = result.completion
-    response = AgentResponse(
-        result.text, tuple(files.values()), ending=result.ending, stop=None if last is None else last.stop,
-        shortened=turn.shortened, iterations=result.iterations, tools=result.tools, tokens=result.tokens,
-        text_tokens=None if last is None else last.usage.output_tokens, cost_micro=result.cost_micro,
-        models=tuple(dict.fromkeys(models)),
+    response = attrs.evolve(
+        turn.so_far, content=result.text, files=tuple(files.values()), ending=result.ending,
+        stop=None if last is None else last.stop, shortened=turn.shortened,
+        text_tokens=None if last is None else last.usage.output_tokens,
     )  # fmt: skip
     if result.ending not in FINISHED:
         return _without_end(turn, result, response)
@@ -287,13 +298,12 @@ async def loop(
     return response
 
 
-def log_token_usage(turn: Turn, question: int, models: list[str]) -> Callable[[ModelRequest], Awaitable[Answer]]:
+def log_token_usage(turn: Turn, question: int) -> Callable[[ModelRequest], Awaitable[Answer]]:
     """8b. Return what makes a call within the budget of the user, and logs its tokens.
 
     Args:
         turn: what is answered.
         question: the place in the prompt at which the last turn begins; what is before it may be left out.
-        models: gets the models that answer.
     """
     chats, user = turn.chats, turn.user
 
@@ -309,7 +319,12 @@ def log_token_usage(turn: Turn, question: int, models: list[str]) -> Callable[[M
             used = usage.input_tokens + usage.output_tokens
         finally:
             chats.budgets.settle(user, held, used)
-        models.append(answer.completion.model)
+        so_far = turn.so_far
+        turn.so_far = attrs.evolve(
+            so_far, iterations=so_far.iterations + 1, tokens=so_far.tokens + used,
+            cost_micro=so_far.cost_micro + answer.cost_micro,
+            models=tuple(dict.fromkeys((*so_far.models, answer.completion.model))),
+        )  # fmt: skip
         chats.counts["tokens"] += used
         chats.counts["fallbacks"] += bool(answer.fallbacks)
         turn.world.event_bus.tell("chat.tokens", {
@@ -362,12 +377,15 @@ def over_budget(turn: Turn, plan: CallPlan | None = None, *, need: int | None = 
     limit, left, account = budgets.limit(turn.user), budgets.left(turn.user) or 0, budgets.account(turn.user)
     when = RENEWED.format(when=budgets.date(account.reset_ns))
     if plan is not None:
-        need = plan.input_tokens + min(LEAST_ANSWER, plan.max_tokens)
+        need = plan.input_tokens + least_answer(plan.max_tokens)
     if limit == 0:
         error, text = "the token budget is 0", NO_BUDGET
     elif need is not None and limit is not None and left < need <= limit - account.used:
-        error = f"the token budget has {left:,} tokens left beside {account.held:,} that are set aside for other calls"
-        text = f"{SET_ASIDE.format(held=account.held, left=left, need=need)} {when}"
+        error = (
+            f"the token budget has {left:,} tokens left, {account.held:,} are set aside for other calls, and the call"
+        )
+        error = f"{error} needs {need:,}"
+        text = SET_ASIDE.format(held=account.held, left=left, need=need)
     elif need is None or (left == 0 and limit is not None and need <= limit):
         error, text = "the token budget is used up", f"{USED_UP} {when}"
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from sim.agents.engine import prompt
-from sim.agents.engine.limits import TASK_COST
+from sim.agents.engine.limits import TASK_COST, least_answer
 from sim.base.errors import LimitError
 from sim.kernel import to_seconds
 from sim.kinds.executor.records import TaskState
@@ -21,9 +21,6 @@ from sim.world import World
 
 if TYPE_CHECKING:
     from sim.kinds.executor.base_agent import BaseAgent
-
-LEAST_ANSWER: Final = 16
-"""The fewest tokens of an answer for which it is worth asking."""
 
 _RATING: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -97,7 +94,7 @@ class Execution:
         plan = Models.of(self.world).plan(self.agent, request)
         if (whole := self._most_micro(plan, plan.max_tokens)) <= left:
             return None
-        fewest = min(LEAST_ANSWER, plan.max_tokens)
+        fewest = least_answer(plan.max_tokens)
         if (least := self._most_micro(plan, fewest)) > left:
             raise self._too_expensive(request)
         most = fewest + (plan.max_tokens - fewest) * (left - least) // (whole - least)
@@ -122,7 +119,7 @@ class Execution:
         state = self.state
         state.resource_limit_hit = True
         plan = Models.of(self.world).plan(self.agent, request)
-        needed = self._most_micro(plan, min(LEAST_ANSWER, plan.max_tokens))
+        needed = self._most_micro(plan, least_answer(plan.max_tokens))
         left = max(0, state.left_micro)
         text = f"a call for up to {needed / MICRO:g} is more than the {left / MICRO:g} left of the cost limit"
         return LimitError(TASK_COST, needed, left, self.agent.agent_id, message=text)
@@ -168,12 +165,9 @@ def _with_most(request: ModelRequest, most: int) -> ModelRequest:
     return attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=most))
 
 
-def is_quota(error: object) -> bool:
-    """Return whether a hard limit of an account, or the ceiling of the run, refused a call.
-
-    The executor is then paused until the operator acts, and its task waits with it.
-    """
-    return isinstance(error, ModelError) and error.kind == "quota"
+def refused_or_silent(ending: str, verb: str) -> str:
+    """Return why there is no answer: a limit of the scenario refused the call, or no model has answered."""
+    return f"no model {verb}" if ending == "model_error" else f"the limit {ending} refuses the call"
 
 
 @attrs.frozen

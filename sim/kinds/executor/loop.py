@@ -15,7 +15,7 @@ from sim.base.permissions import Permission
 from sim.kernel.codec import encode
 from sim.kernel.duration import to_text
 from sim.kernel.waits import sleep_ns
-from sim.kinds.executor.execution import Execution, is_quota
+from sim.kinds.executor.execution import Execution, refused_or_silent
 from sim.kinds.executor.orchestrator import create_gate, handle_denial
 from sim.kinds.executor.planning import Plan, Planner
 from sim.kinds.executor.records import Attempt, Ending, PlannedAction, Result, Step, TaskState, ValidationResult
@@ -197,10 +197,13 @@ def _without_plan(execution: Execution, draft: StepDraft) -> Turned | None:
     planner, failure = draft.planner, draft.planner.failure
     ending = execution.agent.should_terminate(execution, None)
     if ending is None and failure is not None and failure.cause is not None:
-        if is_quota(failure.cause):
+        if failure.ending == "quota":
             return Turned("retry", state.current_step)
         number = int(state.metadata.get("outages", 0))
-        state.metadata |= {"outages": number + 1, "outage": f"no model answers: {failure.error}"}
+        state.metadata |= {
+            "outages": number + 1,
+            "outage": f"{refused_or_silent(failure.ending, 'answers')}: {failure.error}",
+        }
         if failure.retryable and number < settings.retries:
             delay = execution.delay_ns(execution.settings.use, number, failure.error or "")
             state.metadata["retry_ns"] = execution.world.kernel.now + delay

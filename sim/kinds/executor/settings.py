@@ -162,7 +162,7 @@ class PlanLimits(LoopLimits):
         time: the longest simulated time; never longer than that of the task.
         history: the most messages of the prompt; null: no limit.
         tokens: the most tokens of all calls; null: no limit.
-        cost: the most money for all calls; null: no limit but that of the task.
+        cost: the most money for all calls; 0: none is made; null: no limit but that of the task.
         invalid_answers: how many answers are tolerated that are no plan.
         result_length: how many characters of an error the model sees.
     """

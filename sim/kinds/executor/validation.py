@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 from textwrap import indent
 from typing import Any, Final
 
-from sim.agents.engine.core_loop import RETRYABLE
+from sim.agents.engine.limits import ending_of, passes
 from sim.base.errors import LimitError
 from sim.kernel.waits import sleep_ns
-from sim.kinds.executor.execution import Execution, Rating, is_quota
+from sim.kinds.executor.execution import Execution, Rating, refused_or_silent
 from sim.kinds.executor.records import CriterionResult, Method, PlannedAction, Result, ValidationResult
 from sim.kinds.executor.settings import Criterion
 from sim.kinds.executor.testing import keep_report, perform_tests
 from sim.kinds.executor.tools import FINISH
 from sim.kinds.executor.workspace import is_in, metrics_of
-from sim.llm.service import Skipped
 from sim.llm.types import ModelError
 from sim.world import Refused
 
@@ -151,9 +150,10 @@ async def _judge(execution: Execution, criteria: Sequence[Criterion], *, finishe
         score = 0.0 if rating.number is None else round(rating.number, 4)
         state.metadata["verdict"] = {"changes": changes, "score": score, "said": rating.text[:500]}
         return None
-    if state.resource_limit_hit or is_quota(rating):
+    ending = ending_of(rating)
+    if state.resource_limit_hit or ending == "quota":
         return None
-    outage = state.metadata["outage"] = f"no model judges: {rating}"
+    outage = state.metadata["outage"] = f"{refused_or_silent(ending, 'judges')}: {rating}"
     return outage
 
 
@@ -161,7 +161,7 @@ async def _ask_judge(execution: Execution, sections: Mapping[str, Any]) -> Ratin
     """Ask for a judgement; if no model answers, ask again after a while, each time after a longer one."""
     rating, retries = await execution.rate("judge", _JUDGE, sections), execution.executors.settings.retries
     for number in range(retries):
-        if not isinstance(rating, Skipped) and not (isinstance(rating, ModelError) and rating.kind in RETRYABLE):
+        if not passes(rating):
             break
         await sleep_ns(execution.delay_ns("judge", number, str(rating)))
         rating = await execution.rate("judge", _JUDGE, sections)

@@ -20,7 +20,6 @@ from sim.kernel.rng import Draws
 from sim.resources import to_micro
 from sim.scenario import schema
 from sim.scenario.actions import Do
-from sim.scenario.assembly.rights import NO_RIGHTS, Kinds, Rights
 from sim.scenario.assembly.sync_checks import check_sync, reach_of
 from sim.scenario.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.scenario.params import ParamsTemplate, default_params
@@ -30,6 +29,7 @@ from sim.scenario.values import ValueTemplate
 from sim.standalone import World
 from sim.tools import Tools
 from sim.tools.access import Access as ToolAccess
+from sim.tools.rights import NO_RIGHTS, Kinds, Rights
 from sim.world import Refused
 from sim.world.action import DEFINED
 from sim.world.section import SECTIONS

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def _sends_at_once(
     world: "World", agent: "Inhabitant", to: str, topic: str = "", data: Any = None, after: Any = None
 ) -> Any:
+    """Return what `_wait_to_send` returns without waiting, or NOTHING."""
     receivers, agents = _receivers(world, agent, to), world.agents
     for receiver in receivers if after is None else ():
         if (known := agents[receiver]) is not agent and not known.has_room():

@@ -29,16 +29,12 @@ def walk(world: "World", agent: "Inhabitant", to: Any = None, doing: str = "", m
         raise Refused(str(error)) from error
 
 
-def _arrives_at_once(world: "World", agent: "Inhabitant", to: Any) -> Any:
-    places = world.places
-    place = None if places is None else places.named(to)
-    if places is None or place is None:
-        return NOTHING  # `_travel` says what is wrong
-    start = places.where(agent.agent_id)
-    return start or "" if start is None or (places.instant and places.travel_ns(start, place) == 0) else NOTHING
+def _way(world: "World", agent: "Inhabitant", to: Any) -> tuple[str, int]:
+    """Return where an agent is, and the time of the shortest path from there, in nanoseconds.
 
-
-async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
+    Raises:
+        Refused: if there is no such path.
+    """
     if world.places is None:
         raise Refused("this world has no places")
     place = world.places.named(to)
@@ -46,9 +42,22 @@ async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
     time = None if place is None else 0 if start is None else world.places.travel_ns(start, place)
     if time is None or place is None:
         raise Refused(f"no way leads from {start!r} to {to!r}")
+    return start or "", time
+
+
+def _arrives_at_once(world: "World", agent: "Inhabitant", to: Any) -> Any:
+    """Return what `_travel` returns without waiting, or NOTHING."""
+    if world.places is None or not world.places.instant:
+        return NOTHING  # so that no path is searched twice
+    start, time = _way(world, agent, to)
+    return NOTHING if time else start
+
+
+async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
+    start, time = _way(world, agent, to)
     if time:
         await sleep_ns(time)
-    return start or ""
+    return start
 
 
 @action("move", wait=_travel, ready=_arrives_at_once, ends=True)

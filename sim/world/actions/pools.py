@@ -53,6 +53,7 @@ def _is_free(
     world: "World", agent: "Inhabitant", pool: str, amount: int = 1, priority: float = 0, preempt: bool = True,
     timeout: Any = None, or_event: Any = None,
 ) -> Any:  # fmt: skip
+    """Return what the wait returns if a slot is free and no agent waits for one, or NOTHING."""
     slots = world.pools.get(pool)
     if slots.__class__ is not Resource or timeout is not None or or_event is not None:
         return NOTHING

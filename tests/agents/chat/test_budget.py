@@ -196,9 +196,9 @@ def test_tokens_that_are_set_aside_are_not_used_up(tmp_path: Path) -> None:
     """While other messages are answered, a refusal says what is set aside for them, not that the budget is used up."""
     ran = community(tmp_path, ANSWER, at_once(2), chat={"budget": {"guest": 200}}, models=SLOW)
     (refused,) = [text for text in ran.answers() if "set aside" in text]
-    assert refused.startswith("Your other messages are being answered, and ")
+    assert refused.startswith("Your other messages are still being answered, and ")
     assert "needs at least" in refused
-    assert refused.endswith("It is renewed on day 31 at 00:00.")
+    assert refused.endswith("Please ask again when the others are answered.")
     assert sorted(map(str, ran.refusals)) == ["None", "budget"]
 
 

@@ -128,6 +128,13 @@ def test_six_searches_are_no_loop(tmp_path: Path) -> None:
     ]
 
 
+def test_a_limit_of_no_money_makes_no_call(tmp_path: Path) -> None:
+    """With `cost: 0` no call is made, free or not, and the answer says which limit was reached."""
+    ran = community(tmp_path, [{"say": "ok"}], [say(1, "go")], chat={"limits": {"cost": 0}})
+    assert ran.answers() == ["I could not finish this: the limit max_cost was reached."]
+    assert ran.rows("SELECT iterations, ending FROM chat_responses") == [(0, "max_cost")]
+
+
 def test_wrong_calls_are_answers_too(tmp_path: Path) -> None:
     """With at most ten model calls there are ten, also if some of them call what there is not."""
     rules = [
@@ -211,6 +218,16 @@ def test_an_internal_error(tmp_path: Path) -> None:
         "internal_error", "ValueError: the shelf is empty",
     )  # fmt: skip
     assert ran.result.errors == 0
+
+
+def test_an_internal_error_midway_counts_what_was_done(tmp_path: Path) -> None:
+    """An error after a call and a tool leaves both, and their tokens, in the row of the answer, as in the token log."""
+    rules = [{"when": "turn == 0", "call": {"research.web_search": {"query": "x"}}}, {"say": "ok"}]
+    with patch("sim.kinds.chat.steps.extract_files", side_effect=ValueError("no shelf")):
+        ran = community(tmp_path, rules, [say(1, "go")])
+    ((refusal, iterations, tools, tokens),) = ran.rows("SELECT refusal, iterations, tools, tokens FROM chat_responses")
+    assert (refusal, iterations, tools) == ("internal_error", 1, 1)
+    assert [tokens] == ran.rows("SELECT sum(input_tokens + output_tokens) FROM token_log")
 
 
 def test_long_conversations_are_summarised(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sim.record import HashRecorder
 from sim.runner import RunController
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
-from sim.scenario.assembly.rights import Rights
+from sim.tools.rights import Rights
 from sim.world import World
 
 NOON = 12 * HOUR

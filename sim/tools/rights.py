@@ -1,16 +1,15 @@
 """What the operator lets a scenario do: one record from the command line and Python to the world."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import attrs
 
-from sim.actors import Agent
-
 if TYPE_CHECKING:
+    from sim.actors import Agent
     from sim.tools.mcp import McpServer
 
-Kinds = Mapping[str, type[Agent]]
+Kinds = Mapping[str, "type[Agent]"]
 """Classes of agents that a scenario may name as `kind`; the host program gives them."""
 
 
@@ -39,22 +38,15 @@ class Rights:
     allow_commands: bool = False
     mcp: "Sequence[McpServer]" = ()
 
-    @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> Self:
-        """Remove the rights among options and return them."""
-        return cls(**{field.name: options.pop(field.name) for field in attrs.fields(cls) if field.name in options})
-
     @property
-    def alone(self) -> "Rights":
-        """The rights among the options of a run."""
-        return Rights(**{field.name: getattr(self, field.name) for field in attrs.fields(Rights)})
+    def keywords(self) -> dict[str, Any]:
+        """The rights by name, also those among the options of a run."""
+        return part_of(self, Rights)
 
-    @property
-    def keywords(self) -> RightsKeywords:
-        """The rights as keyword arguments."""
-        found: RightsKeywords = {}
-        found.update({field.name: getattr(self, field.name) for field in attrs.fields(Rights)})  # type: ignore[typeddict-item]  # the same names
-        return found
+
+def part_of(options: Any, kind: type[Any]) -> dict[str, Any]:
+    """Return the options that records of a kind have, by name."""
+    return {field.name: getattr(options, field.name) for field in attrs.fields(kind)}
 
 
 NO_RIGHTS = Rights()
