@@ -261,13 +261,13 @@ def _patient_collector() -> Iterator[None]:
     """Run the garbage collector less often: a run creates few cycles, and collection took a tenth of its time.
 
     A process that has frozen its objects itself keeps them frozen, and those of the run are not added: what it leaves
-    would never be collected. A worker of an experiment has set the thresholds as well.
+    would never be collected. One that has done both already, such as a worker of an experiment, is left as it is.
     """
     before = gc.get_threshold()
-    if before == PATIENT:
+    frozen = gc.get_freeze_count()
+    if before == PATIENT and frozen:
         yield
         return
-    frozen = gc.get_freeze_count()
     if not frozen:
         gc.freeze()
     gc.set_threshold(*PATIENT)

@@ -199,5 +199,6 @@ _GIVES = {
 }
 _NEEDS = {kind: _GIVES[home] for kind, home in ACTIONS.items() if home in _GIVES}
 """Kinds of action → the section that they need, and what it gives to the world."""
+assert {*_NEEDS.values()} == {*_GIVES.values()}, "each module of `_GIVES` defines actions"
 
 _TAKEN = ("llm_calls", "llm_tokens", "llm_cost")

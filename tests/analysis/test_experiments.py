@@ -74,6 +74,32 @@ def test_texts_are_harmless() -> None:
     assert "&lt;script" in html
 
 
+GREEDY = """
+from collections.abc import Mapping
+import sim
+
+class Greedy(sim.Agent):
+    class Params:
+        prices: Mapping[str, int] = {}
+
+    async def decide_action(self):
+        self.params.prices["a"] += 1
+        self.world.observe(self.agent_id, "price", float(self.params.prices["a"]))
+"""
+
+
+def test_trials_share_nothing_that_an_agent_can_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that changes a mapping in its params changes it for no other agent, and for no other trial."""
+    Path("greedy.py").write_text(GREEDY)
+    agents = "[{name: g, count: 2, kind: 'greedy:Greedy', params: {prices: {a: 0}}, loop: {min_loop_delay: 1s}}]"
+    Path("g.yaml").write_text(f"name: g\nuntil: 1s\nagents: {agents}\n")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    made = sim.sweep("g.yaml", seeds=3, jobs=1, allow=("greedy",))
+    assert set(made.frame()["mean_price"].tolist()) == {1.0}
+    scenario = sim.load("g.yaml", allow=("greedy",))
+    assert len({sim.run(scenario, seed=1, allow=("greedy",)).hash for _ in range(2)}) == 1
+
+
 def test_a_sweep_that_ends_early_goes_on(tmp_path: Path) -> None:
     """What was done when a call ended is kept; `resume` runs the rest, and the results are those of a whole sweep."""
 
