@@ -239,7 +239,8 @@ class AgentLoop(Lifecycle):
         """
         if self._state is not _RUNNING or self.actor.coro is not None or self._kernel.now < self._due:
             return False
-        if not self._lives():
+        agent = self.agent
+        if not (agent._alive and (not agent._own_alive or agent.alive)):
             self.request_stop("shutdown")
             return False
         tracker = self.world.rate_tracker
@@ -639,13 +640,11 @@ class AgentLoop(Lifecycle):
         tracker = self.world.rate_tracker
         self._ending = tracker.on_level(self.agent_id, resource, 1, self._unpause, self.actor)
 
-    def _lives(self) -> bool:
-        """Return whether the agent is alive, also as a subclass says. Hot paths ask this without a call."""
-        return self.agent._alive and (not self.agent._own_alive or self.agent.alive)
-
     def _turn_ended(self, actor: Actor, exit: Exit) -> None:
         """Handle the end of an iteration in tick mode; end the loop if the agent stops or has crashed."""
         if self.on_change is not None:
             self.on_change()
-        if exit.kind != "returned" or not self._lives() or self._state is _STOPPING:
+        agent = self.agent  # in place, as in all of this loop: a call takes longer than to look
+        alive = agent._alive and (not agent._own_alive or agent.alive)
+        if exit.kind != "returned" or not alive or self._state is _STOPPING:
             self._ended(actor, exit)

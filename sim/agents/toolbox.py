@@ -164,6 +164,8 @@ class Toolbox:
         if key not in state:
             raise ExpressionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), state))
         value = state[key]
+        if value.__class__ in _SCALARS:  # most values: without the call of isinstance
+            return value
         return _copy(value) if isinstance(value, dict | list) else value
 
     @rule_function(place="agent", senses="space")

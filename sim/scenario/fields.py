@@ -331,7 +331,8 @@ def _listed(value: Any, context: Context | None, *, evaluated: bool) -> None:
         try:
             _refer("recipient", name, context)
         except FieldError as error:
-            raise FieldError(str(error), access_hint([name, *value[1:]]) or error.hint) from None
+            known = [""] * (len(value) - 1)  # they count, and are not read: an agent may be named `all` or `me`
+            raise FieldError(str(error), access_hint([name, *known]) or error.hint) from None
 
 
 def _formula(value: Any, info: ValidationInfo) -> Expression:

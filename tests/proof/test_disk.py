@@ -64,7 +64,8 @@ def test_a_write_that_fails(service, tmp_path, point):
     reference = bench.reference()
     bench.fresh()
     failures = 0
-    ended = bench.call("run", "proof.yaml", point=point, n=rng.randint(1, 60), do="full")
+    # among the first writes: on a busy machine more jobs share a commit, and a run may need a dozen of them only
+    ended = bench.call("run", "proof.yaml", point=point, n=rng.randint(1, 8), do="full")
     while ended.code != 0:
         failures += 1
         assert "No space left on device" in ended.error
