@@ -108,7 +108,7 @@ class Section:
     make: "Callable[[World, Any], None] | None"
 
 
-SECTIONS: Final[Registry[Section]] = Registry(OF_SIM)
+SECTIONS: Final[Registry[Section]] = Registry("sections", OF_SIM)
 """All sections by key, in the order in which their parts are added to a world."""
 
 
