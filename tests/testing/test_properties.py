@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -178,4 +178,4 @@ def test_functions_are_properties(tmp_path):
     with pytest.raises(UsageError, match="always, never or eventually"):
         sim.property(form=_word("sometimes", plain=True))
     with pytest.raises(UsageError, match="the world alone"):
-        sim.property(_word)
+        sim.property(cast(Any, _word))

@@ -9,3 +9,5 @@ from sim.experiments.testing.decorator import make_property as property  # noqa:
 from sim.experiments.testing.report import TestReport
 
 __all__ = ["TestReport", "property", "test"]
+
+test.__name__, property.__name__ = "test", "property"  # as the public names; in their modules these would hide others
