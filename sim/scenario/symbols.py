@@ -14,7 +14,7 @@ from sim.world.action import DEFINED
 
 Kind = Literal[
     "agent", "entry", "group", "recipient", "account", "artifact", "pool", "limit", "budget", "resource",
-    "place", "record", "slots", "stock", "tier", "tool",
+    "metric", "place", "record", "slots", "stock", "tier", "tool",
 ]  # fmt: skip
 
 MAX_CELLS = 100_000
@@ -51,6 +51,7 @@ class Symbols:
     quotas: frozenset[str]
     places: frozenset[str] | None
     records: frozenset[str] | None
+    metrics: frozenset[str]
     tiers: frozenset[str]
     tools: frozenset[str]
     functions: frozenset[str]
@@ -103,6 +104,15 @@ class Symbols:
         hint = did_you_mean(name, frozenset(self.entries) | self.groups | self._numbered("agent"))
         raise UsageError(f"there is no agent, entry or group {name[:80]!r} in this file", hint=hint)
 
+    def states_of(self, group: str, wanted: frozenset[str]) -> frozenset[str]:
+        """Return the state variables that all agents of a group have.
+
+        Of kinds whose state the file does not say, these are all names that are `wanted`.
+        """
+        members = [entry for entry, own in self.group_of.items() if own == group]
+        known = [self.states[entry] if self.kinds[entry] == "policy" else wanted for entry in members]
+        return frozenset.intersection(*known) if known else wanted  # there is no such group, which is told elsewhere
+
     def require_state(self, name: str, variable: str) -> None:
         """Check that agents have a state variable, if the file says all that they have: those that follow rules.
 
@@ -147,6 +157,7 @@ class Symbols:
             "slots": self._pools("slots"),
             "stock": self._pools("stock"),
             "limit": self.limits,
+            "metric": self.metrics,
             "budget": self.budgets,
             "resource": self.limits | self.budgets | self.quotas,
             "place": self.places,
@@ -203,6 +214,7 @@ def collect(tree: Any, places: Collection[str] | None = None) -> Symbols:
         records=None if foreign else frozenset(
             key for entry in agents for rule in items(entry, "rules") for key in mapping(rule, "record")
         ),
+        metrics=frozenset(mapping(mapping(tree, "metrics"), "values")),
         tiers=frozenset(mapping(mapping(tree, "models"), "tiers")),
         tools=frozenset(mapping(mapping(tree, "models"), "tools")),
         functions=frozenset(_tools(mapping(tree, "tools"))),

@@ -70,6 +70,7 @@ class World:
         seed: the seed of all random streams.
         recorder: records the run; None: nothing is recorded.
         shuffled: whether ties in the order of steps are broken by a hash instead of by the order of declaration.
+        order: with `shuffled`, which of the orders of this seed.
         max_deltas: how many deltas one instant can have before it counts as a livelock.
 
     Attributes:
@@ -92,9 +93,10 @@ class World:
         *,
         recorder: Recorder | None = None,
         shuffled: bool = False,
+        order: int = 0,
         max_deltas: int = 10_000,
     ) -> None:
-        self.kernel = Kernel(seed, shuffled=shuffled, max_deltas=max_deltas, recorder=recorder)
+        self.kernel = Kernel(seed, shuffled=shuffled, order=order, max_deltas=max_deltas, recorder=recorder)
         self.event_bus = EventBus(self.kernel)
         self.rate_tracker = RateTracker(self.kernel)
         self.budgets = Budgets(self.kernel)
