@@ -10,6 +10,7 @@ from sim.agents import Family, metric_functions, toolbox  # noqa: F401 - the mod
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
 from sim.base.expressions.declared import DECLARED, Needs, RuleFunction
 from sim.llm.names import NAMES as MODEL_NAMES
+from sim.scenario.population import Population
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
@@ -92,6 +93,7 @@ class Context:
         kept: names that the patterns of the current scripted rule capture.
         families: the families of classes of agents that the host program gives, by kind.
         graph: the graph that the places of the file refer to, a `sim.scenario.place_graphs.LoadedGraph`.
+        populations: by entry, the agents that its table describes.
     """
 
     known: Symbols
@@ -100,6 +102,7 @@ class Context:
     kept: Collection[str] = ()
     families: Mapping[str, Family] = attrs.field(factory=dict)
     graph: Any = None
+    populations: Mapping[str, Population] = attrs.field(factory=dict)
 
     def check(self, place: Place, expression: Expression) -> None:
         """Check the names, functions and literal references of an expression.
