@@ -19,6 +19,7 @@ from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.plan import SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
+from sim.kernel.levels import level_of
 from sim.record import RunInfo, StoredRun, open_run
 from sim.record.archive import check_not_archived
 from sim.record.files import SCENARIO
@@ -156,7 +157,9 @@ def make_arms(
     for name, overrides in arms.items():
         with _naming_the_arm(name):
             variants.append(_check_arm(text, file, own, overrides, tuple(allow), at_ns, ends))
-    outcomes = KnownOutcomes.of(variants).check(outcomes, allow)
+    chosen = KnownOutcomes.of(variants).choose(outcomes, allow)
+    if chosen.read_records and level_of(info.options) != "all":
+        raise UsageError("an outcome reads the record of each trial, and not all of this run is recorded")
     first = info.seed if first_seed is None else first_seed
     check_seeds(first, count, precision)
     names = (BASELINE, *(name for name in arms if name != BASELINE))
@@ -175,7 +178,8 @@ def make_arms(
         points=points,
         seeds=(first, count),
         precision=precision,
-        outcomes=tuple(outcomes),
+        outcomes=chosen.names,
+        definitions=chosen.definitions,
         mode=mode,
         until=until,
         overrides=(),

@@ -4,8 +4,9 @@ import contextlib
 import gc
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from multiprocessing import parent_process
@@ -15,12 +16,15 @@ from typing import Any, Final
 import attrs
 
 from sim.actors import Agent
+from sim.agents.outcomes import OF_POOLS
 from sim.base.errors import UsageError
 from sim.base.registry import current_definitions
-from sim.experiments.plan import TrialJob, check_scenario
+from sim.experiments.plan import Plan, TrialJob, check_scenario
 from sim.experiments.points import Point, overrides_of
+from sim.experiments.pool_clock import PoolClock
 from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
+from sim.experiments.values import Found
 from sim.llm.shared_answers import SharedAnswers
 from sim.record.answer_book import AnswerBook
 from sim.runner.event_loop import blocking
@@ -51,7 +55,7 @@ def run_job(job: TrialJob) -> list[Measured]:
     baseline: tuple[Trace, float] | None = None
     with _book(job) as book:
         for index, point in job.points.items():
-            watch = _Watch(job.plan.past is not None, None if book is None else SharedAnswers(book, _scope(job)))
+            watch = _Watch(job.plan, None if book is None else SharedAnswers(book, _scope(job)))
             trial = attempt(Trial(index, job.seed, job.plan.mode, 0), partial(_figures, job, point, watch))
             if trial.status != "measured":
                 run = watch.run(job.hosting.runs)
@@ -115,22 +119,34 @@ def _collect() -> None:
 class _Watch:
     """Notes the name and the CPU time at the start of a run and, of an arm, the events of each agent; shares answers.
 
+    It keeps what outcomes are about and the result of a run does not have: single answers to surveys, and its pools.
+
     Attributes:
-        traced: whether it is an arm.
+        plan: the plan.
         answers: the answers that it shares.
         began: the CPU time in seconds.
         recorder: what notes the events.
         name: the name of the run folder; empty: it is not recorded.
+        runner: the runner of the run.
+        pools: what is seen of its pools; None if no outcome is about them.
     """
 
-    traced: bool
+    plan: Plan
     answers: SharedAnswers | None
     began: float = 0.0
     recorder: TraceRecorder | None = None
     name: str = ""
+    runner: RunController | None = None
+    pools: PoolClock | None = None
 
     def __call__(self, runner: RunController) -> None:
-        if self.traced:
+        self.runner = runner
+        calls = [call for one in self.plan.definitions for call in one.measurement.calls]
+        if any(call.function in OF_POOLS for call in calls):
+            world = runner.simulation.world
+            self.pools = PoolClock(world.kernel, world.pools, calls)
+            runner.ending = self.pools.stop
+        if self.plan.past is not None:
             kernel = runner.simulation.world.kernel
             kernel.recorder = self.recorder = TraceRecorder(kernel.recorder)
         self.name = runner.simulation.world.kernel.effects.namespace
@@ -149,12 +165,29 @@ class _Watch:
 
 
 def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
-    result = _run(job, (*job.plan.overrides, *overrides_of(point)), watch)
-    if result.doubts:
-        raise UsageError(f"{len(result.doubts)} effects of the run are in doubt", hint="decide about them: sim resume")
-    if result.status != "finished":
-        sys.exit(1)  # the process is being ended from outside
-    return figures_of(result, time.process_time() - watch.began, with_models=bool(result.models))
+    with _folder(job) as runs:
+        result = _run(job, (*job.plan.overrides, *overrides_of(point)), watch, runs)
+        if result.doubts:
+            hint = "decide about them: sim resume"
+            raise UsageError(f"{len(result.doubts)} effects of the run are in doubt", hint=hint)
+        if result.status != "finished":
+            sys.exit(1)  # the process is being ended from outside
+        seconds = time.process_time() - watch.began
+        asked = () if watch.runner is None else watch.runner.interventions.asked
+        defined = Found(result, asked, watch.pools, job.hosting.access).values(job.plan.definitions)
+    if runs is not None and runs != job.hosting.runs:
+        result = attrs.evolve(result, run=None)
+    return figures_of(result, seconds, with_models=bool(result.models), defined=defined)
+
+
+@contextlib.contextmanager
+def _folder(job: TrialJob) -> Iterator[Path | None]:
+    """Give the folder for the run folder of a trial; one that is removed again if only an outcome reads the record."""
+    if job.hosting.runs is not None or not job.plan.read_records:
+        yield job.hosting.runs
+        return
+    with tempfile.TemporaryDirectory(prefix="sim-") as folder:
+        yield Path(folder)
 
 
 def _loaded(
@@ -178,7 +211,7 @@ def _loaded(
     return found
 
 
-def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
+def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch, runs: Path | None) -> RunResult:
     plan, hosting = job.plan, job.hosting
     ending: OnInterrupt = "raise" if parent_process() is None else "return"
     options: dict[str, Any] = {
@@ -188,14 +221,14 @@ def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch) -> RunResult:
     if plan.past is None:
         check_scenario(plan, Path(plan.file))  # it may have been edited since the experiment began
         chosen = RunOptions(
-            seed=job.seed, mode=plan.mode, until=plan.until, overrides=overrides, out=hosting.runs,
-            default_recording="samples", **options,
+            seed=job.seed, mode=plan.mode, until=plan.until, overrides=overrides, out=runs,
+            default_recording="all" if plan.read_records else "samples", **options,
         )  # fmt: skip
         return blocking(partial(run_from, plan.file, chosen, load=partial(_loaded, plan.sha256)), chosen.backend)
     from sim.runner.branching import branch  # the import is slow
 
     return branch(
-        plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=hosting.runs,
-        record=hosting.runs is not None, other_endpoint=hosting.other_endpoint,
+        plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=runs,
+        record=runs is not None, other_endpoint=hosting.other_endpoint,
         allow_change=hosting.allow_change, **options,
     )  # fmt: skip

@@ -9,16 +9,16 @@ import attrs
 
 from sim.base.errors import ScenarioError, UsageError
 from sim.experiments.designs import Design, points_of, variable
-from sim.experiments.outcomes import KnownOutcomes
+from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
 from sim.experiments.points import Point, label_of, overrides_of
 from sim.kernel.codec import decode_as, encode
 from sim.kernel.levels import Level
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import check_families, check_kinds
+from sim.scenario.digest import scenario_digest
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
-from sim.scenario.place_graphs import scenario_digest
 from sim.tools.rights import NO_RIGHTS, Kinds, Rights
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ MOST_TRIALS: Final = 1_000_000
 MOST_SEEDS: Final = 1000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
 _MAX_SEED: Final = 2**63 - 1
+
+_SELDOM: Final = ("definitions",)
+"""The fields of plans that are written only if they have a value."""
 
 Mode = Literal["autonomous", "tick"]
 
@@ -137,6 +140,7 @@ class Plan:
         seeds: the first seed and the number of seeds of each combination at the beginning.
         precision: when it is precise enough; None: after these seeds.
         outcomes: the outcomes that matter; empty: all that the scenario defines.
+        definitions: what defines those of them that are expressions.
         mode: the mode of the runs.
         until: the end of the runs; None: that of the scenario.
         overrides: overrides of all runs.
@@ -168,6 +172,16 @@ class Plan:
     record: bool = False
     past: Past | None = None
     arms: tuple[str, ...] = ()
+    definitions: tuple[Definition, ...] = ()
+
+    @property
+    def read_records(self) -> bool:
+        """Whether an outcome reads the record of each trial."""
+        return Chosen(self.outcomes, self.definitions).read_records
+
+    def shown(self, outcome: str) -> str:
+        """Return how figures and tables call an outcome: by its label and unit, or its name."""
+        return next((one.shown for one in self.definitions if one.name == outcome), outcome)
 
     @property
     def id(self) -> str:
@@ -186,8 +200,8 @@ class Plan:
         return self.arms[point] if self.arms else label_of(self.points[point])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON."""
-        return attrs.asdict(self)
+        """Return the plan as JSON. What few plans have is left out of the others, so that their ids stay."""
+        return {name: value for name, value in attrs.asdict(self).items() if value or name not in _SELDOM}
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
@@ -219,6 +233,10 @@ class Plan:
             raise UsageError("the combinations of the plan do not have the same keys")
         if self.precision is not None and not (0 < self.precision.share < 1 and self.precision.most_seeds > 0):
             raise UsageError("the precision of the plan is no share of a mean")
+        if {one.name for one in self.definitions} - set(self.outcomes):
+            raise UsageError("the plan defines an outcome that is none of its outcomes")
+        for one in self.definitions:
+            one.measurement  # noqa: B018 - its own checks
         check_seeds(first, count, self.precision)
         check_trials(len(self.points), count, self.precision)
 
@@ -313,7 +331,9 @@ def make_sweep(
     check_trials(len(points), count, precision)
     check_seeds(first, count, precision)
     variants = _checked_variants(file, given, scenario, points, allow, kinds)
-    outcomes = KnownOutcomes.of((scenario, *variants), kinds).check(outcomes, allow)
+    chosen = KnownOutcomes.of((scenario, *variants), kinds).choose(outcomes, allow)
+    if chosen.read_records:
+        check_recorded(scenario, "--recording all")
     own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
     digest = scenario_digest(file)
     return Plan(
@@ -327,7 +347,8 @@ def make_sweep(
         points=points,
         seeds=(first, count),
         precision=precision,
-        outcomes=tuple(outcomes),
+        outcomes=chosen.names,
+        definitions=chosen.definitions,
         mode=mode or own,
         until=until,
         overrides=tuple(overrides),
@@ -336,6 +357,17 @@ def make_sweep(
         answers=answers,
         record=record,
     )
+
+
+def check_recorded(scenario: Scenario, hint: str) -> None:
+    """Check that all of a trial is recorded, if the scenario says how much is: an outcome reads it.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    level = scenario.recording.level
+    if level != "all":
+        raise UsageError(f"an outcome reads the record of each trial, which has only its {level}", hint=hint)
 
 
 def _checked_variants(
