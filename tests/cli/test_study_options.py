@@ -67,7 +67,7 @@ def options(command: click.Command) -> dict[str, click.Option]:
 
 def test_verbs_and_functions_have_the_same_options() -> None:
     """Each field of the records of plans and of hosting is an option of each verb and function that can have it;
-    `sweep` and `bench` differ in the modes, and in `--seed`; each option that verbs share has one spelling and one type.
+    `sweep` and `bench` differ in modes, and in `--seed`; each option that verbs share has one spelling and one type.
     """
     hosted = fields(Hosting) - MADE
     every, of_sweeps = fields(StudyOptions) | hosted, fields(SweepOptions) | hosted
