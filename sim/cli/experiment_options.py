@@ -24,7 +24,10 @@ _SEEDS = (
         help="Add seeds until half of each 95 % interval is at most this share of the mean, for example 5%.",
     ),
     click.option("--most-seeds", type=click.IntRange(2, 100_000), help="With --until-precision. Default: 1000."),
-    click.option("--outcome", "outcomes", multiple=True, metavar="NAME", help="An outcome that matters; repeatable."),
+    click.option(
+        "--outcome", "outcomes", multiple=True, metavar="OUTCOME",
+        help="What matters: a name, or an expression such as 'mean(gini, from=200s)'. Repeatable. Default: `outcomes`.",
+    ),
     click.option(
         "--answers", type=click.Choice(["seed", "all", "fresh"]),
         help="Trials that share answers of models at an endpoint: of one seed (default), all, or none (of a bench).",

@@ -14,9 +14,9 @@ from sim.cli.render.asking import asking_options, check_target, confirmed, cost_
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import print_table
+from sim.experiments.score_tables import scores_table, variance_table
 from sim.experiments.scores import QUERY, Score
 from sim.experiments.scoring import ScoreCost, Scores, score
-from sim.experiments.tables import scores_table, variance_table
 from sim.record import find_run
 
 _COLUMNS = tuple(field.name for field in attrs.fields(Score))

@@ -20,6 +20,7 @@ from sim.experiments.options import SEEDS, StudyKeywords, StudyOptions
 from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.plan import Mode, Past, Plan, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
+from sim.kernel.levels import level_of
 from sim.record import RunInfo, StoredRun, open_run
 from sim.record.archive import check_not_archived
 from sim.record.files import SCENARIO
@@ -144,7 +145,9 @@ def make_arms(
     for name, overrides in arms.items():
         with _naming_the_arm(name):
             variants.append(_check_arm(text, file, own, overrides, tuple(chosen.allow), at_ns, ends))
-    outcomes = KnownOutcomes.of(variants).check(chosen.outcomes, chosen.allow)
+    wanted = KnownOutcomes.of(variants).choose(chosen.outcomes, chosen.allow)
+    if wanted.read_records and level_of(info.options) != "all":
+        raise UsageError("an outcome reads the record of each trial, and not all of this run is recorded")
     first = info.seed if chosen.first_seed is None else chosen.first_seed
     count = SEEDS if chosen.count is None else chosen.count
     check_seeds(first, count, chosen.precision)
@@ -164,7 +167,8 @@ def make_arms(
         points=points,
         seeds=(first, count),
         precision=chosen.precision,
-        outcomes=tuple(outcomes),
+        outcomes=wanted.names,
+        definitions=wanted.definitions,
         mode=mode,
         until=chosen.until,
         overrides=(),

@@ -213,7 +213,8 @@ def _values(results: Results) -> dict[int, dict[str, dict[int, float]]]:
             found.setdefault(point, {}).setdefault(name, {})[seed] = 0.0
     for point, seed, name, value in results.values(names):
         found.setdefault(point, {}).setdefault(name, {})[seed] = value
-    return found
+    order = {name: place for place, name in enumerate(names)}
+    return {point: {name: own[name] for name in sorted(own, key=order.__getitem__)} for point, own in found.items()}
 
 
 def _among(values: Values, seeds: Sequence[int]) -> Values:

@@ -4,8 +4,9 @@ import contextlib
 import gc
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from multiprocessing import parent_process
@@ -15,11 +16,14 @@ from typing import Any, Final
 import attrs
 
 from sim.actors import Agent
+from sim.agents.outcomes import OF_POOLS
 from sim.base.errors import UsageError
-from sim.experiments.plan import TrialJob, check_scenario, mode_of
+from sim.experiments.plan import Plan, TrialJob, check_scenario, mode_of
 from sim.experiments.points import Point, overrides_of
+from sim.experiments.pool_clock import PoolClock
 from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.trial import Status, Trial, figures_of, sentence
+from sim.experiments.values import Found
 from sim.llm.shared_answers import SharedAnswers
 from sim.record.answer_book import AnswerBook
 from sim.runner.event_loop import blocking
@@ -50,7 +54,7 @@ def run_job(job: TrialJob) -> list[Measured]:
     baseline: tuple[Trace, float] | None = None
     with book_of(job) as book:
         for turn, (index, point) in enumerate(job.points.items()):
-            watch = Watch(job.plan.past is not None, answers_of(job, book))
+            watch = Watch(job.plan, answers_of(job, book))
             trial = Trial(index, job.seed, mode_of(job.plan, point), turn)
             trial = watch.named(attempt(trial, partial(_figures, job, point, watch)), job)
             trace = watch.trace() if trial.status == "measured" else None
@@ -115,23 +119,35 @@ def _collect() -> None:
 class Watch:
     """Notes the name and the CPU time at the start of a run and, of an arm, the events of each agent; shares answers.
 
+    It keeps what outcomes are about and the result of a run does not have: single answers to surveys, and its pools.
+
     Attributes:
-        traced: whether it is an arm.
+        plan: the plan.
         answers: the answers that it shares.
         began: the CPU time in seconds.
         recorder: what notes the events.
         name: the name of the run folder; empty: it is not recorded.
+        runner: the runner of the run.
+        pools: what is seen of its pools; None if no outcome is about them.
     """
 
-    traced: bool = False
+    plan: Plan
     answers: SharedAnswers | None = None
     began: float = 0.0
     recorder: TraceRecorder | None = None
     name: str = ""
+    runner: RunController | None = None
+    pools: PoolClock | None = None
 
     def __call__(self, runner: RunController) -> None:
         """Note the start of a run, and prepare it."""
-        if self.traced:
+        self.runner = runner
+        calls = [call for one in self.plan.definitions for call in one.measurement.calls]
+        if any(call.function in OF_POOLS for call in calls):
+            world = runner.simulation.world
+            self.pools = PoolClock(world.kernel, world.pools, calls)
+            runner.ending = self.pools.stop
+        if self.plan.past is not None:
             kernel = runner.simulation.world.kernel
             kernel.recorder = self.recorder = TraceRecorder(kernel.recorder)
         self.name = runner.simulation.world.kernel.effects.namespace
@@ -148,11 +164,6 @@ class Watch:
         run = self.name if runs is not None and self.name and (runs / self.name).exists() else None
         return attrs.evolve(trial, run=run, problem=_without_folder(trial.problem, job))
 
-    @property
-    def cpu_seconds(self) -> float:
-        """The CPU time since the start of the run, in seconds."""
-        return time.process_time() - self.began
-
     def trace(self) -> Trace | None:
         """Return the events of each agent."""
         return None if self.recorder is None else self.recorder.trace
@@ -160,25 +171,49 @@ class Watch:
 
 def _figures(job: TrialJob, point: Point, watch: Watch) -> Mapping[str, Any]:
     overrides = (*job.plan.overrides, *overrides_of(point))
-    if job.plan.past is None:
-        result = run_trial(job, overrides, watch, mode=job.plan.mode, default_recording="samples")
-    else:
-        result = _run_arm(job, overrides, watch)
-    return figures_of(whole(result), watch.cpu_seconds, with_models=bool(result.models))
+    if job.plan.past is not None:
+        return measured(job, watch, partial(_run_arm, job, overrides, watch))
+    level = "all" if job.plan.read_records else "samples"
+    run = partial(run_trial, job, overrides, watch, mode=job.plan.mode, default_recording=level)
+    return measured(job, watch, lambda runs: run(out=runs))
 
 
-def whole(result: RunResult) -> RunResult:
-    """Return the result of a trial, if it has come to its end.
+def measured(job: TrialJob, watch: Watch, run: Callable[[Path | None], RunResult]) -> dict[str, Any]:
+    """Return the figures of a trial.
+
+    Args:
+        job: its job.
+        watch: what watches its run.
+        run: runs it, with its run folder in the given folder.
 
     Raises:
         UsageError: if effects are in doubt.
         SystemExit: if the process is being ended from outside.
     """
-    if result.doubts:
-        raise UsageError(f"{len(result.doubts)} effects of the run are in doubt", hint="decide about them: sim resume")
-    if result.status != "finished":
-        sys.exit(1)
-    return result
+    with _folder(job) as runs:
+        result = run(runs)
+        if result.doubts:
+            hint = "decide about them: sim resume"
+            raise UsageError(f"{len(result.doubts)} effects of the run are in doubt", hint=hint)
+        if result.status != "finished":
+            sys.exit(1)
+        seconds, runner = time.process_time() - watch.began, watch.runner
+        asked = () if runner is None else runner.interventions.asked
+        defined = Found(result, asked, watch.pools, job.hosting.access).values(job.plan.definitions)
+    if runs is not None and runs != job.hosting.runs:
+        result = attrs.evolve(result, run=None)
+    with_models = runner is not None and runner.simulation.models is not None
+    return figures_of(result, seconds, with_models=with_models, defined=defined)
+
+
+@contextlib.contextmanager
+def _folder(job: TrialJob) -> Iterator[Path | None]:
+    """Give the folder for the run folder of a trial; one that is removed again if only an outcome reads the record."""
+    if job.hosting.runs is not None or not job.plan.read_records:
+        yield job.hosting.runs
+        return
+    with tempfile.TemporaryDirectory(prefix="sim-") as folder:
+        yield Path(folder)
 
 
 def scenario_of(job: TrialJob, overrides: Sequence[str]) -> Scenario:
@@ -224,19 +259,19 @@ def run_trial(
     """
     plan = job.plan
     check_scenario(plan, Path(plan.file))
-    given = {"seed": job.seed, "until": plan.until, "overrides": overrides, "out": job.hosting.runs}
+    given = {"seed": job.seed, "until": plan.until, "overrides": overrides}
     chosen = RunOptions(**{**_hosted(job), **given, "begun": begun, **options})
     return blocking(partial(run_from, plan.file, chosen, load=partial(_loaded, plan.sha256)), chosen.backend)
 
 
-def _run_arm(job: TrialJob, overrides: Sequence[str], watch: Watch) -> RunResult:
+def _run_arm(job: TrialJob, overrides: Sequence[str], watch: Watch, runs: Path | None) -> RunResult:
     from sim.runner.branching import branch  # the import is slow
 
     plan, hosting = job.plan, job.hosting
     assert plan.past is not None, "arms have a past"
     return branch(
-        plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=hosting.runs,
-        record=hosting.runs is not None, other_endpoint=hosting.other_endpoint,
+        plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=runs,
+        record=runs is not None, other_endpoint=hosting.other_endpoint,
         allow_change=hosting.allow_change, begun=watch, **_hosted(job),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from sim.base.errors import ScenarioError, UsageError
 from sim.experiments.designs import Design, points_of, variable
 from sim.experiments.modes import modes_of
 from sim.experiments.options import SEEDS, Answers, Precision, SweepKeywords, SweepOptions
-from sim.experiments.outcomes import KnownOutcomes
+from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
 from sim.experiments.points import MODE, Point, label_of, overrides_of
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MOST_TRIALS: Final = 1_000_000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
 _MAX_SEED: Final = 2**63 - 1
+
+_SELDOM: Final = ("bench", "definitions")
+"""The fields of plans that are written only if they have a value."""
 
 Mode = Literal["autonomous", "tick"]
 
@@ -121,6 +124,7 @@ class Plan:
         seeds: the first seed and the number of seeds of each combination at the beginning.
         precision: when it is precise enough; None: after these seeds.
         outcomes: the outcomes that matter; empty: all that the scenario defines.
+        definitions: what defines those of them that are expressions.
         mode: the mode of the runs; None: each point has its own.
         until: the end of the runs; None: that of the scenario.
         overrides: overrides of all runs.
@@ -154,6 +158,16 @@ class Plan:
     past: Past | None = None
     arms: tuple[str, ...] = ()
     bench: BenchPlan | None = None
+    definitions: tuple[Definition, ...] = ()
+
+    @property
+    def read_records(self) -> bool:
+        """Whether an outcome reads the record of each trial."""
+        return Chosen(self.outcomes, self.definitions).read_records
+
+    def shown(self, outcome: str) -> str:
+        """Return how figures and tables call an outcome: by its label and unit, or its name."""
+        return next((one.shown for one in self.definitions if one.name == outcome), outcome)
 
     @property
     def id(self) -> str:
@@ -206,8 +220,8 @@ class Plan:
         return [first + (turn + number) % size for number in range(size)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON; without `bench` if it is none, so that its id says nothing of benches."""
-        return {name: value for name, value in attrs.asdict(self).items() if name != "bench" or value is not None}
+        """Return the plan as JSON. What few plans have is left out of the others, so that their ids stay."""
+        return {name: value for name, value in attrs.asdict(self).items() if value or name not in _SELDOM}
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
@@ -243,6 +257,10 @@ class Plan:
             raise UsageError("the plan does not have one mode")
         if self.precision is not None and not (0 < self.precision.share < 1 and self.precision.most_seeds > 0):
             raise UsageError("the precision of the plan is no share of a mean")
+        if {one.name for one in self.definitions} - set(self.outcomes):
+            raise UsageError("the plan defines an outcome that is none of its outcomes")
+        for one in self.definitions:
+            one.measurement  # noqa: B018 - its own checks
         check_seeds(first, count, self.precision)
         check_trials(len(self.points), count, self.precision)
 
@@ -370,7 +388,6 @@ class Varied:
             "points": self.points,
             "seeds": (first, count),
             "precision": options.precision,
-            "outcomes": tuple(options.outcomes),
             "until": options.until,
             "overrides": tuple(options.overrides),
             "allow": tuple(options.allow),
@@ -378,10 +395,12 @@ class Varied:
             "answers": options.answers or answers,
             "record": options.record,
         }
-        plan = Plan(**fields | own)
+        chosen = KnownOutcomes.of((scenario, *self.variants), options.kinds).choose(options.outcomes, options.allow)
+        if chosen.read_records:
+            check_recorded(scenario, "--recording all")
+        plan = Plan(**fields | {"outcomes": chosen.names, "definitions": chosen.definitions} | own)
         plan._check()
-        known = KnownOutcomes.of((scenario, *self.variants), options.kinds)
-        return attrs.evolve(plan, outcomes=tuple(known.check(options.outcomes, options.allow)))
+        return plan
 
 
 def make_sweep(file: Path, *, mode: Mode | None = None, **options: Unpack[SweepKeywords]) -> Plan:
@@ -400,6 +419,17 @@ def make_sweep(file: Path, *, mode: Mode | None = None, **options: Unpack[SweepK
     varied = Varied.of(file, SweepOptions.of(options))
     own: Mode = "autonomous" if varied.scenario.execution.use_autonomous_loops else "tick"
     return varied.plan(mode=mode or own)
+
+
+def check_recorded(scenario: Scenario, hint: str) -> None:
+    """Check that all of a trial is recorded, if the scenario says how much is: an outcome reads it.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    level = scenario.recording.level
+    if level != "all":
+        raise UsageError(f"an outcome reads the record of each trial, which has only its {level}", hint=hint)
 
 
 def _checked_variants(

@@ -159,6 +159,10 @@ class Source:
         problems += found
         if scenario is not None and not problems:
             scenario._source = attrs.evolve(self, symbols=known, graph=graph)
+            if "outcomes" in scenario.sections:
+                from sim.scenario.outcome_names import check_outcomes  # only such files need it
+
+                problems += check_outcomes(tree, scenario)
             if check_later:
                 problems += check_interventions(tree, scenario, scenario._source._check_again)
         if scenario is None or problems:

@@ -844,7 +844,7 @@ class Scenario(f.Part):
         properties = handler.resolve_ref_schema(found)["properties"]
         properties.pop(_SECTIONS_KEY)
         for key, section in SECTIONS.items():
-            properties[key] = section_schema(section.settings, handler)
+            properties[key] = section_schema(section.settings, handler, by_name=section.by_name)
         return found
 
     def recorded_at(self, level: Level) -> "Scenario":

@@ -2,17 +2,18 @@
 
 import contextlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.experiments.bench.concurrency import Concurrency
-from sim.experiments.measure import Measured, Watch, answers_of, attempt, book_of, run_trial, scenario_of, whole
+from sim.experiments.measure import Measured, Watch, answers_of, attempt, book_of, measured, run_trial, scenario_of
 from sim.experiments.modes import MODES, ORACLE, PARALLEL, Mode
 from sim.experiments.plan import TrialJob
 from sim.experiments.points import MODE, Point, overrides_of
-from sim.experiments.trial import Trial, figures_of
+from sim.experiments.trial import Trial
 from sim.runner import RunController
 
 Seen = dict[tuple[str, int], tuple[str, ...]]
@@ -32,7 +33,6 @@ class _Meter:
     watch: Watch
     seen: Seen | None = None
     study: bool = False
-    with_models: bool = False
     concurrency: Concurrency | None = None
     runner: RunController | None = None
 
@@ -41,7 +41,6 @@ class _Meter:
         if runner.sync is not None and self.study:
             runner.sync.study()
         models = runner.simulation.models
-        self.with_models = models is not None
         if runner.sync is None and models is not None:
             self.concurrency = models.counts = Concurrency(runner)
         if runner.sync is not None and self.seen is not None:
@@ -97,7 +96,7 @@ def run_modes(job: TrialJob) -> list[Measured]:
         for turn, (index, mode) in enumerate(zip(job.points, modes, strict=True)):
             if mode.name == ORACLE and seen is None:
                 seen = _study(setting)
-            watch = Watch(answers=answers_of(job, book))
+            watch = Watch(job.plan, answers_of(job, book))
             meter = _Meter(watch, seen if mode.name == ORACLE else None, study=asked and mode.name == PARALLEL)
             found.append(Measured(_trial(setting, Trial(index, job.seed, mode.name, turn), meter)))
             if meter.study:
@@ -118,7 +117,7 @@ def _warm(setting: _Setting, mode: Mode) -> None:
 
 def _study(setting: _Setting) -> Seen:
     """Run a job with barriers, and return which agents see each other."""
-    meter = _Meter(Watch(), study=True)
+    meter = _Meter(Watch(setting.job.plan), study=True)
     with contextlib.suppress(UsageError):  # the run of the oracle will report the error
         run_trial(setting.job, (*setting.overrides, "execution.sync=barrier"), meter, mode="tick", out=None)
     return meter.studied()
@@ -132,8 +131,8 @@ def _trial(setting: _Setting, trial: Trial, meter: _Meter) -> Trial:
 
 def _figures(setting: _Setting, mode: Mode, meter: _Meter) -> Mapping[str, Any]:
     run_mode, changes = mode.settings(synchronised=setting.synchronised)
-    result = whole(run_trial(setting.job, (*setting.overrides, *changes), meter, mode=run_mode))
-    figures = figures_of(result, meter.watch.cpu_seconds, with_models=meter.with_models)
+    run = partial(run_trial, setting.job, (*setting.overrides, *changes), meter, mode=run_mode)
+    figures = measured(setting.job, meter.watch, lambda runs: run(out=runs))
     if figures["basis"] == "simulated" and meter.concurrency is not None:
         mean, parts = meter.concurrency.over_time()
         return {**figures, "in_flight": mean, "concurrency": parts}

@@ -137,7 +137,8 @@ class ExperimentOptions(WorkerOptions):
         first_seed: the first seed; None: that of the scenario or the run.
         until_precision: adds seeds until half of each 95 % interval is at most this share of its mean: 0.05 or `5%`.
         most_seeds: the most seeds with it; None: 1000.
-        outcomes: the outcomes that matter; empty: all that the scenario defines.
+        outcomes: the outcomes that matter: names, and expressions such as `mean(gini, from=200s)`; empty: those that
+            the scenario has in `outcomes`, or else all that it defines.
         until: the simulated time at which each trial ends.
         answers: which trials share the answers of models at an endpoint: those of one seed (`seed`), `all`, or none
             (`fresh`). None: `seed`; of a bench, `fresh`.

@@ -59,6 +59,8 @@ class Experiment:
         reach: the agents that each arm reached; empty for a sweep.
         without_effect: varied keys, or arms, that change nothing in any seed; they are probably misspelled.
         problems: why trials failed, by the label of the combination or arm, and the seed.
+        without_value: the outcomes without a value in some trials, which estimates leave out: the name, in how many
+            trials, and of how many.
     """
 
     def __init__(self, results: Results) -> None:
@@ -69,6 +71,7 @@ class Experiment:
         self.differences = tuple(differences(results))
         self.reach = tuple(reach(results))
         self.without_effect = tuple(without_effect(results))
+        self.without_value = tuple(results.without_value())
         self.problems = {(self.plan.label(point), seed): why for point, seed, why in results.problems()}
 
     @classmethod
