@@ -168,6 +168,11 @@ def table_and_page(plan: Plan) -> tuple[str, str]:
     return (TABLE, PAGE) if plan.bench is None else (bench.TABLE, bench.PAGE)
 
 
+def names_of(plan: Plan) -> tuple[str, ...]:
+    """Return the names of all files that follow from the results."""
+    return (TABLE, PAGE) if plan.bench is None else (bench.TABLE, bench.PAGE, bench.DATA)
+
+
 def derived(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, bytes]:
     """Return the files that follow from the results, by name: the table and the page; of a bench, also its data."""
     if results.plan.bench is not None:

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
+from sim.archives.compare import results_difference
 from sim.experiments.bench.plan import make_bench
-from sim.experiments.experiment import carry_out
-from sim.experiments.folder import begin, go_on
+from sim.experiments.experiment import carry_out, evaluate
+from sim.experiments.folder import begin, go_on, write
 from sim.experiments.plan import Hosting
 from sim.experiments.pool import Inline
 from sim.experiments.results import Results
@@ -116,10 +117,12 @@ def test_a_stopped_bench_continues_with_the_job_that_was_not_done(tiny, tmp_path
         with contextlib.closing(go_on(tmp_path / name)) as results:
             ran = [(one.last.seed, one.last.mode) for one in carry_out(results, Inline(), Hosting())]
             hashes[name] = results.hash()
+            write(results, evaluate(results))
             assert len(results.sessions()) == (2 if stopped else 1)
         assert ran == ([(5, "tick-parallel"), (5, "autonomous")] if stopped else [])
         assert [one for one in done_by(tmp_path / name) if one in before] == before
     assert hashes["stopped"] == hashes["whole"]
+    assert results_difference(tmp_path / "whole", tmp_path / "stopped") is None
 
 
 @pytest.mark.proof
