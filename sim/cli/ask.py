@@ -16,7 +16,7 @@ from sim.cli.render.asking import asking_options, check_target, confirmed, cost_
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.table import Cell, print_table
 from sim.cli.rights_options import rights_options
-from sim.cli.run import allow_imports
+from sim.cli.run import CHANGE, allow_imports, host_options
 from sim.runner.asking import Survey, SurveyCost, ask
 from sim.runner.rebuild import models_asked
 from sim.scenario.yaml_tree import read_tree
@@ -50,7 +50,8 @@ _COLUMNS = ("time", "agent", "question", "answer", "value", "error", "model", "t
 @asking_options
 @MODEL
 @endpoint_options
-@click.option("--allow-change", is_flag=True, help="Accept a changed scenario or code. The record is still verified.")
+@CHANGE
+@host_options
 @rights_options
 @OUT
 @common
@@ -58,7 +59,7 @@ def command(
     run: str, questions: tuple[str, ...], out: Path, *, times: tuple[str, ...], agents: tuple[str, ...],
     file: Path | None, scale: str | None, choices: str | None, number: bool, to: Path | None,
     only_estimate: bool, yes: bool, models: tuple[str, ...], other_endpoint: bool, allow_change: bool,
-    rights: Rights, as_json: bool, **endpoint: Any,
+    host: dict[str, Any], rights: Rights, as_json: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Ask the agents of RUN questions, as they are at some of its moments. A model speaks for each agent.
 
@@ -80,7 +81,7 @@ def command(
     surveys = [
         ask(
             folder, asked, at=at, agents=agents, models=models, access=access, other_endpoint=other_endpoint,
-            allow_change=allow_change, on_interrupt="return", confirm=confirm, **rights.keywords,
+            allow_change=allow_change, on_interrupt="return", confirm=confirm, **host, **rights.keywords,
         )
         for at in times or (None,)
     ]  # fmt: skip

@@ -7,17 +7,18 @@ from typing import Any
 import click
 
 from sim.base.errors import UsageError
+from sim.cli.declared import options_of
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
-from sim.cli.render.output import OUT, PATH, TAGS, common, reading
+from sim.cli.render.output import OUT, PATH, common, reading
 from sim.cli.rerun import EFFECT, again_options, at_work, decided, print_live
-from sim.cli.run import MAX_SEED, allow_imports
+from sim.cli.run import allow_imports
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
 from sim.experiments.workers import check_workers, workers_of
 from sim.runner import branch
-from sim.runner.options import Backend
+from sim.runner.options import RunOptions
 from sim.runner.rebuild import models_asked
 from sim.tools.rights import Rights
 
@@ -47,10 +48,10 @@ _COMPARISON = (
 )
 @click.argument("run")
 @click.option("--at", required=True, metavar="DURATION", help="The simulated time at which the branch begins.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
-@TAGS
-@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of random draws after that time.")
-@click.option("--until", metavar="DURATION", help="The simulated time at which the branch ends.")
+@options_of(
+    RunOptions, "overrides", "tags", "seed", "until", seed="The seed of random draws after that time.",
+    until="The simulated time at which the branch ends.",
+)  # fmt: skip
 @click.option(
     "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME", help="A language model to use after that time."
 )
@@ -65,8 +66,8 @@ _COMPARISON = (
 @common
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
-    tags: tuple[str, ...], models: tuple[str, ...], decisions: tuple[str, ...], backend: Backend,
-    rights: Rights, allow_change: bool, max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool,
+    tags: tuple[str, ...], models: tuple[str, ...], decisions: tuple[str, ...], host: dict[str, Any],
+    rights: Rights, allow_change: bool, quiet: bool, as_json: bool, other_endpoint: bool,
     arms: tuple[str, ...], **options: Any,
 ) -> int:  # fmt: skip
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
@@ -99,8 +100,7 @@ def command(
             allow_change=allow_change, **chosen(comparison),
         )  # fmt: skip
         hosting = hosting_of(
-            plan, options, rights, other_endpoint=other_endpoint, allow_change=allow_change, backend=backend,
-            max_wall=max_wall, **ceilings,
+            plan, options, rights, other_endpoint=other_endpoint, allow_change=allow_change, **host, **ceilings,
         )  # fmt: skip
         check_workers(plan, jobs, on)
         with contextlib.closing(begin(plan, to)) as results:
@@ -111,8 +111,8 @@ def command(
     with at_work(rights, quiet=quiet) as working:
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
-            models=models, tags=tags, backend=backend, allow_change=allow_change, access=access,
-            other_endpoint=other_endpoint, max_wall=max_wall, **working,
+            models=models, tags=tags, allow_change=allow_change, access=access,
+            other_endpoint=other_endpoint, **host, **working,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)
 

@@ -8,7 +8,8 @@ import click
 
 from sim.agents.family import family_for
 from sim.base.errors import Problem, RunError, ScenarioError, UsageError
-from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, print_problems, problem_json
+from sim.cli.render.output import PATH, common, plain, print_json, print_problems, problem_json
+from sim.cli.rights_options import ALLOW
 from sim.cli.run import found
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load

@@ -7,7 +7,6 @@ import attrs
 import click
 
 from sim.cli.model_options import access_of
-from sim.cli.render.output import BACKEND, MAX_WALL
 from sim.cli.render.progress import say_stuck
 from sim.cli.run import MAX_SEED
 from sim.experiments.options import Precision
@@ -63,11 +62,6 @@ def seed_options(count: str) -> Callable[[Command], Command]:
         return command
 
     return add
-
-
-def hosting_options(command: Command) -> Command:
-    """Add the options that say how trials are hosted to a command."""
-    return BACKEND(MAX_WALL(command))
 
 
 def worker_options(command: Command) -> Command:

@@ -8,6 +8,8 @@ import attrs
 import click
 
 from sim.base.errors import UsageError
+from sim.cli.declared import options_of
+from sim.runner.options import ReplayOptions
 
 if TYPE_CHECKING:
     from sim.llm.access import Access, Endpoint
@@ -78,9 +80,7 @@ _BATCHES = (
     click.option("--batch-bytes", type=click.IntRange(1), metavar="N",
                  help="The most bytes of a batch. Default: 200000000."),
 )  # fmt: skip
-_OTHER = click.option(
-    "--other-endpoint", is_flag=True, help="Allow prompts to go to a different endpoint than in the recorded run."
-)
+
 MODEL = click.option(
     "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME",
     help="A language model instead of the scenario's, for one tier or all; for example openai:NAME.",
@@ -106,7 +106,8 @@ def model_options(command: Command) -> Command:
 
 def endpoint_options(command: Command) -> Command:
     """Add the options of endpoints to a command that continues a run. The models come from the run."""
-    for option in reversed((*_ENDPOINT, *_BATCHES, _OTHER)):
+    other = options_of(ReplayOptions, "other_endpoint")
+    for option in reversed((*_ENDPOINT, *_BATCHES, other)):
         command = option(command)
     return command
 

@@ -1,13 +1,13 @@
 """`sim replay`: run a recorded run again and verify that it is the same."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from sim.cli.render.output import OUT, common, plain, print_json, reading, say
 from sim.cli.rerun import again_options, at_work
 from sim.runner import replay
-from sim.runner.options import Backend
 from sim.tools.rights import Rights
 
 
@@ -27,10 +27,9 @@ def command(
     run: str,
     out: Path,
     *,
-    backend: Backend,
     rights: Rights,
     allow_change: bool,
-    max_wall: str | None,
+    host: dict[str, Any],
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -42,7 +41,7 @@ def command(
     with reading(out, run, verify=False) as stored:
         folder = stored.path
     with at_work(rights, quiet=quiet) as options:
-        result = replay(folder, backend=backend, allow_change=allow_change, max_wall=max_wall, **options)
+        result = replay(folder, allow_change=allow_change, **host, **options)
     print_json(result.to_json()) if as_json else click.echo(result.sentence(timed=True))
     if result.code_changed:
         say(f"sim: note: code that changed since the run: {plain(', '.join(result.code_changed))}")

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import click
 
 from sim.base.errors import UsageError
-from sim.cli.render.output import BACKEND, MAX_WALL, plain, print_json, say
+from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.rights_options import rights_options
-from sim.cli.run import allow_imports, exit_code, print_result
+from sim.cli.run import CHANGE, allow_imports, exit_code, host_options, print_result
 from sim.kernel.duration import seconds_text
 from sim.record import open_run
 from sim.runner import InDoubtEffect, RunResult
@@ -29,13 +29,8 @@ EFFECT = click.option(
 
 def again_options(command: Command) -> Command:
     """Add the shared options of `replay`, `resume` and `branch` to a command."""
-    change = click.option(
-        "--allow-change",
-        is_flag=True,
-        help="Accept a changed scenario or code. The record is still verified.",
-    )
     quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
-    return BACKEND(rights_options(change(MAX_WALL(quiet(command)))))
+    return host_options(rights_options(CHANGE(quiet(command))))
 
 
 @contextmanager

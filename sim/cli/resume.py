@@ -12,7 +12,6 @@ from sim.cli.rerun import EFFECT, again_options, at_work, decided, models_of, pr
 from sim.record import find_run
 from sim.record.inbox import paused_by_people, status_of
 from sim.runner import resume
-from sim.runner.options import Backend
 from sim.tools.rights import Rights
 
 
@@ -39,8 +38,8 @@ from sim.tools.rights import Rights
 @common
 def command(
     run: str, agent: str | None, out: Path, *, wait: float, no_wait: bool, decisions: tuple[str, ...],
-    undecided: bool, take_over: bool, allow_loss: bool, backend: Backend, rights: Rights, allow_change: bool,
-    max_wall: str | None, quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
+    undecided: bool, take_over: bool, allow_loss: bool, host: dict[str, Any], rights: Rights, allow_change: bool,
+    quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Replay and verify the record of RUN, then continue live.
 
@@ -62,7 +61,6 @@ def command(
     with at_work(rights, quiet=quiet) as options:
         result = resume(
             folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
-            backend=backend, allow_change=allow_change, access=access, other_endpoint=other_endpoint,
-            max_wall=max_wall, **options,
+            allow_change=allow_change, access=access, other_endpoint=other_endpoint, **host, **options,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet, undecided=undecided)

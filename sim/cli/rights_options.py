@@ -10,7 +10,8 @@ import attrs
 import click
 
 from sim.base.errors import UsageError
-from sim.cli.render.output import ALLOW, ALLOW_COMMANDS
+from sim.base.shown import shown_fields
+from sim.cli.declared import options_of
 from sim.tools.rights import Rights
 
 if TYPE_CHECKING:
@@ -18,34 +19,27 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_OPTIONS = (
-    click.option(
-        "--mcp", multiple=True, metavar="NAME=COMMAND",
-        help="An MCP server: a program with its arguments, which starts in an empty folder, or an HTTP address on this "
-        "machine.",
-    ),
-    click.option(
-        "--mcp-env", multiple=True, metavar="NAME=VARIABLE",
-        help="An environment variable that the program of an --mcp gets; else it gets none.",
-    ),
+ALLOW = options_of(Rights, "allow")
+_MCP_ENV = click.option(
+    "--mcp-env", multiple=True, metavar="NAME=VARIABLE",
+    help="An environment variable that the program of an --mcp gets; else it gets none.",
 )  # fmt: skip
 
 
 def mcp_options(command: Command) -> Command:
     """Add the options of MCP servers to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return options_of(Rights, "mcp")(_MCP_ENV(command))
 
 
 def rights_options(command: Command) -> Command:
     """Add the options of rights to a command, which gets them as one argument `rights`."""
-    return ALLOW(ALLOW_COMMANDS(mcp_options(_with_rights(command))))
+    return options_of(Rights)(_MCP_ENV(_with_rights(command)))
 
 
 def replay_rights_options(command: Command) -> Command:
     """Do as `rights_options`, for a command that replays a run and so starts no MCP server."""
-    return ALLOW(ALLOW_COMMANDS(_with_rights(command)))
+    names = [name for name in shown_fields(Rights) if name != "mcp"]
+    return options_of(Rights, *names)(_with_rights(command))
 
 
 def _with_rights(command: Command) -> Command:

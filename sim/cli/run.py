@@ -2,32 +2,54 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout, suppress
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
 from sim.base.errors import SimError, UsageError
+from sim.base.shown import shown_fields
+from sim.cli.declared import options_of
 from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.model_options import access_of, model_options
 from sim.cli.render.model_costs import print_bounds, print_capabilities, print_models
-from sim.cli.render.output import BACKEND, MAX_WALL, OUT, PATH, TAGS, common, plain, print_json, say
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import print_summary
 from sim.cli.rights_options import rights_options
 from sim.host.watchdog import Stuck
 from sim.kernel.duration import seconds_text
-from sim.kernel.levels import LEVELS
 from sim.record import find_run
 from sim.record.summary import unread_advice
 from sim.runner import RunResult, run
-from sim.runner.options import RunOptions
+from sim.runner.options import MAX_SEED as MAX_SEED
+from sim.runner.options import HostOptions, ReplayOptions, RunOptions
 from sim.scenario.packaged import find_scenario
 from sim.tools.rights import Rights
 
-MAX_SEED = 2**63 - 1
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+RUN = tuple(name for name in shown_fields(RunOptions) if name not in shown_fields(Rights))
+"""The options of a run beside rights, which have options of their own, and models."""
+
+HOST = tuple(name for name in shown_fields(HostOptions) if name not in shown_fields(Rights))
+"""Those that say how a run is hosted, which each command that runs something has."""
+
+
+CHANGE = options_of(ReplayOptions, "allow_change")
+
+
+def host_options(command: Command) -> Command:
+    """Add the options that say how a run is hosted to a command, which gets them as one mapping `host`."""
+
+    @wraps(command)
+    def collected(*arguments: Any, **options: Any) -> Any:
+        return command(*arguments, host={name: options.pop(name) for name in HOST}, **options)
+
+    return options_of(HostOptions, *HOST)(collected)  # type: ignore[return-value]  # the same but for its options
 
 
 @click.command(
@@ -46,24 +68,11 @@ MAX_SEED = 2**63 - 1
       sim run scenarios/debate.yaml --model openai:NAME --batch --set models.latency=2s""",
 )
 @click.argument("scenario", type=PATH)
-@click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="The mode of the run.")
-@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of all random streams.")
-@click.option("--until", metavar="DURATION", help="The simulated time at which the run ends, exclusive: 90s or 1h30m.")
-@MAX_WALL
-@BACKEND
-@click.option(
-    "--clock", type=click.Choice(["virtual", "wall"]), help="virtual: as fast as possible; wall: paced by real time."
-)
-@click.option(
-    "--speed", type=click.FloatRange(0, min_open=True), help="Simulated seconds per real second with --clock wall."
-)
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenario.")
-@TAGS
+@options_of(RunOptions, *RUN)
 @rights_options
 @model_options
 @metrics_options
 @OUT
-@click.option("--recording", type=click.Choice(LEVELS), help="How much is recorded. Default: that of the scenario.")
 @click.option("--no-record", is_flag=True, help="Do not record the run.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")

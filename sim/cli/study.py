@@ -9,17 +9,18 @@ import attrs
 import click
 
 from sim.base.errors import UsageError
-from sim.cli.experiment_options import chosen, hosting_of, hosting_options, seed_options, worker_options
+from sim.cli.declared import options_of
+from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import PATH, common
 from sim.cli.rights_options import rights_options
-from sim.cli.run import allow_imports, found
+from sim.cli.run import allow_imports, found, host_options
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario
 from sim.experiments.workers import check_workers, workers_of
-from sim.kernel.levels import LEVELS
+from sim.runner.options import ReplayOptions, RunOptions
 from sim.tools.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -32,14 +33,15 @@ _PLANNED = (
     click.option("--design", type=click.Choice(["factorial", "latin", "sobol"]), help="Default: factorial."),
     click.option("--samples", type=click.IntRange(1, 100_000), help="Combinations of a latin or sobol design."),
 )  # fmt: skip
-_RUNS = (
-    click.option("--until", metavar="DURATION", help="The simulated time of each run."),
-    click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value in all runs."),
+_RUNS = options_of(
+    RunOptions, "until", "overrides", until="The simulated time of each run.", overrides="Change a value in all runs."
 )
 _CARRIED_OUT = (
     click.option("--plan", "plan_file", type=PATH, metavar="FILE", help="Carry out a plan.json that was written."),
     click.option("--resume", type=PATH, metavar="FOLDER", help="Go on with a stopped sweep or bench, or with arms."),
-    click.option("--allow-change", is_flag=True, help="Arms: accept a changed scenario or code. The past is verified."),
+    options_of(
+        ReplayOptions, "allow_change", allow_change="Arms: accept a changed scenario or code. The past is verified."
+    ),
     click.option("--again", is_flag=True, help="With --resume: try failed trials again."),
 )
 
@@ -65,14 +67,14 @@ def study_options(seeds: str, level: str, folder: str) -> Callable[[Command], Co
         level: how much is recorded of each trial by default.
         folder: the folder of the results by default.
     """
-    recording = click.option(
-        "--recording", type=click.Choice(LEVELS),
-        help=f"How much is recorded of each trial. Default: what the scenario says, otherwise {level}.",
+    recording = options_of(
+        RunOptions, "recording",
+        recording=f"How much is recorded of each trial. Default: what the scenario says, otherwise {level}.",
     )  # fmt: skip
     to = click.option("--to", "out", type=PATH, metavar="FOLDER", help=f"Folder for the results. Default: {folder}.")
     groups = (
-        *_PLANNED, seed_options(seeds), *_RUNS, recording, *_CARRIED_OUT, rights_options, MODEL, endpoint_options,
-        worker_options, hosting_options, to, common,
+        *_PLANNED, seed_options(seeds), _RUNS, recording, *_CARRIED_OUT, rights_options, MODEL, endpoint_options,
+        worker_options, host_options, to, common,
     )  # fmt: skip
 
     def add(command: Command) -> Command:
@@ -93,7 +95,7 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
     """
     start = Start(**{field.name: options.pop(field.name) for field in attrs.fields(Start)})
     rights: Rights = options.pop("rights")
-    hosted = {name: options.pop(name) for name in _HOSTED}
+    hosted = {name: options.pop(name) for name in _HOSTED} | options.pop("host")
     change = hosted["allow_change"]
     if scenario is not None:
         scenario, allow = found(scenario, rights.allow)
@@ -128,7 +130,7 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
         return work_on(results, workers, hosting, again=start.again, as_json=start.as_json)
 
 
-_HOSTED = ("other_endpoint", "allow_change", "ceiling", "ceiling_tokens", "backend", "max_wall")
+_HOSTED = ("other_endpoint", "allow_change", "ceiling", "ceiling_tokens")
 
 
 def _of_file(

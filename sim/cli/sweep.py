@@ -5,9 +5,11 @@ from typing import Any
 
 import click
 
+from sim.cli.declared import options_of
 from sim.cli.render.output import PATH
 from sim.cli.study import carry_out, study_options
 from sim.experiments.plan import make_sweep
+from sim.runner.options import RunOptions
 
 
 @click.command(
@@ -21,7 +23,7 @@ from sim.experiments.plan import make_sweep
       sim sweep --resume experiments/contagion-1""",
 )
 @click.argument("scenario", type=PATH, required=False)
-@click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="Default: that of the scenario.")
+@options_of(RunOptions, "mode", mode="Default: that of the scenario.")
 @study_options("10", "samples", "experiments/NAME-NUMBER")
 def command(scenario: Path | None, **options: Any) -> int:
     """Run SCENARIO with all combinations of values and several seeds, and estimate its outcomes with 95 % intervals.

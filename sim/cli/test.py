@@ -10,16 +10,19 @@ from typing import Any
 import click
 
 from sim.base.errors import RunError, UsageError
+from sim.cli.declared import options_of
 from sim.cli.render.experiments import stoppable
-from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
+from sim.cli.render.output import PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
-from sim.cli.run import MAX_SEED, found
+from sim.cli.rights_options import ALLOW
+from sim.cli.run import found
 from sim.experiments.pool import cores
 from sim.experiments.testing.campaign import ORDERS, SEEDS, Campaign, plan
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.junit import junit
 from sim.experiments.testing.report import Found, TestReport
 from sim.experiments.testing.trial import CaseResult
+from sim.runner.options import RunOptions
 from sim.tools.rights import Rights
 
 
@@ -39,12 +42,14 @@ from sim.tools.rights import Rights
     help=f"Number of further runs with a shuffled order of simultaneous events. Default: {ORDERS}.",
 )  # fmt: skip
 @click.option("--faults", is_flag=True, help="Run each seed also with failures and latencies of models.")
-@click.option("--seed", type=click.IntRange(0, MAX_SEED), help="Run this seed alone.")
+@options_of(RunOptions, "seed", seed="Run this seed alone.")
 @click.option("--order", type=click.IntRange(0), help="With --seed: this shuffled order; 0: as declared.")
 @click.option("--fault", type=click.IntRange(0), help="With --seed: these failures and latencies; 0: as declared.")
 @click.option("--property", "only", multiple=True, metavar="NAME", help="Check this property only; repeatable.")
-@click.option("--until", metavar="DURATION", help="The simulated time of each run.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value of the scenarios.")
+@options_of(
+    RunOptions, "until", "overrides", until="The simulated time of each run.",
+    overrides="Change a value of the scenarios.",
+)  # fmt: skip
 @ALLOW
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Number of parallel processes. Default: one per core.")
 @click.option("--to", "out", type=PATH, metavar="FOLDER", help="Keep results here; the same command continues a test.")

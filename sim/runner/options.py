@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.base.extras import need
+from sim.base.shown import shown
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.kernel.levels import LEVELS, Level
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 Backend = Literal["asyncio", "trio"]
 OnInterrupt = Literal["raise", "return"]
+MODES: Final = ("autonomous", "tick")
+CLOCKS: Final = ("virtual", "wall")
+MAX_SEED: Final = 2**63 - 1
 Watcher = Callable[[RunController], None]
 
 
@@ -146,11 +150,19 @@ class HostOptions(Options, Rights):
         UsageError: if a value is not allowed, or the package `trio` is needed and missing.
     """
 
-    backend: Backend = attrs.field(default="asyncio", validator=check_backend)
+    backend: Backend = attrs.field(
+        default="asyncio",
+        validator=check_backend,
+        metadata=shown("The async library that hosts the run.", words=("asyncio", "trio"), told=True),
+    )
     access: "Access | None" = None
     progress: Watcher | bool | None = None
     stuck: Callable[[Stuck], None] | None = None
-    max_wall: Duration | None = attrs.field(default=None, validator=check_above_zero)
+    max_wall: Duration | None = attrs.field(
+        default=None,
+        validator=check_above_zero,
+        metadata=shown("Real time after which it is interrupted; it can be resumed.", metavar="DURATION"),
+    )
     on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
     begun: Watcher | None = None
 
@@ -173,16 +185,40 @@ class RunOptions(HostOptions):
         default_recording: how much is recorded if neither the scenario nor `recording` says.
     """
 
-    seed: int | None = None
-    mode: Mode | None = attrs.field(default=None, validator=_one_of("autonomous", "tick"))
-    until: Duration | None = None
-    clock: Literal["virtual", "wall"] | None = attrs.field(default=None, validator=_one_of("virtual", "wall"))
-    speed: float | None = None
+    mode: Mode | None = attrs.field(
+        default=None, validator=_one_of(*MODES), metadata=shown("The mode of the run.", words=MODES)
+    )
+    seed: int | None = attrs.field(
+        default=None, metadata=shown("The seed of all random streams.", least=0, most=MAX_SEED)
+    )
+    until: Duration | None = attrs.field(
+        default=None,
+        metadata=shown("The simulated time at which the run ends, exclusive: 90s or 1h30m.", metavar="DURATION"),
+    )
+    clock: Literal["virtual", "wall"] | None = attrs.field(
+        default=None,
+        validator=_one_of(*CLOCKS),
+        metadata=shown("virtual: as fast as possible; wall: paced by real time.", words=CLOCKS),
+    )
+    speed: float | None = attrs.field(
+        default=None, metadata=shown("Simulated seconds per real second with --clock wall.", above=0)
+    )
     out: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
-    overrides: Sequence[str] = ()
-    tags: Sequence[str] = attrs.field(default=(), converter=check_tags)
+    overrides: Sequence[str] = attrs.field(
+        default=(),
+        metadata=shown("Change a value of the scenario.", written="--set", metavar="KEY=VALUE", many=True),
+    )
+    tags: Sequence[str] = attrs.field(
+        default=(),
+        converter=check_tags,
+        metadata=shown("A word by which `sim list --tag` finds the run.", written="--tag", metavar="NAME", many=True),
+    )
     expected: Mapping[str, Any] = attrs.field(factory=dict)
-    recording: Level | None = attrs.field(default=None, validator=_one_of(*LEVELS))
+    recording: Level | None = attrs.field(
+        default=None,
+        validator=_one_of(*LEVELS),
+        metadata=shown("How much is recorded. Default: that of the scenario.", words=LEVELS),
+    )
     default_recording: Level | None = attrs.field(default=None, validator=_one_of(*LEVELS))
 
 
@@ -196,5 +232,11 @@ class ReplayOptions(HostOptions):
         other_endpoint: allow sending prompts to an endpoint other than the one on record.
     """
 
-    allow_change: bool = False
-    other_endpoint: bool = False
+    allow_change: bool = attrs.field(
+        default=False,
+        metadata=shown("Accept a changed scenario or code. The record is still verified.", flag=True),
+    )
+    other_endpoint: bool = attrs.field(
+        default=False,
+        metadata=shown("Allow prompts to go to a different endpoint than in the recorded run.", flag=True),
+    )

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import attrs
 
+from sim.base.shown import shown
+
 if TYPE_CHECKING:
     from sim.actors import Agent
     from sim.base.registry import Definitions
@@ -38,9 +40,24 @@ class Rights:
 
     kinds: Kinds | None = None
     definitions: "Definitions | None" = None
-    allow: tuple[str, ...] = ()
-    allow_commands: bool = False
-    mcp: "Sequence[McpServer]" = ()
+    allow: tuple[str, ...] = attrs.field(
+        default=(),
+        metadata=shown(
+            "Allow the code of an installed package, or a module for `kind: module:NAME`.", metavar="NAME", many=True
+        ),
+    )
+    allow_commands: bool = attrs.field(
+        default=False, metadata=shown("Allow tools of the scenario to run commands in a sandbox.", flag=True)
+    )
+    mcp: "Sequence[McpServer]" = attrs.field(
+        default=(),
+        metadata=shown(
+            "An MCP server: a program with its arguments, which starts in an empty folder, or an HTTP address on this "
+            "machine.",
+            metavar="NAME=COMMAND",
+            many=True,
+        ),
+    )
 
     @property
     def keywords(self) -> dict[str, Any]:

@@ -24,30 +24,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
-ALLOW = click.option(
-    "--allow",
-    multiple=True,
-    metavar="NAME",
-    help="Allow the code of an installed package, or a module for `kind: module:NAME`.",
-)
-ALLOW_COMMANDS = click.option(
-    "--allow-commands", is_flag=True, help="Allow tools of the scenario to run commands in a sandbox."
-)
 OUT = click.option(
     "--out", type=PATH, default=Path("runs"), show_default=True, metavar="DIR", help="The folder of the runs."
-)
-TAGS = click.option(
-    "--tag", "tags", multiple=True, metavar="NAME", help="A word by which `sim list --tag` finds the run."
-)
-BACKEND = click.option(
-    "--backend",
-    type=click.Choice(["asyncio", "trio"]),
-    default="asyncio",
-    show_default=True,
-    help="The async library that hosts the run.",
-)
-MAX_WALL = click.option(
-    "--max-wall", metavar="DURATION", help="Real time after which it is interrupted; it can be resumed."
 )
 INTERRUPTED = RunError("interrupted")
 

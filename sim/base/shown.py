@@ -1,0 +1,63 @@
+"""How a field of a record of options is written on the command line, told at the field itself.
+
+The command line makes its options from this, so an option of runs is declared once: its name, its type for Python, its
+check, and its help.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+KEY: Final = "shown"
+"""Where the metadata of a field has it."""
+
+
+@attrs.frozen(kw_only=True)
+class Shown:
+    """An option of the command line.
+
+    Attributes:
+        help: what it does, in one line.
+        written: the option, if it is not named as the field is.
+        metavar: what stands for its value in the help.
+        words: the words that can be given; empty: any text, or a number.
+        number: whether the value is a number; a whole one, unless `above` is set.
+        least, most: the bounds of a whole number.
+        above: what a number must be above.
+        many: whether it can be given several times.
+        flag: whether it has no value.
+        told: whether the help tells the default.
+    """
+
+    help: str
+    written: str | None = None
+    metavar: str | None = None
+    words: tuple[str, ...] = ()
+    number: bool = False
+    least: int | None = None
+    most: int | None = None
+    above: float | None = None
+    many: bool = False
+    flag: bool = False
+    told: bool = False
+
+
+def shown(
+    text: str, *, written: str | None = None, metavar: str | None = None, words: tuple[str, ...] = (),
+    least: int | None = None, most: int | None = None, above: float | None = None, many: bool = False,
+    flag: bool = False, told: bool = False,
+) -> Mapping[str, Shown]:  # fmt: skip
+    """Return the metadata of a field that is an option of the command line; see `Shown`."""
+    number = least is not None or above is not None
+    return {
+        KEY: Shown(
+            help=text, written=written, metavar=metavar, words=words, number=number, least=least, most=most,
+            above=above, many=many, flag=flag, told=told,
+        )
+    }  # fmt: skip
+
+
+def shown_fields(record: type) -> dict[str, Shown]:
+    """Return the fields of a record that are options of the command line, by name."""
+    return {field.name: field.metadata[KEY] for field in attrs.fields(record) if KEY in field.metadata}

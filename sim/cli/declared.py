@@ -1,0 +1,46 @@
+"""Options of commands, made from the fields of records of options."""
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, TypeVar
+
+import attrs
+import click
+
+from sim.base.shown import Shown, shown_fields
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def options_of(record: type, *names: str, **told: str) -> Callable[[Command], Command]:
+    """Return what adds the options of a record to a command, which gets each under the name of its field.
+
+    Args:
+        record: the record.
+        names: the fields whose options to add, in order; none: all that are options.
+        told: the help of options that mean more for this command, by field.
+    """
+    fields = shown_fields(record)
+    fields |= {name: attrs.evolve(fields[name], help=text) for name, text in told.items()}
+    made = [_option(record, name, fields[name]) for name in names or fields]
+    return lambda command: reduce(lambda under, option: option(under), reversed(made), command)
+
+
+def _option(record: type, name: str, given: Shown) -> Callable[[Command], Command]:
+    written = given.written or f"--{name.replace('_', '-')}"
+    more: dict[str, Any] = {"help": given.help}
+    if given.flag:
+        more["is_flag"] = True
+    elif given.words:
+        more["type"] = click.Choice(given.words)
+    elif given.above is not None:
+        more["type"] = click.FloatRange(given.above, min_open=True)
+    elif given.number:
+        more["type"] = click.IntRange(given.least, given.most)
+    if given.metavar is not None:
+        more["metavar"] = given.metavar
+    if given.many:
+        more["multiple"] = True
+    if given.told:
+        more |= {"default": getattr(attrs.fields_dict(record)[name], "default", None), "show_default": True}
+    return click.option(written, name, **more)
