@@ -1,8 +1,8 @@
 """W16: calls of a model at an endpoint, over HTTP. An operation is one call; the endpoint is a process of its own.
 
-At most 64 calls are in flight, as `sim` has them if nothing else is said. The request has some 600 tokens, as the prompt
-of an agent with a persona and memories has. What is compared is CPU time: the endpoint answers at once, so all are as
-fast as a processor lets them.
+At most 64 calls are in flight, as `sim` has them if nothing else is said. The request has some 600 tokens, as the
+prompt of an agent with a persona and memories has. What is compared is CPU time: the endpoint answers at once, so all
+are as fast as a processor lets them.
 """
 
 import asyncio
