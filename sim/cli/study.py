@@ -1,4 +1,4 @@
-"""Shared code of the commands that carry out the plan of an experiment with a scenario (`sweep`, `bench`)."""
+"""Shared code of the commands that carry out a study of a scenario, the plan of an experiment (`sweep`, `bench`)."""
 
 import contextlib
 from collections.abc import Callable
