@@ -16,6 +16,7 @@ from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, found
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
+from sim.experiments.listed import listed
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario, make_sweep
 from sim.experiments.workers import check_workers, workers_of
 from sim.kernel.levels import LEVELS
@@ -30,12 +31,22 @@ from sim.tools.rights import Rights
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02,0.05,0.1 --seeds 30
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02..0.2:10 --until-precision 5%
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02..0.2 --design sobol --samples 16
+      sim sweep scenarios/contagion.yaml --points design.csv --seeds 20 --baseline agents.person.state.beta=0.05
       sim sweep --resume experiments/contagion-1""",
 )
 @click.argument("scenario", type=PATH, required=False)
 @click.option(
     "--vary", multiple=True, metavar="KEY=VALUES",
-    help="Values of a key: a,b,c or low..high:n; low..high for designs that sample. Repeatable: all combinations.",
+    help="Values of a key: a,b,c or low..high:n; low..high for designs that sample; KEY,KEY=[a,1],[b,2] for keys that "
+    "change together. Repeatable: all combinations.",
+)  # fmt: skip
+@click.option(
+    "--points", type=PATH, metavar="FILE",
+    help="Combinations in a CSV file (keys in the first line) or a JSON Lines file, as they are.",
+)  # fmt: skip
+@click.option(
+    "--baseline", multiple=True, metavar="KEY=VALUE",
+    help="The combination with which all others are compared, seed by seed. Repeatable.",
 )  # fmt: skip
 @click.option("--design", type=click.Choice(["factorial", "latin", "sobol"]), help="Default: factorial.")
 @click.option("--samples", type=click.IntRange(1, 100_000), help="Combinations of a latin or sobol design.")
@@ -122,7 +133,8 @@ def _plan(
         return plan
     if scenario is None:
         raise UsageError("there is no scenario", hint="give a scenario, --plan FILE or --resume FOLDER")
-    return make_sweep(scenario, allow=rights.allow, **chosen(options))
+    points = options.pop("points")
+    return make_sweep(scenario, allow=rights.allow, listed=() if points is None else listed(points), **chosen(options))
 
 
 def _read(plan_file: Path, scenario: Path | None, *, allow_change: bool) -> Plan:

@@ -22,6 +22,7 @@ from sim.experiments.plan import Plan, TrialJob, check_scenario
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool_clock import PoolClock
 from sim.experiments.reach import Trace, TraceRecorder, reached
+from sim.experiments.samples import NO_SAMPLES, Samples
 from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.experiments.values import Found
 from sim.llm.shared_answers import SharedAnswers
@@ -42,10 +43,11 @@ _KEPT: Final[dict[tuple[str, Path, tuple[str, ...]], Scenario]] = {}
 
 @attrs.frozen
 class Measured:
-    """A trial, and of an arm the agents that it reached, with the simulated seconds at which it did."""
+    """A trial, its samples, and of an arm the agents that it reached, with the simulated seconds at which it did."""
 
     trial: Trial
     reached: Mapping[str, float] = attrs.field(factory=dict)
+    series: Samples = NO_SAMPLES
 
 
 def run_job(job: TrialJob) -> list[Measured]:
@@ -61,7 +63,8 @@ def run_job(job: TrialJob) -> list[Measured]:
                 trial = attrs.evolve(trial, run=run, problem=_without_folder(trial.problem, job))
             trace = watch.trace() if trial.status == "measured" else None
             own = None if trace is None or trial.sim_seconds is None else (trace, trial.sim_seconds)
-            found.append(Measured(trial, {} if baseline is None or own is None else _reached(baseline, own)))
+            reach = {} if baseline is None or own is None else _reached(baseline, own)
+            found.append(Measured(trial, reach, watch.series if trial.status == "measured" else NO_SAMPLES))
             baseline = own if index == 0 else baseline
     return found
 
@@ -128,6 +131,7 @@ class _Watch:
         name: the name of the run folder; empty: it is not recorded.
         runner: the runner of the run.
         pools: what is seen of its pools; None if no outcome is about them.
+        series: the samples of the run, once it has ended.
     """
 
     plan: Plan
@@ -137,6 +141,7 @@ class _Watch:
     name: str = ""
     runner: RunController | None = None
     pools: PoolClock | None = None
+    series: Samples = NO_SAMPLES
 
     def __call__(self, runner: RunController) -> None:
         self.runner = runner
@@ -176,6 +181,7 @@ def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
         defined = Found(result, asked, watch.pools, job.hosting.access).values(job.plan.definitions)
     if runs is not None and runs != job.hosting.runs:
         result = attrs.evolve(result, run=None)
+    watch.series = Samples.of(result.metrics)
     return figures_of(result, seconds, with_models=bool(result.models), defined=defined)
 
 

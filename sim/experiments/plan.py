@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 
 from sim.base.errors import ScenarioError, UsageError
-from sim.experiments.designs import Design, points_of, variable
+from sim.experiments.designs import Design, joined, points_of, variable
 from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
-from sim.experiments.points import Point, label_of, overrides_of
+from sim.experiments.points import Point, label_of, named, overrides_of
 from sim.kernel.codec import decode_as, encode
 from sim.kernel.levels import Level
 from sim.scenario import Scenario, load
@@ -30,7 +30,7 @@ MOST_SEEDS: Final = 1000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
 _MAX_SEED: Final = 2**63 - 1
 
-_SELDOM: Final = ("definitions",)
+_SELDOM: Final = ("definitions", "baseline")
 """The fields of plans that are written only if they have a value."""
 
 Mode = Literal["autonomous", "tick"]
@@ -150,6 +150,7 @@ class Plan:
         record: whether each trial gets a run folder of its own, in the folder `runs` of the experiment.
         past: the past of arms; None: it is a sweep.
         arms: the names of the arms, the baseline first; empty for a sweep.
+        baseline: the combination from which differences of a sweep are taken; None: from none.
     """
 
     file: str
@@ -173,6 +174,12 @@ class Plan:
     past: Past | None = None
     arms: tuple[str, ...] = ()
     definitions: tuple[Definition, ...] = ()
+    baseline: int | None = None
+
+    @property
+    def compared_with(self) -> int | None:
+        """The combination or arm from which differences are taken; None: from none."""
+        return 0 if self.arms else self.baseline
 
     @property
     def read_records(self) -> bool:
@@ -201,7 +208,9 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON. What few plans have is left out of the others, so that their ids stay."""
-        return {name: value for name, value in attrs.asdict(self).items() if value or name not in _SELDOM}
+        return {
+            name: value for name, value in attrs.asdict(self).items() if value not in (None, ()) or name not in _SELDOM
+        }
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
@@ -233,6 +242,8 @@ class Plan:
             raise UsageError("the combinations of the plan do not have the same keys")
         if self.precision is not None and not (0 < self.precision.share < 1 and self.precision.most_seeds > 0):
             raise UsageError("the precision of the plan is no share of a mean")
+        if self.baseline is not None and (arms or not 0 <= self.baseline < len(self.points)):
+            raise UsageError("the baseline of the plan is none of its combinations")
         if {one.name for one in self.definitions} - set(self.outcomes):
             raise UsageError("the plan defines an outcome that is none of its outcomes")
         for one in self.definitions:
@@ -282,6 +293,8 @@ def make_sweep(
     vary: Sequence[str] = (),
     design: Design = "factorial",
     samples: int | None = None,
+    listed: Sequence[Point] = (),
+    baseline: Sequence[str] = (),
     first_seed: int | None = None,
     count: int = SEEDS,
     precision: Precision | None = None,
@@ -302,6 +315,8 @@ def make_sweep(
         file: the scenario file, or PACKAGE:NAME of one of an installed package.
         vary: how each key is varied; see `variable`.
         design, samples: see `points_of`.
+        listed: combinations that are tried as they are, each with all combinations of what is varied.
+        baseline: the combination from which differences are taken, as `key=value` texts that name it alone.
         first_seed: the first seed, also of the sample; None: that of the scenario.
         count: the number of seeds.
         precision: when it is precise enough.
@@ -328,6 +343,12 @@ def make_sweep(
     scenario = load(file, given, allow, kinds)
     first = scenario.seed if first_seed is None else first_seed
     points = points_of(variables, design, samples, first)
+    if listed:
+        if design != "factorial":
+            raise UsageError(f"the design {design} samples combinations, and others are listed", hint="leave one out")
+        points, design = joined(listed, points), "list"
+    elif design == "list":
+        raise UsageError("the design list needs combinations", hint="--points FILE")
     check_trials(len(points), count, precision)
     check_seeds(first, count, precision)
     variants = _checked_variants(file, given, scenario, points, allow, kinds)
@@ -349,6 +370,7 @@ def make_sweep(
         precision=precision,
         outcomes=chosen.names,
         definitions=chosen.definitions,
+        baseline=named(points, baseline) if baseline else None,
         mode=mode or own,
         until=until,
         overrides=tuple(overrides),
