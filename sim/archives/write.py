@@ -28,7 +28,7 @@ from sim.kernel.codec import encode
 from sim.record import StoredRun, open_run, run_folder
 from sim.record.archive import EXPERIMENT, MOST_FILES, RUN_FILES, check_not_archived
 from sim.record.drafts import draft_folder, open_new, sync_folder
-from sim.record.files import DATABASE, LOCK, PLACES, SCENARIO, failure, is_settled, versions
+from sim.record.files import DATABASE, LOCK, SCENARIO, failure, is_settled, versions
 from sim.scenario import load
 from sim.scenario.loading import read_text
 from sim.scenario.yaml_tree import read_tree
@@ -123,9 +123,7 @@ def archive_experiment(folder: Path, target: Path, details: Details | None = Non
         files: dict[str, bytes | Path] = {f"{EXPERIMENT_FOLDER}{name}": folder / name for name in (TABLE, PAGE)}
         files |= _portable(plan, folder, draft)
         files[f"{EXPERIMENT_FOLDER}{SCENARIO}"] = text.encode()
-        graph = scenario.recorded_places()
-        if graph is not None:
-            files[f"{EXPERIMENT_FOLDER}{PLACES}"] = graph
+        files |= {f"{EXPERIMENT_FOLDER}{name}": data for name, data in scenario.recorded_files().items()}
         if plan.past is not None:
             files |= _run_files(PAST, Path(plan.past.run))
         files |= _trials(folder)

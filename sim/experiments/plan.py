@@ -15,10 +15,10 @@ from sim.kernel.codec import decode_as, encode
 from sim.kernel.levels import Level
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import check_families, check_kinds
+from sim.scenario.digest import scenario_digest
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
-from sim.scenario.place_graphs import scenario_digest
 from sim.tools.rights import NO_RIGHTS, Kinds, Rights
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, TrialJob
 from sim.experiments.pool import Ended
 from sim.record.answer_book import ANSWERS
-from sim.record.files import PLACES, SCENARIO
+from sim.record.files import SCENARIO
 from sim.runner.fingerprint import code_hashes
 from sim.scenario import load
 
@@ -121,8 +121,8 @@ class RayWorkers:
 def _files(plan: Plan) -> Files:
     """Return the files that the jobs of a plan need: the scenario, or the run whose futures they try."""
     if plan.past is None:
-        graph = load(plan.file, plan.overrides, plan.allow).recorded_places()
-        return {SCENARIO: Path(plan.file).read_bytes(), **({} if graph is None else {PLACES: graph})}
+        given = load(plan.file, plan.overrides, plan.allow).recorded_files()
+        return {SCENARIO: Path(plan.file).read_bytes(), **given}
     return _packed(Path(plan.past.run))
 
 

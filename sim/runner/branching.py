@@ -1,6 +1,5 @@
 """`branch`: a new run that shares the record of another one up to a time, and continues live (edge)."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
@@ -17,7 +16,7 @@ from sim.kernel.levels import level_of
 from sim.llm import Access
 from sim.record import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.record.archive import archive_of
-from sim.record.files import SCENARIO, remove_run, versions
+from sim.record.files import SCENARIO, hashes_of, remove_run, versions
 from sim.record.history import RunHistory
 from sim.record.reader import RunInfo, StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
@@ -117,12 +116,11 @@ async def _branch(
         rebuilt.check_branch(folder, at_ns, overrides, models)
         rebuilt.check_batching(overrides, models)
         doubts = InDoubtEffects(stored, effects, undecided=False, at_ns=at_ns)
-        places = rebuilt.simulation.scenario.recorded_places()
-        if places is not None:
-            kept["places"] = hashlib.sha256(places).hexdigest()
+        given = rebuilt.simulation.scenario.recorded_files()
+        kept |= hashes_of(given)
         header = _header(info, rebuilt, kept, origin)
         await rebuilt.prepare()
-        new = create_run(out or _runs_beside(folder), header, rebuilt.text, places) if record else None
+        new = create_run(out or _runs_beside(folder), header, rebuilt.text, given) if record else None
         history = RunHistory(stored, at_ns)
         gone_live = False
 

@@ -23,10 +23,13 @@ from sim.scenario.live_changes import check_interventions, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.packaged import find_scenario
 from sim.scenario.place_graphs import LoadedGraph, load_graph
+from sim.scenario.population import Population
+from sim.scenario.populations import load_tables, populations_of
 from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
 from sim.scenario.symbols import Symbols, collect, items
+from sim.scenario.table_files import Table
 from sim.scenario.units import FieldError, shown
 from sim.scenario.yaml_tree import MAX_BYTES, REFUSED_VALUE, Map, Mark, RefusedValue, Seq, read_tree
 
@@ -127,6 +130,7 @@ class Source:
         kinds: the classes of the host program that it may name.
         symbols: the names that it declares; None before it is loaded.
         graph: the graph that its places refer to; None if there is none, or before it is loaded.
+        tables: the tables that describe its agents, by name, as loaded, or as a program gives them.
     """
 
     text: str
@@ -136,6 +140,7 @@ class Source:
     kinds: Mapping[str, type[Agent]] = attrs.field(factory=dict)
     symbols: Symbols | None = None
     graph: LoadedGraph | None = None
+    tables: Mapping[str, Table] = attrs.field(factory=dict)
 
     def load(self, changes: Sequence[Override] = (), *, check_later: bool = True) -> Scenario:
         """Return the scenario.
@@ -154,11 +159,15 @@ class Source:
         problems += _import_kinds(tree, self.allow)
         graph, found = load_graph(tree, self.file, self.allow, self.graph)
         problems += found
-        known = collect(tree, None if graph is None else graph.graph.nodes)
-        scenario, found = self._validate(tree, known, graph)
+        tables, found = load_tables(tree, self.file, self.tables)
+        problems += found
+        populations, found = populations_of(tree, tables)
+        problems += found
+        known = collect(tree, None if graph is None else graph.graph.nodes, populations)
+        scenario, found = self._validate(tree, known, graph, populations)
         problems += found
         if scenario is not None and not problems:
-            scenario._source = attrs.evolve(self, symbols=known, graph=graph)
+            scenario._source = attrs.evolve(self, symbols=known, graph=graph, tables=tables)
             if "outcomes" in scenario.sections:
                 from sim.scenario.outcome_names import check_outcomes  # only such files need it
 
@@ -182,13 +191,18 @@ class Source:
 
     def _check_again(self, changed: Map) -> tuple[Scenario | None, list[Problem]]:
         nodes = None if self.graph is None else self.graph.graph.nodes
-        return self._validate(changed, collect(changed, nodes), self.graph)
+        populations, problems = populations_of(changed, self.tables)
+        scenario, found = self._validate(changed, collect(changed, nodes, populations), self.graph, populations)
+        return scenario, problems + found
 
-    def _validate(self, tree: Map, known: Symbols, graph: LoadedGraph | None) -> tuple[Scenario | None, list[Problem]]:
-        problems = list(check_semantics(tree, known))
+    def _validate(
+        self, tree: Map, known: Symbols, graph: LoadedGraph | None, populations: Mapping[str, Population]
+    ) -> tuple[Scenario | None, list[Problem]]:
+        problems = list(check_semantics(tree, known, populations))
         families = {kind: class_family(kind, given) for kind, given in self.kinds.items()}
         try:
-            return Scenario.model_validate(tree, context=Context(known, families=families, graph=graph)), problems
+            context = Context(known, families=families, graph=graph, populations=populations)
+            return Scenario.model_validate(tree, context=context), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
         found = [_problem(tree, part) for detail in details for part in _parts(detail)]

@@ -23,7 +23,7 @@ def names_of(scenario: Scenario) -> Names:
     """Return the names that outcomes of a scenario can use."""
     entries = scenario.agents
     single = (entry.name for entry in entries)
-    many = (f"{entry.name}-{number}" for entry in entries if entry.count > 1 for number in range(1, entry.count + 1))
+    many = (name for entry in entries for name in entry.agent_names())
     score = scenario.sections.get("score")
     measures: Mapping[str, Measure] = {} if score is None else score.measures
     surveys = {}

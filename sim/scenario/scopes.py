@@ -10,16 +10,18 @@ from sim.agents import Family, metric_functions, toolbox  # noqa: F401 - the mod
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
 from sim.base.expressions.declared import DECLARED, Needs, RuleFunction
 from sim.llm.names import NAMES as MODEL_NAMES
+from sim.scenario.population import Population
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
     "agent", "start", "entry", "world", "where", "item", "cost", "formula", "tool", "model", "call", "work",
-    "intervention", "place",
+    "intervention", "place", "property", "occurrence", "answer",
 ]  # fmt: skip
 """The place of an expression: a rule, a value that is evaluated once at the start (`entry`: among the state variables
 of the agent, or after them), metrics and stop, the `where` of an event condition or of an item to get, costs, the
 formula of an artifact, that of a tool, a scripted answer, the call of a tool, the work of an employee, an intervention
-(for each agent that it may concern), or a property of a place."""
+(for each agent that it may concern), a property of a place, a property of runs, or a condition on an event in one
+(`answer`: on one that follows another)."""
 
 AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
@@ -34,6 +36,7 @@ WORK_NAMES = frozenset({"now", "me", "item", "task", "data", "results", "stats"}
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 PLACE_NAMES = frozenset({"place", "index", "x", "y", "pi"})
 FORMULA_NAMES = frozenset({"args", "content", "now", "caller"})
+OCCURRENCE_NAMES = WHERE_NAMES | {"now"}
 INTERVENTION_NAMES = START_NAMES | {"place", "balance"}
 RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "size"} | set(keyword.kwlist)
 """Names that the state of an agent cannot use."""
@@ -54,6 +57,9 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "work": (WORK_NAMES, AGENT_FUNCTIONS | _PURE),
     "place": (PLACE_NAMES, _PURE),
     "intervention": (INTERVENTION_NAMES, AGENT_FUNCTIONS | _PURE),
+    "property": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
+    "occurrence": (OCCURRENCE_NAMES, _PURE),
+    "answer": (OCCURRENCE_NAMES | {"first"}, _PURE),
 }
 
 _REFERS: dict[tuple[str, int], str] = {
@@ -92,6 +98,8 @@ class Context:
         kept: names that the patterns of the current scripted rule capture.
         families: the families of classes of agents that the host program gives, by kind.
         graph: the graph that the places of the file refer to, a `sim.scenario.place_graphs.LoadedGraph`.
+        each: the group whose agents the current property is about; None: it is about the world.
+        populations: by entry, the agents that its table describes.
     """
 
     known: Symbols
@@ -100,6 +108,8 @@ class Context:
     kept: Collection[str] = ()
     families: Mapping[str, Family] = attrs.field(factory=dict)
     graph: Any = None
+    each: str | None = None
+    populations: Mapping[str, Population] = attrs.field(factory=dict)
 
     def check(self, place: Place, expression: Expression) -> None:
         """Check the names, functions and literal references of an expression.
@@ -108,6 +118,8 @@ class Context:
             ExpressionError: if it uses something that does not exist in this place.
         """
         names, functions = _PLACES[place]
+        if place == "property" and self.each is not None:
+            names = names | INTERVENTION_NAMES | self.known.states_of(self.each, expression.names)
         if place in ("agent", "entry", "where", "item", "intervention") and self.state:
             names = names | frozenset(self.state)
         if place in ("agent", "where", "item") and self.let:
