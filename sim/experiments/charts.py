@@ -189,7 +189,7 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
     height = 250.0
     places = sorted({place for series in given for place, _ in series.values})
     marks = ticks(*_ends([value for series in given for _, value in series.values], mark), 5)
-    logarithmic = _is_geometric(places)
+    logarithmic = is_geometric(places)
     scale = [math.log(place) for place in places] if logarithmic else places
     span = scale[-1] - scale[0] or 1
     said = f"{axis} (logarithmic)" if logarithmic else axis
@@ -214,7 +214,7 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
     return Drawing(label, height, parts, given)
 
 
-def _is_geometric(places: Sequence[float]) -> bool:
+def is_geometric(places: Sequence[float]) -> bool:
     """Return whether numbers, in order, grow by factors (10, 100, 1000) rather than by steps (10, 20, 30)."""
     if len(places) < 3 or places[0] <= 0:
         return False

@@ -128,7 +128,7 @@ def _values(text: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in (*values, text[begin:]))
 
 
-def varied(keys: Mapping[str | tuple[str, ...], str | Iterable[Any]]) -> tuple[str, ...]:
+def varied(keys: Mapping[Any, str | Iterable[Any]]) -> tuple[str, ...]:
     """Return what is varied as texts for `variable`.
 
     Args:

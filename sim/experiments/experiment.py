@@ -273,6 +273,43 @@ def differences(results: Results, baseline: int | None = None) -> list[Differenc
     return [] if plan.compared_with is None else differences_of(plan, _values(results))
 
 
+@attrs.frozen
+class Spot:
+    """One outcome of a combination or an arm, or its difference from the baseline.
+
+    Attributes:
+        point: the index of the combination or arm.
+        estimate: the estimate over seeds.
+        seeds: the value by seed.
+    """
+
+    point: int
+    estimate: Estimate
+    seeds: Mapping[int, float]
+
+
+def spots_of(results: Results, outcome: str, *, differences: bool = False) -> list[Spot]:
+    """Return an outcome of all combinations or arms that have it, seed by seed.
+
+    Args:
+        results: the results.
+        outcome: its name.
+        differences: whether to take its differences from the baseline.
+    """
+    plan, values = results.plan, _values(results)
+    start = plan.compared_with if differences else None
+    base = {} if start is None else values.get(start, {}).get(outcome, {})
+    found = []
+    for point in range(len(plan.points)):
+        own = values.get(point, {}).get(outcome, {})
+        if differences:
+            own = {} if point == start else {seed: own[seed] - base[seed] for seed in own if seed in base}
+        estimate = Estimate.of(list(own.values()))
+        if estimate is not None:
+            found.append(Spot(point, estimate, own))
+    return found
+
+
 def reach(results: Results) -> list[ArmReach]:
     """Return the agents that each arm reached; empty for a sweep."""
     seeds: dict[int, int] = {}

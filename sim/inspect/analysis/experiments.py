@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
@@ -13,15 +13,27 @@ from sim.base.pages import Chart, Table, tag
 from sim.base.text import plain
 from sim.experiments.arms import Difference, make_arms
 from sim.experiments.designs import Design, varied
-from sim.experiments.experiment import PointEstimates, carry_out, differences, evaluate, missing, reach, without_effect
+from sim.experiments.experiment import (
+    PointEstimates,
+    Spot,
+    carry_out,
+    differences,
+    evaluate,
+    missing,
+    reach,
+    spots_of,
+    without_effect,
+)
 from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.folder import PAGE, begin, go_on, write
 from sim.experiments.integrity import check_experiment
 from sim.experiments.listed import listed
+from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
 from sim.experiments.plan import Hosting, Mode, Plan, make_sweep
 from sim.experiments.points import as_number, named
 from sim.experiments.results import Results
 from sim.experiments.series import Band, Trials, bands, difference_bands, metrics_of, trials_of
+from sim.experiments.table_files import Form, differences_cells, estimates_cells, table_text
 from sim.experiments.tables import differences_table, estimates_table, reach_table
 from sim.inspect.analysis.experiment_options import ExperimentKeywords, ExperimentOptions, WorkerKeywords, WorkerOptions
 from sim.kernel import Duration
@@ -33,6 +45,9 @@ from sim.record.integrity import Integrity
 from sim.runner.event_loop import beside_the_loop, is_cancelled
 from sim.runner.progress import bar
 from sim.scenario.overrides import value_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Values = str | Iterable[Any]
 """How a key is varied: several values, or a text such as `0.02..0.2:4`."""
@@ -214,10 +229,10 @@ class Experiment:
         ]
         return [*keys, "metric", "time", "seeds", "mean", "half", "low", "high"], rows
 
-    def _plot_over_time(
-        self, metric: str | None, make: Callable[[Plan, Trials, Sequence[str]], Iterable[Band]], *, signed: bool
-    ) -> Chart:
-        """Return a chart of a metric over time.
+    def _over_time(
+        self, metric: str | None, make: Callable[[Plan, Trials, Sequence[str]], Iterable[Band]]
+    ) -> tuple[Trials, list[Band]]:
+        """Return the samples, and the bands of a metric over time; None: of the first that matters.
 
         Raises:
             UsageError: if no trial has sampled such a metric.
@@ -229,7 +244,95 @@ class Experiment:
         if chosen is None or not found:
             hint = did_you_mean(chosen or "", known) or f"there are {', '.join(known) or 'none'}"
             raise UsageError(f"no metric {chosen!r:.60} was sampled over time", hint=hint)
-        return band_drawing(self.plan, found, chosen, signed=signed).image()
+        return trials, found
+
+    def _plot_over_time(
+        self, metric: str | None, make: Callable[[Plan, Trials, Sequence[str]], Iterable[Band]], *, signed: bool
+    ) -> Chart:
+        _, found = self._over_time(metric, make)
+        return band_drawing(self.plan, found, found[0].metric, signed=signed).image()
+
+    def figure(
+        self,
+        outcome: str | None = None,
+        *,
+        over: str | None = None,
+        columns: Columns = 1,
+        log: Log = "",
+        differences: bool = False,
+    ) -> "Figure":
+        """Return a figure for a paper, made with matplotlib (extra `figures`), with labels and units from `outcomes`.
+
+        Single seeds are faint. Intervals and bands are 95 %, Student's t. `figure.savefig("R.pdf")` or
+        `sim export FOLDER figure R --to R.pdf` writes it as PDF, SVG or PNG.
+
+        Args:
+            outcome: its name; None: the first one. With `over="time"`, the name of a metric.
+            over: the varied key, or its last part; `time`: simulated time; None: the first key with numbers, else a
+                place for each combination or arm.
+            columns: how many columns of a page it is wide: 1 (85 mm) or 2 (175 mm).
+            log: the logarithmic axes: `x`, `y` or `xy`.
+            differences: whether to draw the differences from the baseline, seed by seed.
+
+        Raises:
+            UsageError: if there is no such outcome, key or metric, there are no differences, an axis cannot be
+                logarithmic, or matplotlib is not installed.
+        """
+        if differences:
+            self._check_compared()
+        if log not in ("", "x", "y", "xy"):
+            raise UsageError(f"logarithmic axes are x, y or xy, not {log!r:.20}")
+        if over == "time":
+            make = difference_bands if differences else bands
+            trials, found = self._over_time(outcome, make)
+            return band_figure(self.plan, found, trials, columns=columns, log=log, signed=differences)
+        name = self._outcome(outcome)
+        with contextlib.closing(Results(self.folder, read_only=True)) as results:
+            spots = spots_of(results, name, differences=differences)
+        axis = self._axis(spots, over)
+        return outcome_figure(self.plan, spots, name, axis, columns=columns, log=log, signed=differences)
+
+    def _axis(self, spots: Sequence[Spot], over: str | None) -> str | None:
+        """Return the varied key of the horizontal axis; None: there is none.
+
+        Raises:
+            UsageError: if there is no such key, or its values are no numbers.
+        """
+        points = [self.plan.points[spot.point] for spot in spots]
+        keys = [] if self.plan.arms else list(self.plan.points[0])
+        axes = [key for key in keys if len({as_number(point[key]) for point in points} - {None}) > 1]
+        axes = [key for key in axes if all(as_number(point[key]) is not None for point in points)]
+        if over is None:
+            return next(iter(axes), None)
+        for key in axes:
+            if f".{key}".endswith(f".{over}"):
+                return key
+        raise UsageError(f"there is no axis over {over!r:.60}", hint=f"there are {', '.join((*axes, 'time'))}")
+
+    def to_latex(self, what: Literal["estimates", "differences"] = "estimates") -> str:
+        """Return a table as LaTeX: a `tabular` with the rules of the package booktabs, names escaped, with intervals.
+
+        Args:
+            what: `estimates`: a row for each combination or arm; `differences`: a row for each and outcome.
+
+        Raises:
+            UsageError: if there is no such table.
+        """
+        return self.table(what, "latex")
+
+    def table(self, what: Literal["estimates", "differences"] = "estimates", form: Form = "md") -> str:
+        """Return a table as text: LaTeX, Markdown (`md`) or CSV; see `to_latex`."""
+        if what == "differences":
+            self._check_compared()
+            return table_text(*differences_cells(self.plan, self.differences), form)
+        if what != "estimates":
+            raise UsageError(f"there is no table {what!r:.40} for papers", hint="there are estimates and differences")
+        return table_text(*estimates_cells(self.plan, self.estimates), form)
+
+    def _check_compared(self) -> None:
+        if not self.differences:
+            hint = "sim.arms compares arms with a baseline, and sim.sweep(baseline=...) combinations"
+            raise UsageError("there are no differences", hint=hint)
 
     def plot(self, outcome: str | None = None, *, over: str | None = None) -> Chart:
         """Return a chart of an outcome: over a varied key with numbers, else a bar for each combination or arm.
@@ -264,9 +367,7 @@ class Experiment:
         Raises:
             UsageError: if there is no such outcome, or there are no arms.
         """
-        if not self.differences:
-            hint = "sim.arms compares arms with a baseline, and sim.sweep(baseline=...) combinations"
-            raise UsageError("there are no differences", hint=hint)
+        self._check_compared()
         if over == "time":
             return self._plot_over_time(outcome, difference_bands, signed=True)
         return difference_drawing(self.differences, self._outcome(outcome)).image()
@@ -326,7 +427,7 @@ class Experiment:
 def sweep(
     scenario: str | PathLike[str],
     *,
-    vary: Mapping[str | tuple[str, ...], Values] | None = None,
+    vary: Mapping[Any, Values] | None = None,
     points: Any = None,
     baseline: Mapping[str, Any] | None = None,
     design: Design = "factorial",
