@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
     from sim.base.errors import Interrupt, NameTakenError, RecordWarning, ScenarioError, SimError, UsageError
     from sim.base.pages import Chart
+    from sim.base.registry import Definitions
     from sim.events import Event, EventBus
     from sim.experiments.scoring import ScoreCost, Scores, score, score_async
     from sim.experiments.testing import TestReport, test
@@ -95,7 +96,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentRecord",
-    "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
+    "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Definitions", "Effect", "Event",
+    "EventBus",
     "Experiment", "Integrity", "Interrupt", "Kernel", "Latch", "Message", "NameTakenError", "Outcome", "PauseReason",
     "Preempted", "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "RecordWarning",
     "ReplayResult", "Resource", "Run", "RunController", "RunList", "RunResult", "RunSummary", "Scenario",
@@ -119,6 +121,7 @@ _HOMES = {
     "experiments.testing": "TestReport property test",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
     "base.pages": "Chart",
+    "base.registry": "Definitions",
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
     "runner": "ReplayResult RunResult RunController RunSummary SimulationRunner Survey SurveyCost ask branch replay "
     "resume run ask_async branch_async replay_async resume_async run_async",

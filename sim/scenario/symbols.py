@@ -116,7 +116,7 @@ class Symbols:
 
         Of kinds whose state the file does not say, these are all names that are `wanted`.
         """
-        members = [entry for entry, own in self.group_of.items() if own == group]
+        members = [entry for entry, groups in self.groups_of.items() if group in groups]
         known = [self.states[entry] if self.kinds[entry] == "policy" else wanted for entry in members]
         return frozenset.intersection(*known) if known else wanted  # there is no such group, which is told elsewhere
 

@@ -139,7 +139,7 @@ class World:
         self._living: dict[str, list[str]] = {}  # group → its live agents, until one is added, removed or shut down
         self._born: dict[str, str] = {}  # agent that was created during the run → the owner of its draws
         self.dispatcher = Dispatcher(self)
-        for handler in BUILT_IN.values():
+        for handler in BUILT_IN.imported().values():
             self.actions.register(handler)
 
     @property
