@@ -129,7 +129,12 @@ class RunController:
         simulation.world.attach(self.host)
         tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
         self.ticks = TickDriver(
-            simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick
+            simulation.manager,
+            tick.period,
+            tick.concurrency,
+            shuffled,
+            refreshed=simulation.per_tick,
+            groups=tick.groups,
         )
         self.live.on_change += [self.feed.change, self.interventions.change, self._refresh]
         simulation.world.on_input("parameters", self._set)

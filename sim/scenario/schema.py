@@ -1,6 +1,7 @@
 """The models of a scenario file. Field names are the keys of the file; durations are whole nanoseconds."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import attrs
@@ -82,6 +83,10 @@ class Tick(f.Part):
         Literal["fixed", "shuffled"],
         Field(description="fixed: agents act as declared; shuffled: in a new random order in each round"),
     ] = "fixed"
+    groups: Annotated[
+        tuple[Annotated[str, f.AfterValidator(f.Refers("group"))], ...],
+        Field(strict=False, description="groups in the order in which they act; agents of other groups act after them"),
+    ] = ()
 
 
 class LoopConfig(f.Part):
@@ -795,6 +800,10 @@ class Metrics(f.Part):
     """Values sampled during the run."""
 
     every: Annotated[PositiveNanoseconds, Field(description="simulated time between two samples")] = MINUTE
+    modules: Annotated[
+        tuple[str, ...],
+        Field(strict=False, description="modules with functions that have @sim.metric, which the operator must allow"),
+    ] = ()
     values: Annotated[
         dict[f.Label, f.WorldExpression], Field(description="expressions by name, such as count('person')")
     ] = Field(default_factory=dict)
@@ -890,6 +899,32 @@ class Scenario(f.Part):
     def source(self) -> Any:
         """The text from which it was loaded, a `sim.scenario.loading.Source`; None if it was made otherwise."""
         return self._source
+
+    @classmethod
+    def from_dict(
+        cls,
+        data: Mapping[str, Any],
+        overrides: Sequence[str] = (),
+        allow: Sequence[str] = (),
+        kinds: Mapping[str, Any] | None = None,
+    ) -> "Scenario":
+        """Return the scenario that a mapping describes, with the keys and values of a scenario file.
+
+        Files that it refers to, such as those of `places` and tables, are looked for in the current folder. The `table`
+        of an entry of `agents` can be a DataFrame.
+
+        Args:
+            data: the scenario.
+            overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
+            allow: installed packages, and modules, whose code it may use.
+            kinds: classes that it may name as `kind`.
+
+        Raises:
+            ScenarioError: with all problems; each names the path of its key, as in `agents[0].count`.
+            UsageError: if an override is malformed, or an allowed package cannot be imported.
+        """
+        made: Scenario = import_module("sim.scenario.loading").from_dict(data, overrides, allow, kinds)
+        return made
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:

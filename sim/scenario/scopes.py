@@ -57,7 +57,7 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "intervention": (INTERVENTION_NAMES, AGENT_FUNCTIONS | _PURE),
 }
 
-_REFERS: dict[tuple[str, int], str] = {
+_REFERS: dict[tuple[str, int | str], str] = {
     (function.name, place): to for function in DECLARED.values() for place, to in function.refers.items()
 }
 """To what the arguments of functions refer."""
@@ -71,7 +71,7 @@ _NEEDS: dict[Needs, tuple[str, str]] = {
 
 def functions_of(place: Place) -> frozenset[str]:
     """Return the functions that expressions in a place can call."""
-    return _PLACES[place][1]
+    return _PLACES[place][1] | metric_functions.METRICS.keys() if place == "world" else _PLACES[place][1]
 
 
 _MEMBERS: dict[str, tuple[str, ...]] = {
@@ -110,7 +110,7 @@ class Context:
         Raises:
             ExpressionError: if it uses something that does not exist in this place.
         """
-        names, functions = _PLACES[place]
+        names, functions = _PLACES[place][0], functions_of(place)
         if place in ("agent", "entry", "where", "item", "intervention") and self.state:
             names = names | frozenset(self.state)
         if place in ("agent", "where", "item") and self.let:
@@ -122,7 +122,7 @@ class Context:
         group: str | None = None
         for literal in expression.literals:
             to = _REFERS.get((literal.function, literal.position))
-            if literal.position == 0:
+            if literal.position in (0, "group", "agent"):
                 group = literal.text
             if to == "state" and group is not None:
                 self.known.require_state(group, literal.text)

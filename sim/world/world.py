@@ -52,6 +52,9 @@ class Inhabitant(Protocol):
     async def wait_for_room(self) -> None:
         """Wait until the mailbox has room, if its policy is `block`."""
 
+    def shutdown(self) -> object:
+        """Stop after the current iteration; between two iterations, at once."""
+
     def terminate(self, reason: str, /) -> None:
         """Stop at once; the current iteration is cancelled where it waits."""
 

@@ -12,7 +12,7 @@ from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
 from sim.agents.family import Make, class_family, family_for, family_of, named_family
 from sim.agents.latest_events import LatestEvents
-from sim.agents.metric_functions import PI, MetricFunctions
+from sim.agents.metric_functions import METRICS, PI, MetricFunctions
 from sim.agents.tool_check import known_tools
 from sim.base.errors import LimitError, ScenarioError, UsageError
 from sim.base.expressions import Expression, did_you_mean
@@ -58,6 +58,14 @@ class Simulation:
     nursery: "AgentFactory"
     models: "Models | None"  # the language models, if there are any
     service: "ServiceTime | None"  # the axis of service time, with `execution.sync`
+
+    @property
+    def code(self) -> tuple[Callable[..., Any], ...]:
+        """The classes of all agents, and the functions of programs that metrics and the stop condition call."""
+        scenario = self.scenario
+        expressions = [*scenario.metrics.values.values(), *([] if scenario.stop is None else [scenario.stop.when])]
+        called = sorted({name for one in expressions for name in one.functions} & METRICS.keys())
+        return (*self.nursery.classes, *(METRICS[name] for name in called))
 
 
 def build(
