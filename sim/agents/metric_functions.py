@@ -21,6 +21,7 @@ from sim.kernel import to_seconds
 from sim.kernel.codec import encode
 from sim.world import Warned, World
 from sim.world.calendar import calendar_functions
+from sim.world.place_variables import total
 
 PI = math.pi
 
@@ -212,6 +213,30 @@ class MetricFunctions:
         if stocks is None:
             return 0.0
         return stocks.total() if place is None else stocks.level(place)
+
+    @rule_function(place="world")
+    def variable(self, name: Annotated[str, Refers("variable")], place: Annotated[str, Refers("place")]) -> Any:
+        """Return a variable of a place."""
+        variables, places = self._world.variables, self._world.places
+        node = None if places is None else places.named(place)
+        return None if variables is None or node is None else variables.get(name, node)
+
+    @rule_function(place="world")
+    def places_with(self, name: Annotated[str, Refers("variable")], value: Any) -> int:
+        """Return number of places whose variable has a value."""
+        variables = self._world.variables
+        return 0 if variables is None else sum(1 for one in variables.all(name) if one == value)
+
+    @rule_function(place="world")
+    def total_of_places(self, name: Annotated[str, Refers("variable")]) -> float:
+        """Return the sum of a variable over all places."""
+        return 0.0 if self._world.variables is None else total(self._world.variables.all(name))
+
+    @rule_function(place="world")
+    def mean_of_places(self, name: Annotated[str, Refers("variable")]) -> float | None:
+        """Return the mean of a variable over the places that have a number; of none, null."""
+        values = () if self._world.variables is None else self._world.variables.all(name)
+        return _mean([value for value in values if isinstance(value, int | float)])
 
     @rule_function(place="world")
     def in_state(self, state: str) -> int:

@@ -148,6 +148,18 @@ class Toolbox:
         here = places.where(self._id)
         return [] if here is None else [node for node in places.within(here, _whole(radius)) if places.is_free(node)]
 
+    @rule_function(place="agent")
+    def variable(self, name: Annotated[str, Refers("variable")], place: Annotated[Any, Refers("place")] = None) -> Any:
+        """Return a variable of a place, by default of the agent's own; none if it is at no place."""
+        places, variables = self._world.places, self._world.variables
+        if places is None or variables is None or name not in variables:
+            raise ExpressionError(f"places have no variable {name!r:.80}")
+        node = places.where(self._id) if place is None else places.named(place)
+        if node is None:
+            return None
+        value = variables.get(name, node)
+        return _copy(value) if isinstance(value, dict | list) else value
+
     @rule_function(place="agent", needs=("stock",))
     def stock(self, place: Annotated[str, Refers("place")]) -> float:
         """Return how much there is to gather at a place."""

@@ -196,6 +196,9 @@ class RunController:
             self.sync.start()
         elif self.mode == "tick":
             standstill.own.append(self.ticks.start())
+        variables = self._world.variables
+        if variables is not None and (ticker := variables.start()) is not None:
+            standstill.own.append(ticker)
         health = self.simulation.scenario.execution.health
         if health is not None:
             self.health = HealthMonitor(

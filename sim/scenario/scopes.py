@@ -15,12 +15,12 @@ from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
     "agent", "start", "entry", "world", "where", "item", "cost", "formula", "tool", "model", "call", "work",
-    "intervention", "place",
+    "intervention", "place", "site",
 ]  # fmt: skip
 """The place of an expression: a rule, a value that is evaluated once at the start (`entry`: among the state variables
 of the agent, or after them), metrics and stop, the `where` of an event condition or of an item to get, costs, the
 formula of an artifact, that of a tool, a scripted answer, the call of a tool, the work of an employee, an intervention
-(for each agent that it may concern), or a property of a place."""
+(for each agent that it may concern), a property of a place, or its variables and rules (`site`)."""
 
 AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
@@ -54,6 +54,7 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "call": (CALL_NAMES, _PURE),
     "work": (WORK_NAMES, AGENT_FUNCTIONS | _PURE),
     "place": (PLACE_NAMES, _PURE),
+    "site": (PLACE_NAMES | {"now"}, _START_FUNCTIONS | _PURE),
     "intervention": (INTERVENTION_NAMES, AGENT_FUNCTIONS | _PURE),
 }
 
@@ -115,6 +116,8 @@ class Context:
             names = names | frozenset(self.state)
         if place in ("agent", "where", "item") and self.let:
             names = names | frozenset(self.let)
+        if place == "site":
+            names = names | self.known.variables
         if place == "model":
             names = names | frozenset(self.kept)
         Expression.parse(expression.text, names, functions)

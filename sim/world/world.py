@@ -22,6 +22,7 @@ from sim.world.artifact import Artifacts
 from sim.world.costs import Costs
 from sim.world.dispatcher import Dispatcher, PendingAction
 from sim.world.message import Message
+from sim.world.place_variables import PlaceVariables
 from sim.world.places import Places
 from sim.world.service import Service
 from sim.world.space import Space
@@ -77,8 +78,8 @@ class World:
 
     Attributes:
         dispatcher: applies actions, the one way in which agents change the world.
-        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, stocks, space: the
-            parts.
+        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, stocks, variables,
+            space: the parts.
         calendar: the civil time of the run; None if it has none.
         agents: all agents by id, in the order in which they were added.
         actions: the kinds of action that agents can use.
@@ -108,6 +109,7 @@ class World:
         self.calendar: Calendar | None = None
         self._places: Places | None = None
         self.stocks: Stocks | None = None
+        self.variables: PlaceVariables | None = None
         self._space: Space | None = None
         self.pools: dict[str, Pool] = {}
         self.agents: dict[str, Inhabitant] = {}
@@ -488,9 +490,11 @@ class World:
         space = {} if self.space is None else {"space": self.space.state()}
         services = self.service_states()
         stocks = {} if self.stocks is None else {"stocks": self.stocks.state()}
+        variables = {} if self.variables is None else {"variables": self.variables.state()}
         return {
             **space,
             **stocks,
+            **variables,
             **({"services": services} if services else {}),
             "agents": {id: agent.state_for_digest() for id, agent in sorted(self.agents.items())},
             "artifacts": self.artifacts.state(),

@@ -160,6 +160,75 @@ def test_metrics_of_space_and_of_values():
     }  # fmt: skip
 
 
+def pasture(**places: Any) -> dict[str, Any]:
+    """Return a scenario whose places have variables."""
+    cow = {"name": "cow", "place": 0, "state": {"seen": None}, "loop": {"min_loop_delay": 1},
+           "rules": [{"when": "variable('grass')", "do": {"change_place": {"values": {"grass": False, "wait": 2}}}},
+                     {"set": {"seen": "=[variable('wait'), variable('grass', '1,0')]"}}]}  # fmt: skip
+    rules = [
+        {"when": "not grass and wait <= 1", "set": {"grass": True}},
+        {"when": "not grass", "set": {"wait": "=wait - 1"}},
+    ]
+    given = {"grid": [3, 1], "variables": {"grass": True, "wait": "=x"}, "rules": rules, **places}
+    values = {"grass": "places_with('grass', true)", "wait": "total_of_places('wait')",
+              "mean": "mean_of_places('wait')",
+              "first": "variable('wait', '0,0')"}  # fmt: skip
+    return scenario(cow, places=given, until="5s", metrics={"every": 1, "values": values})
+
+
+def test_places_have_variables_and_rules_of_their_own(tmp_path):
+    """Agents read and set them, and they change in each period, after the sample and before agents act; the record is the
+    same on both loops, and in a replay.
+    """
+    runs = [sim.run(pasture(), backend=backend, out=tmp_path) for backend in ("asyncio", "trio")]
+    assert runs[0].metrics["first"] == [0, 2, 1, 2, 1, 2]
+    assert runs[0].metrics["grass"] == [3, 2, 2, 2, 2, 2]
+    assert runs[0].metrics["wait"][-1] == 2 + 1 + 2
+    assert runs[0].hash == runs[1].hash == sim.replay(runs[0].run or "").hash
+    with sim.open(runs[0]) as kept:
+        assert kept.info.digest["variables"]["wait"] == {"0,0": 2, "1,0": 1, "2,0": 2}
+
+
+def test_places_change_all_at_once_and_draw_for_themselves():
+    """Values are computed from those before the period; draws depend on the seed, the place and the time."""
+    swap = {
+        "variables": {"grass": False, "wait": "=index"},
+        "rules": [{"set": {"wait": "=wait + 1", "grass": "=wait > 3"}}],
+    }
+    run = sim.run(pasture(**swap))
+    assert run.metrics["wait"] == [3, 3, 6, 9, 12, 15]
+    chance = {
+        "grid": [20, 20],
+        "variables": {"grass": "=chance(0.5)", "wait": 0},
+        "rules": [{"set": {"wait": "=uniform(0, 1)"}}],
+    }
+    first, again, other = (sim.run(pasture(**chance), seed=seed).metrics for seed in (1, 1, 2))
+    assert first == again
+    assert first["wait"] != other["wait"]
+    assert 150 < first["grass"][0] < 250
+    assert len(set(first["mean"])) > 3
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        (
+            {"rules": [{"set": {"gras": True}}]},
+            "places.rules[0].set: places have no variable 'gras' (did you mean",
+        ),
+        ({"rules": [{"when": "gras", "set": {"grass": True}}]}, "places.rules[0].when: there is no name 'gras'"),
+        ({"variables": {"grass": True, "wait": 0, "x": 1}}, "places: a place has 'x' already"),
+        ({"variables": {"grass": True}}, "there is no variable of places 'wait'"),
+        ({"every": 0}, "places.every"),
+    ],
+)
+def test_variables_that_do_not_exist_are_found_before_the_run(places, message):
+    """Rules of places, rules of agents and metrics name variables that the places have."""
+    with pytest.raises(ScenarioError) as caught:
+        sim.run(pasture(**places))
+    assert message in str(caught.value)
+
+
 @pytest.fixture
 def program(monkeypatch):
     """Let functions of a test be metrics, and forget them afterwards."""

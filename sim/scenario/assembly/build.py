@@ -21,6 +21,7 @@ from sim.kernel.rng import Draws
 from sim.resources import to_micro
 from sim.scenario import schema
 from sim.scenario.actions import Do
+from sim.scenario.assembly.place_variables import make_variables
 from sim.scenario.assembly.sync_checks import check_sync, reach_of
 from sim.scenario.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.scenario.params import ParamsTemplate, default_params
@@ -95,6 +96,7 @@ def build(
     manager = AgentLoopManager(world)
     furnish(world, scenario)
     toolbox = Toolbox(world)
+    world.variables = make_variables(world, scenario.places, toolbox)
     service = None if scenario.execution.sync is None else _service_time(world)
     models = _models(world, scenario, toolbox, access, service)
     manager.kinds.update(rights.kinds or {})  # for `Control.create_loop`, also in a replay
