@@ -29,6 +29,7 @@ class World(world.World):
             in the real time of SimPy. Otherwise it says at its end, as a warning of the logger `sim.host`, by how much.
         recorder: records the run; None: nothing is recorded.
         shuffled: whether ties in the order of steps are broken by a hash instead of by the order of declaration.
+        order: with `shuffled`, which of the orders of this seed.
         max_deltas: how many deltas one instant can have before it counts as a livelock.
         real_time: the clock that the wall clock reads; by default that of this machine.
 
@@ -53,10 +54,11 @@ class World(world.World):
         strict: bool = False,
         recorder: Recorder | None = None,
         shuffled: bool = False,
+        order: int = 0,
         max_deltas: int = 10_000,
         real_time: Clock | None = None,
     ) -> None:
-        super().__init__(seed, recorder=recorder, shuffled=shuffled, max_deltas=max_deltas)
+        super().__init__(seed, recorder=recorder, shuffled=shuffled, order=order, max_deltas=max_deltas)
         if clock not in ("virtual", "wall"):
             raise UsageError(f"the clock is 'virtual' or 'wall', not {clock!r:.60}")
         if clock == "virtual" and (speed is not None or strict):

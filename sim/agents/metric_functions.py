@@ -19,6 +19,7 @@ from sim.base.expressions import (
 from sim.base.text import of_error
 from sim.kernel import to_seconds
 from sim.kernel.codec import encode
+from sim.resources import MICRO
 from sim.world import Warned, World
 from sim.world.calendar import calendar_functions
 from sim.world.place_variables import total
@@ -249,6 +250,11 @@ class MetricFunctions:
     def balance(self, account: Annotated[str, Refers("account")]) -> float:
         """Return the money of an account or agent."""
         return self._world.balance(account)
+
+    @rule_function(place="world")
+    def money(self) -> float:
+        """Return the money of all accounts and agents together."""
+        return self._world.ledger.total / MICRO
 
     @rule_function(place="world")
     def usage(self, resource: Annotated[str, Refers("resource")]) -> float:

@@ -54,6 +54,7 @@ GROUPS = {
     },
     "Check, and what there is": {
         "check": "Check scenario files, and list all problems.",
+        "test": "Run scenarios with many seeds and orders, and check their properties.",
         "verify": "Verify the record of a run against its hashes.",
         "packages": "List what installed packages offer: kinds of agents, scenarios, graphs.",
         "tools": "Print the tools of MCP servers, as a part of a scenario.",

@@ -10,7 +10,7 @@ from sim.base.errors import UsageError
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
 from sim.cli.render.prompts import REPEAT, repeated_rows
 from sim.cli.render.story import export_files
-from sim.cli.render.views import CommandWithViews
+from sim.cli.render.views import CommandWithTables
 from sim.cli.rights_options import replay_rights_options
 from sim.record import export
 from sim.tools.rights import Rights
@@ -20,12 +20,12 @@ _FORMATS = {f".{name}": name for name in ("csv", "parquet", "json")}
 
 @click.command(
     "export",
-    cls=CommandWithViews,
+    cls=CommandWithTables,
     epilog="""Examples:
 
     \b
       sim export queue-1 observations --to waits.csv
-      sim export software_team-1 files --to team""",
+      sim export software_team-1 workspace --to team""",
 )
 @click.argument("run")
 @click.argument("view")
@@ -40,22 +40,22 @@ def command(
     run: str, view: str, form: Any, target: Path, *, force: bool, again: bool, out: Path, as_json: bool,
     rights: Rights,
 ) -> None:  # fmt: skip
-    """Write VIEW of RUN to a file; or, if VIEW is `files`, the files of its projects to a new folder. RUN is a folder,
-    or the beginning of a name in `sim list`.
+    """Write VIEW of RUN to a file; or, if VIEW is `workspace`, the files of its projects to a new folder. RUN is a
+    folder, or the beginning of a name in `sim list`.
 
     With --format json, columns that hold JSON come as objects and lists.
     """
     form = form or _FORMATS.get(target.suffix.lower())
-    if view != "files" and form is None:
+    if view != "workspace" and form is None:
         hint = "give --format csv, parquet or json, or a file with such an ending"
         raise UsageError("a view needs a format", hint=hint)
     with reading(out, run) as stored:
-        if view == "files":
+        if view == "workspace":
             count = export_files(stored, target)
         else:
             found = repeated_rows(stored, view, rights) if again else None
             rows = export(stored, view, target, form, force=force, rows=found)
-    if view == "files":
+    if view == "workspace":
         print_json({"folder": target, "files": count}) if as_json else click.echo(f"{count:,} files in {plain(target)}")
         return
     if as_json:

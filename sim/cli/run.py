@@ -285,4 +285,4 @@ def _say_unanswered(result: RunResult) -> None:
     if failures := ", ".join(f"{count} {kind}" for kind, count in result.models.get("failures", {}).items()):
         say(f"sim: the requests ended with: {plain(failures)}")
     if shown:
-        say(f"hint: list them with: sim show {plain(shown)} --view llm_calls")
+        say(f"hint: list them with: sim show {plain(shown)} llm_calls")

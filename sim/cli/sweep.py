@@ -9,7 +9,7 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
-from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options
+from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import PATH, common
 from sim.cli.rights_options import rights_options
@@ -76,6 +76,8 @@ def command(
         rights = attrs.evolve(rights, allow=allow)
     endpoint = {name: options.pop(name) for name in ENDPOINT}
     given = [name for name, value in options.items() if value not in (None, (), [])]
+    if resume is None and plan_file is None:
+        options["models"] = models_in(endpoint, options["models"])
     if resume is not None and (scenario is not None or plan_file is not None or out is not None or given):
         raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
     if again and resume is None:

@@ -18,6 +18,7 @@ import attrs
 from sim.actors import Agent
 from sim.agents.outcomes import OF_POOLS
 from sim.base.errors import UsageError
+from sim.base.registry import current_definitions
 from sim.experiments.plan import Plan, TrialJob, check_scenario
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool_clock import PoolClock
@@ -197,7 +198,7 @@ def _loaded(
     With code of others it is read each time: it could change what it is given, such as a mapping in its params, and
     with it the next trial.
     """
-    if kinds or allow:
+    if kinds or allow or current_definitions() is not None:
         return load(file, overrides, allow, kinds)
     if _KEPT and next(iter(_KEPT))[0] != sha256:
         _KEPT.clear()

@@ -36,6 +36,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def in_worker() -> bool:
+    """Return whether this process is a worker of another one."""
+    return parent_process() is not None
+
+
 class Inline:
     """Does jobs in this process: for agents that other processes cannot import."""
 

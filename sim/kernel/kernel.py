@@ -194,6 +194,7 @@ class Kernel:
     Args:
         seed: the seed of all random streams.
         shuffled: whether ties are ordered by a hash of (seed, time, delta, source) instead of by source rank.
+        order: with `shuffled`, which of the orders of this seed: a further part of what is hashed, unless it is 0.
         max_deltas: the number of rounds at one instant after which a livelock is reported.
         recorder: stores events, inputs and effects.
 
@@ -262,6 +263,7 @@ class Kernel:
         seed: int = 0,
         *,
         shuffled: bool = False,
+        order: int = 0,
         max_deltas: int = 10_000,
         recorder: Recorder | None = None,
     ) -> None:
@@ -272,7 +274,7 @@ class Kernel:
         self.steps = 0
         self.seed = seed = _whole(seed)
         self.actors: dict[int, Actor] = {}  # by ordinal; the only strong reference to a waiting actor
-        self._shuffled = shuffled
+        self._shuffled = 1 + order if shuffled else 0  # the order, counted from 1
         self._max_deltas = max_deltas
         self.calendar = FutureEvents()
         self.ready: list[Entry] = []  # entries for the next round of this instant; never replaced by another list
@@ -486,7 +488,12 @@ class Kernel:
     def _ties(self, rank: int | Rank) -> int:
         """Return the place of a source among ties, by its name: its ordinal tells how many others there are."""
         ordinal = identity(rank)
-        return derive(self.seed, self.now, self.delta, self._names.get(ordinal, ordinal))
+        return derive(self.seed, self.now, self.delta, self._names.get(ordinal, ordinal), *self.order)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """What tells this shuffled order from others of the same seed; empty for the first one."""
+        return (self._shuffled - 1,) if self._shuffled > 1 else ()
 
     def _missing(self, time: int) -> bool:
         self._blocked_from = self.first_missing()

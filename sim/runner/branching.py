@@ -20,7 +20,7 @@ from sim.record.files import SCENARIO, hashes_of, remove_run, versions
 from sim.record.history import RunHistory
 from sim.record.reader import RunInfo, StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
-from sim.runner.event_loop import in_plain_code, running_on
+from sim.runner.event_loop import in_definitions, in_plain_code, running_on
 from sim.runner.fingerprint import package_versions
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import HostOptions, ReplayKeywords, ReplayOptions, RunOptions, check_tags
@@ -39,6 +39,7 @@ from sim.scenario.overrides import parse_all
 from sim.tools.rights import part_of
 
 
+@in_definitions
 async def branch_async(
     run: str | PathLike[str],
     *,

@@ -92,6 +92,7 @@ class RunController:
         interrupted_by: the limit that interrupted the run, if one did.
         sync: the driver of synchronised rounds, with `execution.sync`.
         speed: simulated seconds per real second; None jumps.
+        after_instant: called after each instant; the run ends if it returns true. None: there is nothing to do then.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class RunController:
         self.speed = speed
         self.deadlock: str | None = None
         self.ending: Callable[[], object] | None = None
+        self.after_instant: Callable[[], object] | None = None
         self._held_up: Mapping[str, int] = {}  # receiver → senders that wait behind messages that no rule has read
         self.health: HealthMonitor | None = None
         self._world = simulation.world
@@ -240,7 +242,7 @@ class RunController:
         if not self._begun:
             self.begin()
         async with self.host:
-            pause = await self.host.run(self.until_ns if self.sync is None else MAX_NS)
+            pause = await self.host.run(self.until_ns if self.sync is None else MAX_NS, self.after_instant)
             interrupted = pause is Pause.BUDGET
             if self.sync is not None:
                 self.sync.end(finished=not interrupted)

@@ -24,7 +24,7 @@ from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History
 from sim.record import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.record.files import hashes_of, versions
-from sim.runner.event_loop import RunThread, in_plain_code, running_on
+from sim.runner.event_loop import RunThread, in_definitions, in_plain_code, running_on
 from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.inbox import InboxReader
 from sim.runner.levels import at_level, skip_early
@@ -50,6 +50,7 @@ _GRACE = 5.0
 """Real seconds that the current step has to end after the first signal."""
 
 
+@in_definitions
 async def run_async(
     scenario: Scenario | Mapping[str, Any] | str | os.PathLike[str], **options: Unpack[RunKeywords]
 ) -> RunResult:
@@ -71,6 +72,7 @@ async def run_async(
     return await run_from(scenario, RunOptions.of(options))
 
 
+@in_definitions
 async def run_from(
     scenario: Scenario | Mapping[str, Any] | str | os.PathLike[str],
     options: RunOptions,

@@ -117,7 +117,7 @@ class TickDriver:
 
     def _shuffle(self, loops: list[AgentLoop]) -> list[AgentLoop]:
         # By a hash of tick and agent, so that one agent more leaves the others in their order.
-        place_of = placing("turn", self._kernel.seed, self.ticks)
+        place_of = placing("turn", self._kernel.seed, self.ticks, *self._kernel.order)
         ordered = [(place_of(loop.agent_id), loop.agent_id, loop) for loop in loops]
         ordered.sort()
         return [loop for _, _, loop in ordered]

@@ -17,6 +17,7 @@ from sim.agents.family import allow_families, class_family, named_family
 from sim.agents.packages import is_module_allowed
 from sim.base.errors import Problem, ScenarioError, UsageError
 from sim.base.permissions import Permission
+from sim.base.registry import Definitions, current_definitions, using
 from sim.base.text import of_error
 from sim.kernel.duration import to_text
 from sim.scenario.error_text import words_of
@@ -42,6 +43,8 @@ def load(
     overrides: Sequence[str] = (),
     allow: Sequence[str] = (),
     kinds: Mapping[str, type[Agent]] | None = None,
+    *,
+    definitions: Definitions | None = None,
 ) -> Scenario:
     """Return the scenario in a file.
 
@@ -50,13 +53,15 @@ def load(
         overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
         allow: installed packages, and modules, whose code the file may use; see `sim.agents.packages`.
         kinds: classes that the host program gives, and that the file may name as `kind`.
+        definitions: what the file may name beside the words of `sim`; a run of the scenario uses them too. None: those
+            in whose `with` block this is called, else what is defined in this process.
 
     Raises:
         ScenarioError: with all problems of the file.
         UsageError: if an override is malformed, or an allowed package cannot be imported.
     """
     file, allow = find_scenario(path, allow)
-    return loads(read_text(file), str(file), overrides, allow, kinds)
+    return loads(read_text(file), str(file), overrides, allow, kinds, definitions=definitions)
 
 
 def read_text(path: str | PathLike[str]) -> str:
@@ -98,9 +103,12 @@ def loads(
     overrides: Sequence[str] = (),
     allow: Sequence[str] = (),
     kinds: Mapping[str, type[Agent]] | None = None,
+    *,
+    definitions: Definitions | None = None,
 ) -> Scenario:
     """As `load`, from a text; problems name it `file`."""
-    return Source(text, file, parse_all(overrides), tuple(allow), kinds or {}).load()
+    held = current_definitions() if definitions is None else definitions
+    return Source(text, file, parse_all(overrides), tuple(allow), kinds or {}, definitions=held).load()
 
 
 def from_dict(
@@ -111,7 +119,9 @@ def from_dict(
 ) -> Scenario:
     """See `Scenario.from_dict`."""
     text, tables = text_of(data)
-    return Source(text, "scenario", parse_all(overrides), tuple(allow), kinds or {}, tables=tables, given=True).load()
+    changes, held = parse_all(overrides), current_definitions()
+    source = Source(text, "scenario", changes, tuple(allow), kinds or {}, definitions=held, tables=tables, given=True)
+    return source.load()
 
 
 def loads_branch(text: str, file: str, overrides: Sequence[str], changes: Sequence[str]) -> Scenario:
@@ -144,6 +154,7 @@ class Source:
         kinds: the classes of the host program that it may name.
         symbols: the names that it declares; None before it is loaded.
         graph: the graph that its places refer to; None if there is none, or before it is loaded.
+        definitions: what it may name beside the words of `sim`; None: what is defined in this process.
         tables: the tables that describe its agents, by name, as loaded, or as a program gives them.
         given: whether a program gives the scenario, so that errors name the path of a key and not a line.
     """
@@ -155,6 +166,7 @@ class Source:
     kinds: Mapping[str, type[Agent]] = attrs.field(factory=dict)
     symbols: Symbols | None = None
     graph: LoadedGraph | None = None
+    definitions: Definitions | None = None
     tables: Mapping[str, Table] = attrs.field(factory=dict)
     given: bool = False
 
@@ -169,6 +181,10 @@ class Source:
             ScenarioError: with all problems.
             UsageError: if the path of a change does not exist, or an allowed package cannot be imported.
         """
+        with using(self.definitions):
+            return self._load(changes, check_later=check_later)
+
+    def _load(self, changes: Sequence[Override], *, check_later: bool) -> Scenario:
         allow_families(self.allow)
         tree, problems = self._tree()
         apply_overrides(tree, (*self.overrides, *changes))

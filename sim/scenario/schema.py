@@ -59,9 +59,12 @@ from sim.world.section import SECTIONS, check_params
 if TYPE_CHECKING:
     from sim.scenario.interventions import Intervention
     from sim.scenario.models import Models
+    from sim.scenario.properties import Property, Testing
 else:
     Intervention = late_model("sim.scenario.interventions", "Intervention")
     Models = late_model("sim.scenario.models", "Models")
+    Property = late_model("sim.scenario.properties", "Property")
+    Testing = late_model("sim.scenario.properties", "Testing")
 
 _TRUE = Expression.parse("true")
 _NO_VALUE = ValueTemplate(None, True)
@@ -178,6 +181,9 @@ class Execution(f.Part):
         Literal["fixed", "shuffled"],
         Field(description="the order of events at one instant: as declared, or by a hash of the seed"),
     ] = "fixed"
+    order: Annotated[
+        int, Field(ge=0, description="with a shuffled order: which one; another number gives another order")
+    ] = 0
     max_deltas: Annotated[int, Field(ge=1, le=1_000_000, description="livelock limit")] = 10_000
     max_data_bytes: Annotated[
         int,
@@ -192,6 +198,12 @@ class Execution(f.Part):
         LoopConfig, Field(description="settings for the loop of every agent; 'loop' of an agent overrides single keys")
     ] = LoopConfig()
     health: Annotated[Health | None, Field(description="null: no checks")] = None
+
+    @model_validator(mode="after")
+    def _order_matters(self) -> "Execution":
+        if self.order and self.ties == "fixed":
+            raise FieldError("order has no effect, because ties are fixed", "add `ties: shuffled`", ("order",))
+        return self
 
 
 class RateLimit(f.Part):
@@ -913,6 +925,10 @@ class Scenario(f.Part):
     metrics: Metrics = Metrics()
     recording: Recording = Recording()
     stop: Stop | None = None
+    properties: Annotated[
+        dict[f.Label, Property], Field(description="by name: what must hold in every run; `sim test` checks them")
+    ] = Field(default_factory=dict)
+    testing: Annotated[Testing | None, Field(description="what `sim test --faults` may vary; null: nothing")] = None
     sections: Annotated[Mapping[str, Any], PlainValidator(read_sections)] = Field(
         default_factory=dict, alias="\x00sections"
     )

@@ -15,12 +15,13 @@ from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
     "agent", "start", "entry", "world", "where", "item", "cost", "formula", "tool", "model", "call", "work",
-    "intervention", "place", "site",
+    "intervention", "place", "site", "property", "occurrence", "answer",
 ]  # fmt: skip
 """The place of an expression: a rule, a value that is evaluated once at the start (`entry`: among the state variables
 of the agent, or after them), metrics and stop, the `where` of an event condition or of an item to get, costs, the
 formula of an artifact, that of a tool, a scripted answer, the call of a tool, the work of an employee, an intervention
-(for each agent that it may concern), a property of a place, or its variables and rules (`site`)."""
+(for each agent that it may concern), a property of a place, its variables and rules (`site`), a property of runs, or a
+condition on an event in one (`answer`: on one that follows another)."""
 
 AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
@@ -35,6 +36,7 @@ WORK_NAMES = frozenset({"now", "me", "item", "task", "data", "results", "stats"}
 START_NAMES = frozenset({"now", "me", "index", "group", "pi"})
 PLACE_NAMES = frozenset({"place", "index", "x", "y", "pi"})
 FORMULA_NAMES = frozenset({"args", "content", "now", "caller"})
+OCCURRENCE_NAMES = WHERE_NAMES | {"now"}
 INTERVENTION_NAMES = START_NAMES | {"place", "balance"}
 RESERVED = AGENT_NAMES | {"true", "false", "none", "null", "args", "caller", "size"} | set(keyword.kwlist)
 """Names that the state of an agent cannot use."""
@@ -56,6 +58,9 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "place": (PLACE_NAMES, _PURE),
     "site": (PLACE_NAMES | {"now"}, _START_FUNCTIONS | _PURE),
     "intervention": (INTERVENTION_NAMES, AGENT_FUNCTIONS | _PURE),
+    "property": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
+    "occurrence": (OCCURRENCE_NAMES, _PURE),
+    "answer": (OCCURRENCE_NAMES | {"first"}, _PURE),
 }
 
 _REFERS: dict[tuple[str, int | str], str] = {
@@ -72,7 +77,8 @@ _NEEDS: dict[Needs, tuple[str, str]] = {
 
 def functions_of(place: Place) -> frozenset[str]:
     """Return the functions that expressions in a place can call."""
-    return _PLACES[place][1] | metric_functions.METRICS.keys() if place == "world" else _PLACES[place][1]
+    own = metric_functions.METRICS.keys() if place in ("world", "property") else ()
+    return _PLACES[place][1].union(own)
 
 
 _MEMBERS: dict[str, tuple[str, ...]] = {
@@ -94,6 +100,7 @@ class Context:
         kept: names that the patterns of the current scripted rule capture.
         families: the families of classes of agents that the host program gives, by kind.
         graph: the graph that the places of the file refer to, a `sim.scenario.place_graphs.LoadedGraph`.
+        each: the group whose agents the current property is about; None: it is about the world.
         populations: by entry, the agents that its table describes.
     """
 
@@ -103,6 +110,7 @@ class Context:
     kept: Collection[str] = ()
     families: Mapping[str, Family] = attrs.field(factory=dict)
     graph: Any = None
+    each: str | None = None
     populations: Mapping[str, Population] = attrs.field(factory=dict)
 
     def check(self, place: Place, expression: Expression) -> None:
@@ -112,6 +120,8 @@ class Context:
             ExpressionError: if it uses something that does not exist in this place.
         """
         names, functions = _PLACES[place][0], functions_of(place)
+        if place == "property" and self.each is not None:
+            names = names | INTERVENTION_NAMES | self.known.states_of(self.each, expression.names)
         if place in ("agent", "entry", "where", "item", "intervention") and self.state:
             names = names | frozenset(self.state)
         if place in ("agent", "where", "item") and self.let:

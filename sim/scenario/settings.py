@@ -184,7 +184,10 @@ def _by_name(settings: type) -> Any:
 def section_schema(settings: type, handler: Any, *, by_name: bool = False) -> JsonSchemaValue:
     """Return the JSON Schema of settings; `handler` is that of the schema around it."""
     found = model_schema(model_of(settings), handler)
-    return {"type": "object", "additionalProperties": {"anyOf": [{"type": "string"}, found]}} if by_name else found
+    if not by_name:
+        return found
+    about = {"description": found["description"]} if "description" in found else {}
+    return {"type": "object", **about, "additionalProperties": {"anyOf": [{"type": "string"}, found]}}
 
 
 def model_schema(model: type[f.Part], handler: Any) -> JsonSchemaValue:

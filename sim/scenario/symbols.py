@@ -16,7 +16,7 @@ from sim.world.action import DEFINED
 
 Kind = Literal[
     "agent", "entry", "group", "recipient", "account", "artifact", "pool", "limit", "budget", "resource",
-    "place", "record", "slots", "stock", "tier", "tool", "variable",
+    "metric", "place", "record", "slots", "stock", "tier", "tool", "variable",
 ]  # fmt: skip
 
 MAX_CELLS = 100_000
@@ -55,6 +55,7 @@ class Symbols:
     quotas: frozenset[str]
     places: frozenset[str] | None
     records: frozenset[str] | None
+    metrics: frozenset[str]
     tiers: frozenset[str]
     tools: frozenset[str]
     functions: frozenset[str]
@@ -112,6 +113,15 @@ class Symbols:
         hint = did_you_mean(name, frozenset(self.entries) | self.groups | self._numbered("agent"))
         raise UsageError(f"there is no agent, entry or group {name[:80]!r} in this file", hint=hint)
 
+    def states_of(self, group: str, wanted: frozenset[str]) -> frozenset[str]:
+        """Return the state variables that all agents of a group have.
+
+        Of kinds whose state the file does not say, these are all names that are `wanted`.
+        """
+        members = [entry for entry, groups in self.groups_of.items() if group in groups]
+        known = [self.states[entry] if self.kinds[entry] == "policy" else wanted for entry in members]
+        return frozenset.intersection(*known) if known else wanted  # there is no such group, which is told elsewhere
+
     def require_state(self, name: str, variable: str) -> None:
         """Check that agents have a state variable, if the file says all that they have: those that follow rules.
 
@@ -157,6 +167,7 @@ class Symbols:
             "slots": self._pools("slots"),
             "stock": self._pools("stock"),
             "limit": self.limits,
+            "metric": self.metrics,
             "budget": self.budgets,
             "resource": self.limits | self.budgets | self.quotas,
             "place": self.places,
@@ -219,6 +230,7 @@ def collect(
         records=None if foreign else frozenset(
             key for entry in agents for rule in items(entry, "rules") for key in mapping(rule, "record")
         ),
+        metrics=frozenset(mapping(mapping(tree, "metrics"), "values")),
         tiers=frozenset(mapping(mapping(tree, "models"), "tiers")),
         tools=frozenset(mapping(mapping(tree, "models"), "tools")),
         functions=frozenset(_tools(mapping(tree, "tools"))),

@@ -111,7 +111,7 @@ class Section:
     by_name: bool = False
 
 
-SECTIONS: Final[Registry[Section]] = Registry(OF_SIM)
+SECTIONS: Final[Registry[Section]] = Registry("sections", OF_SIM)
 """All sections by key, in the order in which their parts are added to a world."""
 
 

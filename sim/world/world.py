@@ -74,6 +74,7 @@ class World:
         seed: the seed of all random streams.
         recorder: records the run; None: nothing is recorded.
         shuffled: whether ties in the order of steps are broken by a hash instead of by the order of declaration.
+        order: with `shuffled`, which of the orders of this seed.
         max_deltas: how many deltas one instant can have before it counts as a livelock.
 
     Attributes:
@@ -96,9 +97,10 @@ class World:
         *,
         recorder: Recorder | None = None,
         shuffled: bool = False,
+        order: int = 0,
         max_deltas: int = 10_000,
     ) -> None:
-        self.kernel = Kernel(seed, shuffled=shuffled, max_deltas=max_deltas, recorder=recorder)
+        self.kernel = Kernel(seed, shuffled=shuffled, order=order, max_deltas=max_deltas, recorder=recorder)
         self.event_bus = EventBus(self.kernel)
         self.rate_tracker = RateTracker(self.kernel)
         self.budgets = Budgets(self.kernel)
@@ -142,7 +144,7 @@ class World:
         self._living: dict[str, list[str]] = {}  # group → its live agents, until one is added, removed or shut down
         self._born: dict[str, str] = {}  # agent that was created during the run → the owner of its draws
         self.dispatcher = Dispatcher(self)
-        for handler in BUILT_IN.values():
+        for handler in BUILT_IN.imported().values():
             self.actions.register(handler)
 
     @property

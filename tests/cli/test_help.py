@@ -36,8 +36,8 @@ def test_help_imports_nothing_heavy():
 
 
 def test_public_names_come_when_they_are_used():
-    """Each name that `sim` promises can be had, and only those: the lazy table and `__all__` agree, but for `open`."""
-    assert {*package.__all__, "open"} == set(package._HOME)
+    """Each name that `sim` promises can be had, and only those: the lazy table and `__all__` agree, but for two."""
+    assert {*package.__all__, "open", "property"} == set(package._HOME)
     for name in package._HOME:
         assert getattr(package, name).__name__ == name
     with pytest.raises(AttributeError):

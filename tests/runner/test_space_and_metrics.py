@@ -177,7 +177,7 @@ def pasture(**places: Any) -> dict[str, Any]:
 
 
 def test_places_have_variables_and_rules_of_their_own(tmp_path):
-    """Agents read and set them, and they change in each period, after the sample and before agents act; the record is the
+    """Agents read and set them, and they change in each period, after the sample, before agents act; the record is the
     same on both loops, and in a replay.
     """
     runs = [sim.run(pasture(), backend=backend, out=tmp_path) for backend in ("asyncio", "trio")]

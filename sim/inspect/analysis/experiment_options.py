@@ -55,8 +55,8 @@ class WorkerOptions(Options, Rights):
     """How an experiment is carried out, and what the operator lets its scenario do; see `Rights`.
 
     Classes in `kinds` that are defined in the program itself, or in a cell of a notebook, are unknown to other
-    processes, so the trials run in this one. What `allow` names must be given again to resume: what a plan names is not
-    allowed by the plan, which can come from anybody.
+    processes, as are `definitions`, so the trials run in this one. What `allow` names must be given again to resume:
+    what a plan names is not allowed by the plan, which can come from anybody.
 
     Args:
         jobs: the number of processes; None: one for each core. 1 runs the trials in this process.
@@ -80,6 +80,8 @@ class WorkerOptions(Options, Rights):
     ceiling_tokens: int | None = None
 
     def __attrs_post_init__(self) -> None:
+        if self.on is not None and self.definitions is not None:
+            raise UsageError("other machines do not have the definitions of this program", hint="leave `on` out")
         if self.jobs is not None and not 1 <= self.jobs <= 1000:
             raise UsageError(f"jobs are 1 to 1000 processes, not {self.jobs!r}")
 
@@ -106,7 +108,7 @@ class WorkerOptions(Options, Rights):
 
     def workers(self, plan: Plan, folder: Path) -> contextlib.AbstractContextManager[Workers]:
         """Return who carries out a plan."""
-        if self.on is None and (self.jobs == 1 or not _can_be_imported(self.kinds or {})):
+        if self.on is None and (self.jobs == 1 or self.definitions or not _can_be_imported(self.kinds or {})):
             return Inline()
         return workers_of(plan, folder, self.jobs, self.on)
 

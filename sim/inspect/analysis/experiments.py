@@ -27,7 +27,7 @@ from sim.record import run_folder
 from sim.record.archive import is_archive, unpacked_experiment
 from sim.record.frames import Frame, Library, frame
 from sim.record.integrity import Integrity
-from sim.runner.event_loop import beside_the_loop, is_cancelled
+from sim.runner.event_loop import beside_the_loop, is_cancelled, with_definitions
 from sim.runner.progress import bar
 from sim.scenario.overrides import value_text
 
@@ -239,6 +239,7 @@ class Experiment:
         return tag("div", [tag("p", note) for note in self._notes()], tables)
 
 
+@with_definitions
 def sweep(
     scenario: str | PathLike[str],
     *,
@@ -279,6 +280,7 @@ def sweep(
     return _made(plan, chosen)
 
 
+@with_definitions
 def arms(
     run: str | PathLike[str],
     *,

@@ -135,6 +135,7 @@ def _world(scenario: schema.Scenario, seed: int | None, recorder: Recorder | Non
         scenario.seed if seed is None else seed,
         recorder=recorder,
         shuffled=execution.ties == "shuffled",
+        order=execution.order,
         max_deltas=execution.max_deltas,
     )
     world.event_bus.max_data_bytes = execution.max_data_bytes

@@ -1,0 +1,170 @@
+"""One run of a test, in a worker process or in this one."""
+
+import contextlib
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from sim.base.errors import SimError, UsageError
+from sim.experiments.pool import in_worker
+from sim.experiments.testing.cases import Case
+from sim.experiments.testing.checks import Check, Coded, check_of
+from sim.experiments.testing.decorator import PropertyFunction, named_property
+from sim.experiments.testing.violations import Violation
+from sim.experiments.testing.watch import Watch
+from sim.experiments.trial import sentence
+from sim.kernel import to_ns
+from sim.runner.event_loop import blocking
+from sim.runner.options import RunOptions
+from sim.runner.running import run_from
+from sim.scenario import Scenario
+from sim.scenario.loading import loads, read_text
+from sim.tools.rights import NO_RIGHTS, Rights
+
+
+@attrs.frozen
+class Subject:
+    """What is tested: a scenario, and what the operator gives to it.
+
+    Attributes:
+        text: the text of the file.
+        file: its name.
+        overrides: changes to it.
+        until: the end of each run; None: that of the scenario.
+        rights: what the operator lets it do.
+        properties: properties of the host program, by name.
+        only: the names of the properties to check; empty: all.
+        coverage: whether to note the parts of the file that are reached.
+    """
+
+    text: str
+    file: str
+    overrides: tuple[str, ...] = ()
+    until: str | float | None = None
+    rights: Rights = NO_RIGHTS
+    properties: Mapping[str, PropertyFunction] = attrs.field(factory=dict)
+    only: tuple[str, ...] = ()
+    coverage: bool = False
+
+    def scenario(self, changes: Sequence[str] = ()) -> Scenario:
+        """Return the scenario, with further changes.
+
+        Raises:
+            ScenarioError: with all problems of the text.
+        """
+        key = (self.text, self.overrides, tuple(changes), self.rights.allow)
+        found = _KEPT.get(key)
+        if found is None or self.rights.allow:  # code of others could change what it is given
+            found = loads(self.text, self.file, (*self.overrides, *changes), self.rights.allow, self.rights.kinds)
+            if len(_KEPT) >= _MOST_KEPT:
+                _KEPT.pop(next(iter(_KEPT)))
+            _KEPT[key] = found
+        return found
+
+    def checks(self, scenario: Scenario) -> dict[str, Check]:
+        """Return new checks of all properties by name.
+
+        Raises:
+            UsageError: if the code of a property is not allowed or cannot be imported.
+        """
+        own = {
+            name: check_of(one, None if one.check is None else named_property(one.check, self.rights.allow))
+            for name, one in scenario.properties.items()
+        }
+        given: dict[str, Check] = {name: Coded(function) for name, function in self.properties.items()}
+        all_of = {**own, **given}
+        return {name: all_of[name] for name in self.only} if self.only else all_of
+
+
+_KEPT: Final[dict[tuple[Any, ...], Scenario]] = {}
+_MOST_KEPT: Final = 64
+
+
+@attrs.frozen
+class CaseResult:
+    """What came out of one run.
+
+    Attributes:
+        case: its seed, order and failures.
+        violations: the first violation of each property.
+        problem: why the run failed; None: it did not.
+        errors: the number of iterations of agents that failed.
+        commonest_error: the most frequent error of them; empty if there is none.
+        judged: how often each property could be judged.
+        undecided: how often the run ended before a property could be judged.
+        sim_seconds: the simulated time.
+        hash: the hash of the run; empty if it failed.
+    """
+
+    case: Case
+    violations: tuple[Violation, ...] = ()
+    problem: str | None = None
+    errors: int = 0
+    commonest_error: str = ""
+    judged: Mapping[str, int] = attrs.field(factory=dict)
+    undecided: Mapping[str, int] = attrs.field(factory=dict)
+    sim_seconds: float = 0.0
+    hash: str = ""
+
+    def violation_of(self, name: str) -> Violation | None:
+        """Return the violation of a property; None if there is none."""
+        return next((one for one in self.violations if one.property == name), None)
+
+
+@attrs.frozen
+class CaseJob:
+    """A run to carry out."""
+
+    subject: Subject
+    case: Case
+
+
+def run_case(job: CaseJob) -> CaseResult:
+    """Run a case with the checks of its properties."""
+    subject, case = job.subject, job.case
+    watch = None
+    try:
+        plain = subject.scenario()
+        changes = case.overrides(plain)
+        scenario = subject.scenario(changes) if changes else plain
+        watch = Watch(subject.checks(scenario))
+        options = RunOptions(seed=case.seed, until=subject.until, begun=watch, **_hosting(subject.rights))
+        with contextlib.redirect_stdout(sys.stderr):  # output of agents is not part of the result
+            result = blocking(partial(run_from, scenario, options), "asyncio")
+    except (SimError, Exception) as error:
+        violations = () if watch is None else tuple(watch.violations)
+        return CaseResult(case, violations, problem=sentence(error))
+    if result.status != "finished":
+        sys.exit(1)  # the process is being ended from outside
+    watch.end(result)
+    return CaseResult(
+        case, tuple(watch.violations), None, result.errors, result.commonest_error or "", watch.judged,
+        watch.undecided, result.sim_seconds, result.hash,
+    )  # fmt: skip
+
+
+def _hosting(rights: Rights) -> dict[str, Any]:
+    return {**rights.keywords, "on_interrupt": "return" if in_worker() else "raise"}
+
+
+def check_until(until: str | float | None) -> None:
+    """Check the end of the runs.
+
+    Raises:
+        UsageError: if it is no time above 0 s.
+    """
+    if until is not None and to_ns(until) == 0:
+        raise UsageError("a run must last longer than 0 s")
+
+
+def read_subject(path: Path, **given: Any) -> Subject:
+    """Return the subject of a file; see `Subject`.
+
+    Raises:
+        ScenarioError: if the file cannot be read.
+    """
+    return Subject(read_text(path), str(path), **given)
