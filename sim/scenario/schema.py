@@ -378,7 +378,7 @@ class Places(f.Part):
         )
         if wrong:
             raise FieldError("rules set what is no variable", parts=wrong)
-        values = [*self.variables.values(), *(rule.when for rule in self.rules)]
+        values: list[Expression | ValueTemplate] = [*self.variables.values(), *(rule.when for rule in self.rules)]
         values += [value for rule in self.rules for value in rule.set.values()]
         if self.grid is None and any(value.names & {"x", "y"} for value in values):
             raise FieldError("x and y are the column and the row in a grid, and there is no grid here")

@@ -186,6 +186,7 @@ def test_places_have_variables_and_rules_of_their_own(tmp_path):
     assert runs[0].metrics["wait"][-1] == 2 + 1 + 2
     assert runs[0].hash == runs[1].hash == sim.replay(runs[0].run or "").hash
     with sim.open(runs[0]) as kept:
+        assert kept.info.digest is not None
         assert kept.info.digest["variables"]["wait"] == {"0,0": 2, "1,0": 1, "2,0": 2}
 
 
