@@ -20,9 +20,14 @@ from sim.runner.options import RunOptions
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02,0.05,0.1 --seeds 30
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02..0.2:10 --until-precision 5%
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02..0.2 --design sobol --samples 16
+      sim sweep scenarios/contagion.yaml --points design.csv --seeds 20 --baseline agents.person.state.beta=0.05
       sim sweep --resume experiments/contagion-1""",
 )
 @click.argument("scenario", type=PATH, required=False)
+@click.option(
+    "--baseline", multiple=True, metavar="KEY=VALUE",
+    help="The combination with which all others are compared, seed by seed. Repeatable.",
+)  # fmt: skip
 @options_of(RunOptions, "mode", mode="Default: that of the scenario.")
 @study_options("10", "samples", "experiments/NAME-NUMBER")
 def command(scenario: Path | None, **options: Any) -> int:

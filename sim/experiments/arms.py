@@ -38,10 +38,10 @@ _MOST_ARMS: Final = 100
 
 @attrs.frozen
 class Difference:
-    """The difference between an arm and the baseline in one outcome, over seeds.
+    """The difference between an arm, or a combination of a sweep, and the baseline in one outcome, over seeds.
 
     Attributes:
-        arm: the name of the arm.
+        arm: the name of the arm or the combination.
         outcome: the name of the outcome.
         baseline: the outcome of the baseline, over the seeds that both have.
         difference: the arm minus the baseline, by seed.
@@ -280,15 +280,20 @@ def _check_code(stored: StoredRun) -> None:
 
 
 def differences_of(plan: Plan, values: Mapping[int, Mapping[str, Mapping[int, float]]]) -> list[Difference]:
-    """Return the differences between the arms and the baseline, by arm and outcome.
+    """Return the differences between the arms, or the combinations, and the baseline, by arm and outcome.
 
     Args:
         plan: the plan.
         values: the outcomes, as the value by combination, name and seed. Seeds that only one of both has are left out.
     """
-    found = []
-    baseline = values.get(0, {})
-    for point in range(1, len(plan.arms)):
+    found: list[Difference] = []
+    start = plan.compared_with
+    if start is None:
+        return found
+    baseline = values.get(start, {})
+    for point in range(len(plan.points)):
+        if point == start:
+            continue
         for name, own in values.get(point, {}).items():
             base = baseline.get(name, {})
             seeds = [seed for seed in sorted(own) if seed in base]
@@ -297,7 +302,7 @@ def differences_of(plan: Plan, values: Mapping[int, Mapping[str, Mapping[int, fl
             if difference is not None and before is not None:
                 changed = sum(change != 0 for change in changes)
                 least = least_effect(changes)
-                found.append(Difference(plan.arms[point], name, before, difference, least, changed))
+                found.append(Difference(plan.label(point), name, before, difference, least, changed))
     return found
 
 

@@ -274,9 +274,52 @@ def _compared(plan: Plan, values: Mapping[int, Values], point: int) -> Mapping[i
     return values if point == 0 else {0: values.get(0, {}), point: values.get(point, {})}
 
 
-def differences(results: Results) -> list[Difference]:
-    """Return the differences between the arms and the baseline, by arm and outcome; empty for a sweep."""
-    return differences_of(results.plan, _values(results)) if results.plan.arms else []
+def differences(results: Results, baseline: int | None = None) -> list[Difference]:
+    """Return the differences between arms or combinations and the baseline, by arm and outcome.
+
+    Args:
+        results: the results.
+        baseline: a combination of a sweep; None: the baseline of the plan, without which there are no differences.
+    """
+    plan = results.plan if baseline is None else attrs.evolve(results.plan, baseline=baseline)
+    return [] if plan.compared_with is None else differences_of(plan, _values(results))
+
+
+@attrs.frozen
+class Spot:
+    """One outcome of a combination or an arm, or its difference from the baseline.
+
+    Attributes:
+        point: the index of the combination or arm.
+        estimate: the estimate over seeds.
+        seeds: the value by seed.
+    """
+
+    point: int
+    estimate: Estimate
+    seeds: Mapping[int, float]
+
+
+def spots_of(results: Results, outcome: str, *, differences: bool = False) -> list[Spot]:
+    """Return an outcome of all combinations or arms that have it, seed by seed.
+
+    Args:
+        results: the results.
+        outcome: its name.
+        differences: whether to take its differences from the baseline.
+    """
+    plan, values = results.plan, _values(results)
+    start = plan.compared_with if differences else None
+    base = {} if start is None else values.get(start, {}).get(outcome, {})
+    found = []
+    for point in range(len(plan.points)):
+        own = values.get(point, {}).get(outcome, {})
+        if differences:
+            own = {} if point == start else {seed: own[seed] - base[seed] for seed in own if seed in base}
+        estimate = Estimate.of(list(own.values()))
+        if estimate is not None:
+            found.append(Spot(point, estimate, own))
+    return found
 
 
 def reach(results: Results) -> list[ArmReach]:
@@ -299,7 +342,7 @@ def without_effect(results: Results) -> list[str]:
     if plan.arms:
         groups = {plan.arms[number]: [(0, number)] for number, point in enumerate(plan.points) if number and point}
     else:
-        groups = {key: _differing_in(key, plan.points) for key in plan.points[0]}
+        groups = {" and ".join(keys): _differing_in(keys, plan.points) for keys in _together(plan.points)}
     found = []
     for what, pairs in groups.items():
         same = [
@@ -313,12 +356,27 @@ def without_effect(results: Results) -> list[str]:
     return found
 
 
-def _differing_in(key: str, points: Sequence[Point]) -> list[tuple[int, int]]:
-    """Return pairs of combinations that differ in one key alone."""
+def _together(points: Sequence[Point]) -> list[list[str]]:
+    """Return the varied keys; those that change together are one entry."""
+    groups: list[list[str]] = []
+    for key in points[0]:
+        values = {point[key] for point in points}
+        for group in groups:
+            pairs = {(point[group[0]], point[key]) for point in points}
+            if len(pairs) == len(values) == len({point[group[0]] for point in points}) > 1:
+                group.append(key)
+                break
+        else:
+            groups.append([key])
+    return groups
+
+
+def _differing_in(keys: Sequence[str], points: Sequence[Point]) -> list[tuple[int, int]]:
+    """Return pairs of combinations that differ in some keys alone."""
     first: dict[tuple[str, ...], int] = {}
     pairs = []
     for number, point in enumerate(points):
-        rest = tuple(value for other, value in point.items() if other != key)
+        rest = tuple(value for other, value in point.items() if other not in keys)
         if rest in first:
             pairs.append((first[rest], number))
         first.setdefault(rest, number)
@@ -336,8 +394,9 @@ def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, 
         ],
         "problems": [{"point": point, "seed": seed, "problem": why} for point, seed, why in results.problems()],
     }  # fmt: skip
-    if plan.arms:
+    if plan.compared_with is not None:
         found["differences"] = [attrs.asdict(one) for one in differences(results)]
+    if plan.arms:
         found["reached"] = [_reach_to_json(one) for one in reach(results)]
     return found
 

@@ -23,6 +23,7 @@ from sim.experiments.plan import Plan, TrialJob, check_scenario, mode_of
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool_clock import PoolClock
 from sim.experiments.reach import Trace, TraceRecorder, reached
+from sim.experiments.samples import NO_SAMPLES, Samples
 from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.experiments.values import Found
 from sim.llm.shared_answers import SharedAnswers
@@ -43,10 +44,11 @@ _KEPT: Final[dict[tuple[str, Path, tuple[str, ...]], Scenario]] = {}
 
 @attrs.frozen
 class Measured:
-    """A trial, and of an arm the agents that it reached, with the simulated seconds at which it did."""
+    """A trial, its samples, and of an arm the agents that it reached, with the simulated seconds at which it did."""
 
     trial: Trial
     reached: Mapping[str, float] = attrs.field(factory=dict)
+    series: Samples = NO_SAMPLES
 
 
 def run_job(job: TrialJob) -> list[Measured]:
@@ -60,7 +62,8 @@ def run_job(job: TrialJob) -> list[Measured]:
             trial = watch.named(attempt(trial, partial(_figures, job, point, watch)), job)
             trace = watch.trace() if trial.status == "measured" else None
             own = None if trace is None or trial.sim_seconds is None else (trace, trial.sim_seconds)
-            found.append(Measured(trial, {} if baseline is None or own is None else _reached(baseline, own)))
+            reach = {} if baseline is None or own is None else _reached(baseline, own)
+            found.append(Measured(trial, reach, watch.series if trial.status == "measured" else NO_SAMPLES))
             baseline = own if index == 0 else baseline
     return found
 
@@ -130,6 +133,7 @@ class Watch:
         name: the name of the run folder; empty: it is not recorded.
         runner: the runner of the run.
         pools: what is seen of its pools; None if no outcome is about them.
+        series: the samples of the run, once it has ended.
     """
 
     plan: Plan
@@ -139,6 +143,7 @@ class Watch:
     name: str = ""
     runner: RunController | None = None
     pools: PoolClock | None = None
+    series: Samples = NO_SAMPLES
 
     def __call__(self, runner: RunController) -> None:
         """Note the start of a run, and prepare it."""
@@ -203,6 +208,7 @@ def measured(job: TrialJob, watch: Watch, run: Callable[[Path | None], RunResult
         defined = Found(result, asked, watch.pools, job.hosting.access).values(job.plan.definitions)
     if runs is not None and runs != job.hosting.runs:
         result = attrs.evolve(result, run=None)
+    watch.series = Samples.of(result.metrics)
     with_models = runner is not None and runner.simulation.models is not None
     return figures_of(result, seconds, with_models=with_models, defined=defined)
 

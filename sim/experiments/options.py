@@ -7,6 +7,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.experiments.designs import Design
+from sim.experiments.points import Point
 from sim.kernel.levels import Level
 from sim.runner.options import Options
 from sim.tools.rights import Kinds
@@ -76,6 +77,8 @@ class SweepKeywords(StudyKeywords, total=False):
     vary: Sequence[str]
     design: Design
     samples: int | None
+    listed: Sequence[Point]
+    baseline: Sequence[str]
     overrides: Sequence[str]
     models: Sequence[str]
     recording: Level | None
@@ -116,6 +119,8 @@ class SweepOptions(StudyOptions):
     Args:
         vary: how each key is varied; see `variable`.
         design, samples: see `points_of`.
+        listed: combinations that are tried as they are, each with all combinations of what is varied.
+        baseline: the combination from which differences of a sweep are taken, as `key=value` texts that name it alone.
         overrides: `key=value` overrides of all runs.
         models: language models that replace those of the scenario, as in `Access.models`.
         recording: how much is recorded of each trial; None: what the scenario says, otherwise `samples` in a sweep and
@@ -126,6 +131,8 @@ class SweepOptions(StudyOptions):
     vary: Sequence[str] = ()
     design: Design = "factorial"
     samples: int | None = None
+    listed: Sequence[Point] = ()
+    baseline: Sequence[str] = ()
     overrides: Sequence[str] = ()
     models: Sequence[str] = ()
     recording: Level | None = None

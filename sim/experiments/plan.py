@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 import attrs
 
 from sim.base.errors import ScenarioError, UsageError
-from sim.experiments.designs import Design, points_of, variable
+from sim.experiments.designs import Design, joined, points_of, variable
 from sim.experiments.modes import modes_of
 from sim.experiments.options import SEEDS, Answers, Precision, SweepKeywords, SweepOptions
 from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
-from sim.experiments.points import MODE, Point, label_of, overrides_of
+from sim.experiments.points import MODE, Point, label_of, named, overrides_of
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration
 from sim.kernel.codec import decode_as, encode
@@ -32,7 +32,7 @@ MOST_TRIALS: Final = 1_000_000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
 _MAX_SEED: Final = 2**63 - 1
 
-_SELDOM: Final = ("bench", "definitions")
+_SELDOM: Final = ("bench", "definitions", "baseline")
 """The fields of plans that are written only if they have a value."""
 
 Mode = Literal["autonomous", "tick"]
@@ -135,6 +135,7 @@ class Plan:
         past: the past of arms; None: it is a sweep.
         arms: the names of the arms, the baseline first; empty if there are none.
         bench: what a bench compares; None: it is none.
+        baseline: the combination from which differences of a sweep are taken; None: from none.
     """
 
     file: str
@@ -159,6 +160,12 @@ class Plan:
     arms: tuple[str, ...] = ()
     bench: BenchPlan | None = None
     definitions: tuple[Definition, ...] = ()
+    baseline: int | None = None
+
+    @property
+    def compared_with(self) -> int | None:
+        """The combination or arm from which differences are taken; None: from none."""
+        return 0 if self.arms else self.baseline
 
     @property
     def read_records(self) -> bool:
@@ -221,7 +228,9 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON. What few plans have is left out of the others, so that their ids stay."""
-        return {name: value for name, value in attrs.asdict(self).items() if value or name not in _SELDOM}
+        return {
+            name: value for name, value in attrs.asdict(self).items() if value not in (None, ()) or name not in _SELDOM
+        }
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
@@ -257,6 +266,8 @@ class Plan:
             raise UsageError("the plan does not have one mode")
         if self.precision is not None and not (0 < self.precision.share < 1 and self.precision.most_seeds > 0):
             raise UsageError("the precision of the plan is no share of a mean")
+        if self.baseline is not None and (arms or not 0 <= self.baseline < len(self.points)):
+            raise UsageError("the baseline of the plan is none of its combinations")
         if {one.name for one in self.definitions} - set(self.outcomes):
             raise UsageError("the plan defines an outcome that is none of its outcomes")
         for one in self.definitions:
@@ -359,6 +370,16 @@ class Varied:
         if any(one.key == MODE for one in variables):
             raise UsageError("the mode is no key of a scenario", hint="sim bench compares modes: --mode")
         points = points_of(variables, options.design, options.samples, first)
+        if options.listed:
+            if options.design != "factorial":
+                said = f"the design {options.design} samples combinations, and others are listed"
+                raise UsageError(said, hint="leave one out")
+            points = joined(options.listed, points)
+            if any(MODE in point for point in points[:1]):
+                raise UsageError("the mode is no key of a scenario", hint="sim bench compares modes: --mode")
+            options = attrs.evolve(options, design="list")
+        elif options.design == "list":
+            raise UsageError("the design list needs combinations", hint="--points FILE")
         check_trials(len(points), SEEDS if options.count is None else options.count, options.precision)
         variants = _checked_variants(file, given, scenario, points, allow, options.kinds)
         return cls(file, options, scenario, points, variants)
@@ -418,7 +439,8 @@ def make_sweep(file: Path, *, mode: Mode | None = None, **options: Unpack[SweepK
     """
     varied = Varied.of(file, SweepOptions.of(options))
     own: Mode = "autonomous" if varied.scenario.execution.use_autonomous_loops else "tick"
-    return varied.plan(mode=mode or own)
+    texts = varied.options.baseline
+    return varied.plan(mode=mode or own, baseline=named(varied.points, texts) if texts else None)
 
 
 def check_recorded(scenario: Scenario, hint: str) -> None:

@@ -1,8 +1,9 @@
 """The results of an experiment: an SQLite file to which each trial is written as soon as it is done.
 
 Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures, seal), `outcomes` (point, seed,
-name, value), `reached` (point, seed, agent, seconds), of arms, `sessions` (when and on which machine the runs of a
-bench were measured), and `written` (the hashes of the files made of these).
+name, value), `reached` (point, seed, agent, seconds), of arms, `series` (point, seed, name, samples as a JSON list, and
+every how manieth is kept; those of `time` in seconds), `sessions` (when and on which machine the runs of a bench were
+measured), and `written` (the hashes of the files made of these).
 The seal of a trial is a hash of all that is on record of it, and of the plan. The view `results` has one line for each
 trial that was measured, with columns for varied keys, or the name of the arm, and outcomes.
 """
@@ -13,6 +14,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +26,9 @@ from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, mode_of
 from sim.experiments.points import short
 from sim.experiments.recorded import RUNS, remove_others, remove_replaced
+from sim.experiments.samples import Samples
 from sim.experiments.trial import Trial
-from sim.kernel.codec import encode
+from sim.kernel.codec import decode, encode
 from sim.record.drafts import sync_file
 from sim.record.files import failure, is_settled, private_file
 
@@ -47,8 +50,12 @@ ALL: Final = (*FIGURES, *TIMES)
 OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
 """Those that differ whenever the same trial is carried out."""
 
-Facts = tuple[int, int, dict[str, Any], list[Any], list[Any]]
-"""What is on record of a trial: combination, seed, figures, outcomes and whether they are its own, reached agents."""
+Facts = tuple[int, int, dict[str, Any], list[Any], list[Any], list[Any]]
+"""What is on record of a trial: combination, seed, figures, outcomes and whether they are its own, reached agents,
+samples."""
+
+_PARTS: Final = {"outcomes": "name, value, own", "reached": "agent, seconds", "series": "name, samples, step"}
+"""The tables with several lines for a trial, and their other columns."""
 
 _TEXTS: Final = ("status", "problem", "hash", "stopped_by", "run", "basis", "concurrency")
 _TABLES: Final = f"""
@@ -66,6 +73,9 @@ _TABLES: Final = f"""
     ) WITHOUT ROWID;
     CREATE TABLE sessions (
         began TEXT PRIMARY KEY, seconds REAL, jobs INTEGER, machine TEXT, versions TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE series (
+        point INTEGER, seed INTEGER, name TEXT, samples TEXT, step INTEGER, PRIMARY KEY (point, seed, name)
     ) WITHOUT ROWID;
     CREATE TABLE written (name TEXT PRIMARY KEY, sha256 TEXT, code TEXT) WITHOUT ROWID;
 """
@@ -210,17 +220,18 @@ class Results:
         figures = self._execute(f"SELECT point, seed, {', '.join(ALL)} FROM trials {where} ORDER BY 1, 2", values)  # noqa: S608
         others = [
             iter(self._execute(f"SELECT point, seed, {columns} FROM {table} {where} ORDER BY 1, 2, 3", values))  # noqa: S608
-            for table, columns in (("outcomes", "name, value, own"), ("reached", "agent, seconds"))
+            for table, columns in _PARTS.items()
         ]
         waiting = [next(rows, None) for rows in others]
         for row in figures:
-            parts: list[list[Any]] = [[], []]
+            parts: list[list[Any]] = [[] for _ in others]
             for which, rows in enumerate(others):
                 while (ahead := waiting[which]) is not None and ahead[:2] <= row[:2]:
                     if ahead[:2] == row[:2]:
                         parts[which].append(list(ahead[2:]))
                     waiting[which] = next(rows, None)
-            yield (*row[:2], dict(zip(ALL, row[2:], strict=True)), *parts)
+            point, seed, *values = row
+            yield point, seed, dict(zip(ALL, values, strict=True)), *parts
 
     def _seal_of(self, facts: Facts) -> str:
         """Return the hash of all that is on record of a trial, and of the plan; empty if a value is of a wrong kind."""
@@ -245,11 +256,11 @@ class Results:
         return self._facts()
 
     def orphans(self) -> int:
-        """Return how many outcomes and reached agents belong to no trial."""
+        """Return how many outcomes, reached agents and samples belong to no trial."""
         parts = (
             f"(SELECT count(*) FROM {table} AS t WHERE NOT EXISTS"  # noqa: S608 - constants
             " (SELECT 1 FROM trials WHERE trials.point = t.point AND trials.seed = t.seed))"
-            for table in ("outcomes", "reached")
+            for table in _PARTS
         )
         return int(self._execute(f"SELECT {' + '.join(parts)}")[0][0])
 
@@ -300,7 +311,7 @@ class Results:
         marks = ", ".join("?" * (len(ALL) + 3))
         values = (*where, *(figures[name] for name in ALL), "")
         execute(f"INSERT OR REPLACE INTO trials VALUES ({marks})", values)  # noqa: S608 - marks
-        for table in ("outcomes", "reached"):
+        for table in _PARTS:
             execute(f"DELETE FROM {table} WHERE point = ? AND seed = ?", where)  # noqa: S608 - constants
         self._database.executemany(
             "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?)",
@@ -308,6 +319,11 @@ class Results:
         )
         reached = ((*where, agent, seconds) for agent, seconds in measured.reached.items())
         self._database.executemany("INSERT INTO reached VALUES (?, ?, ?, ?)", reached)
+        series = {"time": measured.series.times, **measured.series.values} if measured.series.times else {}
+        self._database.executemany(
+            "INSERT INTO series VALUES (?, ?, ?, ?, ?)",
+            ((*where, name, json.dumps(values), measured.series.step) for name, values in series.items()),
+        )
         for facts in self._facts("WHERE point = ? AND seed = ?", where):  # as SQLite gives them back
             execute("UPDATE trials SET seal = ? WHERE point = ? AND seed = ?", (self._seal_of(facts), *where))
 
@@ -320,7 +336,7 @@ class Results:
 
     def bench_trials(self) -> Iterator[Trial]:
         """Yield the trials of a bench, as they were measured."""
-        for point, seed, figures, outcomes, _ in self._facts():
+        for point, seed, figures, outcomes, *_ in self._facts():
             if figures["basis"] == "wall":
                 figures["makespan"] = figures["wall_seconds"]
             try:
@@ -445,6 +461,32 @@ class Results:
         hint = "remove that line of `trials`, and go on with: sim sweep --resume FOLDER"
         raise RunError(f"{self.folder / FILE} is damaged: {where} is {value!r:.60}, not a number", hint=hint)
 
+    def series(self) -> Iterator[tuple[int, int, Samples]]:
+        """Yield combination, seed and samples of each trial that was measured and has some.
+
+        Raises:
+            RunError: if the file has a series that is no list of numbers.
+        """
+        rows = self._execute("SELECT point, seed, name, samples, step FROM series ORDER BY point, seed, name")
+        for (point, seed), own in groupby(rows, key=lambda row: row[:2]):
+            steps, values = [], {}
+            for _, _, name, text, step in own:
+                values[name] = self._samples(text, name, point, seed)
+                steps.append(step)
+            times = tuple(time for time in values.pop("time", ()) if time is not None)
+            if any(len(one) != len(times) for one in values.values()):
+                raise self._damaged(f"the samples of combination {point}, seed {seed} are not all at the same times")
+            yield point, seed, Samples(times, values, max(steps))
+
+    def _samples(self, text: object, name: str, point: int, seed: int) -> tuple[float | None, ...]:
+        try:
+            found = decode(str(text).encode())
+        except ValueError:
+            found = None
+        if not isinstance(found, list) or not all(isinstance(one, int | float | None) for one in found):
+            raise self._damaged(f"the series {name} of combination {point}, seed {seed} is no list of numbers")
+        return tuple(found)
+
     def calls(self) -> tuple[int, int]:
         """Return the number of calls of models, and how many of their answers another trial had asked for."""
         ((calls, reused),) = self._execute("SELECT total(calls), total(reused) FROM trials")
@@ -504,11 +546,11 @@ class Results:
 
 def repeatable(facts: Facts) -> Facts:
     """Return what is on record of a trial without what no two experiments have in common."""
-    point, seed, figures, outcomes, reached = facts
+    point, seed, figures, *others = facts
     kept = {name: value for name, value in figures.items() if name not in OF_ITS_OWN}
     if kept["turn"] is None:  # no bench
         kept = {name: value for name, value in kept.items() if name not in TIMES}
-    return point, seed, kept, outcomes, reached
+    return point, seed, kept, *others  # type: ignore[return-value]  # as many as there were
 
 
 def _writing_connection(path: Path) -> sqlite3.Connection:

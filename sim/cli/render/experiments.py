@@ -146,9 +146,12 @@ def _print(results: Results, estimates: Sequence[PointEstimates]) -> None:
     print_table(*estimates_table(results.plan, estimates, _SHOWN))
     if len(estimates) > _SHOWN:
         click.echo(f"{len(estimates) - _SHOWN:,} more combinations are in results.csv")
-    if results.plan.arms:
-        click.echo("\ndifferences from the baseline, seed by seed")
-        print_table(*differences_table(differences(results)))
+    plan = results.plan
+    if plan.compared_with is not None:
+        named = "" if plan.arms else f", {plain(plan.label(plan.compared_with))}"
+        click.echo(f"\ndifferences from the baseline{named}, seed by seed")
+        print_table(*differences_table(plan, differences(results)))
+    if plan.arms:
         click.echo("\nagents reached")
         print_table(*reach_table(reach(results)))
     calls, reused = results.calls()
