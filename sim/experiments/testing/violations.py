@@ -42,6 +42,7 @@ class Violation:
         agent: the agent whose property it is; empty: it is about the world.
         entry: the entry of that agent in the scenario; empty: it has none.
         story: the events before it, one line each.
+        causes: what happened at its instant or, if something did not happen, last: topics with the entries of actors.
         at_start: whether it was so before the first step.
     """
 
@@ -52,4 +53,5 @@ class Violation:
     agent: str = ""
     entry: str = ""
     story: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
     at_start: bool = False
