@@ -80,7 +80,7 @@ def _span(text: str, node: Node) -> Span:
     if isinstance(node, SequenceNode):
         entries = tuple(_items(text, node))
         return Span("list", start, end if node.flow_style else _last(entries, end), bool(node.flow_style), entries)
-    quoted = node.style is not None
+    quoted = getattr(node, "style", None) is not None
     shown = text[start:end] if quoted else text[start:end].rstrip()
     return Span("value", start, start + len(shown), text=str(node.value), quoted=quoted)
 

@@ -44,6 +44,7 @@ pools:
   bench:
     kind: resource
     slots: 2
+  store: {kind: container}
   well:
     kind: container
     level: 30
@@ -69,8 +70,8 @@ class Planted(NamedTuple):
 
 
 def _planted(worker: str, broken: str, *stays: str) -> Planted:
-    head = "# A street with many people.\nname: street\ndescription: people who work, walk and listen\nuntil: 1h\n"
-    text = f"{head}agents:\n  # the one with the fault\n{worker}{FILLER}properties:\n  broken: {broken}\n"
+    head = "name: street\ndescription: people who work, walk and listen\nuntil: 1h\n"
+    text = f"{head}agents:\n{worker}{FILLER}properties:\n  broken: {broken}\n"
     return Planted(f"{text}  fine: {{always: \"count('passer') == 4\"}}\n", "broken", stays)
 
 
@@ -105,8 +106,8 @@ PLANTED = {
       - when: "chance(0.5)"
         do: {put: {pool: bench2, amount: 1}}   # and does not count it
       - do: {sleep: {for: 2m}}
-""".replace("bench2", "well"),
-        "{conserved: \"level('well') - total('worker', 'n')\", tolerance: 60}", "put: {pool: well",
+""".replace("bench2", "store"),
+        "{conserved: \"level('store') - total('worker', 'n')\"}", "put: {pool: store",
     ),
     "never releases the bench": _planted(
         """  - name: worker
@@ -129,17 +130,19 @@ PLANTED = {
     loop: {min_loop_delay: 1m}
     rules:
       - when: "n < 20"
-        do: {publish: {topic: asked, data: {n: "=n"}}}
+        do: [{send: {to: helper, data: "=n"}}, {publish: {topic: asked, data: {n: "=n"}}}]
         set: {n: "=n + 1"}
       - do: {sleep: {for: 10m}}
   - name: helper
-    subscribe: [asked]
     rules:
-      - when: "event is not None and event.data.n % 7 != 6"   # not the seventh
-        do: {publish: {topic: answered, data: {n: "=event.data.n"}}}
-      - do: {sleep: {event: asked}}
+      - when: "message is not None and message.data % 7 == 6"   # not the seventh
+        do: noop
+      - when: "message is not None"
+        do: {publish: {topic: answered, data: {n: "=message.data"}}}
+      - do: {sleep: {message: true}}
 """,
         '{after: {event: asked}, within: 5m, then: {event: answered, where: "data.n == first.data.n"}}', "topic: asked",
+        "answered, data",
     ),
     "grows without bounds": _planted(
         """  - name: worker

@@ -283,7 +283,8 @@ class _Marking(ast.NodeTransformer):
         self._key = key
         self._number = 0
 
-    def visit(self, node: ast.AST) -> Any:
+    def visit(self, node: Any) -> Any:
+        """Return a part of a condition with its operands marked."""
         if isinstance(node, ast.BoolOp):
             node.values = [self.visit(value) for value in node.values]
             return node

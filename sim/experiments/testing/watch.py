@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sim.events.event_text import event_line
+from sim.events.event_text import event_line, short
 from sim.experiments.testing.checks import Check, Happened
 from sim.experiments.testing.coverage import Observer
 from sim.experiments.testing.view import View
-from sim.experiments.testing.violations import Finding, Violation
+from sim.experiments.testing.violations import DONE, Finding, Violation
 from sim.kernel import to_ns, to_seconds
 from sim.kernel.codec import decode, encode
 from sim.kernel.ports import Recorder
@@ -114,7 +114,8 @@ class Watch:
         self.violations.append(
             Violation(
                 name, finding.kind, to_seconds(finding.time_ns), finding.text, finding.agent, entry,
-                tuple(event_line(_plain(row)) for row in self._story(finding)), self._causes(finding), at_start,
+                tuple(event_line(_plain(row)) for row in self._story(finding)), self._causes(finding),
+                self._checks[name].met, at_start,
             )
         )  # fmt: skip
 
@@ -125,10 +126,16 @@ class Watch:
         return (own or rows)[-STORY:]
 
     def _causes(self, finding: Finding) -> tuple[str, ...]:
-        """Return what happened at the instant of a violation; if none did, in its story."""
-        rows = [row for row in self._events if row[0] == finding.time_ns and row[6] not in _SILENT]
+        """Return what happened at the instant of a violation, or what its agent waits for."""
         entry = self._view.entry_of
-        return tuple(sorted({f"{entry(row[5]) or row[5]} {row[6]}" for row in rows or self._story(finding)}))
+        if finding.kind == "blocked":
+            return (f"{entry(finding.agent)} {finding.cause}",)
+        if finding.kind == "idle":  # what it did last: perhaps it fell asleep until something that never comes
+            return tuple(f"{entry(row[5])} {row[6]} {short(_plain(row).data)}" for row in self._story(finding)[-1:])
+        if finding.kind not in DONE:
+            return ()
+        rows = [row for row in self._events if row[0] == finding.time_ns and row[6] not in _SILENT]
+        return tuple(sorted({f"{entry(row[5]) or row[5]} {row[6]}" for row in rows}))
 
     @property
     def judged(self) -> dict[str, int]:

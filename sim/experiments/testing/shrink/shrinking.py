@@ -21,7 +21,7 @@ from sim.scenario.fields import plain
 from sim.scenario.yaml_spans import Path, Span, joined, plain_value, replaced, spans, without
 from sim.scenario.yaml_tree import read_tree
 
-LONGEST_LINE: Final = 110
+LONGEST_LINE: Final = 120
 _DURATION: Final = re.compile(r"[0-9.]+ *[a-z]+[0-9a-z. ]*")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 

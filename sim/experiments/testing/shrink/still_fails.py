@@ -14,7 +14,7 @@ import attrs
 from sim.base.errors import ScenarioError, UsageError
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.trial import CaseJob, CaseResult, Subject, run_case
-from sim.experiments.testing.violations import Violation
+from sim.experiments.testing.violations import DONE, Violation
 
 _SEEDS: Final = 12  # seeds, orders and failures that are tried to find a run that violates the property
 _WITNESSES: Final = 3
@@ -37,6 +37,9 @@ class Fault:
         kind: how it is violated.
         entries: the entries of the agents that it is violated by; an empty one: it is about the world.
         causes: what happened at the violations: topics with the entries of their actors.
+        met: how often what the property asks for had happened before, for other agents or at other times; None: that
+            differs between runs, or does not matter.
+        sometimes_met: whether it had happened before at all.
         at_start: whether it is violated before the first step.
         errors: the errors of agents, and the failures of runs, that there were before.
         violated: runs in which it is violated, the first of which are tried first.
@@ -49,6 +52,8 @@ class Fault:
     kind: str
     entries: frozenset[str]
     causes: frozenset[str]
+    met: int | None
+    sometimes_met: bool
     at_start: bool
     errors: frozenset[str]
     violated: tuple[Case, ...]
@@ -124,6 +129,7 @@ class Judge:
         return Fault(
             name, violated[0][1].kind, frozenset(one.entry for _, one in violated),
             frozenset(cause for _, one in violated for cause in one.causes),
+            _common([one for _, one in violated]), all(one.met for _, one in violated),
             any(one.at_start for _, one in violated), frozenset(errors), self._pool(cases, max(1, tried)),
             self._contrast(name, cases), min(_NEEDED, len(cases)), max(one.time for _, one in violated),
         )  # fmt: skip
@@ -173,7 +179,15 @@ class Judge:
         if found.at_start and not fault.at_start:
             return False
         causes = frozenset(found.causes)
-        return not fault.causes or bool(causes & fault.causes and (causes <= fault.causes or fault.kind in ENDLESS))
+        if fault.met not in (None, found.met) or (fault.sometimes_met and not found.met):
+            return False
+        return causes <= fault.causes and bool(causes) == bool(fault.causes)
+
+
+def _common(violations: list[Violation]) -> int | None:
+    """Return how often what was not done had been done before; None if that differs."""
+    counts = {one.met for one in violations}
+    return counts.pop() if len(counts) == 1 and len(violations) > 1 and violations[0].kind not in DONE else None
 
 
 def _shape(case: Case) -> tuple[bool, bool]:
