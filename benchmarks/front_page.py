@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sim.scenario.schema import MAX_AGENTS
+from sim.scenario.population import MAX_AGENTS
 
 Results = Mapping[str, Any]
 

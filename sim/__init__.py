@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
     from sim.base.errors import Interrupt, NameTakenError, RecordWarning, ScenarioError, SimError, UsageError
     from sim.base.pages import Chart
+    from sim.base.registry import Definitions
     from sim.events import Event, EventBus
     from sim.experiments.scoring import ScoreCost, Scores, score, score_async
     from sim.experiments.testing import TestReport, test
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
         RunList,
         arms,
         arms_async,
+        bench,
+        bench_async,
         diff,
         runs,
         sweep,
@@ -95,23 +98,25 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentRecord",
-    "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Effect", "Event", "EventBus",
+    "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Definitions", "Effect", "Event",
+    "EventBus",
     "Experiment", "Integrity", "Interrupt", "Kernel", "Latch", "Message", "NameTakenError", "Outcome", "PauseReason",
     "Preempted", "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "RecordWarning",
     "ReplayResult", "Resource", "Run", "RunController", "RunList", "RunResult", "RunSummary", "Scenario",
     "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey",
     "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools", "UsageError", "WakeCondition", "World", "all_of",
-    "arms", "arms_async", "ask", "ask_async", "branch", "branch_async", "diff", "first_of", "interview",
-    "interview_prompt", "join", "load", "perform", "record_answer", "replay", "replay_async", "resume", "resume_async",
-    "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep", "sweep_async", "test", "tool",
+    "arms", "arms_async", "ask", "ask_async", "bench", "bench_async", "branch", "branch_async", "diff", "first_of",
+    "interview", "interview_prompt", "join", "load", "perform", "record_answer", "replay", "replay_async", "resume",
+    "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep", "sweep_async",
+    "test", "tool",
 ]  # fmt: skip
 """The public names but `open` and `property`, so that `from sim import *` does not hide the built-in functions."""
 
 _HOMES = {
     "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState Control PauseReason WakeCondition",
     "agents.interview": "Question SurveyAnswer interview interview_prompt record_answer",
-    "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async diff open runs sweep "
-    "sweep_async",
+    "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async bench bench_async diff open "
+    "runs sweep sweep_async",
     "inspect.compare.comparison": "Comparison",
     "base.errors": "Interrupt NameTakenError RecordWarning ScenarioError SimError UsageError",
     "events": "Event EventBus",
@@ -119,6 +124,7 @@ _HOMES = {
     "experiments.testing": "TestReport property test",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",
     "base.pages": "Chart",
+    "base.registry": "Definitions",
     "resources": "Container Preempted PreemptiveResource PriorityResource RateTracker Resource Store",
     "runner": "ReplayResult RunResult RunController RunSummary SimulationRunner Survey SurveyCost ask branch replay "
     "resume run ask_async branch_async replay_async resume_async run_async",

@@ -16,7 +16,8 @@ from benchmarks.workloads.w12_wealth import W12
 from benchmarks.workloads.w13_schelling import W13
 from benchmarks.workloads.w14_epidemic import W14
 from benchmarks.workloads.w15_call import W15
+from benchmarks.workloads.w16_http_call import W16
 
 WORKLOADS: dict[str, Workload] = {
-    w.key: w for w in (W1, W2, W3, W4, W4A, W5, W6, W7, W8, W9, W10, W11, W12, W13, W14, W15)
+    w.key: w for w in (W1, W2, W3, W4, W4A, W5, W6, W7, W8, W9, W10, W11, W12, W13, W14, W15, W16)
 }

@@ -58,6 +58,7 @@ class Agent(ABC):
             leaves a value that is not JSON. At the top level this is found at once, in nested values perhaps later.
         kind: the kind that its scenario entry names; empty if a program created it.
         entry: the scenario entry from which the agent was created; None if a program created it.
+        persona: who it is, as a table of the scenario says; empty: nothing is said.
         woken_event: the latest event that woke the agent, or None.
     """
 
@@ -96,6 +97,7 @@ class Agent(ABC):
         self.entry: str | None = None
         self.kind = ""
         self.part = ""
+        self.persona = ""
         self._alive = True
         self._alive_asked: tuple[bool, Call] | None = None  # what a host program has set, and the call that does it
         self.state: dict[str, Any] = {}
@@ -210,7 +212,7 @@ class Agent(ABC):
         if not world.ended:
             world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         self._alive = alive
-        world.life_changed(self.group)
+        world.life_changed(self)
         if not alive and loop is not None:
             loop.request_stop("shutdown")
         return DONE

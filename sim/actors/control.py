@@ -136,7 +136,7 @@ class Control:
             )
         service: object = self._world.services.get("approvals")
         if isinstance(service, _HasGates) and gate not in service.gates:
-            hint = "sim show RUN --view gates lists them"
+            hint = "sim show RUN gates lists them"
             raise UsageError(f"there is no gate {gate!r}{near(gate, service.gates)}", hint=hint)
         decision = "deny" if deny else "approve"
         self._put("approval.decision", {"gate": gate, "decision": decision, "by": by, "note": note})

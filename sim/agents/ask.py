@@ -67,7 +67,7 @@ def ask(
 
     Args:
         prompt: the question.
-        system: the system prompt.
+        system: the system prompt; default: the persona of the agent, if a table gives it one
         use: the use case of the call, as in `models.uses`.
         tier: the tier of the model; overrides the tier of the use case.
         tools: names of tools that the model can call: tools in `models.tools`, whose calls are not run, and others.
@@ -113,6 +113,7 @@ class Ask:
     ) -> AskOutcome:
         if not isinstance(tools, list | tuple):
             raise Refused(f"tools is a list of names from models.tools, not {tools!r:.60}")
+        system = system or getattr(agent, "persona", "")
         opening = [ChatMessage("system", system)] if system else []
         decisions, run = self._offered(world, agent, tools)
         offered = (*decisions, *map(spec_of, run))

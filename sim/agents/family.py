@@ -156,7 +156,7 @@ def family_for(entry: Any) -> Family | None:
     return host or FAMILIES.get(entry.kind)
 
 
-FAMILIES: Final[Registry[Family]] = Registry(KINDS)
+FAMILIES: Final[Registry[Family]] = Registry("kinds", KINDS)
 """All families by kind; those that scenarios named as `module:NAME`, by that."""
 
 

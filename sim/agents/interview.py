@@ -279,6 +279,8 @@ def _sections(world: World, agent: Agent, question: Question) -> Iterator[tuple[
 
 def _identity(world: World, agent: Agent) -> Iterator[str]:
     yield f"name: {agent.agent_id}"
+    if agent.persona:
+        yield f"persona: {agent.persona}"
     if agent.group != agent.agent_id:
         yield f"group: {agent.group}"
     if agent.kind not in ("", "policy"):

@@ -74,6 +74,9 @@ def _entities(scenario: dict[str, Any]) -> Iterator[str]:
     for agent in items(scenario, "agents"):
         number = agent.get("count", 1)
         many = "created during the run" if agent.get("template") else f"{number} of them" if number != 1 else "one"
+        if "table" in agent:
+            many = f"{agent['sample']} rows" if agent.get("sample") is not None else "each row"
+            many = f"{many} of the table {_code(agent['table'])}"
         yield f"**{_words(agent.get('name'))}** ({many}; kind of agent: {_code(agent.get('kind', 'policy'))})\n"
         yield from _table(("state variable", "value at the start"), mapping(agent, "state").items())
     for key, title in (
@@ -177,6 +180,8 @@ def _initialization(scenario: dict[str, Any], overrides: Sequence[str], facts: M
 def _input(scenario: dict[str, Any]) -> Iterator[str]:
     places = mapping(scenario, "places")
     found = [f"- the graph of places: {_code(places[key])}" for key in ("file", "graph") if key in places]
+    tables = dict.fromkeys(str(agent["table"]) for agent in items(scenario, "agents") if "table" in agent)
+    found += [f"- the table of agents: {_code(table)}" for table in tables]
     if scenario.get("models"):
         found.append(f"- answers of language models: {_code(scenario['models'])}")
     yield from found or ("The model uses no input data from outside.",)

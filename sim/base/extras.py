@@ -22,6 +22,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "arrow": ("pyarrow",),
     "designs": ("scipy",),
     "graphs": ("networkx",),
+    "figures": ("matplotlib",),
     "ray": ("ray",),
 }
 """What `sim` imports of each extra. A test compares the names with pyproject.toml."""

@@ -35,6 +35,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "executor": "sim.kinds.executor.definitions",
     "goals": "sim.kinds.goals.definitions",
     "score": "sim.agents.measures",
+    "outcomes": "sim.agents.outcomes",
     "sop": "sim.kinds.sop.definitions",
     "town": "sim.kinds.town.definitions",
 }

@@ -14,7 +14,7 @@ from sim.record import find_run
     epilog="""Examples:
 
     \b
-      sim show shop --view gates
+      sim show shop gates
       sim approve shop gate-1
       sim approve shop gate-2 --deny --note "too expensive\"""",
 )

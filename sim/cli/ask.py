@@ -11,7 +11,7 @@ import click
 
 from sim.agents.interview import Question
 from sim.base.errors import RunError, UsageError
-from sim.cli.model_options import MODEL, access_of, endpoint_options
+from sim.cli.model_options import MODEL, access_of, endpoint_options, models_in
 from sim.cli.render.asking import asking_options, check_target, confirmed, cost_text, short, write_rows
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.table import Cell, print_table
@@ -71,6 +71,7 @@ def command(
         allow_imports()
     with reading(out, run, verify=False) as stored:
         folder, before = stored.path, models_asked(stored.info.options)
+    models = models_in(endpoint, models)
     access = access_of(endpoint, models or before)
 
     def confirm(cost: SurveyCost) -> bool:

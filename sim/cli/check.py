@@ -74,7 +74,7 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
     except UsageError as error:
         problem = Problem(str(path), 1, 1, str(error), error.hint)
         return {"file": str(given), "ok": False, "problems": [problem_json(problem)], "warnings": []}
-    agents = sum(entry.count for entry in scenario.agents if not entry.template)
+    agents = sum(entry.size for entry in scenario.agents if not entry.template)
     until = None if scenario.until is None else to_text(scenario.until)
     return {
         "file": str(given),

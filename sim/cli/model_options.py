@@ -1,9 +1,10 @@
 """The options for language models and their endpoints."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import attrs
 import click
 
 from sim.base.errors import UsageError
@@ -11,12 +12,31 @@ from sim.base.errors import UsageError
 if TYPE_CHECKING:
     from sim.llm.access import Access, Endpoint
     from sim.llm.batches.settings import Batching
+    from sim.scenario.profile import Profile
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 
+
+class _ProfileType(click.ParamType["Profile"]):
+    """A profile of endpoints, which is read when the command line is."""
+
+    name = "profile"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "Profile":
+        from sim.scenario.profile import read_profile  # the import is slow
+
+        return read_profile(value)
+
+
 _ENDPOINT = (
+    click.option(
+        "--profile",
+        type=_ProfileType(),
+        metavar="[FILE:]NAME",
+        help="A profile of endpoints.yaml, or of another file: what the options of endpoints say. They override it.",
+    ),
     click.option("--base-url", metavar="URL", help=f"The endpoint of openai models. Default: {URL}. Key: {KEY}."),
     click.option(
         "--endpoint",
@@ -36,8 +56,8 @@ _ENDPOINT = (
     click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="Request limit of the endpoint."),
     click.option("--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Token limit of the endpoint."),
     click.option(
-        "--stream",
-        is_flag=True,
+        "--stream/--no-stream",
+        default=None,
         help="Have endpoints send answers in parts: sim watch and sim view show them as they arrive.",
     ),
     click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Concurrent requests. Default: 64."),
@@ -66,8 +86,8 @@ MODEL = click.option(
     help="A language model instead of the scenario's, for one tier or all; for example openai:NAME.",
 )  # fmt: skip
 ENDPOINT = (
-    "base_url", "endpoints", "endpoint_keys", "headers", "requests_per_minute", "tokens_per_minute", "concurrency",
-    "stream", "batch", "batch_poll", "batch_wait", "batch_price", "batch_requests", "batch_bytes",
+    "profile", "base_url", "endpoints", "endpoint_keys", "headers", "requests_per_minute", "tokens_per_minute",
+    "concurrency", "stream", "batch", "batch_poll", "batch_wait", "batch_price", "batch_requests", "batch_bytes",
 )  # fmt: skip
 """The names of the options of endpoints, without `--other-endpoint`."""
 _ESTIMATE = (
@@ -91,6 +111,20 @@ def endpoint_options(command: Command) -> Command:
     return command
 
 
+def models_in(options: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
+    """Return the models that were asked for: those of `--model`, and those of the profile for other tiers.
+
+    Args:
+        options: the options of endpoints.
+        given: the values of `--model`; one for all calls replaces all of the profile.
+    """
+    profile: Profile | None = options["profile"]
+    if profile is None or any("=" not in text for text in given):
+        return tuple(given)
+    tiers = {text.partition("=")[0] for text in given}
+    return (*(text for text in profile.models if "=" not in text or text.partition("=")[0] not in tiers), *given)
+
+
 def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> "Access | None":
     """Remove the options of `model_options` from `options` and return their access; None without models.
 
@@ -98,53 +132,94 @@ def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> "
 
     Args:
         options: the options of the command.
-        models: the models, for commands without an option for them.
+        models: the models, for commands that take them from a record too.
     """
-    names = tuple(options.pop("models") if models is None else models)
+    names = models_in(options, options.pop("models")) if models is None else tuple(models)
+    profile: Profile | None = options.pop("profile")
     base_url, headers = options.pop("base_url"), options.pop("headers")
     endpoints = _endpoints(options.pop("endpoints"), options.pop("endpoint_keys"))
-    asked = {name: options.pop(name) for name in ("requests_per_minute", "tokens_per_minute", "concurrency")}
+    asked = {name: options.pop(name) for name in _LIMITS}
     limits = {name: number for name, number in asked.items() if number is not None}
-    batching, stream = _batching(options), options.pop("stream")
-    if not (names or base_url or headers or endpoints or limits or batching or stream):
+    batching, stream = _batching(options, profile), options.pop("stream")
+    if not (names or profile or base_url or headers or endpoints or limits or batching or stream):
         return None
-    from sim.llm.access import Access  # the import is slow
+    from sim.llm.access import Access, Endpoint  # the import is slow
 
-    access = Access(names, endpoints=endpoints)
+    places = {} if profile is None else {name: Endpoint(place.base_url) for name, place in profile.endpoints.items()}
+    access = Access(names, endpoints={**places, **endpoints})
     access.check_endpoints()
+    stream = bool(profile is not None and profile.stream) if stream is None else stream
     if batching and stream:
         raise UsageError("--stream is given with --batch, whose answers do not arrive in parts", hint="leave one out")
-    if access.outside:
-        own = "openai" in access.providers  # the environment variables are for this endpoint only
-        return Access(
-            names,
-            base_url=base_url or (os.environ.get(URL) if own else None) or None,
-            api_key=_key(KEY) if own else None,
-            headers=dict(map(_header, headers)),
-            endpoints=endpoints,
-            stream=stream,
-            batching=batching,
-            **limits,
-        )
-    if batching:
-        raise UsageError("--batch is given, but no model at an endpoint", hint="add --model openai:NAME")
-    if base_url or headers or limits or endpoints or stream:
-        raise UsageError("an endpoint is given, but no model at an endpoint", hint="add --model openai:NAME")
-    return access if names else None
+    if not access.outside:
+        if batching:
+            raise UsageError("--batch is given, but no model at an endpoint", hint="add --model openai:NAME")
+        if profile or base_url or headers or limits or endpoints or stream:
+            raise UsageError("an endpoint is given, but no model at an endpoint", hint="add --model openai:NAME")
+        return access if names else None
+    own = "openai" in access.providers  # its key and environment variables are for this endpoint only
+    place = _place(base_url, profile, own=own)
+    parts = _profile_parts(profile, access, moved=base_url is not None)
+    return Access(
+        names,
+        base_url=place[0],
+        api_key=place[1],
+        headers=_joined(parts.pop("headers"), dict(map(_header, headers))),
+        endpoints={**parts.pop("endpoints"), **endpoints},
+        stream=stream,
+        batching=batching,
+        **{**parts, **limits},
+    )
 
 
-def _batching(options: dict[str, Any]) -> "Batching | Literal[False] | None":
+_LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrency")
+
+
+def _place(base_url: str | None, profile: "Profile | None", *, own: bool) -> tuple[str | None, str | None]:
+    """Return the address and the key. A key goes only to the address that it was given for."""
+    address, key = os.environ.get(URL) or None, _key(KEY)
+    if base_url is not None:
+        return base_url, key if own else None
+    if profile is not None and profile.base_url is not None:
+        return profile.base_url, profile.api_key(os.environ) if own else None
+    if profile is not None and profile.key is not None and own:
+        return None, profile.api_key(os.environ)  # of OpenAI, for which the variable of the address is not meant
+    return (address, key) if own else (None, None)
+
+
+def _profile_parts(profile: "Profile | None", access: "Access", *, moved: bool) -> dict[str, Any]:
+    """Return what a profile says, by arguments of `Access`; if the address was moved, without the headers for it."""
+    if profile is None:
+        return {"headers": {}, "endpoints": {}}
+    used = {name: place for name, place in profile.endpoints.items() if name in access.providers}
+    limits = {name: number for name in _LIMITS if (number := getattr(profile, name)) is not None}
+    return {
+        "headers": {} if moved else profile.header_values(os.environ),
+        "endpoints": attrs.evolve(profile, endpoints=used).places(os.environ),
+        **limits,
+    }
+
+
+def _joined(before: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, str]:
+    names = {name.lower() for name in headers}
+    return {**{name: value for name, value in before.items() if name.lower() not in names}, **headers}
+
+
+def _batching(options: dict[str, Any], profile: "Profile | None") -> "Batching | Literal[False] | None":
     """Remove the options of batches and return the settings: None if no option was given, False for none."""
     wanted = options.pop("batch")
     asked = {name: options.pop(f"batch_{name}") for name in ("poll", "wait", "price", "requests", "bytes")}
     given = {name: value for name, value in asked.items() if value is not None}
+    before = None if profile is None else profile.batch
+    if wanted is None and before is not None:
+        return attrs.evolve(before, **given)
     if given and not wanted:
         raise UsageError(f"--batch-{next(iter(given))} is given without --batch", hint="add --batch")
     if not wanted:
         return None if wanted is None else False
     from sim.llm.batches.settings import Batching  # the import is slow
 
-    return Batching(**given)
+    return Batching(**given) if before is None else attrs.evolve(before, **given)
 
 
 def _endpoints(given: Sequence[str], keys: Sequence[str]) -> "dict[str, Endpoint]":

@@ -9,14 +9,14 @@ from typing import Any
 import attrs
 import click
 
-from sim.cli.model_options import MODEL, access_of, endpoint_options
+from sim.cli.model_options import MODEL, access_of, endpoint_options, models_in
 from sim.cli.render.asking import asking_options, check_target, confirmed, cost_text, short, write_rows
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import print_table
+from sim.experiments.score_tables import scores_table, variance_table
 from sim.experiments.scores import QUERY, Score
 from sim.experiments.scoring import ScoreCost, Scores, score
-from sim.experiments.tables import scores_table, variance_table
 from sim.record import find_run
 
 _COLUMNS = tuple(field.name for field in attrs.fields(Score))
@@ -57,10 +57,10 @@ def command(
         costs.append(cost)
         return confirmed(_cost_text(cost), outside=cost.outside, yes=yes, only_estimate=only_estimate)
 
-    line = _Progress()
+    access, line = access_of(endpoint, models_in(endpoint, models)), _Progress()
     with redirect_stdout(sys.stderr):
         scores = score(
-            folders, measures=file, names=names, access=access_of(endpoint, models), confirm=confirm, progress=line,
+            folders, measures=file, names=names, access=access, confirm=confirm, progress=line,
         )  # fmt: skip
     line.clear()
     if only_estimate:

@@ -11,8 +11,7 @@ from sim.cli.render.follower import Follower
 from sim.cli.render.live import DRAW_SECONDS, Screen
 from sim.cli.render.output import OUT, common, print_json
 from sim.cli.render.progress import PLAIN_SECONDS
-from sim.cli.render.summary import print_summary
-from sim.cli.show import timed_fields_of
+from sim.cli.show import print_run, timed_fields_of
 from sim.record import find_run, open_run
 
 
@@ -58,5 +57,6 @@ def command(run: str, every: float | None, out: Path, as_json: bool) -> int:
             time.sleep(pause)
     finally:
         screen.clear()
-    print_summary(timed_fields_of(info))
+    with open_run(folder, verify=False) as stored:
+        print_run(stored, timed_fields_of(info))
     return 0 if info.status == "finished" else 1

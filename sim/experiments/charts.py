@@ -189,7 +189,7 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
     height = 250.0
     places = sorted({place for series in given for place, _ in series.values})
     marks = ticks(*_ends([value for series in given for _, value in series.values], mark), 5)
-    logarithmic = _is_geometric(places)
+    logarithmic = is_geometric(places)
     scale = [math.log(place) for place in places] if logarithmic else places
     span = scale[-1] - scale[0] or 1
     said = f"{axis} (logarithmic)" if logarithmic else axis
@@ -214,7 +214,7 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
     return Drawing(label, height, parts, given)
 
 
-def _is_geometric(places: Sequence[float]) -> bool:
+def is_geometric(places: Sequence[float]) -> bool:
     """Return whether numbers, in order, grow by factors (10, 100, 1000) rather than by steps (10, 20, 30)."""
     if len(places) < 3 or places[0] <= 0:
         return False
@@ -260,6 +260,42 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Drawing
             _text(x(series.values[-1][0]) + 5, floor - 5, f"up to {number(peak)}", "start"),
         ))  # fmt: skip
     return Drawing(label, height, parts)
+
+
+def areas(label: str, given: Sequence[Series], axis: str, *, signed: bool = False) -> Drawing:
+    """Return lines over time, each in a band that has its intervals.
+
+    Args:
+        label: a description of the chart, for screen readers.
+        given: the lines; the place of each value is its time.
+        axis: the label of the axis.
+        signed: whether the values are differences, so that there is a line at 0.
+    """
+    height = 250.0
+    marks = ticks(*_ends([value for series in given for _, value in series.values], None), 5)
+    begin = min(series.values[0][0] for series in given)
+    span = max(series.values[-1][0] for series in given) - begin or 1
+
+    def x(at: float) -> float:
+        return _LEFT + (at - begin) / span * (WIDTH - _LEFT - _RIGHT)
+
+    def y(value: float) -> float:
+        return height - 40 - max(value - marks[0], 0.0) / (marks[-1] - marks[0]) * (height - 40 - _ABOVE)
+
+    parts: list[Iterable[Markup | str]] = [_levels(marks, y)]
+    times = [at for at in ticks(begin, begin + span, 5) if begin <= at <= begin + span * 1.001]
+    parts.append([_text(x(at), height - 22, number(at), "middle") for at in times])
+    parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
+    if signed:
+        parts.append([_line(_LEFT, y(0), WIDTH - _RIGHT, y(0), "soft")])
+    for series in given:
+        above = [f"{x(at):.1f},{y(value.high):.1f}" for at, value in series.values]
+        below = [f"{x(at):.1f},{y(value.low):.1f}" for at, value in reversed(series.values)]
+        parts.append([
+            tag("polygon", points=" ".join((*above, *below)), fill=series.colour, fill_opacity=0.18),
+            _path(" ".join(f"{x(at):.1f},{y(value.mean):.1f}" for at, value in series.values), series.colour),
+        ])  # fmt: skip
+    return Drawing(label, height, parts, given if len(given) > 1 else ())
 
 
 def _ends(values: Sequence[Estimate], mark: float | None) -> tuple[float, float]:

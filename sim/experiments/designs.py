@@ -1,7 +1,8 @@
 """Designs: which combinations of values an experiment tries.
 
 A full factorial tries all combinations. A Latin hypercube (McKay et al. 1979) and a Sobol sequence (Sobol 1967, with
-the scrambling of Owen 1998) spread a given number of combinations over the ranges; scipy computes them.
+the scrambling of Owen 1998) spread a given number of combinations over the ranges; scipy computes them. A list of
+combinations, from a file or a DataFrame, is tried as it is, each with all combinations of what is varied besides.
 """
 
 import json
@@ -13,12 +14,13 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.base.errors import UsageError
+from sim.base.errors import ScenarioError, UsageError
 from sim.base.extras import need
 from sim.experiments.points import Point
-from sim.scenario.overrides import value_text
+from sim.scenario.fields import plain
+from sim.scenario.overrides import Override, value_text
 
-Design = Literal["factorial", "latin", "sobol"]
+Design = Literal["factorial", "latin", "sobol", "list"]
 
 MOST_POINTS: Final = 100_000
 _RANGE: Final = re.compile(r"(?P<low>[-+\d.eE]+)\.\.(?P<high>[-+\d.eE]+)(?::(?P<count>\d{1,12}))?")
@@ -29,7 +31,7 @@ class Variable:
     """A key of a scenario that is varied, with its values: a list of texts, or a range of numbers.
 
     Attributes:
-        key: the key.
+        key: the key; several with commas between them change together, and each value is a list with one for each.
         values: the values of a list; those of a range if it has a number of steps.
         low, high: the bounds of a range, ints if it is one of whole numbers; None: it is a list.
         whole: whether the range has whole numbers only.
@@ -50,6 +52,7 @@ class Variable:
         return _number(self.low + share * (self.high - self.low))
 
 
+_TOGETHER: Final = "write key,key=[a,1],[b,2], with a list for each combination"
 _QUOTED = ("[", "{", '"', "'")  # how a list, a mapping or a quoted text begins
 
 
@@ -71,7 +74,39 @@ def variable(text: str) -> Variable:
         return _range(key, rest, hint)
     if len(set(values)) < len(values) or "" in values:
         raise UsageError(f"{text!r:.80} has a value twice, or an empty one", hint=hint)
+    if "," in key:
+        keys = _keys(key)
+        for value in values:
+            _parts(keys, value)
+        return Variable(",".join(keys), values)
     return Variable(key, values)
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    """Return the keys that change together."""
+    keys = tuple(one.strip() for one in text.split(","))
+    if "" in keys or len(set(keys)) < len(keys) or "seed" in keys:
+        raise UsageError(f"{text!r:.80} are no keys that change together", hint=_TOGETHER)
+    return keys
+
+
+def _parts(keys: Sequence[str], value: str) -> Point:
+    """Return the values of keys that change together."""
+    try:
+        found = Override.parse(f"x={value}").value
+    except ScenarioError:
+        found = None
+    if not isinstance(found, list) or len(found) != len(keys):
+        raise UsageError(f"{value!r:.60} is no list with a value for each of {', '.join(keys)}", hint=_TOGETHER)
+    return {key: value_text(plain(one)) for key, one in zip(keys, found, strict=True)}
+
+
+def _each(point: Point) -> Point:
+    """Return a combination in which each key is by itself, also of those that change together."""
+    found: dict[str, str] = {}
+    for key, value in point.items():
+        found |= _parts(key.split(","), value) if "," in key else {key: value}
+    return found
 
 
 def _values(text: str) -> tuple[str, ...]:
@@ -93,24 +128,31 @@ def _values(text: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in (*values, text[begin:]))
 
 
-def varied(keys: Mapping[str, str | Iterable[Any]]) -> tuple[str, ...]:
+def varied(keys: Mapping[Any, str | Iterable[Any]]) -> tuple[str, ...]:
     """Return what is varied as texts for `variable`.
 
     Args:
-        keys: the values by key: a text such as `0.02..0.2:4`, or several values.
+        keys: the values by key: a text such as `0.02..0.2:4`, or several values. Keys in a tuple change together, and
+            each value has one for each of them.
 
     Raises:
         UsageError: if a value cannot be varied.
     """
     found = []
-    for key, values in keys.items():
+    for given, values in keys.items():
+        key = given if isinstance(given, str) else ",".join(given)
         if isinstance(values, str):
             found.append(f"{key}={values}")
             continue
         if not isinstance(values, Iterable):
             raise UsageError(f"{key} is varied by {values!r:.60}", hint="give a list, or a text such as 0.02..0.2:4")
-        found.append(f"{key}={','.join(_separable(value_text(value)) for value in values)}")
+        found.append(f"{key}={','.join(_separable(_text_of(key, value)) for value in values)}")
     return tuple(found)
+
+
+def _text_of(key: str, value: Any) -> str:
+    """Return a value as text; that of keys that change together is a list."""
+    return value_text(list(value) if "," in key and isinstance(value, tuple) else value)
 
 
 def _separable(text: str) -> str:
@@ -168,19 +210,32 @@ def points_of(variables: Sequence[Variable], design: Design, samples: int | None
         UsageError: if the design and the other arguments do not fit, there are too many combinations, or scipy is
             missing.
     """
-    keys = [one.key for one in variables]
+    keys = [key for one in variables for key in one.key.split(",")]
     if len(set(keys)) < len(keys):
         raise UsageError("a key is varied twice", hint="give all its values in one option: key=a,b,c")
-    if design == "factorial":
+    if design in ("factorial", "list"):
         if samples is not None:
             raise UsageError("a factorial design tries all combinations", hint="--samples is for latin and sobol")
-        return _factorial(variables)
+        return tuple(map(_each, _factorial(variables)))
     if samples is None or not variables:
         raise UsageError(f"the design {design} needs --samples and --vary", hint="for example --samples 64")
     if samples > MOST_POINTS:
         raise UsageError(f"a design has at most {MOST_POINTS:,} combinations, not {samples:,}")
     shares = _sample(design, len(variables), samples, seed)
-    return tuple({one.key: one.at(share) for one, share in zip(variables, row, strict=True)} for row in shares)
+    return tuple(_each({one.key: one.at(share) for one, share in zip(variables, row, strict=True)}) for row in shares)
+
+
+def joined(listed: Sequence[Point], others: Sequence[Point]) -> tuple[Point, ...]:
+    """Return each listed combination with each of some others.
+
+    Raises:
+        UsageError: if a key is in both, or there are too many.
+    """
+    if both := sorted(listed[0].keys() & others[0].keys()):
+        raise UsageError(f"{both[0]} is varied twice: the listed combinations have it", hint="leave out --vary")
+    if len(listed) * len(others) > MOST_POINTS:
+        raise UsageError(f"a design has at most {MOST_POINTS:,} combinations")
+    return tuple({**one, **other} for one in listed for other in others)
 
 
 def _factorial(variables: Sequence[Variable]) -> tuple[Point, ...]:

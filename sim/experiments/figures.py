@@ -5,13 +5,16 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from sim.experiments.arms import ArmReach, Difference
-from sim.experiments.charts import Bar, Drawing, Series, bands, bars, dots, lines, written
+from sim.experiments.charts import Bar, Drawing, Series, areas, bands, bars, dots, lines, written
 from sim.experiments.estimate import Estimate
 from sim.experiments.experiment import PointEstimates
+from sim.experiments.plan import Plan
 from sim.experiments.points import as_number, label_of, short
+from sim.experiments.series import Band
 
 _BARS, _STEPS = 24, 400
-_UNITS = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
+_LINES = 8  # with their bands, more would cover each other
+_UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 _COLOURS = tuple(f"var(--c{index})" for index in (0, 1, 2, 3, 5, 12, 4, 6, 7, 8, 9, 10, 11))
 
 
@@ -57,17 +60,38 @@ def _series(rows: Sequence[PointEstimates], name: str, key: str) -> list[Series]
     ]
 
 
+def band_drawing(plan: Plan, found: Sequence[Band], metric: str, *, signed: bool = False) -> Drawing:
+    """Return the chart of a metric over time: a line for each combination or arm, each with its 95 % band.
+
+    Args:
+        plan: the plan.
+        found: the bands.
+        metric: the metric.
+        signed: whether these are differences from the baseline.
+    """
+    own = [band.drawn() for band in found if band.metric == metric]
+    end = max(band.moments[-1][0] for band in own)
+    scale, unit = next(pair for pair in _UNITS if end >= 2 * pair[0] or pair[0] == 1)
+    series = [
+        Series(plan.label(band.point) or metric, _COLOURS[place], [(at / scale, one) for at, one in band.moments])
+        for place, band in enumerate(own[:_LINES])
+    ]
+    label = f"difference in {metric} from the baseline over time" if signed else f"{metric} over time"
+    drawing = areas(label, series, f"simulated {unit}", signed=signed)
+    return _part(drawing, len(series), len(own), "arms" if plan.arms else "combinations")
+
+
 def difference_drawing(found: Sequence[Difference], name: str) -> Drawing:
     """Return the chart of the differences from the baseline in one outcome, one dot for each arm."""
     own = [one for one in found if one.outcome == name]
     given = [Bar(one.arm, _COLOURS[0], one.difference, written(one.difference)) for one in own[:_BARS]]
-    return _part(dots(f"differences in {name}, arm minus baseline", given), len(given), len(own), "arms")
+    return _part(dots(f"differences in {name} from the baseline", given), len(given), len(own), "arms")
 
 
 def reach_drawing(found: Sequence[ArmReach]) -> Drawing:
     """Return the chart of the mean number of reached agents over time, one band for each arm that reached any."""
     end = 1.05 * max(seconds for arm in found for one in arm.agents for seconds in one.times)  # the last step is seen
-    scale, unit = next(pair for pair in _UNITS if end >= pair[0] or pair[0] == 1)
+    scale, unit = next(pair for pair in _UNITS[1:] if end >= pair[0] or pair[0] == 1)
     series = []
     for index, arm in enumerate(found[: len(_COLOURS)]):
         times = sorted(seconds for one in arm.agents for seconds in one.times)

@@ -1,19 +1,23 @@
 """Which outcomes an experiment can have: a misspelled name is refused before any trial, or after the first one.
 
-The names of metrics, of surveys and of what rules record are in the scenario, and the kinds of actions and the states
-of agents are known. Agents in Python can record other observations; what these are called, the first trial shows.
+Outcomes that are expressions (see `sim.agents.outcomes`) are checked before any trial. Of the others, the names of
+metrics, of surveys and of what rules record are in the scenario, and the kinds of actions and the states of agents are
+known. Agents in Python can record other observations; what these are called, the first trial shows.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
 from sim.actors import AgentState
+from sim.agents.outcomes import OF_RECORDS, Measurement, Names, OutcomeSettings, check_names, is_expression
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.scenario import Scenario
 from sim.scenario.actions import action_kinds
+from sim.scenario.outcome_names import names_of, outcomes_of
 from sim.tools.rights import Kinds
 
 if TYPE_CHECKING:
@@ -25,6 +29,47 @@ COUNTS: Final = ("done_", "refused_", "agents_")
 _MEAN: Final = "mean_"
 _MISSING: Final = "missing_"
 _SHOWN: Final = 20  # names in a hint
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+@attrs.frozen
+class Definition:
+    """An outcome that an expression defines.
+
+    Attributes:
+        name: its name; that of an expression without a name is its text.
+        value: the expression.
+        label, unit, scale: how figures show it; see `OutcomeSettings`.
+    """
+
+    name: str
+    value: str
+    label: str = ""
+    unit: str = ""
+    scale: Literal["linear", "log"] = "linear"
+
+    @property
+    def measurement(self) -> Measurement:
+        """The expression, checked."""
+        return Measurement.parse(self.value)
+
+    @property
+    def shown(self) -> str:
+        """How figures and tables call it: its label, with its unit."""
+        return f"{self.label or self.name} ({self.unit})" if self.unit else self.label or self.name
+
+
+@attrs.frozen
+class Chosen:
+    """The outcomes that matter to an experiment: their names, and what defines those that are expressions."""
+
+    names: tuple[str, ...]
+    definitions: tuple[Definition, ...] = ()
+
+    @property
+    def read_records(self) -> bool:
+        """Whether one of them reads the record of a run."""
+        return any(one.measurement.uses(OF_RECORDS) for one in self.definitions)
 
 
 @attrs.frozen
@@ -35,11 +80,15 @@ class KnownOutcomes:
         own: the outcomes that the scenario defines.
         whole: whether these are all its observations; agents in Python can record others.
         asked: by question of its surveys: the outcomes for which the text of the question stands.
+        named: the outcomes that its section `outcomes` names.
+        names: what expressions can use, in each variant.
     """
 
     own: tuple[str, ...]
     whole: bool
     asked: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    named: Mapping[str, OutcomeSettings] = attrs.field(factory=dict)
+    names: tuple[Names, ...] = ()
 
     @classmethod
     def of(cls, scenarios: Iterable[Scenario], kinds: Kinds | None = None) -> "KnownOutcomes":
@@ -47,7 +96,11 @@ class KnownOutcomes:
         own: dict[str, None] = {}
         asked: dict[str, dict[str, None]] = {}
         whole = True
+        named: Mapping[str, OutcomeSettings] = {}
+        variants: list[Names] = []
         for scenario in scenarios:
+            named = named or outcomes_of(scenario)
+            variants.append(names_of(scenario))
             own |= dict.fromkeys(scenario.metrics.values)
             rules = (rule for entry in scenario.agents for rule in entry.rules)
             own |= dict.fromkeys(f"{_MEAN}{name}" for rule in rules for name in rule.record)
@@ -56,7 +109,48 @@ class KnownOutcomes:
                 own |= dict.fromkeys(names)
                 asked.setdefault(questions[number - 1].ask, {}).update(dict.fromkeys(names[:-1]))
             whole = whole and not kinds and all(entry.kind == "policy" for entry in scenario.agents)
-        return cls(tuple(own), whole, {ask: tuple(names) for ask, names in asked.items()})
+        answered = {ask: tuple(found) for ask, found in asked.items()}
+        return cls(tuple(own), whole, answered, named, tuple(variants))
+
+    def choose(self, outcomes: Sequence[str], code: Sequence[str] = ()) -> Chosen:
+        """Return the outcomes that matter; by default those that the scenario names.
+
+        Args:
+            outcomes: names of outcomes, questions of surveys, expressions, and expressions with a name, such as
+                `late=mean(gini, from=200s)`.
+            code: modules that the scenario may import, which can define other actions.
+
+        Raises:
+            UsageError: if the scenario cannot have one of them.
+        """
+        found: dict[str, None] = {}
+        definitions: dict[str, Definition] = {}
+        for text in dict.fromkeys(outcomes or self.named):
+            definition = self._definition(text)
+            if definition is None:
+                found |= dict.fromkeys(self.check((text,), code))
+                continue
+            if (before := definitions.setdefault(definition.name, definition)) != definition:
+                raise UsageError(f"two outcomes are called {before.name}", hint="give one of them another name")
+            found[definition.name] = None
+        return Chosen(tuple(found), tuple(definitions.values()))
+
+    def _definition(self, text: str) -> Definition | None:
+        """Return what defines an outcome; None if it has no expression."""
+        if text in self.named:
+            settings = self.named[text]
+            definition = Definition(text, settings.value, settings.label, settings.unit, settings.scale)
+        elif text in self.own or text in self.asked or not is_expression(text):
+            return None
+        else:
+            name, separator, value = text.partition("=")
+            if not (separator and _NAME.fullmatch(name.strip()) and is_expression(value)):
+                name, value = "", text
+            measurement = Measurement.parse(value)
+            definition = Definition(name.strip() or measurement.text, measurement.text)
+        for names in self.names:
+            check_names(definition.measurement, names)
+        return definition
 
     def check(self, outcomes: Sequence[str], code: Sequence[str] = ()) -> tuple[str, ...]:
         """Check the names of outcomes before the first trial.
@@ -75,7 +169,7 @@ class KnownOutcomes:
         for name in outcomes:
             can_be = not (self.whole and not code) and name.startswith((_MEAN, *COUNTS))
             if name not in self.own and not (can_be or is_count(name)):
-                raise _unknown(f"the scenario has no outcome {name!r}", name, (*self.own, *self.asked))
+                raise _unknown(f"the scenario has no outcome {name!r}", name, (*self.named, *self.own, *self.asked))
         return tuple(dict.fromkeys(outcomes))
 
     def check_first(self, outcomes: Sequence[str], measured: Mapping[str, float | None]) -> None:

@@ -1,19 +1,20 @@
 """The page of an experiment: charts and tables of its outcomes, in one HTML file without a script."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from sim.base.pages import Markup, document, tag
 from sim.experiments.charts import number, written
 from sim.experiments.experiment import PointEstimates, differences, reach
-from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
+from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.results import Results
+from sim.experiments.series import Band, bands, difference_bands, metrics_of, thinning, trials_of
 from sim.kernel import to_ns, to_text
 
-_CARDS, _LINES, _AGENTS = 40, 500, 20
+_CARDS, _LINES, _AGENTS, _METRICS = 40, 500, 20, 8
 
 
 def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
@@ -25,8 +26,9 @@ def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
     note = "mean over seeds, ± half the width of its 95 % interval (Student)"
     heading = "All arms" if plan.arms else "All combinations"
     table = tag("section", tag("h2", heading), tag("p", note, class_="note"), _table(estimates, names, plan))
-    compared = (_differences(results), _reach(results)) if plan.arms else ()
-    main = tag("main", _head(plan), compared, shown, table, _without_value(results), _problems(results))
+    compared = (_differences(results), _reach(results) if plan.arms else None) if plan.compared_with is not None else ()
+    over_time = _over_time(results)
+    main = tag("main", _head(plan), compared, shown, over_time, table, _without_value(results), _problems(results))
     return document(f"{plan.name}: {'arms' if plan.arms else 'sweep'}", main, style=page_style())
 
 
@@ -39,29 +41,70 @@ def _head(plan: Plan) -> Markup:
     past = plan.past
     what = f"{len(plan.points)} {'combinations' if past is None else 'arms'} × {plan.seeds[1]} seeds, plan {plan.id}"
     origin = "" if past is None else f", from {past.at} of the run {Path(past.run).name}"
-    varied = "; ".join(plan.vary) or "nothing is varied"
+    listed = ("listed combinations",) if plan.design == "list" else ()
+    varied = "; ".join((*listed, *plan.vary)) or "nothing is varied"
     return tag("header", tag("h1", plan.name), tag("p", f"{what}{origin}: {varied}", class_="lead"))
 
 
 def _differences(results: Results) -> Markup:
     """Return the differences from the baseline: a chart for each outcome, and a table."""
-    found = differences(results)
+    found, what = differences(results), "arm" if results.plan.arms else "combination"
     names = dict.fromkeys(one.outcome for one in found if one.changed)
-    cards = [difference_drawing(found, name).card(name, "arm minus baseline") for name in names]
-    headings = ["arm", "outcome", "seeds", "baseline", "difference", "least effect", "seeds that differ"]
+    cards = [difference_drawing(found, name).card(name, f"{what} minus baseline") for name in names]
+    headings = [what, "outcome", "seeds", "baseline", "difference", "least effect", "seeds that differ"]
     lines = [
         [one.arm, one.outcome, str(one.difference.n), written(one.baseline), written(one.difference),
          "" if one.least_effect is None else number(one.least_effect), str(one.changed)]
         for one in found
     ]  # fmt: skip
     note = (
-        "Mean over seeds of arm minus baseline, with common random numbers, ± half the width of its 95 % interval. The "
-        "least effect is the difference that 80 of 100 experiments of this size would show."
+        f"Mean over seeds of {what} minus baseline, with common random numbers, ± half the width of its 95 % interval. "
+        "The least effect is the difference that 80 of 100 experiments of this size would show."
     )
+    start = results.plan.compared_with
+    named = "" if results.plan.arms or start is None else f", {results.plan.label(start)}"
     return tag(
-        "section", tag("h2", "Differences from the baseline"), tag("p", note, class_="note"),
+        "section", tag("h2", f"Differences from the baseline{named}"), tag("p", note, class_="note"),
         tag("div", cards[:_CARDS], class_="cards wide"), _rows(headings, lines, 2),
     )  # fmt: skip
+
+
+def _over_time(results: Results) -> Markup | None:
+    """Return the metrics that matter over time: means over seeds in their 95 % bands, and of arms the differences."""
+    plan, trials = results.plan, trials_of(results)
+    if not trials:
+        return None
+    metrics = metrics_of(plan, trials)
+    shown = metrics[:_METRICS]
+    cards = []
+    for found, signed in ((difference_bands(plan, trials, shown), True), (bands(plan, trials, shown), False)):
+        own = list(found)
+        if own and all(len(band.moments) == 1 for band in own):
+            continue  # nothing but the end was sampled
+        names = dict.fromkeys(band.metric for band in own)
+        note = f"{'arm' if plan.arms else 'combination'} minus baseline" if signed else ""
+        cards += [band_drawing(plan, own, name, signed=signed).card(name, note) for name in names]
+    if not cards:
+        return None
+    fewest, most = _seeds_over_time(bands(plan, trials, shown))
+    told = [
+        "Mean over seeds at each sampled time, in its 95 % band (Student, for each time by itself).",
+        f"Means are over {fewest} to {most} seeds, others have no value then; drawn is what at least half of them have."
+        if fewest < most
+        else "",
+        f"The first {len(shown)} of {len(metrics)} metrics are shown." if len(metrics) > len(shown) else "",
+        thinning(trials),
+    ]
+    return tag(
+        "section", tag("h2", "Over time"), tag("p", " ".join(filter(None, told)), class_="note"),
+        tag("div", cards, class_="cards wide"),
+    )  # fmt: skip
+
+
+def _seeds_over_time(found: Iterable[Band]) -> tuple[int, int]:
+    """Return over how many seeds the means are, at least and at most."""
+    counts = [estimate.n for band in found for _, estimate in band.moments]
+    return min(counts, default=0), max(counts, default=0)
 
 
 def _reach(results: Results) -> Markup | None:

@@ -1,7 +1,9 @@
 """The results of an experiment: an SQLite file to which each trial is written as soon as it is done.
 
 Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures, seal), `outcomes` (point, seed,
-name, value), `reached` (point, seed, agent, seconds), of arms, and `written` (the hashes of the files made of these).
+name, value), `reached` (point, seed, agent, seconds), of arms, `series` (point, seed, name, samples as a JSON list, and
+every how manieth is kept; those of `time` in seconds), `sessions` (when and on which machine the runs of a bench were
+measured), and `written` (the hashes of the files made of these).
 The seal of a trial is a hash of all that is on record of it, and of the plan. The view `results` has one line for each
 trial that was measured, with columns for varied keys, or the name of the arm, and outcomes.
 """
@@ -12,6 +14,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +23,12 @@ import attrs
 from sim.base.crashpoints import reach
 from sim.base.errors import RunError, UsageError
 from sim.experiments.measure import Measured
-from sim.experiments.plan import Plan
+from sim.experiments.plan import Plan, mode_of
 from sim.experiments.points import short
 from sim.experiments.recorded import RUNS, remove_others, remove_replaced
-from sim.kernel.codec import encode
+from sim.experiments.samples import Samples
+from sim.experiments.trial import Trial
+from sim.kernel.codec import decode, encode
 from sim.record.drafts import sync_file
 from sim.record.files import failure, is_settled, private_file
 
@@ -33,20 +38,31 @@ FIGURES: Final = (
     "status", "problem", "hash", "wall_seconds", "cpu_seconds", "sim_seconds", "stopped_by", "agents", "iterations",
     "actions", "events", "errors", "calls", "input_tokens", "output_tokens", "reused", "cost_micro", "run",
 )  # fmt: skip
-"""The columns of `trials`, after `point` and `seed`."""
+"""The columns of `trials` after `point` and `seed` that each experiment has."""
+
+TIMES: Final = ("turn", "basis", "makespan", "in_flight", "waiting", "waits", "critical_path", "concurrency")
+"""The further columns of `trials`, which only a bench fills. The makespan in real time is `wall_seconds`, and empty."""
+
+_MAKESPAN: Final = "iif(basis = 'wall', wall_seconds, makespan) AS makespan"
+
+ALL: Final = (*FIGURES, *TIMES)
 
 OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
 """Those that differ whenever the same trial is carried out."""
 
-Facts = tuple[int, int, dict[str, Any], list[Any], list[Any]]
-"""What is on record of a trial: combination, seed, figures, outcomes and whether they are its own, reached agents."""
+Facts = tuple[int, int, dict[str, Any], list[Any], list[Any], list[Any]]
+"""What is on record of a trial: combination, seed, figures, outcomes and whether they are its own, reached agents,
+samples."""
 
-_TEXTS: Final = ("status", "problem", "hash", "stopped_by", "run")
+_PARTS: Final = {"outcomes": "name, value, own", "reached": "agent, seconds", "series": "name, samples, step"}
+"""The tables with several lines for a trial, and their other columns."""
+
+_TEXTS: Final = ("status", "problem", "hash", "stopped_by", "run", "basis", "concurrency")
 _TABLES: Final = f"""
     CREATE TABLE plan (text TEXT NOT NULL);
     CREATE TABLE points (point INTEGER, key TEXT, value NUMERIC, PRIMARY KEY (point, key)) WITHOUT ROWID;
     CREATE TABLE trials (
-        point INTEGER, seed INTEGER, {", ".join(f"{n} {'TEXT' if n in _TEXTS else 'NUMERIC'}" for n in FIGURES)},
+        point INTEGER, seed INTEGER, {", ".join(f"{n} {'TEXT' if n in _TEXTS else 'NUMERIC'}" for n in ALL)},
         seal TEXT, PRIMARY KEY (point, seed)
     ) WITHOUT ROWID;
     CREATE TABLE outcomes (
@@ -54,6 +70,12 @@ _TABLES: Final = f"""
     ) WITHOUT ROWID;
     CREATE TABLE reached (
         point INTEGER, seed INTEGER, agent TEXT, seconds REAL, PRIMARY KEY (point, seed, agent)
+    ) WITHOUT ROWID;
+    CREATE TABLE sessions (
+        began TEXT PRIMARY KEY, seconds REAL, jobs INTEGER, machine TEXT, versions TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE series (
+        point INTEGER, seed INTEGER, name TEXT, samples TEXT, step INTEGER, PRIMARY KEY (point, seed, name)
     ) WITHOUT ROWID;
     CREATE TABLE written (name TEXT PRIMARY KEY, sha256 TEXT, code TEXT) WITHOUT ROWID;
 """
@@ -195,20 +217,21 @@ class Results:
 
     def _facts(self, where: str = "", values: Sequence[Any] = ()) -> Iterator[Facts]:
         """Yield all that is on record of each trial, in order."""
-        figures = self._execute(f"SELECT point, seed, {', '.join(FIGURES)} FROM trials {where} ORDER BY 1, 2", values)  # noqa: S608
+        figures = self._execute(f"SELECT point, seed, {', '.join(ALL)} FROM trials {where} ORDER BY 1, 2", values)  # noqa: S608
         others = [
             iter(self._execute(f"SELECT point, seed, {columns} FROM {table} {where} ORDER BY 1, 2, 3", values))  # noqa: S608
-            for table, columns in (("outcomes", "name, value, own"), ("reached", "agent, seconds"))
+            for table, columns in _PARTS.items()
         ]
         waiting = [next(rows, None) for rows in others]
         for row in figures:
-            parts: list[list[Any]] = [[], []]
+            parts: list[list[Any]] = [[] for _ in others]
             for which, rows in enumerate(others):
                 while (ahead := waiting[which]) is not None and ahead[:2] <= row[:2]:
                     if ahead[:2] == row[:2]:
                         parts[which].append(list(ahead[2:]))
                     waiting[which] = next(rows, None)
-            yield (*row[:2], dict(zip(FIGURES, row[2:], strict=True)), *parts)
+            point, seed, *values = row
+            yield point, seed, dict(zip(ALL, values, strict=True)), *parts
 
     def _seal_of(self, facts: Facts) -> str:
         """Return the hash of all that is on record of a trial, and of the plan; empty if a value is of a wrong kind."""
@@ -233,11 +256,11 @@ class Results:
         return self._facts()
 
     def orphans(self) -> int:
-        """Return how many outcomes and reached agents belong to no trial."""
+        """Return how many outcomes, reached agents and samples belong to no trial."""
         parts = (
             f"(SELECT count(*) FROM {table} AS t WHERE NOT EXISTS"  # noqa: S608 - constants
             " (SELECT 1 FROM trials WHERE trials.point = t.point AND trials.seed = t.seed))"
-            for table in ("outcomes", "reached")
+            for table in _PARTS
         )
         return int(self._execute(f"SELECT {' + '.join(parts)}")[0][0])
 
@@ -248,14 +271,23 @@ class Results:
         """Close the file."""
         self._database.close()
 
-    def add(self, found: Sequence[Measured]) -> None:
-        """Write the trials of a job; those with the same combination and seed are replaced, with their run folders."""
+    def add(self, found: Sequence[Measured], session: Mapping[str, Any] | None = None) -> None:
+        """Write the trials of a job; those with the same combination and seed are replaced, with their run folders.
+
+        Args:
+            found: the trials.
+            session: of a bench: when and where they were measured; see `sessions`.
+        """
         sql = "SELECT run FROM trials WHERE point = ? AND seed = ?"
         before = {run for one in found for (run,) in self._execute(sql, (one.trial.point, one.trial.seed))}
         with self._transaction() as execute:
             execute("DELETE FROM written")  # the table and the page do not have these trials
             for measured in found:
                 self._add(execute, measured)
+            if session is not None:
+                texts = (json.dumps(session[name]) for name in ("machine", "versions"))
+                values = (session["began"], session["seconds"], session["jobs"], *texts)
+                execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)", values)
         reach("results.added")
         remove_replaced(self.plan, self._runs, before - {one.trial.run for one in found} - {None})
 
@@ -275,11 +307,11 @@ class Results:
     def _add(self, execute: Callable[..., object], measured: Measured) -> None:
         trial = measured.trial
         where = trial.point, trial.seed
-        figures = attrs.asdict(trial, recurse=False)
-        marks = ", ".join("?" * (len(FIGURES) + 3))
-        values = (*where, *(figures[name] for name in FIGURES), "")
+        figures = attrs.asdict(trial, recurse=False) | self._times(trial)
+        marks = ", ".join("?" * (len(ALL) + 3))
+        values = (*where, *(figures[name] for name in ALL), "")
         execute(f"INSERT OR REPLACE INTO trials VALUES ({marks})", values)  # noqa: S608 - marks
-        for table in ("outcomes", "reached"):
+        for table in _PARTS:
             execute(f"DELETE FROM {table} WHERE point = ? AND seed = ?", where)  # noqa: S608 - constants
         self._database.executemany(
             "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?)",
@@ -287,8 +319,49 @@ class Results:
         )
         reached = ((*where, agent, seconds) for agent, seconds in measured.reached.items())
         self._database.executemany("INSERT INTO reached VALUES (?, ?, ?, ?)", reached)
+        series = {"time": measured.series.times, **measured.series.values} if measured.series.times else {}
+        self._database.executemany(
+            "INSERT INTO series VALUES (?, ?, ?, ?, ?)",
+            ((*where, name, json.dumps(values), measured.series.step) for name, values in series.items()),
+        )
         for facts in self._facts("WHERE point = ? AND seed = ?", where):  # as SQLite gives them back
             execute("UPDATE trials SET seal = ? WHERE point = ? AND seed = ?", (self._seal_of(facts), *where))
+
+    def _times(self, trial: Trial) -> dict[str, Any]:
+        """Return the values of those columns of a trial that only a bench fills, where they differ from its fields."""
+        if self.plan.bench is None:
+            return dict.fromkeys(TIMES)
+        concurrency = json.dumps(trial.concurrency) if trial.concurrency else None
+        return {"concurrency": concurrency} | ({"makespan": None} if trial.basis == "wall" else {})
+
+    def bench_trials(self) -> Iterator[Trial]:
+        """Yield the trials of a bench, as they were measured."""
+        for point, seed, figures, outcomes, _ in self._facts():
+            if figures["basis"] == "wall":
+                figures["makespan"] = figures["wall_seconds"]
+            try:
+                concurrency = tuple((at, calls) for at, calls in json.loads(figures["concurrency"] or "[]"))
+            except (TypeError, ValueError) as error:
+                raise self._damaged(f"the calls in flight of point {point}, seed {seed}, are {error}") from error
+            told = {name: value for name, value, _ in outcomes}
+            yield Trial(
+                point=point, seed=seed, mode=mode_of(self.plan, self.plan.points[point]), outcomes=told,
+                own=tuple(name for name, _, own in outcomes if own), **{**figures, "concurrency": concurrency},
+            )  # fmt: skip
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Return when and on which machine the runs of a bench were measured, for each process that did it."""
+        rows = self._execute("SELECT began, seconds, jobs, machine, versions FROM sessions ORDER BY began")
+        try:
+            return [
+                {
+                    "began": str(began), "seconds": float(seconds), "jobs": int(jobs),
+                    "machine": dict(json.loads(machine)), "versions": dict(json.loads(used)),
+                }
+                for began, seconds, jobs, machine, used in rows
+            ]  # fmt: skip
+        except (TypeError, ValueError) as error:
+            raise self._damaged(f"a line of `sessions` is wrong: {error}") from error
 
     def _execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._telling():  # a damaged page, or a text that is none, is found only when its line is read
@@ -388,6 +461,32 @@ class Results:
         hint = "remove that line of `trials`, and go on with: sim sweep --resume FOLDER"
         raise RunError(f"{self.folder / FILE} is damaged: {where} is {value!r:.60}, not a number", hint=hint)
 
+    def series(self) -> Iterator[tuple[int, int, Samples]]:
+        """Yield combination, seed and samples of each trial that was measured and has some.
+
+        Raises:
+            RunError: if the file has a series that is no list of numbers.
+        """
+        rows = self._execute("SELECT point, seed, name, samples, step FROM series ORDER BY point, seed, name")
+        for (point, seed), own in groupby(rows, key=lambda row: row[:2]):
+            steps, values = [], {}
+            for _, _, name, text, step in own:
+                values[name] = self._samples(text, name, point, seed)
+                steps.append(step)
+            times = tuple(time for time in values.pop("time", ()) if time is not None)
+            if any(len(one) != len(times) for one in values.values()):
+                raise self._damaged(f"the samples of combination {point}, seed {seed} are not all at the same times")
+            yield point, seed, Samples(times, values, max(steps))
+
+    def _samples(self, text: object, name: str, point: int, seed: int) -> tuple[float | None, ...]:
+        try:
+            found = decode(str(text).encode())
+        except ValueError:
+            found = None
+        if not isinstance(found, list) or not all(isinstance(one, int | float | None) for one in found):
+            raise self._damaged(f"the series {name} of combination {point}, seed {seed} is no list of numbers")
+        return tuple(found)
+
     def calls(self) -> tuple[int, int]:
         """Return the number of calls of models, and how many of their answers another trial had asked for."""
         ((calls, reused),) = self._execute("SELECT total(calls), total(reused) FROM trials")
@@ -425,7 +524,8 @@ class Results:
 
         Names that differ in case alone, or are those of figures, get a prefix.
         """
-        figures = [name for name in FIGURES if name not in ("status", "problem")]
+        made = FIGURES if self.plan.bench is None else ALL
+        figures = [name for name in made if name not in ("status", "problem", "concurrency")]
         columns, arms, taken = ["point", "seed"], self.plan.arms, {"point", "seed", "arm", *figures}
         if arms:
             cases = " ".join(f"WHEN {number} THEN {_text(name)}" for number, name in enumerate(arms))
@@ -434,7 +534,7 @@ class Results:
             first = self.plan.points[0]
             columns += [_column("points", {"key": key}, _free(short(key, first), "key.", taken)) for key in first]
         columns += [_column("outcomes", {"name": one}, _free(one, "outcome.", taken)) for one in self.own()]
-        columns += figures
+        columns += [_MAKESPAN if name == "makespan" else name for name in figures]
         return f"SELECT {', '.join(columns)} FROM trials WHERE status = 'measured'"  # noqa: S608 - quoted
 
     def rows(self) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -446,8 +546,11 @@ class Results:
 
 def repeatable(facts: Facts) -> Facts:
     """Return what is on record of a trial without what no two experiments have in common."""
-    point, seed, figures, outcomes, reached = facts
-    return point, seed, {name: value for name, value in figures.items() if name not in OF_ITS_OWN}, outcomes, reached
+    point, seed, figures, *others = facts
+    kept = {name: value for name, value in figures.items() if name not in OF_ITS_OWN}
+    if kept["turn"] is None:  # no bench
+        kept = {name: value for name, value in kept.items() if name not in TIMES}
+    return point, seed, kept, *others  # type: ignore[return-value]  # as many as there were
 
 
 def _writing_connection(path: Path) -> sqlite3.Connection:

@@ -21,8 +21,8 @@ from sim.agents.interview import SurveyAnswer, answer_in_form
 from sim.agents.measures import Measure, ScoreSettings
 from sim.base.errors import UsageError
 from sim.base.pages import Table, tag
+from sim.experiments.score_tables import scores_table, variance_table
 from sim.experiments.scores import QUERY, Score, ScoreBook, ScoreSummary, split, summaries
-from sim.experiments.tables import scores_table, variance_table
 from sim.experiments.variance import Component
 from sim.kernel.codec import encode
 from sim.llm import Access, Models

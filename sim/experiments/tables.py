@@ -9,30 +9,31 @@ from sim.experiments.estimate import Estimate
 from sim.experiments.experiment import PointEstimates
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
-from sim.experiments.scores import ScoreSummary
-from sim.experiments.variance import Component
+from sim.experiments.score_tables import Cell, Table, rounded
 from sim.kernel.duration import seconds_text
-
-Cell = str | int | float | bool | None
-Table = tuple[list[str], list[list[Cell]]]
-"""The headings, and the rows."""
 
 
 @attrs.frozen
 class Line:
-    """One line of estimates: the cells before the outcomes, and the outcomes by name."""
+    """One line of estimates: the cells before the outcomes, the outcomes by name, and the seeds; None: not known."""
 
     cells: Sequence[Cell]
     outcomes: Mapping[str, Estimate]
+    seeds: int | None = None
 
 
 def lines_table(headings: Sequence[str], lines: Sequence[Line]) -> Table:
-    """Return lines as a table. An outcome without an interval in all lines, as of a single seed, has one column."""
+    """Return lines as a table.
+
+    An outcome without an interval in all lines, as of a single seed, has one column. One that has no value for some
+    seeds has a column more, with the number of those that have.
+    """
     names = list(dict.fromkeys(name for line in lines for name in line.outcomes))
     spread = {name for line in lines for name, one in line.outcomes.items() if one.half}
+    partial = {name for name in names for line in lines if line.seeds is not None and _is_partial(line, name)}
     heads = [*headings]
     for name in names:
-        heads += [name, "±"] if name in spread else [name]
+        heads += [name, *(["±"] if name in spread else []), *(["n"] if name in partial else [])]
     rows = []
     for line in lines:
         row = [*line.cells]
@@ -41,8 +42,15 @@ def lines_table(headings: Sequence[str], lines: Sequence[Line]) -> Table:
             row.append(None if found is None else rounded(found.mean))
             if name in spread:
                 row.append(None if found is None else rounded(found.half))
+            if name in partial:
+                row.append(0 if found is None else found.n)
         rows.append(row)
     return heads, rows
+
+
+def _is_partial(line: Line, name: str) -> bool:
+    """Return whether an outcome has no value for some seeds of a line."""
+    return name not in line.outcomes or line.outcomes[name].n != line.seeds
 
 
 def estimates_table(plan: Plan, estimates: Sequence[PointEstimates], most: int) -> Table:
@@ -55,18 +63,23 @@ def estimates_table(plan: Plan, estimates: Sequence[PointEstimates], most: int) 
     for row in estimates[:most]:
         cells: list[Cell] = [*([row.label] if plan.arms else row.point.values()), row.seeds]
         cells += [*([row.failed] if failed else []), *(["yes" if row.precise else "no"] if precise else [])]
-        lines.append(Line(cells, row.outcomes))
+        lines.append(Line(cells, row.outcomes, row.seeds))
     return lines_table(headings, lines)
 
 
-def differences_table(found: Iterable[Difference]) -> Table:
-    """Return a line for each arm and outcome."""
+def differences_table(plan: Plan, found: Iterable[Difference]) -> Table:
+    """Return a line for each arm or combination and outcome, with the seeds if their number differs."""
+    found = list(found)
+    most = max((one.difference.n for one in found), default=0)
+    partial = any(one.difference.n < most for one in found)  # some have no value for some seeds
     rows: list[list[Cell]] = [
-        [one.arm, one.outcome, rounded(one.difference.mean), rounded(one.difference.half), rounded(one.least_effect),
-         one.changed]
+        [one.arm, one.outcome, *([one.difference.n] if partial else []), rounded(one.difference.mean),
+         rounded(one.difference.half), rounded(one.least_effect), one.changed]
         for one in found
     ]  # fmt: skip
-    return ["arm", "outcome", "difference", "±", "least effect", "seeds that differ"], rows
+    seeds = ["n"] if partial else []
+    what = "arm" if plan.arms else "combination"
+    return [what, "outcome", *seeds, "difference", "±", "least effect", "seeds that differ"], rows
 
 
 def reach_table(found: Iterable[ArmReach]) -> Table:
@@ -77,28 +90,3 @@ def reach_table(found: Iterable[ArmReach]) -> Table:
         when = "" if earliest is None else f"{earliest.agent} at {seconds_text(earliest.times[0])}"
         rows.append([arm.arm, rounded(arm.count.mean), rounded(arm.count.half), when])
     return ["arm", "agents", "±", "the earliest"], rows
-
-
-def scores_table(found: Iterable[ScoreSummary]) -> Table:
-    """Return a line for each measure and judge."""
-    rows: list[list[Cell]] = []
-    for one in found:
-        mean, half = (None, None) if one.mean is None else (rounded(one.mean.mean), rounded(one.mean.half))
-        options = ", ".join(f"{option} {count}" for option, count in one.options.items())
-        rows.append([one.measure, one.judge, one.runs, one.agents, mean, half, options])
-    return ["measure", "judge", "runs", "agents", "mean", "±", "options"], rows
-
-
-def variance_table(found: Mapping[str, Sequence[Component]]) -> Table:
-    """Return a line for each measure and source of variance."""
-    rows: list[list[Cell]] = [
-        [name, part.source, part.levels or None, rounded(part.variance), f"{part.share:.0%}"]
-        for name, own in found.items()
-        for part in own
-    ]
-    return ["measure", "source", "levels", "variance", "share"], rows
-
-
-def rounded(value: float | None) -> float | None:
-    """Round to four significant digits, the precision of a mean over seeds."""
-    return None if value is None else float(f"{value:.4g}")

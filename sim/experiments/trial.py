@@ -110,7 +110,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = True) -> dict[str, Any]:
+def figures_of(
+    result: RunResult, cpu_seconds: float, *, with_models: bool = True,
+    defined: Mapping[str, float | None] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the fields of a `Trial` for a run that has ended.
 
     Args:
@@ -118,6 +121,7 @@ def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = Tru
         cpu_seconds: its CPU time in seconds.
         with_models: whether the scenario has language models. If so, service time is used even for a seed without
             calls, so that all seeds have the same time axis.
+        defined: the values of the outcomes that expressions define. They hide others of the same name.
     """
     total = result.models.get("total", {})
     plain = {name: getattr(result, name) for name in ("wall_seconds", "sim_seconds", "stopped_by", "agents")}
@@ -130,7 +134,8 @@ def figures_of(result: RunResult, cpu_seconds: float, *, with_models: bool = Tru
     basis: Basis = "simulated" if _takes_simulated_time(result) else "wall"
     makespan = result.sim_seconds if basis == "simulated" else result.wall_seconds
     plain |= {"basis": basis, "makespan": makespan, "cpu_seconds": cpu_seconds}
-    plain["outcomes"], plain["own"] = outcomes_of(result)
+    outcomes, own = outcomes_of(result)
+    plain["outcomes"], plain["own"] = {**outcomes, **(defined or {})}, tuple(sorted({*own, *(defined or ())}))
     if with_models:
         plain |= _service(result.service)
     return {name: value if _is_finite(value) else None for name, value in plain.items()}

@@ -207,6 +207,8 @@ class Kernel:
         surroundings: makes a context in which code of actors runs. A host hides its event loop by it.
         placed: by kind of input, a function that is called when the input is accepted, before its handler runs.
         addressee: returns whom an input (kind, data) concerns, or an empty text.
+        advancing: called with the next time (nanoseconds) before simulated time advances to it, when all of the present
+            instant has happened. It only reads. None, the default: nothing watches; watching makes the loop slower.
     """
 
     __slots__ = (
@@ -234,6 +236,7 @@ class Kernel:
         "_stale",
         "actors",
         "addressee",
+        "advancing",
         "calendar",
         "crowded",
         "current",
@@ -295,6 +298,7 @@ class Kernel:
         self.inputs: dict[str, Callable[[Any], object]] = {}
         self.placed: dict[str, Callable[[Any], object]] = {}
         self.addressee: Callable[[str, Any], str] = lambda kind, data: ""
+        self.advancing: Callable[[int], object] | None = None
         self._owned: dict[tuple[object, ...], Source] = {}
         self._names: dict[int, str] = {}  # by ordinal: the names of the actors, for shuffled ties
         self._declared = 0
@@ -435,10 +439,13 @@ class Kernel:
             return Pause.IDLE if time == NEVER else Pause.LIMIT
         if self._blocked_from <= time and self._missing(time):
             return Pause.BLOCKED
-        if self._shuffled:
+        if not self._horizon:  # each instant begins here
+            if self.advancing is not None and time > self.now:
+                self.advancing(time)
             self.now = self._begun = time
             self.delta = 0
-            self._shuffle(calendar.open)
+            if self._shuffled:
+                self._shuffle(calendar.open)
         return None
 
     def _caused(self) -> Entry:
@@ -494,8 +501,12 @@ class Kernel:
         return self._blocked_from <= time
 
     def _look_at_limits(self) -> None:
-        """Set the time from which the loop checks for a pause before each instant; in shuffled order, always."""
-        self._horizon = 0 if self._shuffled else min(self._limit, self._blocked_from)
+        """Set the time from which the loop checks for a pause before each instant.
+
+        In shuffled order, and if the advance of time is watched, it always does.
+        """
+        always = self._shuffled or self.advancing is not None
+        self._horizon = 0 if always else min(self._limit, self._blocked_from)
 
     def schedule(self, delay: int, source: Source, target: Any, token: int, priority: int = 0) -> None:
         """Add an entry for `target` after `delay` nanoseconds, caused by `source`.
@@ -1116,6 +1127,8 @@ class Kernel:
         if self._midway or (due is not None and due < time):
             raise KernelError(f"time cannot advance to {time} ns: an entry that is due at {due} ns has not run")
         if time > self.now:
+            if self.advancing is not None:
+                self.advancing(time)
             self.now = time
             self.delta = 0
 

@@ -169,6 +169,7 @@ def _prompt(world: World, agent: Assistant, conversation: Conversation) -> str:
         loaded = memories.load(agent.agent_id, APPROXIMATE.count).text
     user = Conversations.of(world).user(conversation.user)
     sections = [
+        ("persona", agent.persona),
         ("user_context", _about(user, conversation)),
         ("notes_context", loaded),
         ("conversation_summary", conversation.summary),

@@ -168,7 +168,7 @@ class _Call:
         self._request = request
         self._observe = observe
         self._on_attempt = on_attempt
-        self._input_tokens = count_request(client.tokenizer, request)
+        self._counts: dict[Tokenizer, int] = {}  # input tokens, by how they were counted
         self.attempts: list[Attempt] = []
         self.refused_formats: list[tuple[str, str]] = []
         self.spent = 0.0  # seconds of requests and of waiting between them
@@ -216,7 +216,7 @@ class _Call:
         while True:
             shut = endpoint.breaker.wait()
             if not shut:
-                permit = await endpoint.governor.admit(self._agent, endpoint.expect(self._request, self._input_tokens))
+                permit = await endpoint.governor.admit(self._agent, self._expected(endpoint))
                 shut = endpoint.breaker.wait()  # it can have opened during the wait
                 if not shut:
                     return permit
@@ -267,7 +267,19 @@ class _Call:
 
     def _sent(self) -> TokenUsage:
         """Return the usage of a request without a reported usage: it was sent, so its input counts."""
-        return TokenUsage(self._input_tokens, 0, estimated=True)
+        return TokenUsage(self._input_tokens(self._client.tokenizer), 0, estimated=True)
+
+    def _expected(self, endpoint: Endpoint) -> float:
+        """Return the expected tokens of the request and its answer: an exact count, which takes longer than all other
+        work on a call, only where a limit needs it.
+        """
+        tokenizer = self._client.tokenizer if endpoint.governor.counts_tokens else APPROXIMATE
+        return endpoint.expect(self._request, self._input_tokens(tokenizer))
+
+    def _input_tokens(self, tokenizer: Tokenizer) -> int:
+        if tokenizer not in self._counts:
+            self._counts[tokenizer] = count_request(tokenizer, self._request)
+        return self._counts[tokenizer]
 
     def _note(self, target: Target, outcome: Completion | ModelError, seconds: float, waited: float) -> None:
         failed = isinstance(outcome, ModelError)

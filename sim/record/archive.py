@@ -22,7 +22,7 @@ import attrs
 from sim.base.errors import RunError, SimError, UsageError
 from sim.record.audit_chain import AUDIT
 from sim.record.drafts import Draft
-from sim.record.files import DATABASE, LOCK, PLACES, SCENARIO
+from sim.record.files import DATABASE, GIVEN, LOCK, SCENARIO
 from sim.record.head import HEAD, UNSAFE
 
 EXPERIMENT: Final = "experiment/plan.json"
@@ -35,13 +35,14 @@ MOST_BYTES: Final = 20 * 2**30
 MOST_RATIO: Final = 200
 """How many times smaller a large file, or all files, may be in an archive. The record of a run is 25 times at most."""
 
-RUN_FILES: Final = (DATABASE, f"{DATABASE}-wal", SCENARIO, PLACES, HEAD, UNSAFE, AUDIT, LOCK)
+RUN_FILES: Final = (DATABASE, f"{DATABASE}-wal", SCENARIO, *GIVEN, HEAD, UNSAFE, AUDIT, LOCK)
 """The files of a run that are unpacked."""
 
 _RUN_FILE: Final = "|".join(map(re.escape, RUN_FILES))
+_GIVEN: Final = "|".join(map(re.escape, GIVEN))
 _KNOWN: Final = re.compile(
     r"ro-crate-metadata\.json|CITATION\.cff|ODD\.md|software/versions\.txt|software/[^/]+\.whl|software/modules/.+"
-    rf"|experiment/(plan\.json|results\.(db|csv|html)|{re.escape(SCENARIO)}|{re.escape(PLACES)})"
+    rf"|experiment/(plan\.json|results\.(db|csv|html)|bench\.(csv|html|json)|{re.escape(SCENARIO)}|{_GIVEN})"
     rf"|(run|past|experiment/runs)/[^/]+/({_RUN_FILE})"
 )
 """The names of the files that `sim archive` writes."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -35,6 +35,13 @@ DATABASE = "run.db"
 SCENARIO = "scenario.yaml"
 PLACES = "places.json"
 """The graph of the places of a run, if it is not in the scenario."""
+
+POPULATIONS = "tables.json"
+"""The tables that describe agents of a run."""
+
+GIVEN: Final[Mapping[str, str]] = {PLACES: "graph of places", POPULATIONS: "tables of agents"}
+"""What a scenario refers to and a run records beside it, by the name of the file. `options` of the run has their
+hashes, by the name without its suffix."""
 
 LOCK = "run.lock"
 _NEW_LOCK = "new.lock"  # before it is held
@@ -106,7 +113,7 @@ class RunHeader:
     origin: Mapping[str, Any] | None = None
 
 
-def create_run(root: Path, header: RunHeader, scenario: str, places: bytes | None = None) -> Path:
+def create_run(root: Path, header: RunHeader, scenario: str, given: Mapping[str, bytes] | None = None) -> Path:
     """Create the folder `<name>-<seed>-<id>` of a new run below `root` and return it.
 
     It is created under a hidden name and renamed when it is complete, so that no other program sees an incomplete run.
@@ -116,7 +123,7 @@ def create_run(root: Path, header: RunHeader, scenario: str, places: bytes | Non
         root: the folder of the runs.
         header: what is known of the run at its start.
         scenario: the text of the scenario.
-        places: the graph of its places, if the scenario refers to one; `options` of the header has its hash.
+        given: by the name of the file, what the scenario refers to; `options` of the header has the hashes.
 
     Raises:
         UsageError: if the seed is out of range.
@@ -132,8 +139,8 @@ def create_run(root: Path, header: RunHeader, scenario: str, places: bytes | Non
         lock = _lock_draft(draft)  # prevents `remove_drafts` in another process from removing it
         remove_drafts(root)
         private_file(draft / SCENARIO, scenario.encode())
-        if places is not None:
-            private_file(draft / PLACES, places)
+        for name, data in (given or {}).items():
+            private_file(draft / name, data)
         private_file(draft / DATABASE)
         create_head(draft, Head(label, 0, _create_database(draft / DATABASE, label, header, scenario)))
         reach("run.drafted")
@@ -145,6 +152,11 @@ def create_run(root: Path, header: RunHeader, scenario: str, places: bytes | Non
         raise failure(root / label, error) from error
     finally:
         unlock(lock)
+
+
+def hashes_of(given: Mapping[str, bytes]) -> dict[str, str]:
+    """Return what `options` of a run has of the files that its scenario refers to: the hash (64 hex digits) of each."""
+    return {name.removesuffix(".json"): hashlib.sha256(data).hexdigest() for name, data in given.items()}
 
 
 def remove_drafts(root: Path) -> None:

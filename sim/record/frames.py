@@ -1,11 +1,13 @@
 """DataFrames of pandas or polars, or Arrow tables, from the rows of a record."""
 
+import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.extras import installed, need
+from sim.base.text import of_error
 from sim.kernel.codec import decode, encode
 from sim.record.files import Table
 
@@ -220,3 +222,55 @@ def _installed() -> Library:
             return library  # type: ignore[no-any-return]
     hint = "install pandas: pip install 'actor-sim[frames]'"
     raise UsageError("a frame needs pandas or polars, and neither is installed", hint=hint)
+
+
+# -- reading
+
+
+def read_parquet(data: bytes, most_rows: int, most_cells: int) -> tuple[list[str], list[Any]]:
+    """Return the names of the columns and the rows of a Parquet file, read by pyarrow or polars.
+
+    Args:
+        data: the content of the file.
+        most_rows, most_cells: more are refused before they are unpacked.
+
+    Raises:
+        UsageError: if neither is installed, or the file cannot be read, or has more.
+    """
+    read = _by_arrow if installed("arrow") else _by_polars if installed("polars") else None
+    if read is None:
+        hint = "install one: pip install 'actor-sim[arrow]', or save the table as CSV"
+        raise UsageError("Parquet needs the package pyarrow or polars, and neither is installed", hint=hint)
+
+    def check(rows: int, columns: int) -> None:
+        if rows > most_rows or rows * columns > most_cells:
+            message = (
+                f"the table has {rows} rows of {columns} columns; {most_rows} rows and {most_cells} cells are read"
+            )
+            raise UsageError(message, hint="keep what agents need")
+
+    try:
+        return read(data, check)
+    except UsageError:
+        raise
+    except Exception as error:  # the libraries raise errors of many kinds for a file that is damaged
+        what = " ".join(of_error(error).split())[:200]
+        raise UsageError(f"it cannot be read as Parquet: {what}") from error
+
+
+def _by_arrow(data: bytes, check: Callable[[int, int], None]) -> tuple[list[str], list[Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(pa.BufferReader(data))
+    check(file.metadata.num_rows, file.metadata.num_columns)
+    table = file.read()
+    return list(table.column_names), list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _by_polars(data: bytes, check: Callable[[int, int], None]) -> tuple[list[str], list[Any]]:
+    import polars as pl
+
+    names = list(pl.read_parquet_schema(io.BytesIO(data)))
+    check(int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item()), len(names))
+    return names, pl.read_parquet(io.BytesIO(data)).rows()

@@ -274,7 +274,7 @@ def _identity(path: Path) -> tuple[int, int]:
 def _removed(path: Path) -> RunError:
     return RunError(
         f"{path} was removed or replaced, and with it the request; the run may have taken it in before",
-        hint="see whether it did with: sim show RUN --view inputs; otherwise ask again",
+        hint="see whether it did with: sim show RUN inputs; otherwise ask again",
     )
 
 

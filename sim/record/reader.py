@@ -23,7 +23,7 @@ from sim.kernel.rows import RecordedEvent
 from sim.record.archive import is_archive, unpacked_run
 from sim.record.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.record.contents import content_hash, join
-from sim.record.files import DATABASE, PLACES, SCENARIO, Database, Table, being_written, is_settled, recover, slug
+from sim.record.files import DATABASE, GIVEN, SCENARIO, Database, Table, being_written, is_settled, recover, slug
 from sim.record.hashing import RunHash, StreamHash, Written, arrival_hash, final_hash, result_hash
 from sim.record.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.record.integrity import Integrity, judge
@@ -272,7 +272,7 @@ class StoredRun:
             self.unsafe_lost()
         except RunError as error:
             found.append(str(error))
-        found += filter(None, (self.scenario_problem(), self.places_problem()))
+        found += filter(None, (self.scenario_problem(), *(self.given_problem(name) for name in GIVEN)))
         return found
 
     def scenario_problem(self) -> str | None:
@@ -284,17 +284,21 @@ class StoredRun:
             return f"{path} cannot be read: {error.strerror}"
         return None if same else f"{path} is not the scenario that was run: it was changed"
 
-    def places_problem(self) -> str | None:
-        """Return what is wrong with the recorded graph of the places, beside the database; None if nothing is."""
-        recorded, path = self.info.options.get("places"), self.path / PLACES
+    def given_problem(self, name: str) -> str | None:
+        """Return what is wrong with what the scenario refers to and the run recorded; None if nothing is.
+
+        Args:
+            name: the name of the file, one of `GIVEN`.
+        """
+        recorded, path = self.info.options.get(name.removesuffix(".json")), self.path / name
         if recorded is None:
             return None
         try:
             data = path.read_bytes()
         except OSError as error:
-            return f"{path}, the graph of the places, cannot be read: {error.strerror}"
+            return f"{path}, the {GIVEN[name]}, cannot be read: {error.strerror}"
         same = hashlib.sha256(data).hexdigest() == recorded
-        return None if same else f"{path} is not the graph of places that was used: it was changed"
+        return None if same else f"{path} is not the {GIVEN[name]} that was used: it was changed"
 
     def audit(self, known: AuditHead | None = None) -> AuditReport:
         """Check the audit records of the run: their chain, and their hashes in `run.audit`.

@@ -193,7 +193,7 @@ _OWN: Final = {
         FROM events WHERE topic IN ('intervention.applied', 'intervention.refused')
     """,
 }
-VIEWS: Final[Registry[str]] = Registry({**dict.fromkeys(_OWN, __name__), **OF_SIM})
+VIEWS: Final[Registry[str]] = Registry("views", {**dict.fromkeys(_OWN, __name__), **OF_SIM})
 """SELECT statements by name of the view. The columns `data` and `arguments` are JSON text."""
 
 VIEWS.update(_OWN)

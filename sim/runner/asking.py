@@ -31,7 +31,7 @@ from sim.record.history import RunHistory
 from sim.record.reader import StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.branching import end_of
-from sim.runner.event_loop import in_plain_code
+from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running
 from sim.runner.runner import RunController
@@ -102,6 +102,7 @@ class Survey:
         return self._table().html()
 
 
+@in_definitions
 async def ask_async(
     run: str | PathLike[str],
     questions: Sequence[Question | str],

@@ -1,6 +1,5 @@
 """`branch`: a new run that shares the record of another one up to a time, and continues live (edge)."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
@@ -17,11 +16,11 @@ from sim.kernel.levels import level_of
 from sim.llm import Access
 from sim.record import HashRecorder, RunHeader, RunRecorder, create_run
 from sim.record.archive import archive_of
-from sim.record.files import SCENARIO, remove_run, versions
+from sim.record.files import SCENARIO, hashes_of, remove_run, versions
 from sim.record.history import RunHistory
 from sim.record.reader import RunInfo, StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
-from sim.runner.event_loop import in_plain_code, running_on
+from sim.runner.event_loop import in_definitions, in_plain_code, running_on
 from sim.runner.fingerprint import package_versions
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import HostOptions, ReplayKeywords, ReplayOptions, RunOptions, check_tags
@@ -40,6 +39,7 @@ from sim.scenario.overrides import parse_all
 from sim.tools.rights import part_of
 
 
+@in_definitions
 async def branch_async(
     run: str | PathLike[str],
     *,
@@ -117,12 +117,11 @@ async def _branch(
         rebuilt.check_branch(folder, at_ns, overrides, models)
         rebuilt.check_batching(overrides, models)
         doubts = InDoubtEffects(stored, effects, undecided=False, at_ns=at_ns)
-        places = rebuilt.simulation.scenario.recorded_places()
-        if places is not None:
-            kept["places"] = hashlib.sha256(places).hexdigest()
+        given = rebuilt.simulation.scenario.recorded_files()
+        kept |= hashes_of(given)
         header = _header(info, rebuilt, kept, origin)
         await rebuilt.prepare()
-        new = create_run(out or _runs_beside(folder), header, rebuilt.text, places) if record else None
+        new = create_run(out or _runs_beside(folder), header, rebuilt.text, given) if record else None
         history = RunHistory(stored, at_ns)
         gone_live = False
 

@@ -22,6 +22,7 @@ from sim.llm.needs import Need, needs_of
 from sim.llm.prices import Prices
 from sim.llm.service import Traced
 from sim.llm.types import TokenUsage
+from sim.runner.event_loop import with_definitions
 from sim.runner.options import RunKeywords, RunOptions
 from sim.runner.probing import Probe
 from sim.runner.probing import probe as measure
@@ -94,6 +95,7 @@ class _Trace:
         return sizes
 
 
+@with_definitions
 def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpack[RunKeywords]) -> Mapping[str, Any]:
     """Return the model calls and the spending of a run with these options, in the form of `RunResult.models`.
 

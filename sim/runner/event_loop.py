@@ -12,12 +12,46 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
+from sim.base.registry import Definitions, using
 from sim.runner.options import Backend, HostOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _CANCELLED: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
+
+
+def in_definitions(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Have a coroutine function look names up in the definitions that it is given.
+
+    They are the argument `definitions`, or those of an argument: of options, or of a scenario that was loaded with
+    some.
+    """
+
+    @functools.wraps(work)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        with using(_definitions_of(*args, **kwargs)):
+            return await work(*args, **kwargs)
+
+    return call
+
+
+def with_definitions(work: Callable[P, T]) -> Callable[P, T]:
+    """Do as `in_definitions`, for a plain function."""
+
+    @functools.wraps(work)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        with using(_definitions_of(*args, **kwargs)):
+            return work(*args, **kwargs)
+
+    return call
+
+
+def _definitions_of(*args: Any, **kwargs: Any) -> Definitions | None:
+    """Return the definitions that a call is given; see `in_definitions`."""
+    found = [kwargs.get("definitions"), *(getattr(one, "definitions", None) for one in args)]
+    found += [getattr(getattr(one, "source", None), "definitions", None) for one in args]
+    return next((one for one in found if isinstance(one, Definitions)), None)
 
 
 def in_plain_code(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:

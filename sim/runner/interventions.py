@@ -42,8 +42,8 @@ _FIRST = -1  # the priority of interventions: before everything else that is due
 
 
 @attrs.define
-class _Asked:
-    """The answers to one question of a survey, of the last time when it was asked.
+class AskedQuestion:
+    """The answers to one question of a survey at one of the times when it was asked.
 
     Attributes:
         place: the place of the question in its survey, from 1.
@@ -53,18 +53,25 @@ class _Asked:
         missing: how many of these have no answer, or none of the form that the question asks for.
         numbers: the number and the sum of numeric answers.
         chosen: how often each option was chosen.
+        survey: the name of the survey.
+        time_ns: when it was asked, in simulated nanoseconds.
+        each: the answers one by one: the agent, its group, and the value; None: it is missing.
     """
 
     place: int
     of: int
     question: "Question"
+    survey: str
+    time_ns: int
     answers: int = 0
     missing: int = 0
     numbers: tuple[int, float] = (0, 0.0)
     chosen: Counter[str] = attrs.field(factory=Counter)
+    each: list[tuple[str, str, str | float | None]] = attrs.field(factory=list)
 
-    def add(self, answer: "SurveyAnswer") -> None:
-        """Count an answer."""
+    def add(self, answer: "SurveyAnswer", group: str) -> None:
+        """Count an answer of an agent of a group."""
+        self.each.append((answer.agent, group, answer.value))
         self.answers += 1
         self.missing += answer.error is not None
         if isinstance(answer.value, str):
@@ -72,13 +79,13 @@ class _Asked:
         elif answer.value is not None:
             self.numbers = self.numbers[0] + 1, self.numbers[1] + answer.value
 
-    def to_json(self, survey: str) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the answers as a JSON-like mapping; a mean or a share of no answers is None."""
         count, total = self.numbers
         valid = self.chosen.total()
         shares = {option: self.chosen[option] / valid if valid else None for option in self.question.options}
         return {
-            "survey": survey, "number": self.place, "of": self.of, "question": self.question.ask,
+            "survey": self.survey, "number": self.place, "of": self.of, "question": self.question.ask,
             "answers": self.answers, "missing": self.missing,
             **({"mean": total / count if count else None} if self.question.scale or self.question.number else {}),
             **({"shares": shares} if shares else {}),
@@ -91,6 +98,9 @@ class Interventions(Service):
     Args:
         simulation: the world and its agents.
         live: its live parameters.
+
+    Attributes:
+        asked: the questions of all surveys so far, once for each time when they were asked, with their answers.
     """
 
     name: ClassVar[str] = "interventions"
@@ -104,8 +114,9 @@ class Interventions(Service):
         self._sources: dict[int, Source] = {}  # by place in the list
         self._counts = {"applied": 0, "refused": 0, "answers": 0}
         self._ends: dict[str, int] = {}  # agent → when the pause ends that an intervention began last
+        self.asked: list[AskedQuestion] = []
         self._asked: dict[Actor, None] = {}  # who waits for the answers of the last surveys
-        self._surveys: dict[tuple[str, int], _Asked] = {}  # by survey and place of the question
+        self._surveys: dict[tuple[str, int], AskedQuestion] = {}  # by survey and place of the question
         self._timetable: Timetable[Intervention] = Timetable(self._world, self._at, self._carry_out)
 
     def start(self) -> None:
@@ -133,7 +144,7 @@ class Interventions(Service):
             JSON-like mappings: `survey`, `number` of the question `of` so many, `question`, `answers`, `missing`; the
             `mean` of numbers; the `shares` of options.
         """
-        return [asked.to_json(name) for (name, _), asked in self._surveys.items()]
+        return [asked.to_json() for asked in self._surveys.values()]
 
     @property
     def harmless(self) -> list[Timer]:
@@ -261,7 +272,11 @@ class Interventions(Service):
                 f"{len(agents)} agents and {len(questions)} questions are more than {MOST_ANSWERS} answers",
                 hint="ask fewer of them, with agents or where",
             )
-        all_asked = [_Asked(number, len(questions), question) for number, question in enumerate(questions, 1)]
+        all_asked = [
+            AskedQuestion(number, len(questions), question, name, self._kernel.now)
+            for number, question in enumerate(questions, 1)
+        ]
+        self.asked += all_asked
         self._surveys |= {(name, asked.place): asked for asked in all_asked}
         for agent in agents:
             for asked in all_asked:  # an actor for each, so that real models are asked all at once
@@ -273,7 +288,7 @@ class Interventions(Service):
                     self._asked[asking] = None
         return {"agents": len(agents), "questions": len(questions)}
 
-    def _prompt(self, name: str, agent: Agent, asked: _Asked) -> "Sequence[ChatMessage] | None":
+    def _prompt(self, name: str, agent: Agent, asked: AskedQuestion) -> "Sequence[ChatMessage] | None":
         """Return the prompt for an answer; None if the agent cannot say what it is, which is recorded."""
         from sim.agents.interview import SurveyAnswer, interview_prompt  # the import is slow
 
@@ -282,10 +297,11 @@ class Interventions(Service):
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not the agent
         except Exception as error:  # whatever `about` of a class raises
-            self._note(name, asked, SurveyAnswer(agent.agent_id, asked.question.ask, None, error=of_error(error)))
+            failed = SurveyAnswer(agent.agent_id, asked.question.ask, None, error=of_error(error))
+            self._note(name, agent, asked, failed)
             return None
 
-    async def _ask(self, name: str, agent: Agent, asked: _Asked, messages: "Sequence[ChatMessage]") -> None:
+    async def _ask(self, name: str, agent: Agent, asked: AskedQuestion, messages: "Sequence[ChatMessage]") -> None:
         from sim.agents.interview import SurveyAnswer, interview  # the import is slow
 
         try:
@@ -295,12 +311,12 @@ class Interventions(Service):
         except Exception as error:  # whatever a provider raises: the other answers must not be lost
             answer = SurveyAnswer(agent.agent_id, asked.question.ask, None, error=of_error(error))
         self._counts["answers"] += answer.answer is not None
-        self._note(name, asked, answer)
+        self._note(name, agent, asked, answer)
 
-    def _note(self, name: str, asked: _Asked, answer: "SurveyAnswer") -> None:
+    def _note(self, name: str, agent: Agent, asked: AskedQuestion, answer: "SurveyAnswer") -> None:
         from sim.agents.interview import record_answer  # the import is slow
 
-        asked.add(answer)
+        asked.add(answer, agent.group)
         record_answer(self._world, name, answer)
 
 

@@ -14,7 +14,7 @@ from sim.llm.types import Answer, ModelError, ModelRequest
 from sim.record import StoredRun
 from sim.record.history import RunHistory
 from sim.record.verifying_recorder import VerifyingRecorder
-from sim.runner.event_loop import in_plain_code
+from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_not_running
 
@@ -43,6 +43,7 @@ def calls_in_core(stored: StoredRun) -> int:
     return int(count)
 
 
+@in_definitions
 async def repeated_prompts_async(stored: StoredRun, **options: Unpack[ReplayKeywords]) -> dict[int, RepeatedPrompt]:
     """Return the requests and answers of all model calls of a run, by the id of the event `model.call`.
 

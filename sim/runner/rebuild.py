@@ -13,7 +13,7 @@ from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.effects import EffectHandle
 from sim.llm import Access, Batching
 from sim.llm.batches.settings import uses_batches
-from sim.record.files import SCENARIO
+from sim.record.files import GIVEN, SCENARIO
 from sim.record.history import RunHistory
 from sim.record.reader import StoredRun
 from sim.record.verifying_recorder import VerifyingRecorder
@@ -287,11 +287,11 @@ def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
     """Return the text of the scenario of a stored run.
 
     Raises:
-        RunError: if it cannot be read, or was edited since and the options do not allow that; or if the graph of its
-            places is missing or was changed.
+        RunError: if it cannot be read, or was edited since and the options do not allow that; or if a
+            file that it refers to is missing or was changed.
     """
     path = stored.path / SCENARIO
-    if (problem := stored.places_problem()) is not None:
+    for problem in filter(None, map(stored.given_problem, GIVEN)):
         raise RunError(problem, hint="use a complete copy of the run")
     try:
         text = path.read_text(encoding="utf-8")

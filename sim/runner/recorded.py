@@ -2,14 +2,14 @@
 
 from sim.base.errors import SimError
 from sim.record import StoredRun
-from sim.record.files import SCENARIO
+from sim.record.files import GIVEN, SCENARIO
 from sim.scenario import Scenario
 from sim.scenario.loading import loads_branch
 
 
 def recorded_scenario(stored: StoredRun) -> Scenario | None:
     """Return the scenario as run, with the changes of a branch; None if it is missing, changed or no longer valid."""
-    if stored.scenario_problem() is not None or stored.places_problem() is not None:
+    if stored.scenario_problem() is not None or any(map(stored.given_problem, GIVEN)):
         return None
     changes = (stored.info.origin or {}).get("set", ())
     try:

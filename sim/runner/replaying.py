@@ -8,12 +8,13 @@ from sim.kernel.levels import level_of
 from sim.record.history import RunHistory
 from sim.record.reader import open_run, run_folder
 from sim.record.verifying_recorder import PARTS, Part, VerifyingRecorder
-from sim.runner.event_loop import in_plain_code, running_on
+from sim.runner.event_loop import in_definitions, in_plain_code, running_on
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_not_running
 from sim.runner.result import ReplayResult, RunResult
 
 
+@in_definitions
 async def replay_async(
     run: str | PathLike[str], *, parts: frozenset[Part] = PARTS, **options: Unpack[ReplayKeywords]
 ) -> ReplayResult:

@@ -15,7 +15,7 @@ from sim.record.archive import check_not_archived
 from sim.record.history import RunHistory
 from sim.record.reader import open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
-from sim.runner.event_loop import in_plain_code
+from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ReplayKeywords, ReplayOptions
 from sim.runner.rebuild import RebuiltSimulation, check_endpoint, with_batches
@@ -23,6 +23,7 @@ from sim.runner.result import RunResult
 from sim.runner.runner import RunController
 
 
+@in_definitions
 async def resume_async(
     run: str | PathLike[str],
     *,

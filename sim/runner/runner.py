@@ -111,6 +111,7 @@ class RunController:
         self.until_ns = until_ns
         self.speed = speed
         self.deadlock: str | None = None
+        self.ending: Callable[[], object] | None = None
         self.after_instant: Callable[[], object] | None = None
         self._held_up: Mapping[str, int] = {}  # receiver → senders that wait behind messages that no rule has read
         self.health: HealthMonitor | None = None
@@ -275,6 +276,8 @@ class RunController:
         agent, since it may be resumed.
         """
         kernel = self._world.kernel
+        if self.ending is not None:
+            self.ending()
         if status == "finished":
             self._manager.check_states()
         states, digest = self._manager.states(), self._world.digest()

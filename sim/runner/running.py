@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import hashlib
 import os
 import signal
 import threading
@@ -24,8 +23,8 @@ from sim.kernel import Duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History
 from sim.record import HashRecorder, RunHeader, RunRecorder, create_run
-from sim.record.files import versions
-from sim.runner.event_loop import RunThread, in_plain_code, running_on
+from sim.record.files import hashes_of, versions
+from sim.runner.event_loop import RunThread, in_definitions, in_plain_code, running_on
 from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.inbox import InboxReader
 from sim.runner.levels import at_level, skip_early
@@ -51,6 +50,7 @@ _GRACE = 5.0
 """Real seconds that the current step has to end after the first signal."""
 
 
+@in_definitions
 async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpack[RunKeywords]) -> RunResult:
     """Run a scenario and return the result.
 
@@ -69,6 +69,7 @@ async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpa
     return await run_from(scenario, RunOptions.of(options))
 
 
+@in_definitions
 async def run_from(
     scenario: Scenario | str | os.PathLike[str],
     options: RunOptions,
@@ -292,7 +293,7 @@ def _keeper(
         return HashRecorder(level=level), None
     if path is None:
         raise UsageError("a recorded run needs the path of a scenario file, not a Scenario object")
-    places = simulation.scenario.recorded_places()
+    given = simulation.scenario.recorded_files()
     kept = {
         "until": options.until,
         "clock": options.clock,
@@ -305,7 +306,7 @@ def _keeper(
         "tags": list(options.tags),
         **({"expected": dict(options.expected)} if options.expected else {}),
         **({} if level == "all" else {"recording": level}),
-        **({} if places is None else {"places": hashlib.sha256(places).hexdigest()}),
+        **hashes_of(given),
         **({"packages": packages} if (packages := _named_packages(simulation.scenario, options)) else {}),
     }
     header = RunHeader(
@@ -313,7 +314,7 @@ def _keeper(
         code=code_hashes(simulation.nursery.classes), origin=origin,
         versions={**package_versions(simulation.nursery.classes), **versions()},
     )  # fmt: skip
-    folder = create_run(options.out, header, path.read_text(encoding="utf-8"), places)
+    folder = create_run(options.out, header, path.read_text(encoding="utf-8"), given)
     return RunRecorder(folder, level=level), folder
 
 

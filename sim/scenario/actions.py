@@ -71,9 +71,14 @@ def _arguments_of(handler: ActionHandler) -> type[_Arguments]:
     return model
 
 
-@cache
-def _model(kinds: tuple[str, ...], conditions: tuple[str, ...]) -> type[f.Part]:
+def _model(kinds: tuple[str, ...]) -> type[f.Part]:
     """Return the model of one action: its kind and its arguments."""
+    applied = tuple(DEFINED[kind].apply for kind in kinds)  # a kind can be defined twice, in different definitions
+    return _made_model(kinds, applied, tuple(CONDITIONS))
+
+
+@cache
+def _made_model(kinds: tuple[str, ...], applied: tuple[Any, ...], conditions: tuple[str, ...]) -> type[f.Part]:
     fields: dict[str, Any] = {
         kind: ((sleep_model() if kind == "sleep" else _arguments_of(DEFINED[kind])) | None, None) for kind in kinds
     }
@@ -107,7 +112,7 @@ def _do(raw: Any, info: ValidationInfo) -> Do:
     spread = _spread(raw)
     kind = next(iter(spread))
     kinds = (kind,) if kind in DEFINED else action_kinds()  # a file uses a few kinds, and each model takes time to make
-    actions = _model(kinds, tuple(CONDITIONS)).model_validate(spread, context=info.context)
+    actions = _model(kinds).model_validate(spread, context=info.context)
     chosen = getattr(actions, kind)
     if isinstance(chosen, SleepPart):
         return Do(kind, {}, chosen.spec())
@@ -135,7 +140,7 @@ class _ActionSchema:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         kinds = action_kinds()
-        one_of: Any = _model(kinds, tuple(CONDITIONS)) | Literal[kinds]
+        one_of: Any = _model(kinds) | Literal[kinds]
         return handler(TypeAdapter(one_of).core_schema)
 
 

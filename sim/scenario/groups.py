@@ -3,9 +3,21 @@
 import re
 from collections.abc import Mapping
 
-from sim.scenario.schema import Scenario
+from sim.scenario.schema import Agent, Scenario
 
 _NUMBERED = re.compile(r"(.+?)-\d+")
+
+
+def _of_rows(name: str, entry: Agent) -> dict[str, tuple[str, str]]:
+    """Return entry and group of the agents of a table. Those of a sample without names depend on the seed."""
+    population = entry.population
+    if population is None:
+        return {}
+    own = population.others.get("group") if population.names is not None or population.sample is None else None
+    groups = own or (None,) * len(population.known_names)
+    return {
+        agent: (name, group or entry.group_name) for agent, group in zip(population.known_names, groups, strict=True)
+    }
 
 
 class Groups:
@@ -20,6 +32,8 @@ class Groups:
         self._groups: Mapping[str, str] = {name: entry.group or name for name, entry in entries.items()}
         self._longest_first = sorted(entries, key=lambda name: (-len(name), name))
         self._known: dict[str, tuple[str, str]] = {}
+        for name, entry in entries.items():
+            self._known |= _of_rows(name, entry)
 
     def of(self, agent: str) -> str:
         """Return the group of an agent."""

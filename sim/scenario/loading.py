@@ -16,6 +16,7 @@ from sim.agents.family import allow_families, class_family, named_family
 from sim.agents.packages import is_module_allowed
 from sim.base.errors import Problem, ScenarioError, UsageError
 from sim.base.permissions import Permission
+from sim.base.registry import Definitions, current_definitions, using
 from sim.kernel.duration import to_text
 from sim.scenario.error_text import words_of
 from sim.scenario.fields import LEVELS, plain
@@ -23,10 +24,13 @@ from sim.scenario.live_changes import check_interventions, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.packaged import find_scenario
 from sim.scenario.place_graphs import LoadedGraph, load_graph
+from sim.scenario.population import Population
+from sim.scenario.populations import load_tables, populations_of
 from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
 from sim.scenario.symbols import Symbols, collect, items
+from sim.scenario.table_files import Table
 from sim.scenario.units import FieldError, shown
 from sim.scenario.yaml_tree import MAX_BYTES, REFUSED_VALUE, Map, Mark, RefusedValue, Seq, read_tree
 
@@ -36,6 +40,8 @@ def load(
     overrides: Sequence[str] = (),
     allow: Sequence[str] = (),
     kinds: Mapping[str, type[Agent]] | None = None,
+    *,
+    definitions: Definitions | None = None,
 ) -> Scenario:
     """Return the scenario in a file.
 
@@ -44,13 +50,15 @@ def load(
         overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
         allow: installed packages, and modules, whose code the file may use; see `sim.agents.packages`.
         kinds: classes that the host program gives, and that the file may name as `kind`.
+        definitions: what the file may name beside the words of `sim`; a run of the scenario uses them too. None: those
+            in whose `with` block this is called, else what is defined in this process.
 
     Raises:
         ScenarioError: with all problems of the file.
         UsageError: if an override is malformed, or an allowed package cannot be imported.
     """
     file, allow = find_scenario(path, allow)
-    return loads(read_text(file), str(file), overrides, allow, kinds)
+    return loads(read_text(file), str(file), overrides, allow, kinds, definitions=definitions)
 
 
 def read_text(path: str | PathLike[str]) -> str:
@@ -92,9 +100,12 @@ def loads(
     overrides: Sequence[str] = (),
     allow: Sequence[str] = (),
     kinds: Mapping[str, type[Agent]] | None = None,
+    *,
+    definitions: Definitions | None = None,
 ) -> Scenario:
     """As `load`, from a text; problems name it `file`."""
-    return Source(text, file, parse_all(overrides), tuple(allow), kinds or {}).load()
+    held = current_definitions() if definitions is None else definitions
+    return Source(text, file, parse_all(overrides), tuple(allow), kinds or {}, definitions=held).load()
 
 
 def loads_branch(text: str, file: str, overrides: Sequence[str], changes: Sequence[str]) -> Scenario:
@@ -127,6 +138,8 @@ class Source:
         kinds: the classes of the host program that it may name.
         symbols: the names that it declares; None before it is loaded.
         graph: the graph that its places refer to; None if there is none, or before it is loaded.
+        definitions: what it may name beside the words of `sim`; None: what is defined in this process.
+        tables: the tables that describe its agents, by name, as loaded, or as a program gives them.
     """
 
     text: str
@@ -136,6 +149,8 @@ class Source:
     kinds: Mapping[str, type[Agent]] = attrs.field(factory=dict)
     symbols: Symbols | None = None
     graph: LoadedGraph | None = None
+    definitions: Definitions | None = None
+    tables: Mapping[str, Table] = attrs.field(factory=dict)
 
     def load(self, changes: Sequence[Override] = (), *, check_later: bool = True) -> Scenario:
         """Return the scenario.
@@ -148,17 +163,29 @@ class Source:
             ScenarioError: with all problems.
             UsageError: if the path of a change does not exist, or an allowed package cannot be imported.
         """
+        with using(self.definitions):
+            return self._load(changes, check_later=check_later)
+
+    def _load(self, changes: Sequence[Override], *, check_later: bool) -> Scenario:
         allow_families(self.allow)
         tree, problems = self._tree()
         apply_overrides(tree, (*self.overrides, *changes))
         problems += _import_kinds(tree, self.allow)
         graph, found = load_graph(tree, self.file, self.allow, self.graph)
         problems += found
-        known = collect(tree, None if graph is None else graph.graph.nodes)
-        scenario, found = self._validate(tree, known, graph)
+        tables, found = load_tables(tree, self.file, self.tables)
+        problems += found
+        populations, found = populations_of(tree, tables)
+        problems += found
+        known = collect(tree, None if graph is None else graph.graph.nodes, populations)
+        scenario, found = self._validate(tree, known, graph, populations)
         problems += found
         if scenario is not None and not problems:
-            scenario._source = attrs.evolve(self, symbols=known, graph=graph)
+            scenario._source = attrs.evolve(self, symbols=known, graph=graph, tables=tables)
+            if "outcomes" in scenario.sections:
+                from sim.scenario.outcome_names import check_outcomes  # only such files need it
+
+                problems += check_outcomes(tree, scenario)
             if check_later:
                 problems += check_interventions(tree, scenario, scenario._source._check_again)
         if scenario is None or problems:
@@ -178,13 +205,18 @@ class Source:
 
     def _check_again(self, changed: Map) -> tuple[Scenario | None, list[Problem]]:
         nodes = None if self.graph is None else self.graph.graph.nodes
-        return self._validate(changed, collect(changed, nodes), self.graph)
+        populations, problems = populations_of(changed, self.tables)
+        scenario, found = self._validate(changed, collect(changed, nodes, populations), self.graph, populations)
+        return scenario, problems + found
 
-    def _validate(self, tree: Map, known: Symbols, graph: LoadedGraph | None) -> tuple[Scenario | None, list[Problem]]:
-        problems = list(check_semantics(tree, known))
+    def _validate(
+        self, tree: Map, known: Symbols, graph: LoadedGraph | None, populations: Mapping[str, Population]
+    ) -> tuple[Scenario | None, list[Problem]]:
+        problems = list(check_semantics(tree, known, populations))
         families = {kind: class_family(kind, given) for kind, given in self.kinds.items()}
         try:
-            return Scenario.model_validate(tree, context=Context(known, families=families, graph=graph)), problems
+            context = Context(known, families=families, graph=graph, populations=populations)
+            return Scenario.model_validate(tree, context=context), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
         found = [_problem(tree, part) for detail in details for part in _parts(detail)]

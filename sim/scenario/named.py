@@ -4,7 +4,8 @@ no executor plans, models of no tier. Each is valid, so `sim check` and each run
 What a file does not say, such as the account that an expression names, is not guessed: then nothing is said.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -102,7 +103,7 @@ def _account(
     known_here = written.platforms is None or platform in written.platforms
     if written.accounts is None or platform == _APP or not known_here or _is_account(scenario, written, name):
         return
-    agents = [one for entry in scenario.agents if not entry.template for one in _names(entry.name, entry.count)]
+    agents = [one for entry in scenario.agents if not entry.template for one in islice(entry.agent_names(), 1000)]
     message = f"{where}: no agent of this file has the account {name!r:.80}, so it has no effect"
     yield mark, message, did_you_mean(name, [*agents, *sorted(written.accounts)])
 
@@ -118,16 +119,13 @@ def _is_account(scenario: Scenario, written: _Written, name: str) -> bool:
     return written.symbols.is_agent(name)
 
 
-def _names(name: str, count: int) -> Iterable[str]:
-    return (name,) if count == 1 else (f"{name}-{number}" for number in range(1, min(count, 1000) + 1))
-
-
 def _written(scenario: Scenario, tree: Map) -> _Written:
     """Return who writes where. It is unknown if agents of other packages, or expressions, determine it."""
     if not _is_of_sim(scenario) or _others_write(tree):
         return _Written(None, None, None)
     spawns = any(kind == "spawn" for entry in items(tree, "agents") for kind, _ in _actions(entry))
-    found = _Written(symbols=attrs.evolve(collect(tree), spawned=spawns))
+    populations = {entry.name: entry.population for entry in scenario.agents if entry.population is not None}
+    found = _Written(symbols=attrs.evolve(collect(tree, None, populations), spawned=spawns))
     if "goals" in tree and found.platforms is not None:
         found.platforms.add(_APP)
     for entry in items(tree, "agents"):

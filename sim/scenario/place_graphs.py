@@ -3,7 +3,6 @@
 The graph that a run used is recorded with it, so that a replay needs neither the file nor the package.
 """
 
-import hashlib
 import inspect
 from codecs import BOM_UTF8
 from collections.abc import Collection, Mapping
@@ -18,10 +17,10 @@ from sim.base.expressions import did_you_mean
 from sim.base.text import of_error
 from sim.kernel.codec import decode_as, encode
 from sim.record.files import PLACES, SCENARIO
+from sim.scenario.beside import bytes_beside, check_beside
 from sim.scenario.fields import plain
 from sim.scenario.graph_files import MAX_GRAPH_BYTES, PlaceGraph, graph_from, names_of_formats, read_graph, suffix_of
-from sim.scenario.symbols import mapping
-from sim.scenario.yaml_tree import Map, read_tree
+from sim.scenario.yaml_tree import Map
 
 _MAX_RECORD: Final = 10 * MAX_GRAPH_BYTES
 _KEYS: Final = ("file", "graph", "params")
@@ -89,21 +88,11 @@ def _read_file(folder: Path, name: str) -> PlaceGraph:
     Raises:
         UsageError: if there is no such file, or it has no graph.
     """
-    path, suffix = Path(name), suffix_of(name)
-    if path.is_absolute() or path.drive or ".." in path.parts:
-        raise UsageError(f"{name[:200]!r} is not in the folder of the scenario", hint="copy it there")
+    check_beside(name)
+    suffix = suffix_of(name)
     if suffix is None:
         raise UsageError(f"{name[:200]!r} has no known format", hint=f"its name ends in {names_of_formats()}")
-    try:
-        found = (folder / path).resolve()
-        if not found.is_relative_to(folder.resolve()):
-            raise UsageError(f"{name[:200]!r} leads out of the folder of the scenario", hint="copy it there")
-        if found.exists() and not (found.is_file() or found.is_dir()):  # such as a pipe, which would be waited for
-            raise UsageError(f"{name[:200]!r} is not a file")
-        data = _read(found)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not allowed"
-        raise UsageError(f"{name[:200]} cannot be read: {reason}") from None
+    data = bytes_beside(folder, name, MAX_GRAPH_BYTES)
     return _told(name, data, suffix)
 
 
@@ -179,18 +168,3 @@ def recorded_graph(file: Path) -> LoadedGraph | None:
         return decode_as(path.read_bytes(), LoadedGraph)
     except ValueError:
         return None  # it is another file of this name
-
-
-def scenario_digest(file: Path) -> str:
-    """Return the hash (64 hex digits) of a scenario file, and of the graph in the file that its places refer to.
-
-    Raises:
-        OSError: if the scenario cannot be read.
-    """
-    data = file.read_bytes()
-    whole = hashlib.sha256(data)
-    tree = read_tree(data.decode(errors="replace"), str(file))[0] if b"places" in data else None
-    if isinstance(tree, Map) and "file" in mapping(tree, "places"):
-        loaded, _ = load_graph(tree, str(file), (), None)
-        whole.update(b"" if loaded is None else loaded.record())
-    return whole.hexdigest()

@@ -1,6 +1,6 @@
 """The models of a scenario file. Field names are the keys of the file; durations are whole nanoseconds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import attrs
@@ -26,11 +26,14 @@ from sim.base.permissions import Permission
 from sim.events.bus import MAX_DATA_BYTES
 from sim.kernel.duration import MAX_NS
 from sim.kernel.levels import Level
+from sim.record.files import PLACES, POPULATIONS
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
 from sim.scenario.graph_files import PlaceGraph
 from sim.scenario.params import default_params, params_model, read_params
 from sim.scenario.place_graphs import LoadedGraph
+from sim.scenario.population import MAX_AGENTS, Population
+from sim.scenario.populations import Column, read_column, record_of
 from sim.scenario.schedule import Scheduled
 from sim.scenario.scopes import Context
 from sim.scenario.settings import late_model, model_schema, read_sections, read_settings, section_schema
@@ -62,9 +65,8 @@ else:
     Property = late_model("sim.scenario.properties", "Property")
     Testing = late_model("sim.scenario.properties", "Testing")
 
-MAX_AGENTS = 100_000
-
 _TRUE = Expression.parse("true")
+_NO_VALUE = ValueTemplate(None, True)
 
 _SECTIONS_KEY = "\x00sections"  # a key that no file can have
 
@@ -541,14 +543,37 @@ def _entry_params(raw: Any, info: ValidationInfo) -> Any:
     return raw
 
 
+_COLUMN_SCHEMA = {
+    "anyOf": [{"type": "string"}, {"type": "null"}, {"type": "object"}],
+    "description": "state.NAME, name, place, group, persona, balance, start; null; or {to: ..., type: ...}",
+}
+ColumnField = Annotated[Column, PlainValidator(read_column), WithJsonSchema(_COLUMN_SCHEMA)]
+
+
 class Agent(f.Part):
-    """One agent, or `count` equal agents."""
+    """One agent, `count` equal agents, or one for each row of a table."""
 
     name: Annotated[
         f.Name,
         Field(description="the name of the agent; with a count above 1 the agents are called name-1, name-2, ..."),
     ]
-    count: Annotated[int, Field(ge=1, le=MAX_AGENTS, description="number of copies")] = 1
+    count: Annotated[int, Field(ge=0, le=MAX_AGENTS, description="number of copies; 0: none")] = 1
+    table: Annotated[
+        str | None,
+        Field(description="a file beside the scenario with a row for each agent: .csv, .tsv, .jsonl, .parquet"),
+    ] = None
+    columns: Annotated[
+        dict[str, ColumnField],
+        Field(description="of the table: what its columns become, if it is not a state variable of the same name"),
+    ] = Field(default_factory=dict)
+    sample: Annotated[
+        int | None, Field(ge=0, le=MAX_AGENTS, description="of the table: how many rows are drawn; null: all are taken")
+    ] = None
+    weights: Annotated[str | None, Field(description="of the table: the column with the weights of the sample")] = None
+    replace: Annotated[
+        bool | None,
+        Field(description="of the sample: whether a row can be drawn several times; null: only if there are weights"),
+    ] = None
     kind: Annotated[
         str,
         Field(
@@ -610,6 +635,7 @@ class Agent(f.Part):
 
     _marks: Mapping[str, Mark] = PrivateAttr(default_factory=dict)
     _host_family: Family | None = PrivateAttr(default=None)
+    _population: Population | None = PrivateAttr(default=None)
     _state_order: tuple[Mapping[str, Any], tuple[str, ...]] | None = PrivateAttr(default=None)
 
     @model_validator(mode="wrap")
@@ -635,6 +661,51 @@ class Agent(f.Part):
             self._host_family = context.families.get(self.kind)
         return self
 
+    @model_validator(mode="after")
+    def _take_table(self, info: ValidationInfo) -> "Agent":
+        """Take the agents of the table, whose columns are state variables as well."""
+        if (fault := self._table_fault()) is not None:
+            raise FieldError(str(fault), parts=(fault,))
+        if self.table is None:
+            return self
+        context = f.context_of(info)
+        self._population = None if context is None else context.populations.get(self.name)
+        if self._population is not None:
+            self.state.update({key: _NO_VALUE for key in self._population.states if key not in self.state})
+        return self
+
+    def _table_fault(self) -> FieldError | None:
+        """Return which key does not fit a table, or its absence; None if none."""
+        given = self.model_fields_set
+        if self.table is None:
+            alone = next((key for key in ("columns", "sample", "weights", "replace") if key in given), None)
+            return None if alone is None else FieldError(f"{alone} needs a table", "add `table: FILE`", (alone,))
+        if "count" in given:
+            hint = f"leave it out; for {self.count} of the rows: `sample: {self.count}`"
+            return FieldError("a table gives the number of agents", hint, ("count",))
+        if self.template:
+            return FieldError("a template has no table: its agents are copies, and not rows", None, ("table",))
+        for key in ("weights", "replace"):
+            if self.sample is None and key in given:
+                return FieldError(f"{key} needs a sample", "such as `sample: 1000`", (key,))
+        return None
+
+    @property
+    def population(self) -> Population | None:
+        """The agents of its table; None if it has none."""
+        return self._population
+
+    @property
+    def size(self) -> int:
+        """The number of its agents."""
+        return self.count if self._population is None else self._population.size
+
+    def agent_names(self) -> Sequence[str]:
+        """Return the names of its agents; of a sample of rows with names, those that they can have."""
+        if self._population is not None:
+            return self._population.known_names
+        return [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+
     @property
     def host_family(self) -> Family | None:
         """The family of its kind, if that is a class of the host program; None otherwise."""
@@ -653,7 +724,9 @@ class Agent(f.Part):
         context = f.context_of(info)
         if context is not None and isinstance(data, Map):
             state = data.get("state")
+            population = context.populations.get(data["name"]) if isinstance(data.get("name"), str) else None
             context.state = frozenset(state) if isinstance(state, dict) else frozenset()
+            context.state |= frozenset(() if population is None else population.states)
         return data
 
     @classmethod
@@ -860,17 +933,19 @@ class Scenario(f.Part):
         properties = handler.resolve_ref_schema(found)["properties"]
         properties.pop(_SECTIONS_KEY)
         for key, section in SECTIONS.items():
-            properties[key] = section_schema(section.settings, handler)
+            properties[key] = section_schema(section.settings, handler, by_name=section.by_name)
         return found
 
     def recorded_at(self, level: Level) -> "Scenario":
         """Return the same scenario of which so much is recorded."""
         return self.model_copy(update={"recording": Recording(level=level)})
 
-    def recorded_places(self) -> bytes | None:
-        """Return the graph that its places refer to, as it is recorded with a run; None if there is none."""
+    def recorded_files(self) -> dict[str, bytes]:
+        """Return what the scenario refers to, as it is recorded with a run, by the name of the file."""
         loaded = None if self.places is None else self.places.loaded
-        return None if loaded is None else loaded.record()
+        tables = None if self.source is None else record_of(self.source.tables)
+        found = {PLACES: None if loaded is None else loaded.record(), POPULATIONS: tables}
+        return {name: data for name, data in found.items() if data is not None}
 
     @property
     def end_ns(self) -> int:

@@ -10,6 +10,7 @@ from sim.agents import Family, metric_functions, toolbox  # noqa: F401 - the mod
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
 from sim.base.expressions.declared import DECLARED, Needs, RuleFunction
 from sim.llm.names import NAMES as MODEL_NAMES
+from sim.scenario.population import Population
 from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
@@ -98,6 +99,7 @@ class Context:
         families: the families of classes of agents that the host program gives, by kind.
         graph: the graph that the places of the file refer to, a `sim.scenario.place_graphs.LoadedGraph`.
         each: the group whose agents the current property is about; None: it is about the world.
+        populations: by entry, the agents that its table describes.
     """
 
     known: Symbols
@@ -107,6 +109,7 @@ class Context:
     families: Mapping[str, Family] = attrs.field(factory=dict)
     graph: Any = None
     each: str | None = None
+    populations: Mapping[str, Population] = attrs.field(factory=dict)
 
     def check(self, place: Place, expression: Expression) -> None:
         """Check the names, functions and literal references of an expression.

@@ -3,14 +3,15 @@
 They read the tree and not the models, so that they run even if other parts of the file are wrong.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sim.agents.family import FAMILIES
 from sim.base.errors import Problem, UsageError
+from sim.base.expressions import did_you_mean
 from sim.base.words import ACTIONS
 from sim.kernel.duration import MAX_NS, to_ns
-from sim.scenario.schema import MAX_AGENTS
+from sim.scenario.population import MAX_AGENTS, Population
 from sim.scenario.symbols import Symbols, actions_of, items, mapping
 from sim.scenario.units import HOUR, MINUTE, SECOND
 from sim.scenario.yaml_tree import Map, Mark
@@ -19,15 +20,17 @@ MAX_EVENTS = 100_000_000
 """The most rounds, samples or injected events of one run."""
 
 
-def check_semantics(tree: Map, known: Symbols) -> Iterator[Problem]:
+def check_semantics(tree: Map, known: Symbols, populations: Mapping[str, Population]) -> Iterator[Problem]:
     """Yield the problems that span several parts of the tree of a scenario file."""
     yield from _unique_names(items(tree, "agents"), "name", "agent")
     yield from _unique_names(items(tree, "artifacts"), "id", "artifact")
     yield from _numbered_names(tree, known)
+    yield from _names_of_rows(tree, known, populations)
+    yield from _places_of_rows(tree, known, populations)
     yield from _groups(tree, known)
     yield from _accounts(tree, known)
     yield from _resources(tree)
-    yield from _total(tree)
+    yield from _total(tree, known)
     yield from _repetitions(tree)
     yield from _delays(tree)
     yield from _models(tree)
@@ -59,6 +62,42 @@ def _numbered_names(tree: Map, known: Symbols) -> Iterator[Problem]:
         if number.isdecimal() and len(number) < 7 and 1 <= int(number) <= known.entries.get(base, 0) > 1:
             message = f"the agent {entry['name']!r} has the same name as agent number {number} of the entry {base!r}"
             yield _at(entry, "name").problem(message)
+
+
+def _names_of_rows(tree: Map, known: Symbols, populations: Mapping[str, Population]) -> Iterator[Problem]:
+    """Yield names of rows of a table that something else has: another entry, a group, or an account."""
+    accounts = mapping(tree, "accounts")
+    for entry in items(tree, "agents"):
+        population = populations.get(str(entry.get("name")))
+        if population is None or population.names is None or entry.get("table") is None:
+            continue
+        others = [names for name, names in known.named.items() if name != entry["name"]]
+        for row, name in enumerate(population.names, 1):
+            taken = name in known.entries or name in known.groups or name in accounts
+            numbered = known.is_agent(name) and known.entries_of(name) != (entry["name"],)
+            if taken or numbered or any(name in names for names in others):
+                message = f"the name {name!r} of row {row} of {entry['table']} is taken by something else in this file"
+                yield _at(entry, "table").problem(message, "agents, groups and accounts need names of their own")
+                break
+
+
+def _places_of_rows(tree: Map, known: Symbols, populations: Mapping[str, Population]) -> Iterator[Problem]:
+    """Yield places of rows of a table that do not exist."""
+    for entry in items(tree, "agents"):
+        population = populations.get(str(entry.get("name")))
+        cells = () if population is None else population.others.get("place", ())
+        if cells and tree.get("places") is None:
+            yield _at(entry, "table").problem(
+                f"{entry['table']} has places of agents, but the file has none",
+                "add `places:`, or make the column a state variable: `columns: {place: state.home}`",
+            )
+        for row, place in enumerate(cells if known.places is not None else (), 1):
+            index = isinstance(place, int) and 0 <= place < len(known.places or ())
+            if place is not None and not index and str(place) not in (known.places or ()):
+                hint = did_you_mean(str(place), known.places or ())
+                message = f"row {row} of {entry['table']}: there is no place {str(place)[:80]!r}"
+                yield _at(entry, "table").problem(message, hint)
+                break
 
 
 def _groups(tree: Map, known: Symbols) -> Iterator[Problem]:
@@ -112,9 +151,10 @@ def _resources(tree: Map) -> Iterator[Problem]:
             seen.setdefault(name, section)
 
 
-def _total(tree: Map) -> Iterator[Problem]:
-    counts = [entry.get("count", 1) for entry in items(tree, "agents")]
+def _total(tree: Map, known: Symbols) -> Iterator[Problem]:
+    counts = [entry.get("count", 1) for entry in items(tree, "agents") if str(entry.get("name")) not in known.named]
     total = sum(count for count in counts if isinstance(count, int) and 0 < count <= MAX_AGENTS)
+    total += sum(known.entries[name] for name in known.named)
     if total > MAX_AGENTS:
         message = f"agents: the file has {total} agents in total, at most {MAX_AGENTS} are allowed"
         yield tree.keys_at["agents"].problem(message)

@@ -19,6 +19,17 @@ from sim.scenario.units import FieldError, Nanoseconds, PositiveNanoseconds, sho
 from sim.scenario.yaml_tree import Map, find_place
 from sim.world.section import SECTIONS, Range, Reads, Setting, described
 
+
+def _measurement(text: str) -> str:
+    """Check the expression of an outcome; a validator."""
+    from sim.agents.outcomes import Measurement  # only files with outcomes need it
+
+    try:
+        return Measurement.parse(text).text
+    except UsageError as error:
+        raise wrong_as(error) from None
+
+
 _FIELDS: Final[Mapping[Setting, Any]] = {
     "call condition": f.CallCondition,
     "condition": f.Condition,
@@ -28,6 +39,7 @@ _FIELDS: Final[Mapping[Setting, Any]] = {
     "formula": f.ToolFormula,
     "json": f.Json,
     "level": f.Level,
+    "measurement": Annotated[str, AfterValidator(_measurement)],
     "name": f.Name,
     "pattern": f.Pattern,
     "positive duration": PositiveNanoseconds,
@@ -154,9 +166,28 @@ def _nested(settings: type) -> Any:
     return Annotated[Any, PlainValidator(read), _SettingsSchema(settings)]
 
 
-def section_schema(settings: type, handler: Any) -> JsonSchemaValue:
+def _by_name(settings: type) -> Any:
+    """Return the type of a mapping of settings by name, in which a text stands for the first of them."""
+    first = attrs.fields(settings)[0].name
+
+    def read(raw: Any, info: ValidationInfo) -> Any:
+        if isinstance(raw, dict):
+            return read_settings(settings, raw, info)
+        if not isinstance(raw, str):
+            raise FieldError(f"expected the {first} as a text, or a mapping, found {shown(raw)}")
+        values = model_of(settings).model_validate({first: raw}, context=info.context)
+        return made(settings, {name: getattr(values, name) for name in type(values).model_fields})
+
+    return dict[f.Label, Annotated[Any, PlainValidator(read)]]
+
+
+def section_schema(settings: type, handler: Any, *, by_name: bool = False) -> JsonSchemaValue:
     """Return the JSON Schema of settings; `handler` is that of the schema around it."""
-    return model_schema(model_of(settings), handler)
+    found = model_schema(model_of(settings), handler)
+    if not by_name:
+        return found
+    about = {"description": found["description"]} if "description" in found else {}
+    return {"type": "object", **about, "additionalProperties": {"anyOf": [{"type": "string"}, found]}}
 
 
 def model_schema(model: type[f.Part], handler: Any) -> JsonSchemaValue:
@@ -205,14 +236,18 @@ class _SettingsSchema:
 
 def read_sections(raw: Any, info: ValidationInfo) -> dict[str, Any]:
     """Return the settings of all sections in a part of a file, by key; a validator."""
-    model = _sections_model(tuple((key, SECTIONS[key].settings) for key in SECTIONS if key in raw))
+    model = _sections_model(
+        tuple((key, SECTIONS[key].settings, SECTIONS[key].by_name) for key in SECTIONS if key in raw)
+    )
     read = model.model_validate(raw, context=info.context)
     return {key: getattr(read, key) for key in raw}
 
 
 @cache
-def _sections_model(sections: tuple[tuple[str, type], ...]) -> type[f.Part]:
+def _sections_model(sections: tuple[tuple[str, type, bool], ...]) -> type[f.Part]:
     """Return a model with one field for each section, so that an error has the key of its section in its path."""
-    fields: dict[str, Any] = {key: (_nested(settings), None) for key, settings in sections}
+    fields: dict[str, Any] = {
+        key: (_by_name(settings) if by_name else _nested(settings), None) for key, settings, by_name in sections
+    }
     model: type[f.Part] = create_model("Sections", __base__=f.Part, **fields)
     return model

@@ -4,12 +4,14 @@ Malformed parts of the tree are skipped here, because validation reports them.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
+from sim.scenario.population import Population
 from sim.world.action import DEFINED
 
 Kind = Literal[
@@ -34,12 +36,13 @@ class Symbols:
 
     Attributes:
         entries: by entry of `agents`, the number of its agents.
-        states, group_of, kinds: by entry, its state variables, its group and its kind.
+        states, groups_of, kinds: by entry, its state variables, the groups of its agents, and its kind.
+        named: by entry that has a table, the names of its agents.
     """
 
     entries: Mapping[str, int]
     states: Mapping[str, frozenset[str]]
-    group_of: Mapping[str, str]
+    groups_of: Mapping[str, frozenset[str]]
     kinds: Mapping[str, str]
     spawned: bool
     groups: frozenset[str]
@@ -58,6 +61,7 @@ class Symbols:
     calendar: bool
     stock: bool
     grid: bool
+    named: Mapping[str, frozenset[str]]
     _table: dict[Kind, frozenset[str] | None] = attrs.field(init=False, repr=False)
 
     def require(self, kind: Kind, name: str) -> None:
@@ -95,9 +99,12 @@ class Symbols:
         """
         if name in self.entries:
             return (name,)
-        grouped = tuple(entry for entry, group in self.group_of.items() if group == name)
+        grouped = tuple(entry for entry, groups in self.groups_of.items() if name in groups)
         if grouped:
             return grouped
+        rows = tuple(entry for entry, names in self.named.items() if name in names)
+        if rows:
+            return rows
         made = [entry for entry in self.entries if name.startswith(f"{entry}-")]  # also of one that is made later
         if made and name.rpartition("-")[2].isdecimal() and (self.is_agent(name) or name.count("-") > 1):
             return (max(made, key=len),)
@@ -109,7 +116,7 @@ class Symbols:
 
         Of kinds whose state the file does not say, these are all names that are `wanted`.
         """
-        members = [entry for entry, own in self.group_of.items() if own == group]
+        members = [entry for entry, groups in self.groups_of.items() if group in groups]
         known = [self.states[entry] if self.kinds[entry] == "policy" else wanted for entry in members]
         return frozenset.intersection(*known) if known else wanted  # there is no such group, which is told elsewhere
 
@@ -145,7 +152,8 @@ class Symbols:
 
     @_table.default
     def _make_table(self) -> dict[Kind, frozenset[str] | None]:
-        single = frozenset(name for name, count in self.entries.items() if count == 1)
+        single = frozenset(name for name, count in self.entries.items() if count == 1 and name not in self.named)
+        single |= frozenset[str]().union(*self.named.values())
         return {
             "agent": single,
             "entry": frozenset(self.entries),
@@ -173,37 +181,42 @@ class Symbols:
         """Return the first agent of each entry that has several, for hints."""
         if kind not in ("agent", "recipient", "account"):
             return frozenset()
-        return frozenset(f"{name}-1" for name, count in self.entries.items() if count > 1)
+        return frozenset(f"{name}-1" for name, count in self.entries.items() if count > 1 and name not in self.named)
 
     def is_agent(self, name: str) -> bool:
         """Return whether an agent of this name exists, or can be spawned."""
-        if self.entries.get(name) == 1:
+        if any(name in names for names in self.named.values()):
+            return True
+        if self.entries.get(name) == 1 and name not in self.named:
             return True
         base, _, number = name.rpartition("-")
         count = self.entries.get(base)
         if count is None or not number.isdecimal() or number.startswith("0"):
             return False
-        return self.spawned or (count > 1 and len(number) < 7 and int(number) <= count)
+        return self.spawned or (base not in self.named and count > 1 and len(number) < 7 and int(number) <= count)
 
 
-def collect(tree: Any, places: Collection[str] | None = None) -> Symbols:
+def collect(
+    tree: Any, places: Collection[str] | None = None, populations: Mapping[str, Population] = MappingProxyType({})
+) -> Symbols:
     """Return the names that the tree of a scenario file declares.
 
     Args:
         tree: the tree.
         places: the names of places of a graph that the file refers to.
+        populations: by entry, the agents that its table describes.
     """
     agents = [entry for entry in items(tree, "agents") if isinstance(entry.get("name"), str)]
     actions = list(_actions(agents))
     pools = mapping(tree, "pools")
     foreign = any(entry.get("kind", "policy") != "policy" for entry in agents)
     return Symbols(
-        entries={entry["name"]: _count(entry) for entry in agents},
-        states={entry["name"]: frozenset(mapping(entry, "state")) for entry in agents},
-        group_of={entry["name"]: _text(entry.get("group")) or entry["name"] for entry in agents},
+        entries={entry["name"]: _count(entry, populations) for entry in agents},
+        states={entry["name"]: _states(entry, populations) for entry in agents},
+        groups_of={entry["name"]: _groups(entry, populations) for entry in agents},
         kinds={entry["name"]: str(entry.get("kind", "policy")) for entry in agents},
         spawned=foreign or any(kind == "spawn" for kind, _ in actions),
-        groups=frozenset(_text(entry.get("group")) or entry["name"] for entry in agents),
+        groups=frozenset[str]().union(*(_groups(entry, populations) for entry in agents)),
         accounts=frozenset(mapping(tree, "accounts")),
         artifacts=None if foreign else _artifacts(tree, actions),
         pools={name: str(mapping(pools, name).get("kind")) for name in pools},
@@ -221,6 +234,7 @@ def collect(tree: Any, places: Collection[str] | None = None) -> Symbols:
         calendar=bool(mapping(tree, "calendar")),
         stock=bool(mapping(mapping(tree, "places"), "stock")),
         grid="grid" in mapping(tree, "places"),
+        named={name: frozenset(population.known_names) for name, population in populations.items()},
     )  # fmt: skip
 
 
@@ -249,9 +263,25 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _count(entry: dict[str, Any]) -> int:
+def _count(entry: dict[str, Any], populations: Mapping[str, Population]) -> int:
+    if entry["name"] in populations:
+        return populations[entry["name"]].size
     count = entry.get("count", 1)
     return count if isinstance(count, int) else 1
+
+
+def _states(entry: dict[str, Any], populations: Mapping[str, Population]) -> frozenset[str]:
+    population = populations.get(entry["name"])
+    return frozenset((*mapping(entry, "state"), *(population.states if population is not None else ())))
+
+
+def _groups(entry: dict[str, Any], populations: Mapping[str, Population]) -> frozenset[str]:
+    """Return the groups of the agents of an entry: its own, and those of the rows of its table."""
+    population = populations.get(entry["name"])
+    own = _text(entry.get("group")) or entry["name"]
+    if population is None:
+        return frozenset((own,))
+    return population.groups | {own}
 
 
 def _actions(agents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -7,6 +7,7 @@ import attrs
 
 if TYPE_CHECKING:
     from sim.actors import Agent
+    from sim.base.registry import Definitions
     from sim.tools.mcp import McpServer
 
 Kinds = Mapping[str, "type[Agent]"]
@@ -17,6 +18,7 @@ class RightsKeywords(TypedDict, total=False):
     """Rights as keyword arguments; see `Rights`."""
 
     kinds: Kinds | None
+    definitions: "Definitions | None"
     allow: tuple[str, ...]
     allow_commands: bool
     mcp: "Sequence[McpServer]"
@@ -28,12 +30,14 @@ class Rights:
 
     Args:
         kinds: classes that the scenario may name as `kind`.
+        definitions: what the scenario may name beside the words of `sim`; None: what is defined in this process.
         allow: installed packages, and modules that a `kind: module:NAME` may be imported from.
         allow_commands: whether tools of the scenario may run commands in a sandbox.
         mcp: the MCP servers whose tools the scenario declares. A replay starts none.
     """
 
     kinds: Kinds | None = None
+    definitions: "Definitions | None" = None
     allow: tuple[str, ...] = ()
     allow_commands: bool = False
     mcp: "Sequence[McpServer]" = ()

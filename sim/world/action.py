@@ -272,10 +272,10 @@ def _meaning(annotation: Any) -> Meaning | None:
     return _MEANS.get(_bare(annotation))
 
 
-DEFINED: Final[Registry[ActionHandler]] = Registry(ACTIONS)
+DEFINED: Final[Registry[ActionHandler]] = Registry("actions", ACTIONS)
 """All kinds of action that are defined with `@action`, by name. Rules of a scenario can use them."""
 
-BUILT_IN: Final[dict[str, ActionHandler]] = {}
+BUILT_IN: Final[Registry[ActionHandler]] = Registry("actions of all worlds", {}, ACTIONS)
 """The kinds of action that every world has, by name."""
 
 

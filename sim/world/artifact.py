@@ -1,6 +1,6 @@
 """Artifacts: named objects with content that agents read, write, edit, delete and invoke."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
 from sim.base.expressions import Expression
@@ -62,11 +62,11 @@ class Artifact(Record, frozen=True):
             self.id, self.owner, raw, self.version + 1, self.readers, self.writers, self.price, self.formula
         )
 
-    def allows(self, access: Access, agent_id: str, group: str) -> bool:
-        """Return whether `access` includes an agent."""
+    def allows(self, access: Access, agent_id: str, groups: Iterable[str]) -> bool:
+        """Return whether `access` includes an agent, or one of its groups."""
         if access == "all" or agent_id == self.owner:
             return True
-        return access != "owner" and (agent_id in access or group in access)
+        return access != "owner" and (agent_id in access or any(group in access for group in groups))
 
 
 class Artifacts:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sim.world.world import World
 
 Setting = Literal[
-    "call condition", "condition", "duration", "entry", "event filter", "formula", "json", "level", "name", "pattern",
-    "positive duration", "recipient", "topic", "work condition", "work value",
+    "call condition", "condition", "duration", "entry", "event filter", "formula", "json", "level", "measurement",
+    "name", "pattern", "positive duration", "recipient", "topic", "work condition", "work value",
 ]  # fmt: skip
 """The meaning of a setting whose type alone does not say how a file writes it."""
 
@@ -101,18 +101,23 @@ class Section:
         settings: the class of its settings.
         make: called with the world and the settings when the world is built: after limits, prices, pools, places,
             artifacts and models, and before agents. Normally it adds a service. None: the settings are for agents.
+        by_name: whether the section is a mapping of such settings by name. A text stands for settings of which it is
+            the first one.
     """
 
     key: str
     settings: type
     make: "Callable[[World, Any], None] | None"
+    by_name: bool = False
 
 
-SECTIONS: Final[Registry[Section]] = Registry(OF_SIM)
+SECTIONS: Final[Registry[Section]] = Registry("sections", OF_SIM)
 """All sections by key, in the order in which their parts are added to a world."""
 
 
-def define_section(key: str, settings: type, make: "Callable[[World, Any], None] | None" = None) -> Section:
+def define_section(
+    key: str, settings: type, make: "Callable[[World, Any], None] | None" = None, *, by_name: bool = False
+) -> Section:
     """Define a section; see `Section` for the arguments.
 
     Raises:
@@ -121,7 +126,7 @@ def define_section(key: str, settings: type, make: "Callable[[World, Any], None]
     if not SECTIONS.is_free(key, settings.__module__):
         raise UsageError(f"the section {key!r} is already defined")
     check_settings(settings)
-    section = SECTIONS[key] = Section(key, settings, make)
+    section = SECTIONS[key] = Section(key, settings, make, by_name)
     return section
 
 

@@ -135,10 +135,11 @@ class World:
         self._checks: dict[str, Callable[[Any], object]] = {}  # by kind of input
         self._left_at: dict[str, str] = {}  # stopped agent → its last place
         self._groups: dict[str, dict[str, None]] = {}
+        self._whole: dict[str, str] = {}  # agent → the group of its whole entry, if a table gives it one of its own
         self._living: dict[str, list[str]] = {}  # group → its live agents, until one is added, removed or shut down
         self._born: dict[str, str] = {}  # agent that was created during the run → the owner of its draws
         self.dispatcher = Dispatcher(self)
-        for handler in BUILT_IN.values():
+        for handler in BUILT_IN.imported().values():
             self.actions.register(handler)
 
     @property
@@ -374,9 +375,27 @@ class World:
                 self._living[name] = living
         return living.copy()
 
-    def life_changed(self, group: str) -> None:
-        """Note that an agent of a group has been shut down, or lives again."""
-        self._living.pop(group, None)
+    def add_to_group(self, agent: Inhabitant, group: str) -> None:
+        """Have an agent belong to a second group as well: that of its entry, where a table gives it one of its own."""
+        if group != agent.group:
+            self._whole[agent.agent_id] = group
+            self._groups.setdefault(group, {})[agent.agent_id] = None
+            self._living.pop(group, None)
+
+    def groups_of(self, agent: Inhabitant) -> tuple[str, ...]:
+        """Return the groups to which an agent belongs: its own, and that of its entry if it is another one."""
+        whole = self._whole.get(agent.agent_id)
+        return (agent.group,) if whole is None else (agent.group, whole)
+
+    def in_group(self, agent: Inhabitant, group: str) -> bool:
+        """Return whether an agent belongs to a group."""
+        return agent.group == group or self._whole.get(agent.agent_id) == group
+
+    def life_changed(self, agent: Inhabitant) -> None:
+        """Note that an agent has been shut down, or lives again."""
+        self._living.pop(agent.group, None)
+        if self._whole and agent.agent_id in self._whole:
+            self._living.pop(self._whole[agent.agent_id], None)
 
     def balance(self, account: str) -> float:
         """Return the balance of an account in units; 0 if the account does not exist."""
@@ -394,7 +413,7 @@ class World:
         """Return the content of an artifact if the agent has read access, otherwise None."""
         found = self.artifacts.get(artifact)
         agent = self.agents[agent_id]
-        return found.content if found and found.allows(found.readers, agent_id, agent.group) else None
+        return found.content if found and found.allows(found.readers, agent_id, self.groups_of(agent)) else None
 
     def members(self, name: str) -> list[Inhabitant]:
         """Return the agents of a group, including stopped ones, in the order in which they were added."""
@@ -410,6 +429,9 @@ class World:
         self._living.pop(agent.group, None)
         self._living.pop(agent.agent_id, None)
         self._groups[agent.group].pop(agent.agent_id, None)
+        if (whole := self._whole.pop(agent.agent_id, None)) is not None:
+            self._living.pop(whole, None)
+            self._groups[whole].pop(agent.agent_id, None)
         self.rate_tracker.forget(agent.agent_id)
         self.event_bus.forget(agent.agent_id)
         self.waits.forget(agent.agent_id)

@@ -55,7 +55,7 @@ def test_a_run_in_batches(sim, asks, server):
     assert online["hash"][:16] in done.out
     assert "calls were answered in batches" in done.out
     assert [len(batch.requests) for batch in server.batches] == [3, 3]
-    rows = json.loads(sim("show", "asks", "--view", "prompts", "--json").out)
+    rows = json.loads(sim("show", "asks", "prompts", "--json").out)
     assert {row[rows["columns"].index("batch")] for row in rows["rows"]} == {batch.id for batch in server.batches}
     assert sim("replay", "asks").code == 0
     assert sim("verify", "asks").code == 0

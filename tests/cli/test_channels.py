@@ -1,4 +1,4 @@
-"""`sim show --channel`: what employees posted, as a person reads it."""
+"""`sim show RUN channel`: what employees posted, as a person reads it."""
 
 import json
 
@@ -30,7 +30,7 @@ def run(sim, tmp_path, monkeypatch):
 
 def test_a_channel_reads_as_in_the_seed(sim, run):
     """Heartbeats have the words of the seed after the channel, each post its civil time; the latest are shown."""
-    done = sim("show", run, "--channel", "ops-log", "--limit", "1")
+    done = sim("show", run, "channel", "ops-log", "--limit", "1")
     assert done.code == 0
     assert done.out == (
         "2026-03-02 08:10:00  [#ops-log] Clerk Agent: Loop completed.\n"
@@ -42,24 +42,24 @@ def test_a_channel_reads_as_in_the_seed(sim, run):
 
 def test_channels_are_listed(sim, run):
     """Each channel has a line with its number of posts; JSON has the same."""
-    found = json.loads(sim("show", run, "--channel", "list", "--json").out)["channels"]
+    found = json.loads(sim("show", run, "channel", "--json").out)["channels"]
     assert [(one["channel"], one["posts"]) for one in found] == [("#desk", 3), ("#ops-log", 4)]
-    assert "#ops-log" in sim("show", run, "--channel", "list").out
+    assert "#ops-log" in sim("show", run, "channel").out
 
 
 def test_a_post_keeps_its_lines(sim, run):
     """A post of several lines is shown in lines, and JSON has the text as it is."""
-    out = sim("show", run, "--channel", "#desk").out
+    out = sim("show", run, "channel", "#desk").out
     assert "red text\nmore" in out
-    posts = json.loads(sim("show", run, "--channel", "#desk", "--json").out)["posts"]
+    posts = json.loads(sim("show", run, "channel", "#desk", "--json").out)["posts"]
     assert "red text\nmore" in [post["text"] for post in posts]
 
 
 def test_an_unknown_channel_has_a_hint(sim, run, tiny):
     """A misspelt channel is corrected; a run without channels says so."""
-    done = sim("show", run, "--channel", "#dest")
+    done = sim("show", run, "channel", "#dest")
     assert (done.code, done.out) == (2, "")
     assert "the run has no channel '#dest'" in done.err
     assert "#desk" in done.err
     other = sim("run", tiny, "--quiet").out.strip()
-    assert "no employee posted anything" in sim("show", other, "--channel", "x").err
+    assert "no employee posted anything" in sim("show", other, "channel", "x").err

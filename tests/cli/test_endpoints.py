@@ -69,7 +69,7 @@ def test_a_scripted_model_beside_a_real_one(sim, tiers):
     assert done.code == 0, done.err
 
     assert _prompts(endpoint) == ["A large question?"]
-    rows = json.loads(sim("show", "tiers", "--view", "llm_calls", "--json").out)
+    rows = json.loads(sim("show", "tiers", "llm_calls", "--json").out)
     texts = json.dumps(rows)
     assert "scripted" in texts
     assert "fast" in texts

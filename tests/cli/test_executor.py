@@ -30,7 +30,7 @@ def shown(run: str, *arguments: str) -> str:
 
 def test_a_task_reads_as_a_story(ran: str) -> None:
     """What was planned, tried, what failed, what was planned instead, checked, and what it cost, in order."""
-    text = shown(ran, "--task", "7")
+    text = shown(ran, "task", "7")
     parts = [
         "7: slugify (success)", "[x] textkit/slug.py exists", "planner, as a part of 1 plan (success)",
         "6 tests (success)",
@@ -48,31 +48,31 @@ def test_a_task_reads_as_a_story(ran: str) -> None:
 
 def test_denials_gates_and_help_are_told(ran: str) -> None:
     """Each has a line of its own, in its place."""
-    help_of = shown(ran, "--task", "5")
+    help_of = shown(ran, "task", "5")
     assert "denied      release.publish: coder may not call release.publish: help-publish was made" in help_of
     assert help_of.index("denied ") < help_of.index("resumed ") < help_of.index("step 2")
     assert "10 help-publish (success)" in help_of
-    doubt = shown(ran, "--task", "8")
+    doubt = shown(ran, "task", "8")
     assert "confidence  0.40 (uncertain): 0.4 It does not know what is wanted." in doubt
     assert "asked       Low confidence: 0.40 (gate-1)" in doubt
     assert "approved    lead let it go on" in doubt
-    loop = shown(ran, "--task", "3")
+    loop = shown(ran, "task", "3")
     assert loop.count("tried ") == 9
     assert "asked       Loop detected: 3 identical errors in a row" in loop
     assert "ended       escalated (loop_detected)" in loop
-    assert "helps" in shown(ran, "--task", "10")
+    assert "helps" in shown(ran, "task", "10")
 
 
 def test_a_task_as_json(ran: str) -> None:
     """The same as data, with the numbers of its parts."""
-    found = json.loads(shown(ran, "--task", "1", "--json"))
+    found = json.loads(shown(ran, "task", "1", "--json"))
     assert (found["name"], found["status"], found["steps"], found["parts"]) == ("plan", "success", 6, [6, 7, 8, 9])
     assert found["lines"][0]["kind"] == "step"
 
 
 def test_a_task_of_no_executor_is_shown_as_before(ran: str) -> None:
     """A number that does not exist is refused with the numbers that do."""
-    code, _, err = command("show", ran, "--task", "99")
+    code, _, err = command("show", ran, "task", "99")
     assert code == 2
     assert "its tasks are numbered 1 to 10" in err
 
@@ -80,38 +80,38 @@ def test_a_task_of_no_executor_is_shown_as_before(ran: str) -> None:
 def test_a_task_that_goes_on_is_told_so_far(tmp_path: Path) -> None:
     """A story can be read before its end."""
     run = sim.run(FILE, out=tmp_path, until="5s").run or ""
-    text = shown(run, "--task", "1")
+    text = shown(run, "task", "1")
     assert "1: plan (under way)" in text
     assert "ended" not in text
-    assert "9: " not in shown(run, "--sql", "SELECT task_id FROM agent_execution_history")
+    assert "9: " not in shown(run, "sql", "SELECT task_id FROM agent_execution_history")
 
 
 def test_the_files_of_a_project(ran: str, tmp_path: Path) -> None:
     """They are listed, shown whole, and written to a folder as they were at the end."""
-    names = shown(ran, "--files", "list")
+    names = shown(ran, "workspace")
     assert "textkit/cut.py" in names
     assert "README.md" in names
-    text = shown(ran, "--files", "textkit")
+    text = shown(ran, "workspace", "textkit")
     assert "== textkit/slug.py (version 2, by coder)\nimport re\n" in text
-    found = json.loads(shown(ran, "--files", "textkit", "--json"))["files"]
+    found = json.loads(shown(ran, "workspace", "textkit", "--json"))["files"]
     assert {one["file"] for one in found} >= {"PLAN.md", "CHANGELOG.md", "notes.txt"}
     target = tmp_path / "files"
-    code, out, err = command("export", ran, "files", "--to", target, "--json")
+    code, out, err = command("export", ran, "workspace", "--to", target, "--json")
     assert code == 0, err
     assert json.loads(out) == {"folder": str(target), "files": 9}
     assert (target / "textkit" / "notes.txt").read_text() == "(empty)\n"
-    code, _, err = command("export", ran, "files", "--to", target)
+    code, _, err = command("export", ran, "workspace", "--to", target)
     assert (code, "exists already" in err) == (2, True)
 
 
 def test_what_cannot_be_shown(ran: str, tmp_path: Path) -> None:
     """Unknown projects, runs without files, and a view without a format are refused with a hint."""
-    code, _, err = command("show", ran, "--files", "textkti")
+    code, _, err = command("show", ran, "workspace", "textkti")
     assert (code, "did you mean 'textkit'?" in err) == (2, True)
     other = tmp_path / "other.yaml"
     other.write_text("name: other\nuntil: 1s\nagents: [{name: a, rules: [{do: stop}]}]\n")
     empty = sim.run(other, out=tmp_path).run or ""
-    for arguments in (["show", empty, "--files", "list"], ["export", empty, "files", "--to", tmp_path / "x"]):
+    for arguments in (["show", empty, "workspace"], ["export", empty, "workspace", "--to", tmp_path / "x"]):
         code, _, err = command(*arguments)
         assert (code, "has no files of executors" in err) == (2, True)
     code, _, err = command("export", ran, "events", "--to", tmp_path / "x.txt")

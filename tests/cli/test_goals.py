@@ -1,4 +1,4 @@
-"""The seed's debugging guide as commands: `sim show RUN --thread`, `--history` and `--runtime AGENT`."""
+"""The seed's debugging guide as commands: `sim show RUN thread`, `history` and `runtime AGENT`."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def shown(ran: House, *arguments: str) -> str:
 
 def test_the_thread(ran: House) -> None:
     """The thread reads as in a chat: messages, the use of tools on lines of their own, and answers."""
-    lines = shown(ran, "--thread", GOAL).splitlines()
+    lines = shown(ran, "thread", GOAL).splitlines()
     assert lines[0] == "conversation-1: ana in app/goal-ana-1"
     assert "ana: A note, please" in lines[1]
     assert "goal-ana-1 used goals.create_note" in lines[2]
@@ -45,7 +45,7 @@ def test_the_thread(ran: House) -> None:
 
 def test_the_history(ran: House) -> None:
     """The history has one line an entry, with its number, role and type; archived sessions are marked."""
-    lines = shown(ran, "--history", GOAL).splitlines()
+    lines = shown(ran, "history", GOAL).splitlines()
     assert lines[0].split() == ["entry", "time", "session", "role", "type", "content"]
     assert lines[1].split()[:1] == ["0"]
     assert "1 (archived)" in lines[1]
@@ -56,7 +56,7 @@ def test_the_history(ran: House) -> None:
 
 def test_the_history_as_json(ran: House) -> None:
     """With --json the entries are whole, and the last ones with --limit."""
-    found = json.loads(shown(ran, "--history", GOAL, "--limit", "2", "--json"))
+    found = json.loads(shown(ran, "history", GOAL, "--limit", "2", "--json"))
     assert found["agent"] == GOAL
     assert found["total"] > 2
     assert [entry["entry"] for entry in found["entries"]] == [found["total"] - 2, found["total"] - 1]
@@ -64,12 +64,12 @@ def test_the_history_as_json(ran: House) -> None:
 
 def test_the_runtime_state_and_the_tools(ran: House) -> None:
     """An agent shows its status, its lock, its tools, how its runs ended, and what was cancelled at the end."""
-    found = json.loads(shown(ran, "--runtime", GOAL, "--json"))
+    found = json.loads(shown(ran, "runtime", GOAL, "--json"))
     assert found["runtime_state"] == {"orchestrator_running": False}
     assert found["status"] == "waiting"
     assert "goals.search_agent_history" in found["tools"]  # there is history now
     assert found["runs"] == {"cancelled": 1, "stop_tool": 2}
-    text = shown(ran, "--runtime", GOAL)
+    text = shown(ran, "runtime", GOAL)
     assert "orchestrator_running: False" in text
     assert "goals.send_message, goals.create_task" in text
 
@@ -107,7 +107,7 @@ def test_the_runtime_state_of_a_run_under_way(tmp_path: Path) -> None:
             assert time.monotonic() < limit
             time.sleep(0.1)
             for run in tmp_path.glob("live-*"):
-                code, out, _ = command("show", run, "--runtime", GOAL, "--json")
+                code, out, _ = command("show", run, "runtime", GOAL, "--json")
                 found = json.loads(out) if code == 0 else {}
     finally:
         process.kill()
@@ -117,10 +117,10 @@ def test_the_runtime_state_of_a_run_under_way(tmp_path: Path) -> None:
     assert found["status"] == "working"
 
 
-@pytest.mark.parametrize("option", ["--thread", "--history", "--runtime"])
-def test_an_agent_that_does_not_exist(ran: House, option: str) -> None:
+@pytest.mark.parametrize("view", ["thread", "history", "runtime"])
+def test_an_agent_that_does_not_exist(ran: House, view: str) -> None:
     """A wrong name is one sentence with the nearest name, and exit code 2."""
-    code, out, err = command("show", ran.folder, option, "gol-ana-1")
+    code, out, err = command("show", ran.folder, view, "gol-ana-1")
     assert (code, out) == (2, "")
     assert "'gol-ana-1' is no goal, task or user agent of the run" in err
     assert "did you mean 'goal-ana-1'?" in err
@@ -134,6 +134,6 @@ def test_a_run_without_goals(tmp_path: Path) -> None:
     )
     code, out, _ = command("run", file, "--json", "--out", tmp_path / "runs")
     assert code == 0
-    code, _, err = command("show", json.loads(out)["run"], "--thread", "a")
+    code, _, err = command("show", json.loads(out)["run"], "thread", "a")
     assert code == 2
     assert "its scenario has none" in err

@@ -46,7 +46,7 @@ agents:
 
 VERBS = {
     "show": ("show", "RUN"),
-    "events": ("show", "RUN", "--events", "2"),
+    "events": ("show", "RUN", "events", "--last", "2"),
     "report": ("report", "RUN", "--to", "NEW.html"),
     "view": ("view", "RUN", "--to", "NEW.html"),
     "diff": ("diff", "RUN", "OTHER"),

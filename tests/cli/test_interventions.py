@@ -23,9 +23,9 @@ def test_a_scenario_with_interventions(sim, tmp_path, monkeypatch):
     changed = json.loads(done.out)
     assert (done.code, changed["hash"] == one["hash"]) == (0, False)
     assert json.loads(sim("replay", "town", "--json").out)["same"]
-    shown = json.loads(sim("show", "town", "--view", "surveys", "--json").out)
+    shown = json.loads(sim("show", "town", "surveys", "--json").out)
     assert len(shown["rows"]) == 36
-    assert "person.late" in sim("show", "town", "--view", "interventions").out
+    assert "person.late" in sim("show", "town", "interventions").out
 
     done = sim("branch", "town", "--at", "1d", "--set", "agents.person.state.beat=0")
     assert done.code == 2

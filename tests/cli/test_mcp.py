@@ -118,7 +118,7 @@ def only_run() -> str:
 
 def events(sim, topic: str) -> list[dict[str, Any]]:
     """Return the data of the events of a topic in the only run."""
-    found = json.loads(sim("show", only_run(), "--topic", topic, "--json").out)["events"]
+    found = json.loads(sim("show", only_run(), "events", "--topic", topic, "--json").out)["events"]
     return [event["data"] for event in found]
 
 

@@ -58,7 +58,7 @@ def test_the_table_is_shown_later_too(sim, asks):
     """`sim show` prints what `sim run` printed, and the calls are a view."""
     sim("run", asks)
     assert "scripted:gpt-4o-mini" in sim("show", "asks").out
-    rows = json.loads(sim("show", "asks", "--view", "llm_calls", "--json").out)
+    rows = json.loads(sim("show", "asks", "llm_calls", "--json").out)
     assert len(rows["rows"]) == 2
     assert {"agent", "use", "model", "input_tokens", "cost", "stop"} <= set(rows["columns"])
 
@@ -94,7 +94,7 @@ def test_prompts_stand_beside_their_answers(sim, asks):
     for name in ("agent", "provider", "model", "input_tokens", "output_tokens"):
         assert [row[name] for row in rows] == [call[name] for call in calls]
     assert [row["cost"] for row in rows[:2]] == [call["cost"] for call in calls[:2]]
-    assert "answer 2" in sim("show", "asks", "--view", "prompts").out
+    assert "answer 2" in sim("show", "asks", "prompts").out
 
 
 def test_answers_arrive_in_parts_if_the_operator_wants(sim, asks):
@@ -117,7 +117,7 @@ def test_a_view_that_was_added_after_a_run_shows_it_too(sim, asks, monkeypatch):
 
 def table(sim, view: str) -> list[dict[str, Any]]:
     """Return the rows of a view of the run `asks`."""
-    found = json.loads(sim("show", "asks", "--view", view, "--json").out)
+    found = json.loads(sim("show", "asks", view, "--json").out)
     return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
 
 

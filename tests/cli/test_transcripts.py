@@ -82,35 +82,36 @@ def test_texts_are_those_of_the_record(talk, sim):
         recorded = {(row.source, row.counter): row.data for row in stored.events() if row.topic == "message.sent"}
     row = said(talk)[0]
     assert recorded[row["source"], row["counter"]]["data"] == row["text"] == ODD
-    shown = json.loads(sim("show", talk, "--chat", "ann", "--json").out)["said"]
+    shown = json.loads(sim("show", talk, "chat", "ann", "--json").out)["said"]
     assert shown[0]["text"] == ODD
     assert sim("export", talk, "conversations", "--format", "json", "--to", "said.json").code == 0
     assert json.loads(Path("said.json").read_text())[0]["text"] == ODD
 
 
 def test_what_two_people_said_is_shown_harmless(talk, sim):
-    """--chat has what an agent said and heard, --with what was said between two; control characters are spelled out."""
-    done = sim("show", talk, "--chat", "bob", "--with", "ann")
+    """`chat` has what an agent said and heard, --with what was said between two; control characters are spelled out."""
+    done = sim("show", talk, "chat", "bob", "--with", "ann")
     assert done.code == 0
     assert "ann to bob (note): quote" in done.out
     assert 'bob to ann: {"list":[1,{"a":"b"}]}' in done.out
     assert "How are you?" not in done.out
     assert done.out.count("long") == 20_000
     assert all(sign.isprintable() or sign == "\n" for sign in done.out)
-    assert "survey mood to bob: How are you?" in sim("show", talk, "--chat", "bob").out
-    limited = sim("show", talk, "--chat", "bob", "--limit", 1)
+    assert "survey mood to bob: How are you?" in sim("show", talk, "chat", "bob").out
+    limited = sim("show", talk, "chat", "bob", "--limit", 1)
     assert "the latest 1 of 4 shown" in limited.err
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--chat", "bobb"), "did you mean 'bob'?"),
-        (("--chat", "bob", "--with", "an"), "did you mean 'ann'?"),
-        (("--with", "ann"), "--with and --prompts belong to --chat"),
-        (("--prompts",), "--with and --prompts belong to --chat"),
-        (("--chat", "bob", "--view", "events"), "cannot be combined"),
-        (("--view", "conversation"), "did you mean conversations?"),
+        (("chat", "bobb"), "did you mean 'bob'?"),
+        (("chat", "bob", "--with", "an"), "did you mean 'ann'?"),
+        (("--with", "ann"), "it is for chat"),
+        (("chat", "--with", "ann"), "--with and --prompts need to know whose chat it is"),
+        (("events", "--prompts"), "it is for chat"),
+        (("actions", "bob"), "actions is shown whole, so it takes no name such as 'bob'"),
+        (("conversation_lst",), "did you mean conversation_list?"),
     ],
 )
 def test_wrong_options_are_named(talk, sim, args, message):
@@ -121,12 +122,12 @@ def test_wrong_options_are_named(talk, sim, args, message):
 
 
 def test_json_has_objects(talk, sim):
-    """Columns with JSON come as objects in --view, --sql and exports; other text that looks like JSON stays text."""
-    view = json.loads(sim("show", talk, "--view", "messages", "--json").out)
+    """Columns with JSON come as objects in tables, queries and exports; other text that looks like JSON stays text."""
+    view = json.loads(sim("show", talk, "messages", "--json").out)
     place = view["columns"].index("data")
     assert [row[place] for row in view["rows"]] == [ODD, {"list": [1, {"a": "b"}]}]
     query = "SELECT data, '{}' AS other, '12' AS arguments FROM messages ORDER BY id DESC LIMIT 1"
-    assert json.loads(sim("show", talk, "--sql", query, "--json").out)["rows"] == [
+    assert json.loads(sim("show", talk, "sql", query, "--json").out)["rows"] == [
         [{"list": [1, {"a": "b"}]}, "{}", "12"]
     ]
     sim("export", talk, "messages", "--format", "json", "--to", "messages.json")
@@ -166,15 +167,15 @@ def test_a_prompt_is_what_was_sent_and_answered(sim, tmp_path, monkeypatch):
     with Endpoint(script) as endpoint:
         assert sim("run", "asks.yaml", "--model", "openai:m", "--base-url", endpoint.url, "--set", override).code == 0
         sent = [seen.body["messages"] for seen in endpoint.seen]
-    rows = json.loads(sim("show", "asks", "--chat", "asker", "--prompts", "--json").out)["prompts"]
+    rows = json.loads(sim("show", "asks", "chat", "asker", "--prompts", "--json").out)["prompts"]
     assert [row["request"] for row in rows] == sent
     assert sent[0][-1]["content"] == TAME
     assert [row["answer"] for row in rows] == [f"0 {answer}", f"1 {answer}"]
-    calls = json.loads(sim("show", "asks", "--view", "llm_calls", "--json").out)
+    calls = json.loads(sim("show", "asks", "llm_calls", "--json").out)
     assert [row["id"] for row in rows] == [row[0] for row in calls["rows"]]
-    effects = json.loads(sim("show", "asks", "--view", "calls", "--json").out)
+    effects = json.loads(sim("show", "asks", "calls", "--json").out)
     assert [row["effect"] for row in rows] == [row[0] for row in effects["rows"]]
-    shown = sim("show", "asks", "--chat", "asker", "--prompts").out
+    shown = sim("show", "asks", "chat", "asker", "--prompts").out
     assert shown.count("long") == 2 * 20_000
     assert all(sign.isprintable() or sign == "\n" for sign in shown)
 
@@ -238,15 +239,15 @@ def test_prompts_of_models_in_the_core_are_repeated(sim, tmp_path, monkeypatch):
     """With --prompts, and with --repeat, the requests and answers of scripted models are shown; else they are null."""
     monkeypatch.chdir(tmp_path)
     assert sim("run", ROOT / "scenarios" / "debate.yaml", "-q").code == 0
-    prompts = json.loads(sim("show", "debate", "--chat", "debater-1", "--prompts", "--json").out)["prompts"]
+    prompts = json.loads(sim("show", "debate", "chat", "debater-1", "--prompts", "--json").out)["prompts"]
     assert [row["request"][-1]["role"] for row in prompts] == ["user"] * 4
     assert all(row["answer"] or row["tool_calls"] for row in prompts)
-    assert "answer: AGAINST" in sim("show", "debate", "--chat", "debater-1", "--prompts").out
+    assert "answer: AGAINST" in sim("show", "debate", "chat", "debater-1", "--prompts").out
     (tmp_path / "kept").mkdir()
     for option, filled in (((), False), (("--repeat",), True)):
         file = tmp_path / "kept" / f"{filled}.json"
         assert sim("export", "debate", "prompts", "--format", "json", "--to", file, *option).code == 0
         assert [row["request"] is not None for row in json.loads(file.read_text())] == [filled] * 20
-    wrong = sim("show", "debate", "--view", "actions", "--repeat")
-    assert (wrong.code, "--repeat is for the view prompts" in wrong.err) == (2, True)
-    assert "--repeat belongs to --view prompts" in sim("show", "debate", "--repeat").err
+    wrong = sim("show", "debate", "actions", "--repeat")
+    assert (wrong.code, "--repeat means nothing for actions" in wrong.err) == (2, True)
+    assert "it is for prompts" in sim("show", "debate", "--repeat").err

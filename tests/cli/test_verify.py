@@ -97,7 +97,7 @@ def cut(sim, tiny):
     "verb",
     [
         ["show"],
-        ["show", "--events", "1"],
+        ["show", "events", "--last", "1"],
         ["report"],
         ["replay"],
         ["diff", "tiny"],

@@ -34,7 +34,7 @@ from sim.llm.tokens import APPROXIMATE, exact
 from sim.record import archive, frames, inbox, unfinished
 from sim.record.lanes import Lanes
 from sim.runner import interventions
-from sim.scenario import actions, graph_files, load, schema, symbols, yaml_tree
+from sim.scenario import actions, graph_files, load, population, symbols, yaml_tree
 from sim.scenario.assembly import build
 from sim.tools import mcp, mcp_transport, sandbox
 from sim.tools.process import ProcessLimits
@@ -82,7 +82,7 @@ NUMBERS = [
     ("docs/archive.md", r"more than ([\d,]+) files or (\d+) GiB", [archive.MOST_FILES, archive.MOST_BYTES / 2**30]),
     ("docs/archive.md", r"files that are (\d+) times smaller", [archive.MOST_RATIO]),
     ("docs/bench.md", r"counted from the seed of the scenario \(default (\d+)\)", [bench.SEEDS]),
-    ("docs/bench.md", r"At most ([\d,]+) runs", [bench.MAX_CELLS]),
+    ("docs/bench.md", r"At most ([\d,]+) runs", [bench.MOST_RUNS]),
     ("docs/goals.md", r"a mean over the last (\d+) runs", [goals._RECENT]),
     ("docs/internals.md", r"are hashed in (\d+) lanes", [Lanes.count]),
     ("docs/interventions.md", r"has at most ([\d,]+) answers", [interventions.MOST_ANSWERS]),
@@ -119,7 +119,7 @@ NUMBERS = [
     ("docs/scenario.md", r"has at most (\d) MB and ([\d,]+) values", [yaml_tree.MAX_BYTES / 1e6, yaml_tree.MAX_NODES]),
     ("docs/scenario.md", r"may not write it; over (\d) MB", [artifacts._MAX_CONTENT / 1e6]),
     ("docs/scenario.md", r"more than (\d+) agents", [build._MAX_SPAWNED]),
-    ("docs/scenario.md", r"`count` \| 1 to (\d+)", [schema.MAX_AGENTS]),
+    ("docs/scenario.md", r"`count` \| 0 to (\d+)", [population.MAX_AGENTS]),
     ("docs/scenario.md", r"a list of up to (\d+)\.", [actions._MOST]),
     ("docs/scenario.md", r"and asked up to (three) times", [ask.ASKS]),
     ("docs/scenario.md", r"the last (\d+) messages, each", [scripted._RECENT]),

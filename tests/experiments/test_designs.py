@@ -1,14 +1,22 @@
 """Designs: how keys are varied, and which combinations are tried."""
 
+import json
+import re
 from itertools import product
+from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sim
 from sim.base.errors import UsageError
-from sim.experiments.designs import points_of, variable, varied
+from sim.experiments.designs import joined, points_of, variable, varied
+from sim.experiments.listed import listed
+from sim.experiments.points import named
 from sim.scenario.overrides import Override
+from tests.helpers import command
 
 
 def values(text: str) -> tuple[str, ...]:
@@ -64,6 +72,114 @@ def test_any_values_can_be_varied_from_python() -> None:
     values = [[1, 2], [], {"a": [1, 2]}, "a,b", "0..1", "plain", 0.5, None, True]
     (text,) = varied({"k": values})
     assert [Override.parse(f"k={value}").value for value in variable(text).values] == values
+
+
+def test_keys_can_change_together() -> None:
+    """Each value is a list with one for each key; other keys are combined with them; from Python they are a tuple."""
+    points = points_of([variable("a.x, a.y=[1, 'p,q'],[2,[3]]"), variable("b=5,6")], "factorial", None, 0)
+    assert [tuple(point.values()) for point in points] == [
+        ("1", "p,q", "5"), ("1", "p,q", "6"), ("2", "[3]", "5"), ("2", "[3]", "6"),
+    ]  # fmt: skip
+    assert list(points[0]) == ["a.x", "a.y", "b"]
+    (text,) = varied({("a.x", "a.y"): [(1, "p,q"), (2, [3])]})
+    assert points_of([variable(text)], "factorial", None, 0) == tuple(
+        {**point} for point in ({"a.x": "1", "a.y": "p,q"}, {"a.x": "2", "a.y": "[3]"})
+    )
+    for wrong in ("a,b=1,2", "a,b=[1],[2]", "a,a=[1,2]", "a,=[1,2]", "a,seed=[1,2]", "a,b={x: 1}"):
+        with pytest.raises(UsageError) as refused:
+            variable(wrong)
+        assert refused.value.hint
+    with pytest.raises(UsageError, match="varied twice"):
+        points_of([variable("a,b=[1,2]"), variable("b=3")], "factorial", None, 0)
+
+
+def test_combinations_come_from_files_and_tables(tmp_path: Path) -> None:
+    """CSV, JSON Lines, DataFrames and mappings give the same combinations, also of lists and texts with commas."""
+    rows = [{"a.b": 0.5, "c": [1, 2], "d": "x, y"}, {"a.b": 2, "c": [], "d": "yes"}]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    (tmp_path / "d.csv").write_text('a.b,c,d\n0.5,"[1, 2]","x, y"\n2,[],"""yes"""\n')
+    values = [
+        [{key: Override.parse(f"{key}={text}").value for key, text in point.items()} for point in listed(given)]
+        for given in (tmp_path / "d.jsonl", str(tmp_path / "d.csv"), rows, pd.DataFrame(rows), iter(rows))
+    ]
+    assert all(found == rows for found in values)
+    assert joined(listed(rows), [{"e": "1"}, {"e": "2"}])[1] == {"a.b": "0.5", "c": "[1, 2]", "d": "x, y", "e": "2"}
+    with pytest.raises(UsageError, match="varied twice"):
+        joined(listed(rows), [{"c": "1"}])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("d.csv", "", "has no combinations"),
+        ("d.csv", "a,b\n", "has no combinations"),
+        ("d.csv", "a,b\n1,2\n1,2,3\n", "line 3: there are 3 cells, and 2 keys"),
+        ("d.csv", "a,b\n1,\n", "line 2: b has no value"),
+        ("d.csv", "a,a\n1,2\n", "a key is in the first line twice"),
+        ("d.csv", "a,b\n1,2\n3,4\n1,2\n", "line 4: this combination is that of line 2"),
+        ("d.csv", "seed,b\n1,2\n", "varies the seed"),
+        ("d.csv", 'a,b\n"1,2\n', "line 2: unexpected end of data"),
+        ("d.jsonl", '{"a": 1}\n[2]\n', "line 2: this is no JSON object"),
+        ("d.jsonl", '{"a": 1}\n{"b": 1}\n', "line 2: there is no 'a'"),
+        ("d.jsonl", '{"a": 1}\n{"a": 1, "b": 1}\n', "line 2: only this line has 'b'"),
+        ("d.jsonl", "{}\n", "has no keys"),
+    ],
+)
+def test_files_that_are_no_list_of_combinations(tmp_path: Path, name: str, text: str, said: str) -> None:
+    """One sentence names the file, the line, and what is wrong."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=re.escape(said)) as refused:
+        listed(tmp_path / name)
+    assert str(tmp_path / name) in str(refused.value)
+    with pytest.raises(UsageError, match="cannot be read"):
+        listed(tmp_path / "none.csv")
+
+
+def test_a_combination_is_named_by_its_values() -> None:
+    """A key can be its last part, and a number can be written otherwise; one that is not there has a hint."""
+    points = [{"a.state.beta": "0.1", "b": "x"}, {"a.state.beta": "0.2", "b": "x"}]
+    assert named(points, ["beta=0.20"]) == 1
+    for wrong, hint in (
+        (["beta=0.3"], "there is"),
+        (["b=x"], "each varied key"),
+        (["bate=1"], "there are"),
+        (["beta"], ""),
+    ):
+        with pytest.raises(UsageError) as refused:
+            named(points, wrong)
+        assert hint in str(refused.value.hint)
+
+
+def test_combinations_are_compared_seed_by_seed(tmp_path: Path) -> None:
+    """With a baseline, a sweep has paired differences, in tables, on the page, over time, and later for any other."""
+    scenario = tmp_path / "line.yaml"
+    scenario.write_text(
+        "name: line\nuntil: 30s\nmetrics: {every: 10s, values: {y: \"total('a', 'y')\"}}\n"
+        "agents: [{name: a, state: {y: 0, slope: 1, text: q}, loop: {min_loop_delay: 10s},"
+        " rules: [{set: {y: '=y + slope * uniform(0.9, 1.1)'}}]}]\n"
+    )
+    (tmp_path / "d.csv").write_text('agents.a.state.slope,agents.a.state.text\n1,"p, q"\n2,z\n')
+    code, out, err = command(
+        "sweep", scenario, "--points", tmp_path / "d.csv", "--seeds", 3, "--jobs", 1, "--baseline", "slope=1",
+        "--to", tmp_path / "found", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    told = json.loads(out)
+    (difference,) = told["differences"]
+    assert (difference["arm"], difference["outcome"]) == ("state.slope=2, state.text=z", "y")
+    found = sim.Experiment.open(tmp_path / "found")
+    assert (
+        found.plan
+        == sim.sweep(
+            scenario, points=tmp_path / "d.csv", seeds=3, jobs=1, baseline={"slope": 1}, out=tmp_path / "again"
+        ).plan
+    )
+    first, second = (row.outcomes["y"].mean for row in found.estimates)
+    (other,) = found.compare({"text": "z"})
+    assert difference["difference"]["mean"] == pytest.approx(second - first) == pytest.approx(-other.difference.mean)
+    assert "Differences from the baseline, state.slope=1, state.text=p, q" in found.page.read_text()
+    assert found.plot_differences("y", over="time").svg.count("<polygon") == 1
+    assert found.without_effect == ()  # keys that change together have their effect together
 
 
 def test_a_factorial_tries_all_combinations() -> None:

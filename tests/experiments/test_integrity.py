@@ -253,7 +253,7 @@ def test_older_archives_are_said_to_have_no_seal(studies, tmp_path, capsys):
 
 def test_an_experiment_that_is_not_complete_is_said_to_be(study, tmp_path, capsys):
     """Trials that are missing are no damage: they are told, and keep the experiment out of an archive."""
-    for table in ("trials", "outcomes", "reached"):
+    for table in ("trials", "outcomes", "reached", "series"):
         sql(study, f"DELETE FROM {table} WHERE seed = 1")  # noqa: S608 - constants
     sql(study, "DELETE FROM written")
     code, err = verified(capsys, study)

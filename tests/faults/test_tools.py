@@ -262,9 +262,9 @@ def test_the_files_of_a_run_with_tools_are_private(hostile: Path) -> None:
 def test_hostile_text_draws_nothing_in_a_terminal(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Names and results of tools, memories, gates and audit records are printed with control characters spelled out."""
     shown = [call(capsys, "show", hostile), call(capsys, "verify", hostile)]
-    shown += [call(capsys, "show", hostile, "--view", view, "--limit", 0) for view in VIEWS]
-    shown += [call(capsys, "show", hostile, "--agent", "mallory", "--limit", 0)]
-    shown += [call(capsys, "show", hostile, "--topic", "action.*", "--limit", 0)]
+    shown += [call(capsys, "show", hostile, view, "--limit", 0) for view in VIEWS]
+    shown += [call(capsys, "show", hostile, "events", "--agent", "mallory", "--limit", 0)]
+    shown += [call(capsys, "show", hostile, "events", "--topic", "action.*", "--limit", 0)]
     for text in shown:
         assert [sign for sign in text if not sign.isprintable() and sign != "\n"] == []
     assert "\\x1b[31mred" in "".join(shown)

@@ -172,6 +172,40 @@ def test_turns_are_not_counted():
     assert jump(main) > 120
 
 
+@pytest.mark.parametrize(
+    ("limits", "outcomes", "counted"),
+    [
+        (None, [], 0),
+        (Limits(requests_per_minute=60), [], 0),
+        (Limits(tokens_per_minute=1_000_000), [], 1),
+        (Limits(tokens_per_minute=1_000_000), ["server"], 1),
+        (None, ["server", "server"], 0),
+        (None, [10_000.0], 1),
+    ],
+)
+def test_tokens_are_counted_only_where_a_limit_or_a_price_needs_them(limits, outcomes, counted):
+    """An exact count takes longer than the rest of a call, so a call is counted once at most: if its endpoint limits
+    tokens, or if it was sent and cut off, so that nothing reports what it used.
+    """
+
+    class Counting:
+        name = "counting"
+        texts = 0
+
+        def count(self, text: str) -> int:
+            self.texts += 1
+            return len(text)
+
+    async def main() -> int:
+        clock, tokenizer = EdgeClock(1), Counting()
+        endpoint = make_endpoint(clock, Scripted("here", outcomes), limits)
+        client = Client(clock, {"here": endpoint}, RetryPolicy(timeout=60), tokenizer=tokenizer)
+        await client.complete([HERE], ASK, agent="x")
+        return tokenizer.texts
+
+    assert jump(main) == counted
+
+
 def test_what_was_cut_is_paid_for():
     """A request that the time limit ends was sent: its input counts, estimated, in the attempt and in the cost."""
     answer = ask(Scripted("here", [10_000.0]), policy=RetryPolicy(timeout=60))

@@ -6,10 +6,10 @@ from sim.inspect.report.room import Room
 
 def test_a_text_is_whole_or_left_out():
     """No text is cut; for one that does not fit, the page says where it is, and shorter ones still fit."""
-    room = Room("--task ID", most=10)
+    room = Room("task ID", most=10)
     assert room.take("12345678") == "12345678"
     assert room.take("123") == (
-        "(left out, because the page would be too large: sim show RUN --task ID has the whole text)"
+        "(left out, because the page would be too large: sim show RUN task ID has the whole text)"
     )
     assert room.take("12") == "12"
     assert room.take("1") != "1"

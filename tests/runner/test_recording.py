@@ -114,7 +114,7 @@ def test_what_is_made_of_a_run_says_what_it_could_compare(results, level, capsys
     assert later.hash == results[level].hash
     done = {name: _command(capsys, name, run, *more) for name, more in (("verify", ()), ("show", ()))}
     assert all(f"level `{level}`" in out for out, _ in done.values())
-    out, err = _command(capsys, "show", run, "--topic", "action.*", "--json")
+    out, err = _command(capsys, "show", run, "events", "--topic", "action.*", "--json")
     assert json.loads(out)["count"] == sum(row.topic.startswith("action.") for row in rows(results[level]))
     assert f"level `{level}`" in err
 

@@ -313,7 +313,7 @@ def test_a_changed_record_is_noticed(tmp_path):
     with pytest.raises(RunError, match=r"places.json is not the graph of places that was used: it was changed"):
         sim.replay(run)
     places.unlink()
-    with pytest.raises(RunError, match=r"places.json, the graph of the places, cannot be read: No such file"):
+    with pytest.raises(RunError, match=r"places.json, the graph of places, cannot be read: No such file"):
         sim.branch(run, at=0)
 
 

@@ -131,13 +131,13 @@ def test_overdue_and_stalled_come_once_each(tmp_path: Any, mode: Any, overdue: i
     late = ["stalled", "overdue"] if overdue else []
     assert topics == ["created", *late, "started", "completed"]
     with pytest.raises(SystemExit) as ended:
-        main(["show", str(result.run), "--task", "2", "--out", str(tmp_path / "runs")])
+        main(["show", str(result.run), "task", "2", "--out", str(tmp_path / "runs")])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
     assert "2: chair 1" in shown
     assert ("done (overdue, stalled)" in shown) == bool(overdue)
     with pytest.raises(SystemExit) as ended:
-        main(["show", str(result.run), "--task", "9", "--out", str(tmp_path / "runs")])
+        main(["show", str(result.run), "task", "9", "--out", str(tmp_path / "runs")])
     assert ended.value.code == 2
     assert "there is no task 9 in this run" in capsys.readouterr().err
 

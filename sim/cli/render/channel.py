@@ -19,8 +19,10 @@ def print_channels(stored: StoredRun, as_json: bool) -> None:
     rows = [(name, count, clock(first), clock(last)) for name, count, first, last in stored.query(_COUNTS)]
     if as_json:
         print_json({"channels": [dict(zip(("channel", "posts", "first", "last"), row, strict=True)) for row in rows]})
-        return
-    print_table(["channel", "posts", "first", "last"], rows, exact=True)
+    elif rows:
+        print_table(["channel", "posts", "first", "last"], rows, exact=True)
+    else:
+        say("sim: no employee posted anything")
 
 
 def print_channel(stored: StoredRun, channel: str, last: int | None, as_json: bool) -> None:
@@ -39,7 +41,9 @@ def print_channel(stored: StoredRun, channel: str, last: int | None, as_json: bo
     posts = stored.query(_POSTS, (name,))
     if not posts:
         known = [row[0] for row in stored.query(_COUNTS)]
-        hint = did_you_mean(name, known) or ("--channel list shows all" if known else "no employee posted anything")
+        hint = did_you_mean(name, known) or (
+            "`sim show RUN channel` lists all" if known else "no employee posted anything"
+        )
         raise UsageError(f"the run has no channel {name[:60]!r}", hint=hint)
     shown, clock = posts[-last:] if last else posts, clock_of(stored)
     if as_json:

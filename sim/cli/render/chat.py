@@ -1,5 +1,6 @@
 """What one agent or person of a run said and heard, in the order of time."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.prompts import Rows
+from sim.cli.render.rows import print_list
 from sim.cli.render.transcript import clock_of, print_text
 from sim.record import StoredRun
 from sim.record.frames import json_rows
@@ -71,12 +73,25 @@ def _concerns(row: Row, name: str, other: str | None) -> bool:
     return name in pair if other is None else pair in ((name, other), (other, name))
 
 
-def _check(stored: StoredRun, rows: Sequence[Row], names: Sequence[str]) -> None:
+def print_speakers(stored: StoredRun, *, as_json: bool) -> None:
+    """Print the agents and people of a run, with how much each said and heard."""
+    rows = _table(stored, "conversations", stored.stream("conversations"))
+    said = Counter(row["speaker"] for row in rows)
+    heard = Counter(row["listener"] for row in rows)
+    names = _known(stored, rows)
+    print_list(("name", "said", "heard"), [(name, said[name], heard[name]) for name in names], as_json=as_json)
+
+
+def _known(stored: StoredRun, rows: Sequence[Row]) -> dict[str, None]:
     known = dict.fromkeys(agent for (agent,) in stored.query(_AGENTS))
-    known |= dict.fromkeys(who for row in rows for who in (row["speaker"], row["listener"]) if who is not None)
+    return known | dict.fromkeys(who for row in rows for who in (row["speaker"], row["listener"]) if who is not None)
+
+
+def _check(stored: StoredRun, rows: Sequence[Row], names: Sequence[str]) -> None:
+    known = _known(stored, rows)
     for name in names:
         if name not in known:
-            hint = did_you_mean(name, known) or "`sim show RUN --view conversations` shows who speaks"
+            hint = did_you_mean(name, known) or "`sim show RUN chat` lists who can be named"
             raise UsageError(f"the run has no agent or person {name[:80]!r}", hint=hint)
 
 

@@ -5,9 +5,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+import click
+
 from sim.base.errors import UsageError
+from sim.cli.render.output import print_json
+from sim.cli.render.rows import say_rest
+from sim.events.event_text import event_line
 from sim.events.topic import check_pattern, matches
 from sim.kernel.rows import RecordedEvent
+from sim.record import StoredRun
+
+
+def print_events(
+    stored: StoredRun, *, agent: str | None, topic: str | None, first: int | None, last: int | None, as_json: bool
+) -> None:
+    """Print events, one a line; for the arguments see `choose`."""
+    rows, count = choose(stored.events(), agent=agent, topic=topic, first=first, last=last)
+    if as_json:
+        print_json({"count": count, "events": [event_json(row) for row in rows]})
+        return
+    for row in rows:
+        click.echo(event_line(row, agent))
+    if last is None:
+        say_rest(len(rows), count)
 
 
 def choose(

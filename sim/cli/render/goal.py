@@ -8,12 +8,14 @@ import click
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
+from sim.cli.render.rows import print_list
 from sim.cli.render.table import print_table
 from sim.cli.render.transcript import clock_of, print_transcript
 from sim.kernel.codec import decode
 from sim.record import StoredRun
 
 _AGENT = "SELECT agent, kind, user, parent, title, status, conversation FROM goal_agents WHERE agent = ?"
+_ALL = "SELECT agent, kind, user, status, title FROM goal_agents LIMIT 100000"
 _NAMES = "SELECT agent FROM goal_agents LIMIT 100000"
 _HISTORY = "SELECT time_ns, session, role, type, tool, content FROM model_history WHERE agent = ? ORDER BY id"
 _RUNS = 'SELECT "ending", count(*), sum(iterations), sum(tokens), sum(cost) FROM goal_runs WHERE agent = ? GROUP BY 1'
@@ -52,8 +54,14 @@ def _find(stored: StoredRun, agent: str) -> _Shown:
     if rows:
         return _Shown(*rows[0])
     known = [row[0] for row in stored.query(_NAMES)]
-    hint = did_you_mean(agent, known) or ("--view goal_agents lists all" if known else "its scenario has none")
+    hint = did_you_mean(agent, known) or ("`sim show RUN thread` lists all" if known else "its scenario has none")
     raise UsageError(f"{agent[:80]!r} is no goal, task or user agent of the run", hint=hint)
+
+
+def print_agents(stored: StoredRun, *, as_json: bool) -> None:
+    """Print the goal, task and user agents of a run, one a line."""
+    none = "the run has no goal, task or user agents: its scenario has no `goals`"
+    print_list(("agent", "kind", "user", "status", "title"), stored.query(_ALL), as_json=as_json, none=none)
 
 
 def print_thread(stored: StoredRun, agent: str, last: int | None, as_json: bool) -> None:

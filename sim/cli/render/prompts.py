@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 REPEAT = click.option(
     "--repeat", "again", is_flag=True,
-    help="Of the view prompts: replay the run for the requests and answers of scripted and simulated models.",
+    help="With prompts: replay the run for the requests and answers of scripted and simulated models.",
 )  # fmt: skip
 
 Rows = Generator[tuple[Any, ...]]

@@ -52,7 +52,7 @@ def show_story(stored: StoredRun, number: int, *, as_json: bool) -> bool:
         else:
             click.echo(plain(f"  {clock(line.time_ns):>10}  {line.kind:<10}  {line.text}"))
     if story.left_out:
-        say(f"sim: {story.left_out:,} further lines; --json --sql on agent_execution_steps shows all")
+        say(f"sim: {story.left_out:,} further lines; the table agent_execution_steps has all")
     return True
 
 
@@ -81,22 +81,22 @@ def _named(number: int | None, stories: dict[int, Story]) -> str:
     return str(number) if found is None else plain(f"{number} {found.name} ({found.status or 'open'})")
 
 
-def show_files(stored: StoredRun, project: str, *, as_json: bool) -> None:
-    """Print the files of a workspace as they are at the end; of all projects only their names.
+def show_files(stored: StoredRun, project: str | None, *, as_json: bool) -> None:
+    """Print the files of a workspace as they are at the end; without a project, the names of all files.
 
     Raises:
         UsageError: if the run has no files, or none of this project.
     """
     rows = _files(stored)
     known = list(dict.fromkeys(row[0] for row in rows))
-    if project != "list" and project not in known:
+    if project is not None and project not in known:
         hint = did_you_mean(project, known) or f"there are {', '.join(known)}"
         raise UsageError(f"there is no project {project[:80]!r} in this run", hint=hint)
-    rows = [row for row in rows if project in ("list", row[0])]
+    rows = [row for row in rows if project in (None, row[0])]
     if as_json:
         print_json({"files": [dict(zip((*_COLUMNS, "text"), row, strict=True)) for row in rows]})
         return
-    if project == "list":
+    if project is None:
         print_table(_COLUMNS, [row[:6] for row in rows])
         return
     for _, name, version, by, _, _, text in rows:

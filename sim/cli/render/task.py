@@ -6,7 +6,8 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.render.output import plain, print_json
-from sim.cli.render.story import show_story
+from sim.cli.render.rows import print_list, say_rest
+from sim.cli.render.story import show_story, stories_of
 from sim.cli.render.table import print_pairs
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import to_text
@@ -19,18 +20,36 @@ _COLUMNS = (
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM tasks"  # noqa: S608 - constants
 
 
-def show_task(stored: StoredRun, id: int, *, as_json: bool) -> None:
+def print_tasks(stored: StoredRun, most: int | None, *, as_json: bool) -> None:
+    """Print the tasks of a run, one a line: those of executors, otherwise all others.
+
+    Args:
+        stored: the run.
+        most: the most tasks; None: all.
+        as_json: whether to print one JSON object.
+    """
+    rows = [
+        (number, story.status or ("under way" if story.agent else "waits"), story.agent or "", story.name)
+        for number, story in stories_of(stored).found.items()
+    ] or stored.query("SELECT task, status, assignee, title FROM tasks")
+    print_list(("task", "status", "agent", "title"), rows[:most], as_json=as_json, none="the run has no tasks")
+    if not as_json:
+        say_rest(len(rows[:most]), len(rows))
+
+
+def show_task(stored: StoredRun, name: str, *, as_json: bool) -> None:
     """Print a task with its history, the tasks that it depends on, and its parts; a task of an executor as a story.
 
     Raises:
         UsageError: if the run has no task of this number.
     """
+    id = int(name) if name.isascii() and name.isdecimal() and len(name) < 19 else -1
     if show_story(stored, id, as_json=as_json):
         return
     tasks = {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in stored.query(_SELECT)}
     if id not in tasks:
         known = f"its tasks are numbered 1 to {len(tasks)}" if tasks else "it has no tasks"
-        raise UsageError(f"there is no task {id} in this run", hint=known)
+        raise UsageError(f"there is no task {name[:40]} in this run", hint=known)
     task = tasks[id]
     task["depends_on"] = _json(task["depends_on"]) or []
     task["result"] = _json(task["result"])

@@ -73,7 +73,7 @@ def print_transcript(stored: StoredRun, conversation: str, last: int | None, as_
             if read.total
             else []
         )
-        hint = did_you_mean(id, known) or "--conversation list shows all"
+        hint = did_you_mean(id, known) or "`sim show RUN conversation` lists all"
         raise UsageError(f"the run has no conversation {conversation[:60]!r}", hint=hint)
     clock = clock_of(stored)
     if as_json:

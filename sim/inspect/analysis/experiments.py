@@ -1,24 +1,40 @@
-"""Experiments as Python objects: `sweep`, `arms`, and the `Experiment` that they return."""
+"""Experiments as Python objects: `sweep`, `bench`, `arms`, and the `Experiment` that they return."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.pages import Chart, Table, tag
 from sim.base.text import plain
-from sim.experiments.arms import make_arms
+from sim.experiments.arms import Difference, make_arms
+from sim.experiments.bench.plan import make_bench
 from sim.experiments.designs import Design, varied
-from sim.experiments.experiment import PointEstimates, carry_out, differences, evaluate, missing, reach, without_effect
-from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
-from sim.experiments.folder import PAGE, begin, go_on, write
+from sim.experiments.experiment import (
+    PointEstimates,
+    Spot,
+    carry_out,
+    differences,
+    evaluate,
+    missing,
+    reach,
+    spots_of,
+    without_effect,
+)
+from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
+from sim.experiments.folder import begin, go_on, table_and_page, write
 from sim.experiments.integrity import check_experiment
+from sim.experiments.listed import listed
+from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
 from sim.experiments.plan import Hosting, Mode, Plan, make_sweep
-from sim.experiments.points import as_number
+from sim.experiments.points import as_number, named
 from sim.experiments.results import Results
+from sim.experiments.series import Band, Trials, bands, difference_bands, metrics_of, trials_of
+from sim.experiments.table_files import Form, differences_cells, estimates_cells, table_text
 from sim.experiments.tables import differences_table, estimates_table, reach_table
 from sim.inspect.analysis.experiment_options import ExperimentKeywords, ExperimentOptions, WorkerKeywords, WorkerOptions
 from sim.kernel import Duration
@@ -27,9 +43,12 @@ from sim.record import run_folder
 from sim.record.archive import is_archive, unpacked_experiment
 from sim.record.frames import Frame, Library, frame
 from sim.record.integrity import Integrity
-from sim.runner.event_loop import beside_the_loop, is_cancelled
+from sim.runner.event_loop import beside_the_loop, is_cancelled, with_definitions
 from sim.runner.progress import bar
 from sim.scenario.overrides import value_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Values = str | Iterable[Any]
 """How a key is varied: several values, or a text such as `0.02..0.2:4`."""
@@ -37,14 +56,16 @@ Values = str | Iterable[Any]
 Changes = Mapping[str, Any] | Sequence[str]
 """What an arm changes: values by key, or `key=value` texts."""
 
-What = Literal["trials", "estimates", "differences", "reached"]
+What = Literal["trials", "estimates", "differences", "reached", "series", "series_estimates", "series_differences"]
 
 _SHOWN: Final = 40
 """How many combinations an experiment is shown with."""
 
 
 class Experiment:
-    """A sweep, or the arms of a run: its plan, and what its trials have shown.
+    """A sweep, a bench, or the arms of a run: its plan, and what its trials have shown.
+
+    Each mode of a bench is a combination of its own, with the value `mode`. Its page compares them.
 
     Attributes:
         folder: the folder with all files of the experiment.
@@ -52,10 +73,12 @@ class Experiment:
         hash: the hash of the results, which can be cited: whoever carries out the same plan gets the same.
         complete: whether no trial is missing.
         estimates: the outcomes over seeds, for each combination or arm.
-        differences: the differences between the arms and the baseline; empty for a sweep.
+        differences: the differences between the arms, or the combinations, and the baseline; empty without a baseline.
         reach: the agents that each arm reached; empty for a sweep.
         without_effect: varied keys, or arms, that change nothing in any seed; they are probably misspelled.
         problems: why trials failed, by the label of the combination or arm, and the seed.
+        without_value: the outcomes without a value in some trials, which estimates leave out: the name, in how many
+            trials, and of how many.
     """
 
     def __init__(self, results: Results) -> None:
@@ -66,6 +89,7 @@ class Experiment:
         self.differences = tuple(differences(results))
         self.reach = tuple(reach(results))
         self.without_effect = tuple(without_effect(results))
+        self.without_value = tuple(results.without_value())
         self.problems = {(self.plan.label(point), seed): why for point, seed, why in results.problems()}
 
     @classmethod
@@ -105,10 +129,24 @@ class Experiment:
             _carry_out(results, chosen, hosting, again=again)
             return type(self)(results)
 
+    def compare(self, baseline: Mapping[str, Any]) -> tuple[Difference, ...]:
+        """Return the differences of all other combinations of a sweep from one of them, seed by seed.
+
+        Args:
+            baseline: values that one combination alone has, such as `{"beta": 0.02}`.
+
+        Raises:
+            UsageError: if no combination has them, or several have.
+        """
+        if self.plan.arms:
+            raise UsageError("arms are compared with their baseline already", hint="see differences")
+        with contextlib.closing(Results(self.folder, read_only=True)) as results:
+            return tuple(differences(results, named(self.plan.points, _overrides(baseline))))
+
     @property
     def page(self) -> Path:
         """The page with all charts and tables."""
-        return self.folder / PAGE
+        return self.folder / table_and_page(self.plan)[1]
 
     def frame(self, what: What = "trials", *, as_: Library | None = None) -> Frame:
         """Return a table of the experiment as a DataFrame.
@@ -116,7 +154,9 @@ class Experiment:
         Args:
             what: `trials`: a row for each trial that was measured, with its values, outcomes and figures; `estimates`:
                 a row for each combination or arm and outcome; `differences`: a row for each arm and outcome;
-                `reached`: a row for each arm and agent that it reached.
+                `reached`: a row for each arm and agent that it reached; `series`: a row for each sample of each trial,
+                with a column for each metric; `series_estimates`: a row for each combination or arm, metric and time,
+                with the mean over seeds; `series_differences`: the same for arms minus baseline, seed by seed.
             as_: `pandas`, `polars` or `arrow`; by default the first of these that is installed.
 
         Raises:
@@ -124,7 +164,8 @@ class Experiment:
         """
         made: Mapping[str, Callable[[], tuple[list[str], list[tuple[Any, ...]]]]] = {
             "trials": self._trials, "estimates": self._estimates, "differences": self._differences,
-            "reached": self._reached,
+            "reached": self._reached, "series": self._series, "series_estimates": partial(self._bands, bands),
+            "series_differences": partial(self._bands, difference_bands),
         }  # fmt: skip
         if what not in made:
             hint = did_you_mean(str(what), made) or f"there are {', '.join(made)}"
@@ -146,7 +187,8 @@ class Experiment:
         return [*(["arm"] if self.plan.arms else keys), "outcome", "seeds", "mean", "half", "low", "high"], rows
 
     def _differences(self) -> tuple[list[str], list[tuple[Any, ...]]]:
-        columns = ["arm", "outcome", "seeds", "baseline", "difference", "half", "least_effect", "changed"]
+        what = "arm" if self.plan.arms else "combination"
+        columns = [what, "outcome", "seeds", "baseline", "difference", "half", "least_effect", "changed"]
         return columns, [
             (one.arm, one.outcome, one.difference.n, one.baseline.mean, one.difference.mean, one.difference.half,
              one.least_effect, one.changed)
@@ -157,16 +199,157 @@ class Experiment:
         rows = [(arm.arm, one.agent, len(one.times), one.median) for arm in self.reach for one in arm.agents]
         return ["arm", "agent", "seeds", "median_seconds"], rows
 
+    def _trials_over_time(self) -> Trials:
+        with contextlib.closing(Results(self.folder, read_only=True)) as results:
+            return trials_of(results)
+
+    def _point(self, point: int) -> tuple[Any, ...]:
+        """Return the values of a combination, or the name of an arm."""
+        return (self.plan.label(point),) if self.plan.arms else tuple(map(_value, self.plan.points[point].values()))
+
+    def _series(self) -> tuple[list[str], list[tuple[Any, ...]]]:
+        trials = self._trials_over_time()
+        names = list(dict.fromkeys(name for own in trials.values() for one in own.values() for name in one.values))
+        keys = ["arm"] if self.plan.arms else list(self.plan.points[0])
+        rows = [
+            (*self._point(point), seed, time, *(_at(one.values.get(name), place) for name in names))
+            for point, own in trials.items()
+            for seed, one in own.items()
+            for place, time in enumerate(one.times)
+        ]  # fmt: skip
+        return [*keys, "seed", "time", *names], rows
+
+    def _bands(
+        self, make: Callable[[Plan, Trials, Sequence[str]], Iterable[Band]]
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        trials = self._trials_over_time()
+        names = list(dict.fromkeys(name for own in trials.values() for one in own.values() for name in one.values))
+        keys = ["arm"] if self.plan.arms else list(self.plan.points[0])
+        rows = [
+            (*self._point(band.point), band.metric, time, one.n, one.mean, one.half, one.low, one.high)
+            for band in make(self.plan, trials, names)
+            for time, one in band.moments
+        ]
+        return [*keys, "metric", "time", "seeds", "mean", "half", "low", "high"], rows
+
+    def _over_time(
+        self, metric: str | None, make: Callable[[Plan, Trials, Sequence[str]], Iterable[Band]]
+    ) -> tuple[Trials, list[Band]]:
+        """Return the samples, and the bands of a metric over time; None: of the first that matters.
+
+        Raises:
+            UsageError: if no trial has sampled such a metric.
+        """
+        trials = self._trials_over_time()
+        known = list(dict.fromkeys(name for own in trials.values() for one in own.values() for name in one.values))
+        chosen = metric or next(iter(metrics_of(self.plan, trials)), None)
+        found = [] if chosen is None else list(make(self.plan, trials, [chosen]))
+        if chosen is None or not found:
+            hint = did_you_mean(chosen or "", known) or f"there are {', '.join(known) or 'none'}"
+            raise UsageError(f"no metric {chosen!r:.60} was sampled over time", hint=hint)
+        return trials, found
+
+    def _plot_over_time(
+        self, metric: str | None, make: Callable[[Plan, Trials, Sequence[str]], Iterable[Band]], *, signed: bool
+    ) -> Chart:
+        _, found = self._over_time(metric, make)
+        return band_drawing(self.plan, found, found[0].metric, signed=signed).image()
+
+    def figure(
+        self,
+        outcome: str | None = None,
+        *,
+        over: str | None = None,
+        columns: Columns = 1,
+        log: Log = "",
+        differences: bool = False,
+    ) -> "Figure":
+        """Return a figure for a paper, made with matplotlib (extra `figures`), with labels and units from `outcomes`.
+
+        Single seeds are faint. Intervals and bands are 95 %, Student's t. `figure.savefig("R.pdf")` or
+        `sim export FOLDER figure R --to R.pdf` writes it as PDF, SVG or PNG.
+
+        Args:
+            outcome: its name; None: the first one. With `over="time"`, the name of a metric.
+            over: the varied key, or its last part; `time`: simulated time; None: the first key with numbers, else a
+                place for each combination or arm.
+            columns: how many columns of a page it is wide: 1 (85 mm) or 2 (175 mm).
+            log: the logarithmic axes: `x`, `y` or `xy`.
+            differences: whether to draw the differences from the baseline, seed by seed.
+
+        Raises:
+            UsageError: if there is no such outcome, key or metric, there are no differences, an axis cannot be
+                logarithmic, or matplotlib is not installed.
+        """
+        if differences:
+            self._check_compared()
+        if log not in ("", "x", "y", "xy"):
+            raise UsageError(f"logarithmic axes are x, y or xy, not {log!r:.20}")
+        if over == "time":
+            make = difference_bands if differences else bands
+            trials, found = self._over_time(outcome, make)
+            return band_figure(self.plan, found, trials, columns=columns, log=log, signed=differences)
+        name = self._outcome(outcome)
+        with contextlib.closing(Results(self.folder, read_only=True)) as results:
+            spots = spots_of(results, name, differences=differences)
+        axis = self._axis(spots, over)
+        return outcome_figure(self.plan, spots, name, axis, columns=columns, log=log, signed=differences)
+
+    def _axis(self, spots: Sequence[Spot], over: str | None) -> str | None:
+        """Return the varied key of the horizontal axis; None: there is none.
+
+        Raises:
+            UsageError: if there is no such key, or its values are no numbers.
+        """
+        points = [self.plan.points[spot.point] for spot in spots]
+        keys = [] if self.plan.arms else list(self.plan.points[0])
+        axes = [key for key in keys if len({as_number(point[key]) for point in points} - {None}) > 1]
+        axes = [key for key in axes if all(as_number(point[key]) is not None for point in points)]
+        if over is None:
+            return next(iter(axes), None)
+        for key in axes:
+            if f".{key}".endswith(f".{over}"):
+                return key
+        raise UsageError(f"there is no axis over {over!r:.60}", hint=f"there are {', '.join((*axes, 'time'))}")
+
+    def to_latex(self, what: Literal["estimates", "differences"] = "estimates") -> str:
+        """Return a table as LaTeX: a `tabular` with the rules of the package booktabs, names escaped, with intervals.
+
+        Args:
+            what: `estimates`: a row for each combination or arm; `differences`: a row for each and outcome.
+
+        Raises:
+            UsageError: if there is no such table.
+        """
+        return self.table(what, "latex")
+
+    def table(self, what: Literal["estimates", "differences"] = "estimates", form: Form = "md") -> str:
+        """Return a table as text: LaTeX, Markdown (`md`) or CSV; see `to_latex`."""
+        if what == "differences":
+            self._check_compared()
+            return table_text(*differences_cells(self.plan, self.differences), form)
+        if what != "estimates":
+            raise UsageError(f"there is no table {what!r:.40} for papers", hint="there are estimates and differences")
+        return table_text(*estimates_cells(self.plan, self.estimates), form)
+
+    def _check_compared(self) -> None:
+        if not self.differences:
+            hint = "sim.arms compares arms with a baseline, and sim.sweep(baseline=...) combinations"
+            raise UsageError("there are no differences", hint=hint)
+
     def plot(self, outcome: str | None = None, *, over: str | None = None) -> Chart:
         """Return a chart of an outcome: over a varied key with numbers, else a bar for each combination or arm.
 
         Args:
-            outcome: its name; None: the first one.
-            over: the varied key, or its last part; None: the first one with numbers.
+            outcome: its name; None: the first one. With `over="time"`, the name of a metric.
+            over: the varied key, or its last part; `time`: simulated time, with a 95 % band for each combination or
+                arm; None: the first key with numbers.
 
         Raises:
             UsageError: if there is no such outcome or key, or no trial was measured.
         """
+        if over == "time":
+            return self._plot_over_time(outcome, bands, signed=False)
         found = dict(outcome_drawings(self.estimates, self._outcome(outcome)))
         if over is None:
             return next(iter(found.values())).image()
@@ -177,14 +360,19 @@ class Experiment:
         known = [note.removeprefix("over ") for note in found if note]
         raise UsageError(f"there is no chart over {over!r:.60}", hint=f"there are {', '.join(known) or 'none'}")
 
-    def plot_differences(self, outcome: str | None = None) -> Chart:
+    def plot_differences(self, outcome: str | None = None, *, over: Literal["time"] | None = None) -> Chart:
         """Return a chart of the differences between the arms and the baseline in an outcome.
+
+        Args:
+            outcome: its name; None: the first one. With `over="time"`, the name of a metric.
+            over: `time`: over simulated time, with a 95 % band for each arm.
 
         Raises:
             UsageError: if there is no such outcome, or there are no arms.
         """
-        if not self.differences:
-            raise UsageError("there are no differences", hint="sim.arms compares arms with a baseline")
+        self._check_compared()
+        if over == "time":
+            return self._plot_over_time(outcome, difference_bands, signed=True)
         return difference_drawing(self.differences, self._outcome(outcome)).image()
 
     def plot_reach(self) -> Chart:
@@ -209,8 +397,11 @@ class Experiment:
 
     def _tables(self) -> list[tuple[str, Table]]:
         shown = [("", Table(*estimates_table(self.plan, self.estimates, _SHOWN)))]
+        if self.plan.compared_with is not None:
+            shown.append(
+                ("differences from the baseline, seed by seed", Table(*differences_table(self.plan, self.differences)))
+            )
         if self.plan.arms:
-            shown.append(("differences from the baseline, seed by seed", Table(*differences_table(self.differences))))
             shown.append(("agents reached", Table(*reach_table(self.reach))))
         return [(heading, table) for heading, table in shown if table.rows]
 
@@ -236,10 +427,13 @@ class Experiment:
         return tag("div", [tag("p", note) for note in self._notes()], tables)
 
 
+@with_definitions
 def sweep(
     scenario: str | PathLike[str],
     *,
-    vary: Mapping[str, Values] | None = None,
+    vary: Mapping[Any, Values] | None = None,
+    points: Any = None,
+    baseline: Mapping[str, Any] | None = None,
     design: Design = "factorial",
     samples: int | None = None,
     mode: Mode | None = None,
@@ -254,7 +448,10 @@ def sweep(
     Args:
         scenario: the scenario file.
         vary: the values by key, such as `{"agents.person.state.beta": [0.02, 0.1]}`; a text such as `"0.02..0.2:4"`
-            stands for evenly spread values.
+            stands for evenly spread values. Keys in a tuple change together: `{("a.x", "a.y"): [(1, 10), (2, 20)]}`.
+        points: combinations that are tried as they are: a CSV or JSON Lines file, a DataFrame with a column for each
+            key, or a list of mappings.
+        baseline: the combination with which all others are compared seed by seed, such as `{"beta": 0.02}`.
         design: `factorial` (all combinations), or `latin` or `sobol` for `samples` combinations within ranges.
         samples: the number of combinations of a latin or sobol design.
         mode: `autonomous` or `tick`; None: that of the scenario.
@@ -270,12 +467,51 @@ def sweep(
     chosen = ExperimentOptions.of(options)
     models = () if chosen.access is None else chosen.access.models
     plan = make_sweep(
-        Path(scenario), vary=varied(vary or {}), design=design, samples=samples, mode=mode, overrides=tuple(overrides),
+        Path(scenario), vary=varied(vary or {}), listed=() if points is None else listed(points),
+        baseline=_overrides(baseline or {}), design=design, samples=samples, mode=mode, overrides=tuple(overrides),
         recording=recording, models=models, kinds=chosen.kinds, **chosen.planned(),
     )  # fmt: skip
     return _made(plan, chosen)
 
 
+@with_definitions
+def bench(
+    scenario: str | PathLike[str],
+    *,
+    modes: Sequence[str] = (),
+    seed_list: Sequence[int] = (),
+    vary: Mapping[str, Values] | None = None,
+    design: Design = "factorial",
+    samples: int | None = None,
+    overrides: Sequence[str] = (),
+    recording: Level | None = None,
+    **options: Unpack[ExperimentKeywords],
+) -> Experiment:
+    """Run a scenario in several modes with the same seeds, and compare durations and outcomes; see `sim bench`.
+
+    Args:
+        scenario: the scenario file.
+        modes: the modes, such as `tick-parallel` and `autonomous`; empty: the default modes.
+        seed_list: the seeds, instead of their number (`seeds`).
+        vary, design, samples, overrides: see `sweep`.
+        recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
+            otherwise `all`.
+        options: see `ExperimentOptions`.
+
+    Raises:
+        ScenarioError: if the scenario is not valid.
+        UsageError: if an argument is not.
+    """
+    chosen = ExperimentOptions.of(options)
+    models = () if chosen.access is None else chosen.access.models
+    plan = make_bench(
+        Path(scenario), modes=modes, seeds=seed_list, vary=varied(vary or {}), design=design, samples=samples,
+        overrides=tuple(overrides), recording=recording, models=models, kinds=chosen.kinds, **chosen.planned(),
+    )  # fmt: skip
+    return _made(plan, chosen)
+
+
+@with_definitions
 def arms(
     run: str | PathLike[str],
     *,
@@ -304,6 +540,7 @@ def arms(
 
 
 sweep_async = beside_the_loop(sweep)
+bench_async = beside_the_loop(bench)
 arms_async = beside_the_loop(arms)
 
 
@@ -313,6 +550,10 @@ def _overrides(changes: Changes) -> tuple[str, ...]:
     if isinstance(changes, str):
         raise UsageError(f"an arm changes {changes!r:.60}", hint="give a mapping, such as {key: value}")
     return tuple(changes)
+
+
+def _at(values: Sequence[float | None] | None, place: int) -> float | None:
+    return None if values is None else values[place]
 
 
 def _value(text: str) -> str | float:

@@ -17,7 +17,7 @@ class ChannelPosts:
     """Collects the latest posts of each channel."""
 
     def __init__(self) -> None:
-        self._room = Room("--channel NAME --limit 0")
+        self._room = Room("channel NAME --limit 0")
         self._posts: dict[str, deque[dict[str, Any]]] = {}
         self._counts: dict[str, int] = {}
 

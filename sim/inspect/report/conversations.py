@@ -21,7 +21,7 @@ def to_json(found: Transcripts) -> dict[str, Any] | None:
     """Return the conversations for the page; None if there are none."""
     if not found.found:
         return None
-    room = Room("--view conversations")
+    room = Room("conversation ID --limit 0")
     rows = [
         {
             "id": one.id, "place": one.place, "with": found.name(one.user), "began": one.started_ns / 1e9,

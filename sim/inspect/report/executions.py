@@ -27,7 +27,7 @@ def to_json(stories: Stories) -> dict[str, Any] | None:
     for story in stories.found.values():
         above = story.parent if story.parent in stories.found and story.parent != story.number else None
         parts.setdefault(above, []).append(story)
-    room = Room("--task ID")
+    room = Room("task ID")
     roots = [_tree(story, parts, 0, room) for story in parts.get(None, ())]
     return {"total": stories.total, "shown": len(stories.found), "roots": roots}
 

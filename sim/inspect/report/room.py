@@ -13,7 +13,7 @@ class Room:
     """The room for the texts of one part of the page.
 
     Args:
-        where: the options of `sim show` that print the whole texts.
+        where: the view of `sim show` that prints the whole texts.
         most: the most characters.
     """
 

@@ -98,7 +98,7 @@ def _check(scenario: Any, until_ns: int | None) -> None:
     monitors = [entry for entry in scenario.agents if has_ability(entry, "monitor health")]
     if monitors and "goals" not in scenario.sections:
         raise UsageError(f"agents.{monitors[0].name} monitors goals, but there are none", hint="add `goals: {}`")
-    if sum(entry.count for entry in monitors) > 1:
+    if sum(entry.size for entry in monitors) > 1:
         raise UsageError(f"agents.{monitors[-1].name}: one health monitor is enough", hint="remove the others")
 
 

@@ -91,7 +91,7 @@ def _check(scenario: Any, until_ns: int | None) -> None:
                 f"agents.{employees[0].name} are employees, but there are no procedures", hint="add `sop:`"
             )
         return
-    names = [name for entry in employees for name in _names(entry)]
+    names = [name for entry in employees for name in entry.agent_names()]
     if not names:
         raise UsageError("procedures need an employee who follows them", hint="add an agent of kind `employee`")
     if not any(has_ability(entry, "do steps") for entry in scenario.agents):
@@ -120,10 +120,6 @@ def _check_role(scenario: Any, where: str, role: EmployeeSettings) -> None:
         if known and kind not in known:
             hint = did_you_mean(kind, known) or "add it to `memory.kinds`"
             raise UsageError(f"{where} has memories of the kind {kind!r}, which `memory.kinds` lacks", hint=hint)
-
-
-def _names(entry: Any) -> list[str]:
-    return [entry.name] if entry.count == 1 else [f"{entry.name}-{number}" for number in range(1, entry.count + 1)]
 
 
 def _require_employee(where: str, name: str, names: list[str]) -> None:

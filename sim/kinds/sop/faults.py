@@ -114,7 +114,7 @@ class Faults:
             count = self._counts["dead_letters"]
             letters = "1 dead letter, of which" if count == 1 else f"{count:,} dead letters, of which"
             told = f"{letters} no task was made; the first, of {self._first.source}: {self._first.why}"
-            yield Warned(told, "list them with: sim show RUN --view dead_letters")
+            yield Warned(told, "list them with: sim show RUN dead_letters")
         if lost := self._counts["lost"]:
             told = f"{lost:,} events or triggers were lost, because too many waited for an employee or a watcher"
             yield Warned(told, "shorten their intervals, or filter earlier")

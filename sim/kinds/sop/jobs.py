@@ -164,8 +164,8 @@ def _check(scenario: Any, until_ns: int | None) -> None:
                 f"{where} has a model summarize memories, but there is none",
                 hint="add `models:`, or set `summarise: null`",
             )
-        if entry.count != 1:
-            raise UsageError(f"{where}: a company has its jobs once, not {entry.count} times", hint="leave out `count`")
+        if entry.size > 1:
+            raise UsageError(f"{where}: a company has its jobs once, not {entry.size} times", hint="leave out `count`")
 
 
 define_family(

@@ -69,7 +69,10 @@ def check_town(scenario: Any, until_ns: int | None = None) -> Any:
             f"a town lasts one day: from town.begins ({to_text(begins)}) a run of {to_text(until)} is too long",
             hint=f"--set until={to_text(_DAY_NS - begins)}" if begins < _DAY_NS else "town.begins must be below 24h",
         )
-    if entries[0].count > MAX_AGENTS:
+    if entries[0].population is not None:
+        where = f"agents.{entries[0].name}.table"
+        raise UsageError(f"{where}: the agents of a town are those of its trace", hint="use count")
+    if not 1 <= entries[0].count <= MAX_AGENTS:
         raise UsageError(f"agents.{entries[0].name}.count: a town has 1 to {MAX_AGENTS} agents, not {entries[0].count}")
     if scenario.models is None:
         raise UsageError("villagers call language models, but the scenario has none", hint="add `models:`")

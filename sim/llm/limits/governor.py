@@ -211,6 +211,11 @@ class Governor:
 
     # -- admission
 
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether a limit of tokens is known. Without one, a rough number of tokens is enough for the fair order."""
+        return not math.isinf(self._tokens_limit)
+
     async def admit(self, agent: str, tokens: float) -> Permit:
         """Wait until `agent` may send a request of about `tokens` tokens, and return the permit."""
         request = self._enqueue(agent, max(1.0, tokens))

@@ -1,8 +1,9 @@
 """Builds a simulation from a scenario: the world, its agents and its models."""
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -23,6 +24,7 @@ from sim.scenario.actions import Do
 from sim.scenario.assembly.sync_checks import check_sync, reach_of
 from sim.scenario.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.scenario.params import ParamsTemplate, default_params
+from sim.scenario.population import Row
 from sim.scenario.scopes import WHERE_NAMES
 from sim.scenario.sleep import SleepSpec
 from sim.scenario.values import ValueTemplate
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from sim.llm.service_time import ServiceTime
 
 _MAX_SPAWNED = 100_000  # living agents
+_NO_ROW: Final = Row("", {})
 
 
 @attrs.frozen
@@ -292,12 +295,18 @@ class AgentFactory:
         for entry in self._scenario.agents:
             if entry.template:
                 continue
-            for index in range(entry.count):
-                name = entry.name if entry.count == 1 else f"{entry.name}-{index + 1}"
+            for index, row in enumerate(self._rows(entry)):
                 for part in ("", *self.class_of[entry.name].parts):
-                    newborn = self._conceive(entry, f"{name}-{part}" if part else name, index, part=part)
+                    name = f"{row.name}-{part}" if part else row.name
+                    newborn = self._conceive(entry, name, index, row.state, part=part, row=row)
                     starts.append((self._admit(newborn), newborn.delay_ns))
         return tuple(starts)
+
+    def _rows(self, entry: schema.Agent) -> Iterable[Row]:
+        """Return the agents of an entry that exist from the start: those of its table, or equal ones."""
+        if entry.population is not None:
+            return entry.population.agents(self._world.draws(entry.name, "sample"))
+        return (Row(name, {}) for name in entry.agent_names())
 
     def spawn_for(self, parent: str, agent: str, count: int = 1, state: Mapping[str, Any] | None = None) -> list[str]:
         """Start copies of an entry and return their names: entry, parent and number.
@@ -308,6 +317,8 @@ class AgentFactory:
         entry = self._entries.get(agent)
         if entry is None:
             raise Refused(f"there is no entry {agent!r} in agents")
+        if entry.population is not None:
+            raise Refused(f"the agents of {agent!r} are the rows of a table, so there are no copies")
         unknown = sorted(set(state or {}) - set(entry.state))
         if unknown:
             raise Refused(f"{agent} has no state variable {unknown[0]!r}")
@@ -339,7 +350,13 @@ class AgentFactory:
         return names
 
     def _conceive(
-        self, entry: schema.Agent, name: str, index: int, state: Mapping[str, Any] | None = None, part: str = ""
+        self,
+        entry: schema.Agent,
+        name: str,
+        index: int,
+        state: Mapping[str, Any] | None = None,
+        part: str = "",
+        row: Row | None = None,
     ) -> "AgentSpec":
         """Evaluate the start values of an agent, without changing anything.
 
@@ -351,13 +368,16 @@ class AgentFactory:
             index: zero-based index within the agents of its entry.
             state: variables in place of those of the entry.
             part: which part of its entry it is; see `Agent.parts`.
+            row: what a table says of it; None: nothing.
 
         Raises:
             UsageError: if a value cannot be evaluated or used, or the name is taken.
         """
         world = self._world
         self._check_free(name)
-        agent = self._instance(entry, name, index)
+        group = entry.group_name if row is None or row.group is None else row.group
+        agent = self._instance(entry, name, index, group)
+        agent.persona = "" if row is None else row.persona
         agent.entry, agent.kind, agent.part = entry.name, entry.kind, part
 
         def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
@@ -366,22 +386,36 @@ class AgentFactory:
             functions = self._functions(Subject(name, world.draws(name, "start", key)))
             return computed(entry, key, name, lambda: use(value.evaluate(names, functions)))
 
-        given, names = state or {}, dict(self._names(entry, name, index))
+        given, names = state or {}, dict(self._names(name, index, group))
         known = self._known.get(entry.name)
         if known is None or known.entry is not entry:
             known = self._known[entry.name] = _KnownStart.of(entry)
         for key, value in known.state:
             if key in given:
-                names[key] = given[key]
+                names[key] = copy.deepcopy(given[key]) if isinstance(given[key], dict | list) else given[key]
             else:
                 names[key] = start(f"state.{key}", value) if value.__class__ is ValueTemplate else value
         agent.state.update({key: names[key] for key in entry.state})
-        micro = start("balance", entry.balance, _money) if known.micro is None else known.micro
-        place = None if entry.place is None else start("place", entry.place, self._place)
+        told = _NO_ROW if row is None else row
+
+        def own(key: str, value: Any, use: Callable[[Any], Any]) -> Any:
+            return computed(entry, key, name, lambda: use(value))
+
+        if told.balance is not None:
+            micro = own("balance", told.balance, _money)
+        else:
+            micro = start("balance", entry.balance, _money) if known.micro is None else known.micro
+        if told.place is not None:
+            place = own("place", told.place, self._place)
+        else:
+            place = None if entry.place is None else start("place", entry.place, self._place)
         position = agent.home
         if entry.position is not None:
             position = start("position", entry.position)
-        delay_ns = start("start", entry.start, to_ns) if known.delay_ns is None else known.delay_ns
+        if told.start is not None:
+            delay_ns = own("start", told.start, to_ns)
+        else:
+            delay_ns = start("start", entry.start, to_ns) if known.delay_ns is None else known.delay_ns
         return AgentSpec(entry, agent, micro, place, position, delay_ns)
 
     def _birth(self, parent: str, entry: str) -> str:
@@ -401,6 +435,8 @@ class AgentFactory:
         for resource, rate in entry.limits.items():
             world.rate_tracker.set_agent_limit(name, resource, to_rate(rate, self._scenario))
         loop = self._manager.create_loop(newborn.agent, self._configs[entry.name])
+        if entry.population is not None:
+            world.add_to_group(newborn.agent, entry.group_name)
         world.ledger.open(name, newborn.micro)
         if newborn.place is not None and world.places is not None:
             world.places.place(name, newborn.place)
@@ -422,13 +458,13 @@ class AgentFactory:
             raise UsageError(f"there is no place {str(value)[:80]!r}", hint=did_you_mean(str(value), nodes))
         return found
 
-    def _instance(self, entry: schema.Agent, name: str, index: int) -> Agent:
-        params = self._params(entry, name, index)
+    def _instance(self, entry: schema.Agent, name: str, index: int, group: str) -> Agent:
+        params = self._params(entry, name, index, group)
         plan = AgentPlan(
             name=name,
             world=self._world,
             index=index,
-            group=entry.group_name,
+            group=group,
             permission=entry.permission,
             settings=entry.settings,
             subscribe=entry.subscribe,
@@ -447,12 +483,12 @@ class AgentFactory:
             agent.params = params
         return agent
 
-    def _params(self, entry: schema.Agent, name: str, index: int) -> Any:
+    def _params(self, entry: schema.Agent, name: str, index: int, group: str) -> Any:
         """Return the params of an agent. Their draws depend on the agent and the parameter only."""
         declared = self.class_of[entry.name].Params
         if declared is None:
             return None
-        names = self._names(entry, name, index)
+        names = self._names(name, index, group)
 
         def compute(key: str, value: ValueTemplate, use: Callable[[Any], Any]) -> Any:
             subject = Subject(name, self._world.draws(name, "params", key))
@@ -466,8 +502,8 @@ class AgentFactory:
         except UsageError as error:
             raise entry.problem("params", f"{name}: {error}", error.hint) from error
 
-    def _names(self, entry: schema.Agent, name: str, index: int) -> Mapping[str, object]:
-        return {"now": self._world.now, "me": name, "index": index, "group": entry.group_name, "pi": PI}
+    def _names(self, name: str, index: int, group: str) -> Mapping[str, object]:
+        return {"now": self._world.now, "me": name, "index": index, "group": group, "pi": PI}
 
     def _functions(self, agent: "Agent | Subject") -> Mapping[str, Callable[..., object]]:
         return self.toolbox.used_by(agent)

@@ -34,12 +34,12 @@ def _artifact(world: "World", agent: "Inhabitant", id: str, change: bool = False
     artifact = world.artifacts.get(id)
     if artifact is None:
         raise Refused(f"there is no artifact {id!r}")
-    _check_access(artifact, agent, change)
+    _check_access(world, artifact, agent, change=change)
     return artifact
 
 
-def _check_access(artifact: Artifact, agent: "Inhabitant", change: bool) -> None:
-    if not artifact.allows(artifact.writers if change else artifact.readers, agent.agent_id, agent.group):
+def _check_access(world: "World", artifact: Artifact, agent: "Inhabitant", *, change: bool) -> None:
+    if not artifact.allows(artifact.writers if change else artifact.readers, agent.agent_id, world.groups_of(agent)):
         raise Refused(f"{agent.agent_id} may not {'change' if change else 'read'} the artifact {artifact.id!r}")
 
 
@@ -81,7 +81,7 @@ def write(
         new = _new_artifact(artifact, agent.agent_id, raw, access, price, formula)
     else:
         if old.owner != agent.agent_id:  # fast path: most writers are owners, who always have access
-            _check_access(old, agent, change=True)
+            _check_access(world, old, agent, change=True)
         new = old.rewritten(raw)
     world.artifacts.put(new)
     world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, new.version))

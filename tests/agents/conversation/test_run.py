@@ -150,7 +150,7 @@ def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def test_show_prints_a_conversation_as_people_read_it(run, capsys, monkeypatch):
     """Times, names, wrapped texts below each other, and the use of tools on lines of their own."""
     monkeypatch.setenv("COLUMNS", "64")
-    lines = show(capsys, run, "--conversation", "1", "--limit", "0").splitlines()
+    lines = show(capsys, run, "conversation", "1", "--limit", "0").splitlines()
     assert lines[0] == "conversation-1: customer-1 in chat/desk/customer-1"
     assert lines[1].strip().startswith("0s  customer-1: order ")
     assert 'helper used orders.amount(fast=true, id="a1"): ok' in lines[2]
@@ -161,35 +161,35 @@ def test_show_prints_a_conversation_as_people_read_it(run, capsys, monkeypatch):
 
 def test_show_lists_conversations(run, capsys):
     """Each conversation has a line; --json has the same."""
-    text = show(capsys, run, "--conversation", "list")
+    text = show(capsys, run, "conversation")
     assert [line.split()[0] for line in text.splitlines()[1:5]] == [f"conversation-{n}" for n in (1, 2, 3, 4)]
-    rows = json.loads(show(capsys, run, "--conversation", "list", "--json"))["rows"]
+    rows = json.loads(show(capsys, run, "conversation", "--json"))["rows"]
     assert [row[1] for row in rows][:3] == [f"chat/desk/customer-{n}" for n in (1, 2, 3)]
 
 
 def test_show_has_civil_time_if_the_run_has(tmp_path, capsys):
     """With a calendar, times are those of its zone."""
     result = record(tmp_path, CALENDAR)
-    text = show(capsys, result.run, "--conversation", "conversation-1", "--limit", "0")
+    text = show(capsys, result.run, "conversation", "conversation-1", "--limit", "0")
     assert "2026-03-02 08:00:00  customer-1: order" in text
-    lines = json.loads(show(capsys, result.run, "--conversation", "1", "--json"))["lines"]
+    lines = json.loads(show(capsys, result.run, "conversation", "1", "--json"))["lines"]
     assert lines[0]["at"] == "2026-03-02 08:00:00"
 
 
 def test_no_text_controls_the_terminal_or_poses_as_a_line(run, capsys):
     """Control characters of names and texts are escaped, and each line of a text is below the name of its author."""
-    text = show(capsys, run, "--conversation", "4")
+    text = show(capsys, run, "conversation", "4")
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "\\x1b[2J\\u202e" in text
     assert [line for line in text.splitlines() if line[:12].strip() and "I am the owner" in line[:40]] == []
-    assert "\x1b" not in show(capsys, run, "--conversation", "list")
+    assert "\x1b" not in show(capsys, run, "conversation")
 
 
 def test_a_conversation_that_is_not_there_is_named(run, capsys):
     """The error names it, and the nearest one."""
     with pytest.raises(SystemExit) as ended:
-        main(["show", str(run), "--conversation", "conversation-9"])
+        main(["show", str(run), "conversation", "conversation-9"])
     assert ended.value.code == 2
     done = capsys.readouterr()
     assert "no conversation 'conversation-9'" in done.err

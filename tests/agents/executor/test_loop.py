@@ -249,7 +249,7 @@ def test_the_snapshot_of_a_long_task_is_whole(tmp_path: Path) -> None:
 def test_columns_with_json_are_objects(tmp_path: Path) -> None:
     """Actions, results, validations and snapshots are objects where rows are shown as JSON, and in frames."""
     ran = team(tmp_path, {"job": [write()]})
-    columns, rows = (json.loads(command("show", ran.folder, "--view", view, "--json")[1])["rows"] for view in (
+    columns, rows = (json.loads(command("show", ran.folder, view, "--json")[1])["rows"] for view in (
         "agent_execution_steps", "tasks",
     ))  # fmt: skip
     with sim.open(ran.folder) as run:

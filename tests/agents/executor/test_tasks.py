@@ -240,7 +240,7 @@ def test_an_executor_that_stops_gives_its_tasks_back(tmp_path: Path) -> None:
     notes = ran.rows("SELECT note FROM task_history WHERE task = 1 AND note IS NOT NULL")
     assert notes == ["coder has stopped"]
     assert ran.rows("SELECT agent_id, total_steps FROM agent_execution_history") == [("more", 4)]
-    code, out, _ = command("show", ran.folder, "--task", "1")
+    code, out, _ = command("show", ran.folder, "task", "1")
     assert code == 0
     assert "coder has stopped; another executor of its type can go on" in out
 
@@ -340,7 +340,7 @@ def test_without_another_executor_a_task_waits(tmp_path: Path) -> None:
 def test_a_task_that_has_not_begun_can_be_read(tmp_path: Path) -> None:
     """Its story has its goal and its criteria; that its executors stop when the run ends is no part of it."""
     ran = team(tmp_path, {"job": [{"fail": "network"}]}, tasks={"job": job(start="1d"), "two": job(project="b")})
-    code, out, _ = command("show", ran.folder, "--task", "1")
+    code, out, _ = command("show", ran.folder, "task", "1")
     assert code == 0
     assert "goal      Do it" in out
     assert "criteria  [ ] out.txt exists" in out

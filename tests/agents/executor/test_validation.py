@@ -148,11 +148,11 @@ def test_tests_that_a_model_judged_are_told_as_such(tmp_path: Path) -> None:
     fault = "the operator has not allowed commands in this run"
     assert warning == f"1 task has succeeded with tests that a model judged: {fault}"
     assert hint == "allow test runs with --allow-commands"
-    story, shown = (command("show", ran.folder, *given)[1] for given in (("--task", "1"), ()))
+    story, shown = (command("show", ran.folder, *given)[1] for given in (("task", "1"), ()))
     assert story.count("[x] add works (judged by a model)") == 2  # in the head, and after the step
     assert "all criteria are met (tests judged by a model)" in story
     assert warning in shown
-    assert "judged by a model" not in command("show", ran.folder, "--task", "2")[1]
+    assert "judged by a model" not in command("show", ran.folder, "task", "2")[1]
     assert ran.rows("SELECT tests_judged FROM agent_execution_history") == [1, 0]
     code, _, err = command("run", ran.file, "--no-record")
     assert (code, f"sim: warning: {warning}\nhint: {hint}\n" in err) == (0, True)

@@ -119,7 +119,7 @@ def test_an_event_that_cannot_be_judged_is_one_dead_letter(tmp_path: Path, broke
     assert (len(ran.cycles()), ran.result.errors, ran.sops.metrics()["dead_letters"]) == (7, 0, 1)
     [told] = ran.result.warnings
     assert told["text"].startswith("1 dead letter, of which no task was made; the first, of the watcher inbox: ")
-    assert told["hint"] == "list them with: sim show RUN --view dead_letters"
+    assert told["hint"] == "list them with: sim show RUN dead_letters"
 
 
 @pytest.mark.parametrize(

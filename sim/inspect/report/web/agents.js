@@ -131,7 +131,7 @@ function follow() {
   const lines = agent.lines.map(line);
   if (agent.gap !== null) {
     const missing = number(agent.total - agent.lines.length);
-    lines.splice(agent.gap, 0, h("li", { class: "gap" }, h("time", {}, "…"), h("span", {}, `${missing} lines are omitted; sim show RUN --agent NAME shows all`)));
+    lines.splice(agent.gap, 0, h("li", { class: "gap" }, h("time", {}, "…"), h("span", {}, `${missing} lines are omitted; sim show RUN events --agent NAME shows all`)));
   }
   const share = (event) => (event.clientX - event.currentTarget.getBoundingClientRect().left) / event.currentTarget.clientWidth;
   detail.replaceChildren(h("div", { id: "agent" },

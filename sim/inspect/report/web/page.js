@@ -209,7 +209,7 @@ function channels() {
 }
 
 function conversation(one) {
-  const left = one.total > one.lines.length ? `, the latest ${one.lines.length} shown; all: sim show RUN --conversation ${one.id} --limit 0` : "";
+  const left = one.total > one.lines.length ? `, the latest ${one.lines.length} shown; all: sim show RUN conversation ${one.id} --limit 0` : "";
   const line = ({ time: at, kind, name, text }) => h("div", { class: "said " + kind },
     h("span", { class: "note" }, time(at, true)), h("b", {}, name), h("div", {}, text.map((part) => h("div", {}, part))));
   return h("details", { class: "conversation" },

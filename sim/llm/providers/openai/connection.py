@@ -103,7 +103,7 @@ class Connection:
             logging.getLogger(logger).addFilter(self._discretion)
 
     async def use(
-        self, work: Callable[["openai.AsyncOpenAI"], Awaitable[T]], *, most_tokens: float = 0.0
+        self, work: Callable[["openai.AsyncOpenAI"], Awaitable[T]], *, most_tokens: Callable[[], float] = lambda: 0.0
     ) -> T | ModelError:
         """Return what `work` makes of the client, or the failure.
 
@@ -111,7 +111,8 @@ class Connection:
 
         Args:
             work: sends requests; it may raise ModelError.
-            most_tokens: the most tokens that the request can use, for the wait after a refusal.
+            most_tokens: returns the most tokens that the request can use. It is called only after a refusal, for the
+                wait, because an exact count takes time.
         """
         import httpx2
         import openai
@@ -314,7 +315,12 @@ class Connection:
     # -- errors and texts
 
     def _refused(
-        self, most_tokens: float, status: int | None, body: object, message: str, headers: Mapping[str, str]
+        self,
+        most_tokens: Callable[[], float],
+        status: int | None,
+        body: object,
+        message: str,
+        headers: Mapping[str, str],
     ) -> ModelError:
         if status is not None and 300 <= status < 400:
             return ModelError(
@@ -329,7 +335,7 @@ class Connection:
         if after is None:
             after = retry_delay(body)
         if after is None and kind == "rate_limit":
-            after = reset_after(read_rates(headers), most_tokens)
+            after = reset_after(read_rates(headers), most_tokens())
         return ModelError(kind, self.said(message), retry_after=after)
 
     def said(self, text: str) -> str:

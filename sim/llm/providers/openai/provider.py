@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from sim.kernel.codec import encode
 from sim.llm.access import Access
 from sim.llm.capabilities import Can, is_of_ollama, said_by, said_by_ollama
 from sim.llm.embeddings import EmbeddingAssembly
@@ -133,8 +134,10 @@ class OpenAIProvider:
                 error.usage = error.usage or assembly.usage()
                 raise
 
-        most = count_request(self._tokenizer, request) + (request.sampling.max_tokens or 0)
-        failure = await self.connection.use(exchange, most_tokens=most)
+        def most_tokens() -> float:
+            return count_request(self._tokenizer, request) + (request.sampling.max_tokens or 0)
+
+        failure = await self.connection.use(exchange, most_tokens=most_tokens)
         if failure is not None and failure.usage is None and assembly.begun:
             failure.usage = assembly.usage()
         return failure
@@ -166,7 +169,7 @@ class OpenAIProvider:
 
     def _arguments(self, model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
         body = body_of(self.connection.access, model, request, stream=stream)
-        return {"body": body, "options": self.connection.anonymous()}
+        return {"content": encode(body), "options": self.connection.anonymous()}
 
     def _discreet(self, observe: Observer) -> Observer:
         """Wrap an observer so that it sees no secret, unless a secret is split over two parts."""

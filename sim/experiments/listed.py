@@ -1,0 +1,133 @@
+"""Lists of combinations: from a CSV or JSON Lines file, a DataFrame, or mappings."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from sim.base.errors import UsageError
+from sim.experiments.designs import MOST_POINTS
+from sim.experiments.points import Point
+from sim.scenario.overrides import value_text
+
+MOST_BYTES: Final = 50_000_000
+"""The largest file of combinations."""
+
+_HINT: Final = "a CSV file has the keys in its first line; a JSON Lines file has an object with them in each line"
+
+
+def listed(given: Any) -> tuple[Point, ...]:
+    """Return the combinations of a list.
+
+    Args:
+        given: a CSV or JSON Lines file, a DataFrame of pandas or polars with a column for each key, or mappings.
+
+    Raises:
+        UsageError: if it has no combinations, or one has other keys than the first, no value, or is there twice.
+    """
+    if isinstance(given, str | PathLike):
+        rows, where = _read(Path(given)), str(given)
+    else:
+        rows, where = [(number, row) for number, row in enumerate(_records(given), 1)], "points"
+    if not rows:
+        raise UsageError(f"{where} has no combinations", hint=_HINT)
+    if len(rows) > MOST_POINTS:
+        raise UsageError(f"{where} has {len(rows):,} combinations; the limit is {MOST_POINTS:,}")
+    first, seen = list(rows[0][1]), dict[tuple[str, ...], int]()
+    _check_keys(first, where)
+    for number, row in rows:
+        at = f"{where}, line {number}" if where != "points" else f"combination {number}"
+        if (missing := [key for key in first if key not in row]) or len(row) != len(first):
+            key = missing[0] if missing else next(key for key in row if key not in first)
+            raise UsageError(f"{at}: {'there is no' if missing else 'only this line has'} {key!r:.60}", hint=_HINT)
+        for key, text in row.items():
+            if not text:
+                raise UsageError(f"{at}: {key} has no value", hint="write null for none, or quotes for an empty text")
+        if (before := seen.setdefault(tuple(row[key] for key in first), number)) != number:
+            raise UsageError(f"{at}: this combination is that of line {before}", hint="leave one of them out")
+    return tuple({key: row[key] for key in first} for _, row in rows)
+
+
+def _check_keys(keys: Sequence[str], where: str) -> None:
+    for key in keys:
+        if not key or "=" in key or "," in key:
+            raise UsageError(f"{where}: {key!r:.60} is no key of a scenario", hint=_HINT)
+        if key == "seed":
+            raise UsageError(f"{where} varies the seed: each combination is run with all seeds", hint="use --seeds")
+    if not keys:
+        raise UsageError(f"{where} has no keys", hint=_HINT)
+
+
+def _records(given: Any) -> list[dict[str, str]]:
+    """Return the rows of a DataFrame, or of mappings, with their values as texts."""
+    if hasattr(given, "to_dicts"):
+        given = given.to_dicts()
+    elif hasattr(given, "to_dict"):
+        given = given.to_dict(orient="records")
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise UsageError(f"points are a file, a DataFrame or a list of mappings, not {given!r:.60}")
+    rows = list(given)
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise UsageError("each of the points is a mapping, such as {key: value}")
+    return [{str(key): _text(value) for key, value in row.items()} for row in rows]
+
+
+def _text(value: Any) -> str:
+    """Return a value as text; empty if there is none, as NaN in a DataFrame."""
+    return "" if isinstance(value, float) and math.isnan(value) else value_text(value)
+
+
+def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
+    """Return the lines of a file with their numbers, and the values as texts.
+
+    Raises:
+        UsageError: if it cannot be read.
+    """
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{path} is larger than {MOST_BYTES:,} bytes")
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text") from error
+    return _json_lines(path, text) if path.suffix.lower() in (".jsonl", ".ndjson", ".json") else _csv(path, text)
+
+
+def _json_lines(path: Path, text: str) -> list[tuple[int, dict[str, str]]]:
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            raise UsageError(f"{path}, line {number}: this is no JSON object", hint=_HINT)
+        found.append((number, {key: _text(value) for key, value in row.items()}))
+    return found
+
+
+def _csv(path: Path, text: str) -> list[tuple[int, dict[str, str]]]:
+    """Return the lines of a CSV file. A cell is read as a value after `--set`."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        keys = [cell.strip() for cell in next(reader, [])]
+        if len(set(keys)) < len(keys):
+            raise UsageError(f"{path}: a key is in the first line twice", hint=_HINT)
+        found = []
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(keys):
+                said = f"{path}, line {reader.line_num}: there are {len(row)} cells, and {len(keys)} keys"
+                raise UsageError(said, hint="put a value with commas in double quotes")
+            found.append((reader.line_num, dict(zip(keys, (cell.strip() for cell in row), strict=True))))
+    except csv.Error as error:
+        raise UsageError(f"{path}, line {reader.line_num}: {error}", hint=_HINT) from error
+    return found

@@ -1,0 +1,45 @@
+"""The samples of the metrics of one trial, over simulated time."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+MOST: Final = 2000
+"""The most samples of a metric that are kept of a trial. Of more, every second, fourth, eighth, ... one is kept."""
+
+
+@attrs.frozen
+class Samples:
+    """The samples of a trial.
+
+    Attributes:
+        times: when samples were taken, in simulated seconds.
+        values: by metric, one value for each time; None where it had none.
+        step: every `step`-th sample is kept, and the last one; 1: all are.
+    """
+
+    times: tuple[float, ...] = ()
+    values: Mapping[str, tuple[float | None, ...]] = attrs.field(factory=dict)
+    step: int = 1
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, Sequence[Any]]) -> "Samples":
+        """Return the samples in `RunResult.metrics`. What is no finite number is no value."""
+        times = metrics.get("time", ())
+        step = 1
+        while len(times) > MOST * step:
+            step *= 2  # so that trials of other lengths still have times in common
+        kept = [place for place in range(len(times)) if place % step == 0 or place == len(times) - 1]
+        values = {
+            name: tuple(_number(series[place]) for place in kept) for name, series in metrics.items() if name != "time"
+        }
+        return cls(tuple(float(times[place]) for place in kept), values, step)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+NO_SAMPLES: Final = Samples()
