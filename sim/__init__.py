@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         RunList,
         arms,
         arms_async,
+        bench,
+        bench_async,
         diff,
         runs,
         sweep,
@@ -103,17 +105,18 @@ __all__ = [
     "ReplayResult", "Resource", "Run", "RunController", "RunList", "RunResult", "RunSummary", "Scenario",
     "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey",
     "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools", "UsageError", "WakeCondition", "World", "all_of",
-    "arms", "arms_async", "ask", "ask_async", "branch", "branch_async", "diff", "first_of", "interview",
-    "interview_prompt", "join", "load", "perform", "record_answer", "replay", "replay_async", "resume", "resume_async",
-    "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep", "sweep_async", "test", "tool",
+    "arms", "arms_async", "ask", "ask_async", "bench", "bench_async", "branch", "branch_async", "diff", "first_of",
+    "interview", "interview_prompt", "join", "load", "perform", "record_answer", "replay", "replay_async", "resume",
+    "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep", "sweep_async",
+    "test", "tool",
 ]  # fmt: skip
 """The public names but `open` and `property`, so that `from sim import *` does not hide the built-in functions."""
 
 _HOMES = {
     "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState Control PauseReason WakeCondition",
     "agents.interview": "Question SurveyAnswer interview interview_prompt record_answer",
-    "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async diff open runs sweep "
-    "sweep_async",
+    "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async bench bench_async diff open "
+    "runs sweep sweep_async",
     "inspect.compare.comparison": "Comparison",
     "base.errors": "Interrupt NameTakenError RecordWarning ScenarioError SimError UsageError",
     "events": "Event EventBus",

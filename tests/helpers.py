@@ -1,9 +1,12 @@
 """What tests of several packages use."""
 
 import io
+import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 from wsgiref.util import setup_testing_defaults
 
@@ -27,6 +30,25 @@ def as_host(kernel: Kernel, callback: Callable[[], object]) -> None:
     """Have `callback` run as an input, the way in which a host program changes a world."""
     kernel.inputs["test"] = lambda _: callback()
     kernel.apply("test", None)
+
+
+def wait_for_file(folder: Path, pattern: str) -> None:
+    """Wait until a process has written a file, as a sign of how far it is."""
+    deadline = time.monotonic() + 60
+    while not list(folder.glob(pattern)):
+        assert time.monotonic() < deadline, f"there is no {pattern} in {folder}"
+        time.sleep(0.02)
+
+
+def wait_for_events(folder: Path) -> None:
+    """Wait until the run in `folder/runs` has recorded an event: it is at work then, and heeds signals."""
+    wait_for_file(folder, "runs/[!.]*/run.db-wal")
+    (run,) = folder.glob("runs/[!.]*/run.db")
+    deadline = time.monotonic() + 60
+    with closing(sqlite3.connect(f"file:{run}?mode=ro", uri=True)) as database:
+        while not database.execute("SELECT count(*) FROM events").fetchone()[0]:
+            assert time.monotonic() < deadline, f"{run} has no event"
+            time.sleep(0.02)
 
 
 def wait_until_durable(recorder: Recorder) -> None:

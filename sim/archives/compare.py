@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from sim.base.errors import RunError
+from sim.experiments.bench.files import PAGE as BENCH
 from sim.experiments.folder import PAGE
 from sim.experiments.results import FILE, OF_ITS_OWN, read_connection
 from sim.record.files import failure
@@ -41,6 +42,8 @@ def results_difference(before: Path, after: Path) -> str | None:
             difference = _first(_Table(table, columns, keys), was, found)
             if difference is not None:
                 return difference
+    if (before / BENCH).is_file():
+        return None  # the page of a bench has the times of its runs, which are no values
     pages = [folder / PAGE for folder in (before, after)]
     if not all(page.is_file() for page in pages) or pages[0].read_bytes() != pages[1].read_bytes():
         return f"the values are the same, but {PAGE} is another one"

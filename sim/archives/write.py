@@ -19,7 +19,7 @@ from sim.archives.wheels import entry
 from sim.base.crashpoints import reach
 from sim.base.errors import UsageError
 from sim.base.text import plain
-from sim.experiments.folder import PAGE, PLAN, TABLE
+from sim.experiments.folder import PLAN, names_of, table_and_page
 from sim.experiments.integrity import check_whole
 from sim.experiments.plan import Plan, check_scenario
 from sim.experiments.recorded import RUNS
@@ -120,7 +120,7 @@ def archive_experiment(folder: Path, target: Path, details: Details | None = Non
     software = software_of(*named_software(plan.allow))
     text = read_text(Path(plan.file))
     with draft_folder(None, "sim-portable") as draft:
-        files: dict[str, bytes | Path] = {f"{EXPERIMENT_FOLDER}{name}": folder / name for name in (TABLE, PAGE)}
+        files: dict[str, bytes | Path] = {f"{EXPERIMENT_FOLDER}{name}": folder / name for name in names_of(plan)}
         files |= _portable(plan, folder, draft)
         files[f"{EXPERIMENT_FOLDER}{SCENARIO}"] = text.encode()
         files |= {f"{EXPERIMENT_FOLDER}{name}": data for name, data in scenario.recorded_files().items()}
@@ -164,7 +164,7 @@ def _trials(folder: Path) -> dict[str, bytes | Path]:
 def _facts(plan: Plan) -> dict[str, Any]:
     facts: dict[str, Any] = {"seeds": f"{plan.seeds[1]} from {plan.seeds[0]} on, for each combination or arm"}
     facts |= {f"varied: {key.partition('=')[0]}": key.partition("=")[2] for key in plan.vary}
-    return facts | {"design": plan.design, "mode": plan.mode}
+    return facts | {"design": plan.design, "mode": plan.mode or ", ".join(plan.bench.modes if plan.bench else ())}
 
 
 def _study_of_run(stored: StoredRun, text: str, details: Details) -> Study:
@@ -186,7 +186,7 @@ def _study_of_plan(plan: Plan, description: str, folder: Path, details: Details)
         title=details.title or f"An experiment with the simulation {plan.name}",
         description=description or f"An experiment with the scenario {plan.name}.",
         date=details.date or made.date().isoformat(), begun=None, ended=None, sim=own["sim"], python=own["python"],
-        scenario=f"{EXPERIMENT_FOLDER}{SCENARIO}", results=[f"{EXPERIMENT_FOLDER}{TABLE}"],
+        scenario=f"{EXPERIMENT_FOLDER}{SCENARIO}", results=[f"{EXPERIMENT_FOLDER}{table_and_page(plan)[0]}"],
         replay={"experiment": EXPERIMENT_FOLDER.rstrip("/"), "allow": list(plan.allow), "asks": bool(plan.models)},
     )  # fmt: skip
 

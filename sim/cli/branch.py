@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from sim.base.errors import UsageError
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
@@ -56,7 +55,7 @@ _COMPARISON = (
     "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME", help="A language model to use after that time."
 )
 @_ARM
-@seed_options
+@seed_options("10")
 @worker_options
 @_TO
 @EFFECT
@@ -87,9 +86,7 @@ def command(
             "--seed": seed,
             "--model": models,
             "--effect": decisions,
-            "--max-wall": max_wall,
             "--tag": tags,
-            "--backend": _given("backend", backend),
             "--quiet": quiet or None,
         }
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
@@ -102,7 +99,8 @@ def command(
             allow_change=allow_change, **chosen(comparison),
         )  # fmt: skip
         hosting = hosting_of(
-            plan, options, rights, other_endpoint=other_endpoint, allow_change=allow_change, **ceilings,
+            plan, options, rights, other_endpoint=other_endpoint, allow_change=allow_change, backend=backend,
+            max_wall=max_wall, **ceilings,
         )  # fmt: skip
         check_workers(plan, jobs, on)
         with contextlib.closing(begin(plan, to)) as results:
@@ -123,12 +121,6 @@ def _named(options: dict[str, Any]) -> dict[str, Any]:
     """Return options by their names on the command line."""
     names = {str(option.name): option.opts[0] for option in command.params}
     return {names[name]: value for name, value in options.items()}
-
-
-def _given(name: str, value: object) -> object:
-    """Return the value of an option, or None if it is the default."""
-    default = click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT
-    return None if default else value
 
 
 def _refuse(options: dict[str, Any], what: str, hint: str) -> None:

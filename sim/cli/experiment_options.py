@@ -7,15 +7,17 @@ import attrs
 import click
 
 from sim.cli.model_options import access_of
+from sim.cli.render.output import BACKEND, MAX_WALL
+from sim.cli.render.progress import say_stuck
 from sim.cli.run import MAX_SEED
-from sim.experiments.plan import Hosting, Plan, Precision
+from sim.experiments.options import Precision
+from sim.experiments.plan import Hosting, Plan
 from sim.resources import to_micro
 from sim.tools.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SEEDS = (
-    click.option("--seeds", "count", type=click.IntRange(1, 100_000), help="The number of seeds. Default: 10."),
     click.option("--first-seed", type=click.IntRange(0, MAX_SEED), help="Default: that of the scenario or run."),
     click.option(
         "--until-precision", "share", metavar="PERCENT",
@@ -28,7 +30,7 @@ _SEEDS = (
     ),
     click.option(
         "--answers", type=click.Choice(["seed", "all", "fresh"]),
-        help="Trials that share answers of models at an endpoint: of one seed (default), all, or none.",
+        help="Trials that share answers of models at an endpoint: of one seed (default), all, or none (of a bench).",
     ),
     click.option("--record", is_flag=True, default=None, help="Record each trial, in `runs` of the results."),
 )  # fmt: skip
@@ -45,11 +47,27 @@ _WORKERS = (
 )
 
 
-def seed_options(command: Command) -> Command:
-    """Add the options of seeds, precision and shared answers to a command."""
-    for option in reversed(_SEEDS):
-        command = option(command)
-    return command
+def seed_options(count: str) -> Callable[[Command], Command]:
+    """Return what adds the options of seeds, precision and shared answers to a command.
+
+    Args:
+        count: the number of seeds by default.
+    """
+    number = click.option(
+        "--seeds", "count", type=click.IntRange(1, 100_000), help=f"The number of seeds. Default: {count}."
+    )
+
+    def add(command: Command) -> Command:
+        for option in reversed((number, *_SEEDS)):
+            command = option(command)
+        return command
+
+    return add
+
+
+def hosting_options(command: Command) -> Command:
+    """Add the options that say how trials are hosted to a command."""
+    return BACKEND(MAX_WALL(command))
 
 
 def worker_options(command: Command) -> Command:
@@ -67,10 +85,16 @@ def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hosting_of(
-    plan: Plan, endpoint: dict[str, Any], rights: Rights, *, other_endpoint: bool = False, allow_change: bool = False,
-    ceiling: float | None = None, ceiling_tokens: int | None = None,
-) -> Hosting:  # fmt: skip
+    plan: Plan, endpoint: dict[str, Any], rights: Rights, *, ceiling: float | None, **options: Any
+) -> Hosting:
     """Return what the operator gives to the trials of a plan.
+
+    Args:
+        plan: the plan.
+        endpoint: the options of endpoints.
+        rights: what the operator lets the scenario do.
+        ceiling: what the models of all trials may cost.
+        options: further fields of `Hosting`.
 
     Raises:
         UsageError: if an option is not valid, or a key is missing.
@@ -79,6 +103,6 @@ def hosting_of(
     if access is not None:
         access.check_key()
     return Hosting(
-        access, attrs.evolve(rights, allow=plan.allow), other_endpoint, allow_change=allow_change,
-        ceiling_micro=None if ceiling is None else to_micro(ceiling), ceiling_tokens=ceiling_tokens,
+        access=access, rights=attrs.evolve(rights, allow=plan.allow), stuck=say_stuck,
+        ceiling_micro=None if ceiling is None else to_micro(ceiling), **options,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from sim.base.errors import UsageError
-from sim.cli.render.output import plain, print_json, say
+from sim.cli.render.output import BACKEND, MAX_WALL, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, exit_code, print_result
@@ -29,21 +29,13 @@ EFFECT = click.option(
 
 def again_options(command: Command) -> Command:
     """Add the shared options of `replay`, `resume` and `branch` to a command."""
-    backend = click.option(
-        "--backend",
-        type=click.Choice(["asyncio", "trio"]),
-        default="asyncio",
-        show_default=True,
-        help="The async library that hosts the run.",
-    )
     change = click.option(
         "--allow-change",
         is_flag=True,
         help="Accept a changed scenario or code. The record is still verified.",
     )
-    limit = click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted.")
     quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
-    return backend(rights_options(change(limit(quiet(command)))))
+    return BACKEND(rights_options(change(MAX_WALL(quiet(command)))))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from sim.base.errors import SimError, UsageError
 from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.model_options import access_of, model_options
 from sim.cli.render.model_costs import print_bounds, print_capabilities, print_models
-from sim.cli.render.output import OUT, PATH, TAGS, common, plain, print_json, say
+from sim.cli.render.output import BACKEND, MAX_WALL, OUT, PATH, TAGS, common, plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.render.summary import print_summary
 from sim.cli.rights_options import rights_options
@@ -49,14 +49,8 @@ MAX_SEED = 2**63 - 1
 @click.option("--mode", type=click.Choice(["autonomous", "tick"]), help="The mode of the run.")
 @click.option("--seed", type=click.IntRange(0, MAX_SEED), help="The seed of all random streams.")
 @click.option("--until", metavar="DURATION", help="The simulated time at which the run ends, exclusive: 90s or 1h30m.")
-@click.option("--max-wall", metavar="DURATION", help="Real time after which the run is interrupted; it can be resumed.")
-@click.option(
-    "--backend",
-    type=click.Choice(["asyncio", "trio"]),
-    default="asyncio",
-    show_default=True,
-    help="The async library that hosts the run.",
-)
+@MAX_WALL
+@BACKEND
 @click.option(
     "--clock", type=click.Choice(["virtual", "wall"]), help="virtual: as fast as possible; wall: paced by real time."
 )

@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, Unpack
 
 import attrs
 
 from sim.base.errors import RunError, ScenarioError, UsageError
 from sim.experiments.estimate import Estimate, least_effect
+from sim.experiments.options import SEEDS, StudyKeywords, StudyOptions
 from sim.experiments.outcomes import KnownOutcomes
-from sim.experiments.plan import SEEDS, Answers, Mode, Past, Plan, Precision, check_seeds, check_trials
+from sim.experiments.plan import Mode, Past, Plan, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.levels import level_of
 from sim.record import RunInfo, StoredRun, open_run
@@ -113,15 +114,8 @@ def make_arms(
     *,
     at: Duration,
     arms: Mapping[str, Sequence[str]],
-    first_seed: int | None = None,
-    count: int = SEEDS,
-    precision: Precision | None = None,
-    outcomes: Sequence[str] = (),
-    until: str | None = None,
-    allow: Sequence[str] = (),
-    answers: Answers = "seed",
-    record: bool = False,
     allow_change: bool = False,
+    **options: Unpack[StudyKeywords],
 ) -> Plan:
     """Return the plan of arms of a recorded run.
 
@@ -129,15 +123,8 @@ def make_arms(
         run: the folder of the run.
         at: the simulated time at which the arms begin.
         arms: what each arm changes, as `key=value` overrides by its name. The baseline need not be given.
-        first_seed: the first seed of the draws after this time; None: the seed of the run.
-        count: the number of seeds.
-        precision: when it is precise enough.
-        outcomes: the outcomes that matter.
-        until: the end of the arms; None: that of the run.
-        allow: modules from which agents can be imported.
-        answers: which trials share the answers of models at an endpoint.
-        record: whether each trial gets a run folder of its own.
         allow_change: whether the code may have changed since the run was recorded.
+        options: see `StudyOptions`. The first seed is that of the draws after this time.
 
     Raises:
         UsageError: if the arguments contradict each other, the run ends before, or a parameter cannot change then.
@@ -146,24 +133,26 @@ def make_arms(
     """
     from sim.runner.rebuild import models_asked  # the import is slow
 
+    chosen = StudyOptions.of(options)
     _check_names(arms)
     check_not_archived(run, "an experiment refers to the folder of its run")
     at_ns = to_ns(at)
     info = _checked_run(run, at_ns, allow_change=allow_change)
     file = run / SCENARIO
     text = file.read_text(encoding="utf-8")
-    own, ends = tuple(info.options.get("set", ())), until or info.options.get("until")
+    own, ends = tuple(info.options.get("set", ())), chosen.until or info.options.get("until")
     variants = []
     for name, overrides in arms.items():
         with _naming_the_arm(name):
-            variants.append(_check_arm(text, file, own, overrides, tuple(allow), at_ns, ends))
-    chosen = KnownOutcomes.of(variants).choose(outcomes, allow)
-    if chosen.read_records and level_of(info.options) != "all":
+            variants.append(_check_arm(text, file, own, overrides, tuple(chosen.allow), at_ns, ends))
+    wanted = KnownOutcomes.of(variants).choose(chosen.outcomes, chosen.allow)
+    if wanted.read_records and level_of(info.options) != "all":
         raise UsageError("an outcome reads the record of each trial, and not all of this run is recorded")
-    first = info.seed if first_seed is None else first_seed
-    check_seeds(first, count, precision)
+    first = info.seed if chosen.first_seed is None else chosen.first_seed
+    count = SEEDS if chosen.count is None else chosen.count
+    check_seeds(first, count, chosen.precision)
     names = (BASELINE, *(name for name in arms if name != BASELINE))
-    check_trials(len(names), count, precision)
+    check_trials(len(names), count, chosen.precision)
     points = tuple(dict(_pair(override) for override in arms.get(name, ())) for name in names)
     mode: Mode = "tick" if info.mode == "tick" else "autonomous"
     vary = tuple(f"{name}:{override}" for name, overrides in arms.items() for override in overrides or ("",))
@@ -177,16 +166,16 @@ def make_arms(
         design_seed=first,
         points=points,
         seeds=(first, count),
-        precision=precision,
-        outcomes=chosen.names,
-        definitions=chosen.definitions,
+        precision=chosen.precision,
+        outcomes=wanted.names,
+        definitions=wanted.definitions,
         mode=mode,
-        until=until,
+        until=chosen.until,
         overrides=(),
-        allow=tuple(allow),
+        allow=tuple(chosen.allow),
         models=tuple(models_asked(info.options)),
-        answers=answers,
-        record=record,
+        answers=chosen.answers or "seed",
+        record=chosen.record,
         past=Past(str(run.resolve()), info.uid, to_text(at_ns)),
         arms=names,
     )

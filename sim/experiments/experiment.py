@@ -9,12 +9,14 @@ from typing import Any, Final, Protocol
 import attrs
 
 from sim.experiments.arms import ArmReach, Difference, differences_of, reach_of
+from sim.experiments.bench.job import run_modes
+from sim.experiments.bench.sessions import Session
 from sim.experiments.estimate import Estimate
 from sim.experiments.measure import Measured, run_job
 from sim.experiments.outcomes import COUNTS, KnownOutcomes, is_count
-from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of
+from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of, mode_of
 from sim.experiments.points import Point, overrides_of
-from sim.experiments.pool import Ended
+from sim.experiments.pool import Deadline, Ended
 from sim.experiments.recorded import RUNS
 from sim.experiments.results import Results
 from sim.experiments.trial import Trial
@@ -42,10 +44,14 @@ class Workers(Protocol):
     def shared_files(self) -> bool:
         """Whether they see the files of this process."""
 
+    @property
+    def processes(self) -> int:
+        """How many jobs they do at once."""
+
     def run(
-        self, work: Callable[[TrialJob], list[Measured]], jobs: Iterable[TrialJob], /
+        self, work: Callable[[TrialJob], list[Measured]], jobs: Iterable[TrialJob], /, deadline: Deadline
     ) -> Generator[tuple[TrialJob, list[Measured] | Ended]]:
-        """Do jobs, and yield each with its result when it is done."""
+        """Do jobs, and yield each with its result when it is done; at the deadline, end those under way."""
 
 
 @attrs.frozen
@@ -93,6 +99,7 @@ def carry_out(
         UsageError: if the first trial does not have an outcome that matters; see `KnownOutcomes.check_first`.
     """
     tried: set[tuple[int, int]] = set()
+    deadline = Deadline.after(hosting.max_wall)
     checked = not results.plan.outcomes
     folder = results.folder.resolve()  # an agent may change the current folder of its worker
     if hosting.access is not None and hosting.access.outside:
@@ -100,6 +107,7 @@ def carry_out(
     if results.plan.record:
         hosting = attrs.evolve(hosting, runs=folder / RUNS)
     with results.tidied(), workers as pool:
+        session = None if results.plan.bench is None else Session(pool.processes)
         by_seed = hosting.answers is not None and not pool.shared_files  # so that its trials share answers
         while wanted := [one for one in missing(results, again=again) if one not in tried]:
             done = len(results.done()) if not again else 0
@@ -108,15 +116,16 @@ def carry_out(
                 lambda _: not hosting.is_used_up(*results.spent()),
                 jobs_of(results.plan, wanted, hosting, by_seed=by_seed),
             )
-            for job, found in pool.run(run_job, jobs):
+            work = run_job if results.plan.bench is None else run_modes
+            for job, found in pool.run(work, jobs, deadline):
                 measured = _lost(job, found) if isinstance(found, Ended) else found
-                results.add(measured)
+                results.add(measured, None if session is None else session.facts())
                 for one in measured:
                     checked = checked or _check_first(results.plan, one.trial, hosting)
                     tried.add((one.trial.point, one.trial.seed))
                     done += 1
                     yield Progress(min(done, planned), planned, one.trial)
-            if hosting.is_used_up(*results.spent()):
+            if deadline.is_over or hosting.is_used_up(*results.spent()):
                 return
 
 
@@ -132,7 +141,10 @@ def _check_first(plan: Plan, trial: Trial, hosting: Hosting) -> bool:
 
 
 def _lost(job: TrialJob, ended: Ended) -> list[Measured]:
-    return [Measured(Trial(point, job.seed, job.plan.mode, 0, "failed", ended.problem)) for point in job.points]
+    return [
+        Measured(Trial(index, job.seed, mode_of(job.plan, point), turn, "failed", ended.problem))
+        for turn, (index, point) in enumerate(job.points.items())
+    ]
 
 
 def missing(results: Results, *, again: bool = False) -> list[tuple[int, int]]:
@@ -142,44 +154,44 @@ def missing(results: Results, *, again: bool = False) -> list[tuple[int, int]]:
     """
     plan, done = results.plan, results.done()
     if again:
-        done = {one: status for one, status in done.items() if status == "measured"}
+        done = {one: status for one, status in done.items() if status != "failed"}
     counts = seeds_of(results)
-    first = plan.seeds[0]
     wanted = [
-        (point, seed)
+        (turn, point, seed)
         for point in range(len(plan.points))
-        for seed in range(first, first + counts[point])
+        for turn, seed in enumerate(plan.some_seeds(counts[point]))
         if (point, seed) not in done
     ]
     # Seeds before points, so that all combinations have some seeds early.
-    return sorted(wanted, key=lambda one: (one[1], one[0]))
+    return [(point, seed) for _, point, seed in sorted(wanted)]
 
 
 def seeds_of(results: Results) -> list[int]:
     """Return how many seeds each combination needs, as far as that is known: half as many are added at a time.
 
     If a precision is asked for, there are `FEWEST_SEEDS` at first, even if the plan has fewer.
-    All arms have the same seeds, because they are compared seed by seed.
+    All arms have the same seeds, and all modes of a combination, because they are compared seed by seed.
     """
     plan, done = results.plan, results.done()
     values = _values(results) if plan.precision is not None else {}
-    if plan.arms:
-        return [_needed(plan, done, range(len(plan.points)), values)] * len(plan.points)
-    return [_needed(plan, done, [point], values) for point in range(len(plan.points))]
+    size = plan.together
+    groups = (range(first, first + size) for first in range(0, len(plan.points), size))
+    return [count for group in groups for count in [_needed(plan, done, group, values)] * size]
 
 
 def _needed(
     plan: Plan, done: Mapping[tuple[int, int], str], points: Sequence[int], values: Mapping[int, Values]
 ) -> int:
-    first, needed = plan.seeds
+    needed = plan.seeds[1]
     if plan.precision is None:
         return needed
     most = plan.precision.most_seeds
     needed = max(needed, min(FEWEST_SEEDS, most))
     while needed < most:
-        if any((point, seed) not in done for seed in range(first, first + needed) for point in points):
+        seeds = plan.some_seeds(needed)
+        if any((point, seed) not in done for seed in seeds for point in points):
             break  # they are run first
-        known = {point: _before(values.get(point, {}), first + needed) for point in points}
+        known = {point: _among(values.get(point, {}), seeds) for point in points}
         if not any(by_seed for by_name in known.values() for by_seed in by_name.values()):
             break  # no trial has an outcome that matters, so more of them would be in vain
         if _are_precise(plan, known):
@@ -205,8 +217,8 @@ def _values(results: Results) -> dict[int, dict[str, dict[int, float]]]:
     return {point: {name: own[name] for name in sorted(own, key=order.__getitem__)} for point, own in found.items()}
 
 
-def _before(values: Values, seed: int) -> Values:
-    return {name: {one: value for one, value in by_seed.items() if one < seed} for name, by_seed in values.items()}
+def _among(values: Values, seeds: Sequence[int]) -> Values:
+    return {name: {one: value for one, value in by_seed.items() if one in seeds} for name, by_seed in values.items()}
 
 
 def _estimates(values: Values) -> dict[str, Estimate]:

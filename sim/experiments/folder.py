@@ -13,7 +13,9 @@ from sim.base.crashpoints import reach
 from sim.base.errors import RunError, UsageError
 from sim.base.pages import document
 from sim.experiments.arms import check_past
-from sim.experiments.experiment import PointEstimates
+from sim.experiments.bench import files as bench
+from sim.experiments.bench.rows import read
+from sim.experiments.experiment import PointEstimates, missing
 from sim.experiments.page import page_style, render
 from sim.experiments.plan import Plan, check_scenario
 from sim.experiments.results import FILE, Results, create_results, is_half_made
@@ -24,7 +26,10 @@ from sim.record.files import failure, private_file, slug
 from sim.runner.fingerprint import code_hashes
 
 FOLDER: Final = Path("experiments")
-"""The default parent folder of experiments."""
+"""The default parent folder of sweeps and arms."""
+
+BENCHES: Final = Path("bench")
+"""That of benches."""
 
 PLAN, TABLE, PAGE = "plan.json", "results.csv", "results.html"
 
@@ -37,7 +42,7 @@ def begin(plan: Plan, out: Path | None = None) -> Results:
 
     Args:
         plan: the plan.
-        out: its folder; None: the next free `experiments/NAME-NUMBER`.
+        out: its folder; None: the next free `experiments/NAME-NUMBER`, or `bench/NAME-NUMBER`.
 
     Raises:
         UsageError: if the folder has an experiment, or the plan of one, already.
@@ -46,7 +51,8 @@ def begin(plan: Plan, out: Path | None = None) -> Results:
     for name in (FILE, PLAN):
         if out is not None and (out / name).exists() and not (name == FILE and is_half_made(out / name)):
             raise UsageError(f"{out} already contains {name}", hint="choose another folder")
-    parent, inside = (FOLDER, False) if out is None else (out, True) if out.is_dir() else (out.parent, False)
+    home = FOLDER if plan.bench is None else BENCHES
+    parent, inside = (home, False) if out is None else (out, True) if out.is_dir() else (out.parent, False)
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with draft_folder(parent, ".experiment") as draft:
@@ -90,11 +96,12 @@ def _place(draft: Path, path: Path) -> None:
 
 
 def _named(new: Path, plan: Plan, out: Path | None) -> Path:
-    """Give the folder of a new experiment its final name: the given one, or the next free `experiments/NAME-NUMBER`."""
+    """Give the folder of a new experiment its final name: the given one, or the next free number."""
+    home = FOLDER if plan.bench is None else BENCHES
     if out is not None:
         return new.rename(out)
     for number in count(1):
-        folder = FOLDER / f"{slug(plan.name)}-{number}"
+        folder = home / f"{slug(plan.name)}-{number}"
         if not folder.exists():
             try:
                 return new.rename(folder)
@@ -140,45 +147,36 @@ def plan_problem(results: Results) -> str | None:
     return None if same else f"{path} is not the plan of {FILE}: it was changed"
 
 
-def new_folder(parent: Path, name: str, given: Path | None) -> Path:
-    """Return a folder for results: the given one, or the next free `PARENT/NAME-NUMBER`.
-
-    Raises:
-        RunError: if it cannot be created.
-    """
-    try:
-        if given is not None:
-            given.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return given
-        parent.mkdir(exist_ok=True)
-        for number in count(1):
-            folder = parent / f"{name}-{number}"
-            if not folder.exists():
-                folder.mkdir(mode=0o700)
-                return folder
-    except OSError as error:
-        raise failure(given or parent, error) from error
-    raise AssertionError("numbers do not end")
-
-
 def write(results: Results, estimates: Sequence[PointEstimates]) -> Path:
     """Write the table and the page, and return the path of the page.
 
     Raises:
         RunError: if a file cannot be written.
     """
-    files = derived(results, estimates)
+    files, (_, page) = derived(results, estimates), table_and_page(results.plan)
     try:
         replace_files(results.folder, files)
     except OSError as error:
-        raise failure(results.folder / PAGE, error) from error
+        raise failure(results.folder / page, error) from error
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     results.note_written(hashes, own_code())
-    return results.folder / PAGE
+    return results.folder / page
+
+
+def table_and_page(plan: Plan) -> tuple[str, str]:
+    """Return the names of the table and the page of an experiment."""
+    return (TABLE, PAGE) if plan.bench is None else (bench.TABLE, bench.PAGE)
+
+
+def names_of(plan: Plan) -> tuple[str, ...]:
+    """Return the names of all files that follow from the results."""
+    return (TABLE, PAGE) if plan.bench is None else (bench.TABLE, bench.PAGE, bench.DATA)
 
 
 def derived(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, bytes]:
-    """Return the files that follow from the results: the table and the page, by name."""
+    """Return the files that follow from the results, by name: the table and the page; of a bench, also its data."""
+    if results.plan.bench is not None:
+        return bench.bench_files(read(results, len(missing(results))))
     columns, lines = results.rows()
     text = io.StringIO(newline="")
     writer = csv.writer(text)

@@ -81,7 +81,7 @@ class _Check:
 
     @property
     def _resume(self) -> str:
-        return f"sim sweep --resume {self.results.folder}"
+        return f"sim {self.results.plan.verb} --resume {self.results.folder}"
 
     def carry_out(self) -> ExperimentCheck:
         """Check all parts."""

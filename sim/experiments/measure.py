@@ -1,4 +1,4 @@
-"""The trials of one job, in a worker process (edge)."""
+"""The trials of one job of a sweep or of arms, in a worker process, and what jobs of a bench share with them (edge)."""
 
 import contextlib
 import gc
@@ -19,7 +19,7 @@ from sim.actors import Agent
 from sim.agents.outcomes import OF_POOLS
 from sim.base.errors import UsageError
 from sim.base.registry import current_definitions
-from sim.experiments.plan import Plan, TrialJob, check_scenario
+from sim.experiments.plan import Plan, TrialJob, check_scenario, mode_of
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool_clock import PoolClock
 from sim.experiments.reach import Trace, TraceRecorder, reached
@@ -55,13 +55,11 @@ def run_job(job: TrialJob) -> list[Measured]:
     """Run the trials of a job, one after the other, and return their measurements. Nothing else is kept."""
     found: list[Measured] = []
     baseline: tuple[Trace, float] | None = None
-    with _book(job) as book:
-        for index, point in job.points.items():
-            watch = _Watch(job.plan, None if book is None else SharedAnswers(book, _scope(job)))
-            trial = attempt(Trial(index, job.seed, job.plan.mode, 0), partial(_figures, job, point, watch))
-            if trial.status != "measured":
-                run = watch.run(job.hosting.runs)
-                trial = attrs.evolve(trial, run=run, problem=_without_folder(trial.problem, job))
+    with book_of(job) as book:
+        for turn, (index, point) in enumerate(job.points.items()):
+            watch = Watch(job.plan, answers_of(job, book))
+            trial = Trial(index, job.seed, mode_of(job.plan, point), turn)
+            trial = watch.named(attempt(trial, partial(_figures, job, point, watch)), job)
             trace = watch.trace() if trial.status == "measured" else None
             own = None if trace is None or trial.sim_seconds is None else (trace, trial.sim_seconds)
             reach = {} if baseline is None or own is None else _reached(baseline, own)
@@ -79,13 +77,16 @@ def _reached(baseline: tuple[Trace, float], arm: tuple[Trace, float]) -> dict[st
     return reached(baseline[0], arm[0], (baseline[1], arm[1]))
 
 
-def _book(job: TrialJob) -> AbstractContextManager[AnswerBook | None]:
+def book_of(job: TrialJob) -> AbstractContextManager[AnswerBook | None]:
+    """Return the file of the answers that the trials of a job share with others, opened; None if they share none."""
     path = job.hosting.answers
     return nullcontext() if path is None or job.plan.answers == "fresh" else AnswerBook(path)
 
 
-def _scope(job: TrialJob) -> str:
-    return str(job.seed) if job.plan.answers == "seed" else ""
+def answers_of(job: TrialJob, book: AnswerBook | None) -> SharedAnswers | None:
+    """Return the answers that a trial shares."""
+    scope = str(job.seed) if job.plan.answers == "seed" else ""
+    return None if book is None else SharedAnswers(book, scope)
 
 
 def attempt(trial: Trial, figures: Callable[[], Mapping[str, Any]], *, may_refuse: bool = False) -> Trial:
@@ -119,7 +120,7 @@ def _collect() -> None:
 
 
 @attrs.define
-class _Watch:
+class Watch:
     """Notes the name and the CPU time at the start of a run and, of an arm, the events of each agent; shares answers.
 
     It keeps what outcomes are about and the result of a run does not have: single answers to surveys, and its pools.
@@ -136,7 +137,7 @@ class _Watch:
     """
 
     plan: Plan
-    answers: SharedAnswers | None
+    answers: SharedAnswers | None = None
     began: float = 0.0
     recorder: TraceRecorder | None = None
     name: str = ""
@@ -145,6 +146,7 @@ class _Watch:
     series: Samples = NO_SAMPLES
 
     def __call__(self, runner: RunController) -> None:
+        """Note the start of a run, and prepare it."""
         self.runner = runner
         calls = [call for one in self.plan.definitions for call in one.measurement.calls]
         if any(call.function in OF_POOLS for call in calls):
@@ -160,30 +162,55 @@ class _Watch:
             models.shared = self.answers
         self.began = time.process_time()
 
-    def run(self, runs: Path | None) -> str | None:
-        """Return the name of the run folder of a trial that failed, if there is one in the folder of run folders."""
-        return self.name if runs is not None and self.name and (runs / self.name).exists() else None
+    def named(self, trial: Trial, job: TrialJob) -> Trial:
+        """Return a trial; one that failed with the name of its run folder, if there is one."""
+        if trial.status == "measured":
+            return trial
+        runs = job.hosting.runs
+        run = self.name if runs is not None and self.name and (runs / self.name).exists() else None
+        return attrs.evolve(trial, run=run, problem=_without_folder(trial.problem, job))
 
     def trace(self) -> Trace | None:
         """Return the events of each agent."""
         return None if self.recorder is None else self.recorder.trace
 
 
-def _figures(job: TrialJob, point: Point, watch: _Watch) -> Mapping[str, Any]:
+def _figures(job: TrialJob, point: Point, watch: Watch) -> Mapping[str, Any]:
+    overrides = (*job.plan.overrides, *overrides_of(point))
+    if job.plan.past is not None:
+        return measured(job, watch, partial(_run_arm, job, overrides, watch))
+    level = "all" if job.plan.read_records else "samples"
+    run = partial(run_trial, job, overrides, watch, mode=job.plan.mode, default_recording=level)
+    return measured(job, watch, lambda runs: run(out=runs))
+
+
+def measured(job: TrialJob, watch: Watch, run: Callable[[Path | None], RunResult]) -> dict[str, Any]:
+    """Return the figures of a trial.
+
+    Args:
+        job: its job.
+        watch: what watches its run.
+        run: runs it, with its run folder in the given folder.
+
+    Raises:
+        UsageError: if effects are in doubt.
+        SystemExit: if the process is being ended from outside.
+    """
     with _folder(job) as runs:
-        result = _run(job, (*job.plan.overrides, *overrides_of(point)), watch, runs)
+        result = run(runs)
         if result.doubts:
             hint = "decide about them: sim resume"
             raise UsageError(f"{len(result.doubts)} effects of the run are in doubt", hint=hint)
         if result.status != "finished":
-            sys.exit(1)  # the process is being ended from outside
-        seconds = time.process_time() - watch.began
-        asked = () if watch.runner is None else watch.runner.interventions.asked
+            sys.exit(1)
+        seconds, runner = time.process_time() - watch.began, watch.runner
+        asked = () if runner is None else runner.interventions.asked
         defined = Found(result, asked, watch.pools, job.hosting.access).values(job.plan.definitions)
     if runs is not None and runs != job.hosting.runs:
         result = attrs.evolve(result, run=None)
     watch.series = Samples.of(result.metrics)
-    return figures_of(result, seconds, with_models=bool(result.models), defined=defined)
+    with_models = runner is not None and runner.simulation.models is not None
+    return figures_of(result, seconds, with_models=with_models, defined=defined)
 
 
 @contextlib.contextmanager
@@ -194,6 +221,12 @@ def _folder(job: TrialJob) -> Iterator[Path | None]:
         return
     with tempfile.TemporaryDirectory(prefix="sim-") as folder:
         yield Path(folder)
+
+
+def scenario_of(job: TrialJob, overrides: Sequence[str]) -> Scenario:
+    """Return the scenario of a trial."""
+    plan, given = job.plan, (*overrides, *((f"until={job.plan.until}",) if job.plan.until is not None else ()))
+    return _loaded(plan.sha256, Path(plan.file), given, plan.allow, job.hosting.rights.kinds)
 
 
 def _loaded(
@@ -217,24 +250,42 @@ def _loaded(
     return found
 
 
-def _run(job: TrialJob, overrides: tuple[str, ...], watch: _Watch, runs: Path | None) -> RunResult:
-    plan, hosting = job.plan, job.hosting
-    ending: OnInterrupt = "raise" if parent_process() is None else "return"
-    options: dict[str, Any] = {
-        **hosting.rights.keywords, "access": hosting.access, "begun": watch,
-        "on_interrupt": ending,
-    }  # fmt: skip
-    if plan.past is None:
-        check_scenario(plan, Path(plan.file))  # it may have been edited since the experiment began
-        chosen = RunOptions(
-            seed=job.seed, mode=plan.mode, until=plan.until, overrides=overrides, out=runs,
-            default_recording="all" if plan.read_records else "samples", **options,
-        )  # fmt: skip
-        return blocking(partial(run_from, plan.file, chosen, load=partial(_loaded, plan.sha256)), chosen.backend)
+def run_trial(
+    job: TrialJob, overrides: Sequence[str], begun: Callable[[RunController], None], **options: Any
+) -> RunResult:
+    """Run the scenario of a job once, and return the result.
+
+    Args:
+        job: the job.
+        overrides: all overrides of the scenario.
+        begun: called before the first step.
+        options: further options of the run, or other ones; see `RunOptions`.
+
+    Raises:
+        UsageError: if the scenario was edited since the experiment began, or cannot be run so.
+    """
+    plan = job.plan
+    check_scenario(plan, Path(plan.file))
+    given = {"seed": job.seed, "until": plan.until, "overrides": overrides}
+    chosen = RunOptions(**{**_hosted(job), **given, "begun": begun, **options})
+    return blocking(partial(run_from, plan.file, chosen, load=partial(_loaded, plan.sha256)), chosen.backend)
+
+
+def _run_arm(job: TrialJob, overrides: Sequence[str], watch: Watch, runs: Path | None) -> RunResult:
     from sim.runner.branching import branch  # the import is slow
 
+    plan, hosting = job.plan, job.hosting
+    assert plan.past is not None, "arms have a past"
     return branch(
         plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=runs,
         record=runs is not None, other_endpoint=hosting.other_endpoint,
-        allow_change=hosting.allow_change, **options,
+        allow_change=hosting.allow_change, begun=watch, **_hosted(job),
     )  # fmt: skip
+
+
+def _hosted(job: TrialJob) -> dict[str, Any]:
+    """Return how the runs of a job are hosted, as options of runs."""
+    hosting = job.hosting
+    ending: OnInterrupt = "raise" if parent_process() is None else "return"
+    own = {"access": hosting.access, "backend": hosting.backend, "stuck": hosting.stuck, "on_interrupt": ending}
+    return {**hosting.rights.keywords, **own}

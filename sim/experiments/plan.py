@@ -1,18 +1,22 @@
-"""The plan of an experiment: combinations or arms, seeds, precision. A plan can be cited, and carried out again."""
+"""The plan of an experiment: combinations, modes or arms, seeds. A plan can be cited, and carried out again."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
 import attrs
 
 from sim.base.errors import ScenarioError, UsageError
 from sim.experiments.designs import Design, joined, points_of, variable
+from sim.experiments.modes import modes_of
+from sim.experiments.options import SEEDS, Answers, Precision, SweepKeywords, SweepOptions
 from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
-from sim.experiments.points import Point, label_of, named, overrides_of
+from sim.experiments.points import MODE, Point, label_of, named, overrides_of
+from sim.host.watchdog import Stuck
+from sim.kernel import Duration
 from sim.kernel.codec import decode_as, encode
-from sim.kernel.levels import Level
+from sim.runner.options import Backend
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import check_families, check_kinds
 from sim.scenario.digest import scenario_digest
@@ -24,23 +28,14 @@ from sim.tools.rights import NO_RIGHTS, Kinds, Rights
 if TYPE_CHECKING:
     from sim.llm.access import Access
 
-SEEDS: Final = 10
 MOST_TRIALS: Final = 1_000_000
-MOST_SEEDS: Final = 1000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
 _MAX_SEED: Final = 2**63 - 1
 
-_SELDOM: Final = ("definitions", "baseline")
+_SELDOM: Final = ("bench", "definitions", "baseline")
 """The fields of plans that are written only if they have a value."""
 
 Mode = Literal["autonomous", "tick"]
-
-
-Answers = Literal["seed", "all", "fresh"]
-"""Which trials share the answers of models at an endpoint: those of one seed, all, or none.
-
-Trials of other seeds are to be independent of each other, and are only if their answers are.
-"""
 
 
 @attrs.frozen
@@ -56,6 +51,10 @@ class Hosting:
         allow_change: whether arms may go on from a run although its scenario or the code has changed since.
         ceiling_micro, ceiling_tokens: what the models of all trials may take; no trial begins after that. None: no
             limit. Trials that are under way then end, so each should have its own `models.ceiling`.
+        backend: the async library that hosts the trials; it does not change their results.
+        max_wall: real time after which the experiment is interrupted; it can be resumed. None: no limit.
+        stuck: called in the process of a trial with each step that does not return. Other processes must be able to
+            import it.
     """
 
     access: "Access | None" = None
@@ -66,47 +65,14 @@ class Hosting:
     allow_change: bool = False
     ceiling_micro: int | None = None
     ceiling_tokens: int | None = None
+    backend: Backend = "asyncio"
+    max_wall: Duration | None = None
+    stuck: Callable[[Stuck], None] | None = None
 
     def is_used_up(self, micro: int, tokens: int) -> bool:
         """Return whether a ceiling is reached, if so much was spent."""
         money, most = self.ceiling_micro, self.ceiling_tokens
         return (money is not None and micro >= money) or (most is not None and tokens >= most)
-
-
-@attrs.frozen
-class Precision:
-    """When enough seeds were run: when the interval of each outcome is narrow enough.
-
-    Of a sweep, this holds for each combination by itself. Of arms, it holds for the differences from the baseline, and
-    the mean is that of the baseline.
-
-    Attributes:
-        share: half the width of the 95 % interval as a share of the mean, at most.
-        most_seeds: the most seeds of a combination.
-    """
-
-    share: float
-    most_seeds: int
-
-    @classmethod
-    def of(cls, share: str | float | None, most_seeds: int | None = None) -> "Precision | None":
-        """Return the precision for a share, as a number or a text such as `5%`; None if no share is given.
-
-        Raises:
-            UsageError: if they make no sense.
-        """
-        if share is None:
-            if most_seeds is not None:
-                raise UsageError("the most seeds are given without a precision", hint="add --until-precision")
-            return None
-        text = str(share)
-        try:
-            value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            value = 0.0
-        if not 0 < value < 1:
-            raise UsageError(f"the precision {text!r:.40} is no share of a mean", hint="for example 5%")
-        return cls(value, most_seeds or MOST_SEEDS)
 
 
 @attrs.frozen
@@ -125,8 +91,25 @@ class Past:
 
 
 @attrs.frozen
+class BenchPlan:
+    """What a bench compares, and what its page says about it.
+
+    Attributes:
+        modes: the names of the modes, in the order of `MODES`.
+        named: whether the user named them: that the scenario cannot run in one of them is a failure then.
+        seeds: the seeds, if the user named each of them; empty: those from the first one on.
+        description: the description of the scenario.
+    """
+
+    modes: tuple[str, ...]
+    named: bool = False
+    seeds: tuple[int, ...] = ()
+    description: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class Plan:
-    """The plan of an experiment: of a sweep, or of the arms of a run.
+    """The plan of an experiment: of a sweep, of a bench, or of the arms of a run.
 
     Attributes:
         file: the scenario file; of arms, the one in the folder of the run.
@@ -136,12 +119,13 @@ class Plan:
         vary: how each key is varied, as it was given; of arms, what each arm changes.
         design, samples, design_seed: the design; see `points_of`.
         points: the combinations, or what each arm changes. Without variables it is one empty combination; the first arm
-            is the baseline, which changes nothing.
+            is the baseline, which changes nothing. Of a bench, each combination in each mode, with the name of the mode
+            under the key `mode`.
         seeds: the first seed and the number of seeds of each combination at the beginning.
         precision: when it is precise enough; None: after these seeds.
         outcomes: the outcomes that matter; empty: all that the scenario defines.
         definitions: what defines those of them that are expressions.
-        mode: the mode of the runs.
+        mode: the mode of the runs; None: each point has its own.
         until: the end of the runs; None: that of the scenario.
         overrides: overrides of all runs.
         allow: modules from which agents can be imported.
@@ -149,7 +133,8 @@ class Plan:
         answers: which trials share the answers of models at an endpoint.
         record: whether each trial gets a run folder of its own, in the folder `runs` of the experiment.
         past: the past of arms; None: it is a sweep.
-        arms: the names of the arms, the baseline first; empty for a sweep.
+        arms: the names of the arms, the baseline first; empty if there are none.
+        bench: what a bench compares; None: it is none.
         baseline: the combination from which differences of a sweep are taken; None: from none.
     """
 
@@ -164,7 +149,7 @@ class Plan:
     seeds: tuple[int, int]
     precision: Precision | None
     outcomes: tuple[str, ...]
-    mode: Mode
+    mode: Mode | None
     until: str | None
     overrides: tuple[str, ...]
     allow: tuple[str, ...]
@@ -173,6 +158,7 @@ class Plan:
     record: bool = False
     past: Past | None = None
     arms: tuple[str, ...] = ()
+    bench: BenchPlan | None = None
     definitions: tuple[Definition, ...] = ()
     baseline: int | None = None
 
@@ -202,9 +188,43 @@ class Plan:
         past = given["past"] and {**given["past"], "run": ""}
         return hashlib.sha256(encode({**given, "file": "", "past": past})).hexdigest()
 
+    @property
+    def verb(self) -> str:
+        """The command that carries out such a plan."""
+        return "sweep" if self.bench is None else "bench"
+
     def label(self, point: int) -> str:
         """Return the name of a combination or an arm; empty if nothing is varied."""
         return self.arms[point] if self.arms else label_of(self.points[point])
+
+    @property
+    def together(self) -> int:
+        """How many points that follow one another are compared seed by seed.
+
+        They have the same seeds, and one job has all of them: all arms, or a combination in all modes of a bench. Of a
+        sweep, each combination is by itself.
+        """
+        return len(self.arms) or (1 if self.bench is None else len(self.bench.modes))
+
+    def some_seeds(self, count: int) -> Sequence[int]:
+        """Return the first seeds."""
+        listed = () if self.bench is None else self.bench.seeds
+        return listed[:count] or range(self.seeds[0], self.seeds[0] + count)
+
+    def order(self, first: int, seed: int) -> Sequence[int]:
+        """Return the points of a job by index, in the order in which they are run.
+
+        Of a bench, each seed begins with another mode, so that changes in the load of the machine, and a first run that
+        is slow, do not favour one mode.
+
+        Args:
+            first: the first point of those that are compared with each other.
+            seed: the seed.
+        """
+        size = self.together
+        listed = () if self.bench is None else self.bench.seeds
+        turn = 0 if self.bench is None else listed.index(seed) if listed else seed - self.seeds[0]
+        return [first + (turn + number) % size for number in range(size)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON. What few plans have is left out of the others, so that their ids stay."""
@@ -240,6 +260,10 @@ class Plan:
             raise UsageError("the plan does not have one name for each of its arms, and a run")
         if not arms and any(set(point) != keys for point in self.points):
             raise UsageError("the combinations of the plan do not have the same keys")
+        if self.bench is not None:
+            self._check_bench(self.bench)
+        elif self.mode is None or any(MODE in point for point in self.points):
+            raise UsageError("the plan does not have one mode")
         if self.precision is not None and not (0 < self.precision.share < 1 and self.precision.most_seeds > 0):
             raise UsageError("the precision of the plan is no share of a mean")
         if self.baseline is not None and (arms or not 0 <= self.baseline < len(self.points)):
@@ -251,15 +275,28 @@ class Plan:
         check_seeds(first, count, self.precision)
         check_trials(len(self.points), count, self.precision)
 
+    def _check_bench(self, bench: BenchPlan) -> None:
+        modes = tuple(mode.name for mode in modes_of(bench.modes))
+        size, seeds = len(modes), bench.seeds
+        if not bench.modes or modes != bench.modes or self.past is not None or len(self.points) % size:
+            raise UsageError("the plan does not have each of its combinations in each of its modes")
+        for number, point in enumerate(self.points):
+            if point != {**self.points[number - number % size], MODE: modes[number % size]}:
+                raise UsageError("the plan does not have each of its combinations in each of its modes")
+        if seeds and (len(set(seeds)) < len(seeds) or min(seeds) < 0 or self.seeds != (seeds[0], len(seeds))):
+            raise UsageError("the plan does not have the seeds that it names")
+        if seeds and (self.precision is not None or max(seeds) > _MAX_SEED):
+            raise UsageError("the plan names its seeds, and asks for more, or for one that is too large")
+
 
 @attrs.frozen
 class TrialJob:
-    """What a worker does at once: the trials of one seed with one combination, or with all arms.
+    """What a worker does at once: the trials of one seed with one combination, in all modes of a bench, or of all arms.
 
     Attributes:
         plan: the plan without its points.
         seed: the seed.
-        points: the combinations or arms, by index.
+        points: the combinations or arms by index, in the order in which they are run.
         hosting: what the operator gives.
     """
 
@@ -269,6 +306,11 @@ class TrialJob:
     hosting: Hosting
 
 
+def mode_of(plan: Plan, point: Point) -> str:
+    """Return the name of the mode of a point."""
+    return point[MODE] if plan.mode is None else plan.mode
+
+
 def jobs_of(plan: Plan, wanted: Sequence[tuple[int, int]], hosting: Hosting, *, by_seed: bool) -> Iterator[TrialJob]:
     """Yield the jobs for some combinations and seeds.
 
@@ -276,109 +318,128 @@ def jobs_of(plan: Plan, wanted: Sequence[tuple[int, int]], hosting: Hosting, *, 
         plan: the plan.
         wanted: the index of each combination, and the seed.
         hosting: what the operator gives.
-        by_seed: whether all combinations of a seed are one job. All arms always are, because they are compared.
+        by_seed: whether all combinations of a seed are one job. What is compared always is; see `Plan.together`.
     """
     common = attrs.evolve(plan, points=())  # a job is sent to a worker, and a plan can have many points
+    size = plan.together
     groups: dict[tuple[int | None, int], list[int]] = {}
     for point, seed in wanted:
-        groups.setdefault((None if by_seed or plan.arms else point, seed), []).append(point)
+        groups.setdefault((None if by_seed and size == 1 else point // size, seed), []).append(point)
     for (_, seed), points in groups.items():
-        chosen = range(len(plan.points)) if plan.arms else points
+        chosen = points if size == 1 else plan.order(points[0] - points[0] % size, seed)
         yield TrialJob(common, seed, {point: plan.points[point] for point in chosen}, hosting)
 
 
+@attrs.frozen
+class Varied:
+    """A scenario with all combinations of its varied values, read and checked.
+
+    Attributes:
+        file: its file.
+        options: the options of its plan, with the modules that its package needs, and with `recording` as an override.
+        scenario: the scenario without varied values.
+        points: the combinations.
+        variants: the scenarios of the first combinations.
+    """
+
+    file: Path
+    options: SweepOptions
+    scenario: Scenario
+    points: tuple[Point, ...]
+    variants: Sequence[Scenario]
+
+    @classmethod
+    def of(cls, file: Path, options: SweepOptions) -> "Varied":
+        """Read a scenario, and check it with the combinations, the first 100 of many.
+
+        Args:
+            file: the scenario file, or PACKAGE:NAME of one of an installed package.
+            options: the options of the plan.
+
+        Raises:
+            ScenarioError: if the scenario is not valid.
+            UsageError: if the options contradict each other, or a kind of agent is not known.
+        """
+        file, allow = find_scenario(file, options.allow)
+        level = () if options.recording is None else (f"recording.level={options.recording}",)
+        options = attrs.evolve(options, allow=tuple(allow), overrides=(*options.overrides, *level))
+        given = (*options.overrides, *((f"until={options.until}",) if options.until is not None else ()))
+        scenario = load(file, given, allow, options.kinds)
+        first = scenario.seed if options.first_seed is None else options.first_seed
+        variables = [variable(text) for text in options.vary]
+        if any(one.key == MODE for one in variables):
+            raise UsageError("the mode is no key of a scenario", hint="sim bench compares modes: --mode")
+        points = points_of(variables, options.design, options.samples, first)
+        if options.listed:
+            if options.design != "factorial":
+                what = f"the design {options.design} samples combinations, and others are listed"
+                raise UsageError(what, hint="leave one out")
+            points, options = joined(options.listed, points), attrs.evolve(options, design="list")
+        elif options.design == "list":
+            raise UsageError("the design list needs combinations", hint="--points FILE")
+        check_trials(len(points), SEEDS if options.count is None else options.count, options.precision)
+        variants = _checked_variants(file, given, scenario, points, allow, options.kinds)
+        return cls(file, options, scenario, points, variants)
+
+    def plan(self, *, count: int = SEEDS, answers: Answers = "seed", **own: Any) -> Plan:
+        """Return the plan.
+
+        Args:
+            count: the number of seeds, if the options do not say it.
+            answers: which trials share answers, if the options do not say it.
+            own: further fields of the plan, or other values.
+
+        Raises:
+            UsageError: if there are too many trials, a seed is too large, or an outcome is not known.
+        """
+        options, scenario = self.options, self.scenario
+        first = scenario.seed if options.first_seed is None else options.first_seed
+        count = count if options.count is None else options.count
+        fields: dict[str, Any] = {
+            "file": str(self.file.resolve()),
+            "sha256": scenario_digest(self.file),
+            "name": scenario.name,
+            "vary": tuple(options.vary),
+            "design": options.design,
+            "samples": options.samples,
+            "design_seed": first,
+            "points": self.points,
+            "seeds": (first, count),
+            "precision": options.precision,
+            "until": options.until,
+            "overrides": tuple(options.overrides),
+            "allow": tuple(options.allow),
+            "models": tuple(options.models),
+            "answers": options.answers or answers,
+            "record": options.record,
+        }
+        chosen = KnownOutcomes.of((scenario, *self.variants), options.kinds).choose(options.outcomes, options.allow)
+        if chosen.read_records:
+            check_recorded(scenario, "--recording all")
+        plan = Plan(**fields | {"outcomes": chosen.names, "definitions": chosen.definitions} | own)
+        plan._check()
+        return plan
+
+
 def make_sweep(
-    file: Path,
-    *,
-    vary: Sequence[str] = (),
-    design: Design = "factorial",
-    samples: int | None = None,
-    listed: Sequence[Point] = (),
-    baseline: Sequence[str] = (),
-    first_seed: int | None = None,
-    count: int = SEEDS,
-    precision: Precision | None = None,
-    outcomes: Sequence[str] = (),
-    mode: Mode | None = None,
-    until: str | None = None,
-    overrides: Sequence[str] = (),
-    allow: Sequence[str] = (),
-    models: Sequence[str] = (),
-    answers: Answers = "seed",
-    record: bool = False,
-    recording: Level | None = None,
-    kinds: Kinds | None = None,
+    file: Path, *, mode: Mode | None = None, baseline: Sequence[str] = (), **options: Unpack[SweepKeywords]
 ) -> Plan:
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
 
     Args:
         file: the scenario file, or PACKAGE:NAME of one of an installed package.
-        vary: how each key is varied; see `variable`.
-        design, samples: see `points_of`.
-        listed: combinations that are tried as they are, each with all combinations of what is varied.
-        baseline: the combination from which differences are taken, as `key=value` texts that name it alone.
-        first_seed: the first seed, also of the sample; None: that of the scenario.
-        count: the number of seeds.
-        precision: when it is precise enough.
-        outcomes: the outcomes that matter.
         mode: the mode; None: that of the scenario.
-        until: the end of the runs.
-        overrides: `key=value` overrides of all runs.
-        allow: modules from which agents can be imported.
-        models: language models that replace those of the scenario, as in `Access.models`.
-        answers: which trials share the answers of models at an endpoint.
-        record: whether each trial gets a run folder of its own.
-        recording: how much is recorded of each trial; None: what the scenario says, otherwise `samples`.
-        kinds: classes that the scenario may name as `kind`.
+        baseline: the combination from which differences are taken, as `key=value` texts that name it alone.
+        options: see `SweepOptions`.
 
     Raises:
         ScenarioError: if the scenario is not valid.
         UsageError: if the arguments contradict each other, there are too many trials, or a kind of agent or an outcome
             is not known.
     """
-    file, allow = find_scenario(file, allow)
-    variables = [variable(text) for text in vary]
-    overrides = (*overrides, *(() if recording is None else (f"recording.level={recording}",)))
-    given = (*overrides, *((f"until={until}",) if until is not None else ()))
-    scenario = load(file, given, allow, kinds)
-    first = scenario.seed if first_seed is None else first_seed
-    points = points_of(variables, design, samples, first)
-    if listed:
-        if design != "factorial":
-            raise UsageError(f"the design {design} samples combinations, and others are listed", hint="leave one out")
-        points, design = joined(listed, points), "list"
-    elif design == "list":
-        raise UsageError("the design list needs combinations", hint="--points FILE")
-    check_trials(len(points), count, precision)
-    check_seeds(first, count, precision)
-    variants = _checked_variants(file, given, scenario, points, allow, kinds)
-    chosen = KnownOutcomes.of((scenario, *variants), kinds).choose(outcomes, allow)
-    if chosen.read_records:
-        check_recorded(scenario, "--recording all")
-    own: Mode = "autonomous" if scenario.execution.use_autonomous_loops else "tick"
-    digest = scenario_digest(file)
-    return Plan(
-        file=str(file.resolve()),
-        sha256=digest,
-        name=scenario.name,
-        vary=tuple(vary),
-        design=design,
-        samples=samples,
-        design_seed=first,
-        points=points,
-        seeds=(first, count),
-        precision=precision,
-        outcomes=chosen.names,
-        definitions=chosen.definitions,
-        baseline=named(points, baseline) if baseline else None,
-        mode=mode or own,
-        until=until,
-        overrides=tuple(overrides),
-        allow=tuple(allow),
-        models=tuple(models),
-        answers=answers,
-        record=record,
-    )
+    varied = Varied.of(file, SweepOptions.of(options))
+    own: Mode = "autonomous" if varied.scenario.execution.use_autonomous_loops else "tick"
+    return varied.plan(mode=mode or own, baseline=named(varied.points, baseline) if baseline else None)
 
 
 def check_recorded(scenario: Scenario, hint: str) -> None:
@@ -403,7 +464,8 @@ def _checked_variants(
     """Return the scenarios of the first combinations, checked.
 
     Raises:
-        UsageError: if one of them is not valid, or sets a state variable or names a kind that there is not.
+        ScenarioError: if one of them is not valid.
+        UsageError: if one of them sets a state variable or names a kind that there is not.
     """
     try:
         variants = [_variant(file, given, point, allow, kinds) for point in points[:_CHECKED]]
@@ -411,6 +473,8 @@ def _checked_variants(
         for variant in variants:
             check_kinds(variant, tuple(allow), kinds)
             check_families(variant)
+    except ScenarioError:
+        raise  # it names `--vary`
     except UsageError as error:
         raise UsageError(str(error).removeprefix(f"{FILE} "), hint=error.hint) from error
     return variants

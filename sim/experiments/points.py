@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
@@ -10,9 +11,13 @@ Point = Mapping[str, str]
 """One combination of varied values: the text of the value by key."""
 
 
+MODE: Final = "mode"
+"""The key under which each point of a bench has its mode. No scenario has such a key."""
+
+
 def overrides_of(point: Point) -> tuple[str, ...]:
-    """Return a combination as overrides of a scenario."""
-    return tuple(f"{key}={value}" for key, value in point.items())
+    """Return a combination as overrides of a scenario. The mode of a point of a bench is none."""
+    return tuple(f"{key}={value}" for key, value in point.items() if key != MODE)
 
 
 def label_of(point: Point) -> str:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -15,6 +16,8 @@ from types import ModuleType
 from typing import Any, Final, Self, TypeVar
 
 import attrs
+
+from sim.kernel import Duration, to_ns, to_seconds
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -31,6 +34,36 @@ class Ended:
     problem: str = "the process of the run ended early"
 
 
+@attrs.frozen
+class Deadline:
+    """When an experiment is interrupted, in real time.
+
+    Attributes:
+        at: the time of the monotonic clock, in seconds; None: never.
+    """
+
+    at: float | None = None
+
+    @classmethod
+    def after(cls, duration: Duration | None) -> "Deadline":
+        """Return the deadline after a duration of real time from now on; None: there is none."""
+        return cls(None if duration is None else time.monotonic() + to_seconds(to_ns(duration)))
+
+    @property
+    def left(self) -> float | None:
+        """The seconds that are left; None: there is no deadline."""
+        return None if self.at is None else max(0.0, self.at - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has passed."""
+        return self.left == 0
+
+
+NEVER: Final = Deadline()
+"""No deadline."""
+
+
 def cores() -> int:
     """Return the number of CPU cores for this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -45,6 +78,7 @@ class Inline:
     """Does jobs in this process: for agents that other processes cannot import."""
 
     shared_files: Final = True
+    processes: Final = 1
 
     def __enter__(self) -> Self:
         return self
@@ -52,9 +86,13 @@ class Inline:
     def __exit__(self, *_: object) -> None:
         return
 
-    def run(self, work: Callable[[Job], Result], jobs: Iterable[Job], /) -> Generator[tuple[Job, Result | Ended]]:
-        """Do jobs one after the other, and yield each with its result."""
+    def run(
+        self, work: Callable[[Job], Result], jobs: Iterable[Job], /, deadline: Deadline = NEVER
+    ) -> Generator[tuple[Job, Result | Ended]]:
+        """Do jobs one after the other, and yield each with its result. No job begins after the deadline."""
         for job in jobs:
+            if deadline.is_over:
+                return
             yield job, work(job)
 
 
@@ -70,7 +108,7 @@ class Pool:
     shared_files: Final = True
 
     def __init__(self, processes: int) -> None:
-        self._processes = processes
+        self.processes = processes
         self._executor: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -93,8 +131,10 @@ class Pool:
                 worker.join()
         executor.shutdown(cancel_futures=True)
 
-    def run(self, work: Callable[[Job], Result], jobs: Iterable[Job], /) -> Generator[tuple[Job, Result | Ended]]:
-        """Run jobs, and yield each with its result when it is done.
+    def run(
+        self, work: Callable[[Job], Result], jobs: Iterable[Job], /, deadline: Deadline = NEVER
+    ) -> Generator[tuple[Job, Result | Ended]]:
+        """Run jobs, and yield each with its result when it is done. The deadline kills those under way.
 
         If a worker ends early, the jobs that were under way are done again, each in a process of its own, so that only
         the guilty one is lost.
@@ -102,10 +142,11 @@ class Pool:
         Args:
             work: a function of a module, called with each job in a worker.
             jobs: the jobs; they are taken as they are needed.
+            deadline: when to end.
         """
         waiting, running = iter(jobs), dict[Future[Result], Job]()
         while True:
-            for job in islice(waiting, self._processes * _AHEAD - len(running)):
+            for job in islice(waiting, self.processes * _AHEAD - len(running)):
                 future = self._submit(work, job)
                 running[future] = job
                 if future.done():  # so is that of a job that no worker takes any more
@@ -113,7 +154,11 @@ class Pool:
             if not running:
                 return
             suspects = []
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            ended = wait(running, timeout=deadline.left, return_when=FIRST_COMPLETED).done
+            if not ended:  # the deadline is over
+                self._end(kill=True)
+                return
+            for future in ended:
                 job = running.pop(future)
                 try:
                     yield job, future.result()
@@ -139,7 +184,7 @@ class Pool:
 
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:
-            self._executor = ProcessPoolExecutor(self._processes, mp_context=_SPAWN, initializer=_begin)
+            self._executor = ProcessPoolExecutor(self.processes, mp_context=_SPAWN, initializer=_begin)
         return self._executor
 
 

@@ -16,7 +16,7 @@ import attrs
 from sim.base.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, TrialJob
-from sim.experiments.pool import Ended
+from sim.experiments.pool import NEVER, Deadline, Ended
 from sim.record.answer_book import ANSWERS
 from sim.record.files import SCENARIO
 from sim.runner.fingerprint import code_hashes
@@ -77,10 +77,15 @@ class RayWorkers:
         if self._own:
             self._ray.shutdown()
 
+    @property
+    def processes(self) -> int:
+        """The number of cores of the cluster."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
     def run(
-        self, work: Callable[[TrialJob], list[Measured]], jobs: Iterable[TrialJob], /
+        self, work: Callable[[TrialJob], list[Measured]], jobs: Iterable[TrialJob], /, deadline: Deadline = NEVER
     ) -> Generator[tuple[TrialJob, list[Measured] | Ended]]:
-        """Do jobs as Ray tasks, and yield each with its result when it is done.
+        """Do jobs as Ray tasks, and yield each with its result when it is done. The deadline cancels the others.
 
         Raises:
             RunError: if a machine has another version of the code.
@@ -89,14 +94,16 @@ class RayWorkers:
         task = ray.remote(max_retries=_TRIES)(_task)
         files, code = ray.put(self._files), code_hashes(())
         waiting, running = iter(jobs), dict[Any, TrialJob]()
-        most = max(1, int(ray.cluster_resources().get("CPU", 1))) * _AHEAD
+        most = self.processes * _AHEAD
         try:
             while True:
                 for job in islice(waiting, most - len(running)):
                     running[task.remote(work, job, files, code)] = job
                 if not running:
                     return
-                done, _ = ray.wait(list(running), num_returns=1)
+                done, _ = ray.wait(list(running), num_returns=1, timeout=deadline.left)
+                if not done:  # the deadline is over
+                    return
                 for reference in done:
                     yield running.pop(reference), self._result(reference)
         finally:

@@ -2,7 +2,8 @@
 
 Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures, seal), `outcomes` (point, seed,
 name, value), `reached` (point, seed, agent, seconds), of arms, `series` (point, seed, name, samples as a JSON list, and
-every how manieth is kept; those of `time` in seconds), and `written` (the hashes of the files made of these).
+every how manieth is kept; those of `time` in seconds), `sessions` (when and on which machine the runs of a bench were
+measured), and `written` (the hashes of the files made of these).
 The seal of a trial is a hash of all that is on record of it, and of the plan. The view `results` has one line for each
 trial that was measured, with columns for varied keys, or the name of the arm, and outcomes.
 """
@@ -22,10 +23,11 @@ import attrs
 from sim.base.crashpoints import reach
 from sim.base.errors import RunError, UsageError
 from sim.experiments.measure import Measured
-from sim.experiments.plan import Plan
+from sim.experiments.plan import Plan, mode_of
 from sim.experiments.points import short
 from sim.experiments.recorded import RUNS, remove_others, remove_replaced
 from sim.experiments.samples import Samples
+from sim.experiments.trial import Trial
 from sim.kernel.codec import decode, encode
 from sim.record.drafts import sync_file
 from sim.record.files import failure, is_settled, private_file
@@ -36,7 +38,14 @@ FIGURES: Final = (
     "status", "problem", "hash", "wall_seconds", "cpu_seconds", "sim_seconds", "stopped_by", "agents", "iterations",
     "actions", "events", "errors", "calls", "input_tokens", "output_tokens", "reused", "cost_micro", "run",
 )  # fmt: skip
-"""The columns of `trials`, after `point` and `seed`."""
+"""The columns of `trials` after `point` and `seed` that each experiment has."""
+
+TIMES: Final = ("turn", "basis", "makespan", "in_flight", "waiting", "waits", "critical_path", "concurrency")
+"""The further columns of `trials`, which only a bench fills. The makespan in real time is `wall_seconds`, and empty."""
+
+_MAKESPAN: Final = "iif(basis = 'wall', wall_seconds, makespan) AS makespan"
+
+ALL: Final = (*FIGURES, *TIMES)
 
 OF_ITS_OWN: Final = ("wall_seconds", "cpu_seconds", "run")
 """Those that differ whenever the same trial is carried out."""
@@ -48,12 +57,12 @@ samples."""
 _PARTS: Final = {"outcomes": "name, value, own", "reached": "agent, seconds", "series": "name, samples, step"}
 """The tables with several lines for a trial, and their other columns."""
 
-_TEXTS: Final = ("status", "problem", "hash", "stopped_by", "run")
+_TEXTS: Final = ("status", "problem", "hash", "stopped_by", "run", "basis", "concurrency")
 _TABLES: Final = f"""
     CREATE TABLE plan (text TEXT NOT NULL);
     CREATE TABLE points (point INTEGER, key TEXT, value NUMERIC, PRIMARY KEY (point, key)) WITHOUT ROWID;
     CREATE TABLE trials (
-        point INTEGER, seed INTEGER, {", ".join(f"{n} {'TEXT' if n in _TEXTS else 'NUMERIC'}" for n in FIGURES)},
+        point INTEGER, seed INTEGER, {", ".join(f"{n} {'TEXT' if n in _TEXTS else 'NUMERIC'}" for n in ALL)},
         seal TEXT, PRIMARY KEY (point, seed)
     ) WITHOUT ROWID;
     CREATE TABLE outcomes (
@@ -64,6 +73,9 @@ _TABLES: Final = f"""
     ) WITHOUT ROWID;
     CREATE TABLE series (
         point INTEGER, seed INTEGER, name TEXT, samples TEXT, step INTEGER, PRIMARY KEY (point, seed, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE sessions (
+        began TEXT PRIMARY KEY, seconds REAL, jobs INTEGER, machine TEXT, versions TEXT
     ) WITHOUT ROWID;
     CREATE TABLE written (name TEXT PRIMARY KEY, sha256 TEXT, code TEXT) WITHOUT ROWID;
 """
@@ -205,7 +217,7 @@ class Results:
 
     def _facts(self, where: str = "", values: Sequence[Any] = ()) -> Iterator[Facts]:
         """Yield all that is on record of each trial, in order."""
-        figures = self._execute(f"SELECT point, seed, {', '.join(FIGURES)} FROM trials {where} ORDER BY 1, 2", values)  # noqa: S608
+        figures = self._execute(f"SELECT point, seed, {', '.join(ALL)} FROM trials {where} ORDER BY 1, 2", values)  # noqa: S608
         others = [
             iter(self._execute(f"SELECT point, seed, {columns} FROM {table} {where} ORDER BY 1, 2, 3", values))  # noqa: S608
             for table, columns in _PARTS.items()
@@ -219,7 +231,7 @@ class Results:
                         parts[which].append(list(ahead[2:]))
                     waiting[which] = next(rows, None)
             point, seed, *values = row
-            yield point, seed, dict(zip(FIGURES, values, strict=True)), *parts
+            yield point, seed, dict(zip(ALL, values, strict=True)), *parts
 
     def _seal_of(self, facts: Facts) -> str:
         """Return the hash of all that is on record of a trial, and of the plan; empty if a value is of a wrong kind."""
@@ -259,14 +271,23 @@ class Results:
         """Close the file."""
         self._database.close()
 
-    def add(self, found: Sequence[Measured]) -> None:
-        """Write the trials of a job; those with the same combination and seed are replaced, with their run folders."""
+    def add(self, found: Sequence[Measured], session: Mapping[str, Any] | None = None) -> None:
+        """Write the trials of a job; those with the same combination and seed are replaced, with their run folders.
+
+        Args:
+            found: the trials.
+            session: of a bench: when and where they were measured; see `sessions`.
+        """
         sql = "SELECT run FROM trials WHERE point = ? AND seed = ?"
         before = {run for one in found for (run,) in self._execute(sql, (one.trial.point, one.trial.seed))}
         with self._transaction() as execute:
             execute("DELETE FROM written")  # the table and the page do not have these trials
             for measured in found:
                 self._add(execute, measured)
+            if session is not None:
+                texts = (json.dumps(session[name]) for name in ("machine", "versions"))
+                values = (session["began"], session["seconds"], session["jobs"], *texts)
+                execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)", values)
         reach("results.added")
         remove_replaced(self.plan, self._runs, before - {one.trial.run for one in found} - {None})
 
@@ -286,9 +307,9 @@ class Results:
     def _add(self, execute: Callable[..., object], measured: Measured) -> None:
         trial = measured.trial
         where = trial.point, trial.seed
-        figures = attrs.asdict(trial, recurse=False)
-        marks = ", ".join("?" * (len(FIGURES) + 3))
-        values = (*where, *(figures[name] for name in FIGURES), "")
+        figures = attrs.asdict(trial, recurse=False) | self._times(trial)
+        marks = ", ".join("?" * (len(ALL) + 3))
+        values = (*where, *(figures[name] for name in ALL), "")
         execute(f"INSERT OR REPLACE INTO trials VALUES ({marks})", values)  # noqa: S608 - marks
         for table in _PARTS:
             execute(f"DELETE FROM {table} WHERE point = ? AND seed = ?", where)  # noqa: S608 - constants
@@ -305,6 +326,42 @@ class Results:
         )
         for facts in self._facts("WHERE point = ? AND seed = ?", where):  # as SQLite gives them back
             execute("UPDATE trials SET seal = ? WHERE point = ? AND seed = ?", (self._seal_of(facts), *where))
+
+    def _times(self, trial: Trial) -> dict[str, Any]:
+        """Return the values of those columns of a trial that only a bench fills, where they differ from its fields."""
+        if self.plan.bench is None:
+            return dict.fromkeys(TIMES)
+        concurrency = json.dumps(trial.concurrency) if trial.concurrency else None
+        return {"concurrency": concurrency} | ({"makespan": None} if trial.basis == "wall" else {})
+
+    def bench_trials(self) -> Iterator[Trial]:
+        """Yield the trials of a bench, as they were measured."""
+        for point, seed, figures, outcomes, *_ in self._facts():
+            if figures["basis"] == "wall":
+                figures["makespan"] = figures["wall_seconds"]
+            try:
+                concurrency = tuple((at, calls) for at, calls in json.loads(figures["concurrency"] or "[]"))
+            except (TypeError, ValueError) as error:
+                raise self._damaged(f"the calls in flight of point {point}, seed {seed}, are {error}") from error
+            told = {name: value for name, value, _ in outcomes}
+            yield Trial(
+                point=point, seed=seed, mode=mode_of(self.plan, self.plan.points[point]), outcomes=told,
+                own=tuple(name for name, _, own in outcomes if own), **{**figures, "concurrency": concurrency},
+            )  # fmt: skip
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Return when and on which machine the runs of a bench were measured, for each process that did it."""
+        rows = self._execute("SELECT began, seconds, jobs, machine, versions FROM sessions ORDER BY began")
+        try:
+            return [
+                {
+                    "began": str(began), "seconds": float(seconds), "jobs": int(jobs),
+                    "machine": dict(json.loads(machine)), "versions": dict(json.loads(used)),
+                }
+                for began, seconds, jobs, machine, used in rows
+            ]  # fmt: skip
+        except (TypeError, ValueError) as error:
+            raise self._damaged(f"a line of `sessions` is wrong: {error}") from error
 
     def _execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._telling():  # a damaged page, or a text that is none, is found only when its line is read
@@ -467,7 +524,8 @@ class Results:
 
         Names that differ in case alone, or are those of figures, get a prefix.
         """
-        figures = [name for name in FIGURES if name not in ("status", "problem")]
+        made = FIGURES if self.plan.bench is None else ALL
+        figures = [name for name in made if name not in ("status", "problem", "concurrency")]
         columns, arms, taken = ["point", "seed"], self.plan.arms, {"point", "seed", "arm", *figures}
         if arms:
             cases = " ".join(f"WHEN {number} THEN {_text(name)}" for number, name in enumerate(arms))
@@ -476,7 +534,7 @@ class Results:
             first = self.plan.points[0]
             columns += [_column("points", {"key": key}, _free(short(key, first), "key.", taken)) for key in first]
         columns += [_column("outcomes", {"name": one}, _free(one, "outcome.", taken)) for one in self.own()]
-        columns += figures
+        columns += [_MAKESPAN if name == "makespan" else name for name in figures]
         return f"SELECT {', '.join(columns)} FROM trials WHERE status = 'measured'"  # noqa: S608 - quoted
 
     def rows(self) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -490,6 +548,8 @@ def repeatable(facts: Facts) -> Facts:
     """Return what is on record of a trial without what no two experiments have in common."""
     point, seed, figures, *others = facts
     kept = {name: value for name, value in figures.items() if name not in OF_ITS_OWN}
+    if kept["turn"] is None:  # no bench
+        kept = {name: value for name, value in kept.items() if name not in TIMES}
     return point, seed, kept, *others  # type: ignore[return-value]  # as many as there were
 
 

@@ -24,6 +24,11 @@ def check_workers(plan: Plan, jobs: int | None, on: str | None) -> None:
     """
     if on is None:
         return
+    if plan.bench is not None:
+        raise UsageError(
+            "a bench measures real time and CPU time, which machines of a cluster do not have in common",
+            hint="leave --on out",
+        )
     if on.partition(":")[0] != "ray":
         raise UsageError(f"trials cannot run on {on!r:.60}", hint="they run on ray or ray:ADDRESS")
     if jobs is not None:

@@ -42,7 +42,7 @@ _RUN_FILE: Final = "|".join(map(re.escape, RUN_FILES))
 _GIVEN: Final = "|".join(map(re.escape, GIVEN))
 _KNOWN: Final = re.compile(
     r"ro-crate-metadata\.json|CITATION\.cff|ODD\.md|software/versions\.txt|software/[^/]+\.whl|software/modules/.+"
-    rf"|experiment/(plan\.json|results\.(db|csv|html)|{re.escape(SCENARIO)}|{_GIVEN})"
+    rf"|experiment/(plan\.json|results\.(db|csv|html)|bench\.(csv|html|json)|{re.escape(SCENARIO)}|{_GIVEN})"
     rf"|(run|past|experiment/runs)/[^/]+/({_RUN_FILE})"
 )
 """The names of the files that `sim archive` writes."""

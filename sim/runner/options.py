@@ -33,12 +33,14 @@ def _one_of(*allowed: str) -> Callable[[object, "attrs.Attribute[Any]", object],
     return check
 
 
-def _above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Duration | None) -> None:
+def check_above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Duration | None) -> None:
+    """Check that a duration is above 0 s, if there is one."""
     if value is not None and to_ns(value) == 0:
         raise UsageError(f"{attribute.name} must be above 0 s, not {value!r}")
 
 
-def _backend(options: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+def check_backend(options: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """Check that a backend is known, and installed."""
     _one_of("asyncio", "trio")(options, attribute, value)
     if value == "trio":
         need("trio", "the event loop trio needs")
@@ -144,11 +146,11 @@ class HostOptions(Options, Rights):
         UsageError: if a value is not allowed, or the package `trio` is needed and missing.
     """
 
-    backend: Backend = attrs.field(default="asyncio", validator=_backend)
+    backend: Backend = attrs.field(default="asyncio", validator=check_backend)
     access: "Access | None" = None
     progress: Watcher | bool | None = None
     stuck: Callable[[Stuck], None] | None = None
-    max_wall: Duration | None = attrs.field(default=None, validator=_above_zero)
+    max_wall: Duration | None = attrs.field(default=None, validator=check_above_zero)
     on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
     begun: Watcher | None = None
 

@@ -9,6 +9,7 @@ import shutil
 import stat
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -538,18 +539,24 @@ def test_hostile_scenarios_are_text_in_a_description():
     assert r"<script>\|`x`" in page  # as code
 
 
-def test_an_experiment_is_archived_without_paths_of_this_machine(tmp_path):
-    """The archive of a sweep has its plan, results, table, page and scenario, and opens no run."""
+@pytest.mark.parametrize(
+    ("carry_out", "own"),
+    [
+        (partial(sim.sweep, vary={"agents.rester.state.tired": [0.2, 0.9]}), ("results.csv", "results.html")),
+        (partial(sim.bench, modes=["tick-parallel", "autonomous"]), ("bench.csv", "bench.html", "bench.json")),
+    ],
+    ids=["sweep", "bench"],
+)
+def test_an_experiment_is_archived_without_paths_of_this_machine(tmp_path, carry_out, own):
+    """The archive of an experiment has its plan, results, table, page and scenario, and opens no run."""
     (tmp_path / "crowd.yaml").write_text(SCENARIO.replace("- {name: walker, count: 2", "# "))
-    made = sim.sweep(
-        tmp_path / "crowd.yaml", vary={"agents.rester.state.tired": [0.2, 0.9]}, seeds=2, out=tmp_path / "study", jobs=1
-    )
+    made = carry_out(tmp_path / "crowd.yaml", seeds=2, out=tmp_path / "study", jobs=1)
     assert made.folder == tmp_path / "study"
     written = archive_experiment(made.folder, tmp_path / "study.zip", AUTHORS)
     assert written.notes == ()
     found = names(written.path)
     assert [one for one in found if one.startswith("experiment/")] == [
-        f"experiment/{name}" for name in ("plan.json", "results.csv", "results.db", "results.html", "scenario.yaml")
+        f"experiment/{name}" for name in sorted(("plan.json", "results.db", "scenario.yaml", *own))
     ]
     checked = check_archive(written.path, tmp_path / "in")
     assert checked.problems == ()

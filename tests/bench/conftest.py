@@ -1,13 +1,15 @@
 """Benches made up trial by trial."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from sim.experiments.bench import Bench, Trial, evaluate, make_plan
+from sim.experiments.bench.plan import make_bench
+from sim.experiments.bench.rows import Bench, bench_of, evaluate
+from sim.experiments.trial import Trial
 from tests.report.conftest import browser as browser  # the same Chromium
 
 SCENARIO = """
@@ -16,7 +18,7 @@ description: Made up.
 seed: 1
 agents: [{name: a, count: 2, state: {x: 1}, rules: [{do: noop}]}]
 """
-ABOUT: Mapping[str, Any] = {
+SESSION: Mapping[str, Any] = {
     "began": "2026-01-02T03:04:05.678Z", "seconds": 1.5, "jobs": 2,
     "machine": {"processor": "P", "cores": 2, "system": "S", "release": "R"}, "versions": {"sim": "1"},
 }  # fmt: skip
@@ -41,17 +43,17 @@ def made(tmp_path: Path) -> Made:
 
     def make(
         modes: tuple[str, ...], figures: Callable[[int, int, str], Mapping[str, Any]], *, text: str = SCENARIO,
-        about: Mapping[str, Any] = ABOUT, count: int = 3, **options: Any,
+        sessions: Sequence[Mapping[str, Any]] = (SESSION,), count: int = 3, **options: Any,
     ) -> Bench:  # fmt: skip
         file = tmp_path / "made.yaml"
         file.write_text(text, encoding="utf-8")
-        plan = make_plan(file, modes=modes, count=count, **options)
+        plan = make_bench(file, modes=modes, count=count, **options)
         trials = [
-            cell_of(point, seed, mode.name, **figures(point, seed, mode.name))
-            for point in range(len(plan.points))
-            for seed in plan.seeds
-            for mode in plan.modes
+            cell_of(point, seed, mode, **figures(point, seed, mode))
+            for point in range(len(plan.points) // plan.together)
+            for seed in plan.some_seeds(count)
+            for mode in bench_of(plan).modes
         ]
-        return evaluate(plan, reversed(trials), about)
+        return evaluate(plan, reversed(trials), 0, sessions)
 
     return make

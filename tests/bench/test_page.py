@@ -7,7 +7,7 @@ import pytest
 
 from sim.base.pages import document, tag
 from sim.experiments.bench.page import render
-from tests.bench.conftest import ABOUT
+from tests.bench.conftest import SESSION
 from tests.report.conftest import HOSTILE
 
 MODES = ("tick-parallel", "autonomous", "causal", "oracle")
@@ -127,10 +127,10 @@ def test_one_run_of_nothing_has_a_page(made, shown):
 
 def test_hostile_text_is_text(made, shown):
     """Names, descriptions, values and errors that are markup are shown as they are spelled."""
-    about = {**ABOUT, "machine": dict.fromkeys(ABOUT["machine"], HOSTILE), "versions": {HOSTILE: HOSTILE}}
+    session = {**SESSION, "machine": dict.fromkeys(SESSION["machine"], HOSTILE), "versions": {HOSTILE: HOSTILE}}
     bench = made(
         ("tick-parallel", "autonomous"), lambda *_: {"problem": HOSTILE, "outcomes": {HOSTILE: 1.0}},
-        about=about, vary=["agents.a.state.x='<b>x</b>',\"</title><script>document.title=1</script>\""],
+        sessions=[session], vary=["agents.a.state.x='<b>x</b>',\"</title><script>document.title=1</script>\""],
         overrides=["description='<img src=x onerror=alert(1)>'"],
     )  # fmt: skip
     browser = shown(bench)

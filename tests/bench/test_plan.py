@@ -1,7 +1,11 @@
 import pytest
 
 from sim.base.errors import ScenarioError, UsageError
-from sim.experiments.bench import make_plan
+from sim.experiments.bench.job import _Setting
+from sim.experiments.bench.plan import make_bench
+from sim.experiments.modes import modes_of
+from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of
+from sim.experiments.points import overrides_of
 from tests.bench.conftest import SCENARIO
 
 
@@ -15,40 +19,49 @@ def file(tmp_path):
 
 def test_what_is_run_unless_said_otherwise(file):
     """Four modes, the scenario's own seed and the four after it, and nothing is varied."""
-    plan = make_plan(file)
-    assert [mode.name for mode in plan.modes] == ["tick-sequential", "tick-parallel", "autonomous", "causal"]
-    assert plan.seeds == (1, 2, 3, 4, 5)
-    assert plan.points == ({},)
-    assert (plan.trials, len(list(plan.jobs)), plan.named) == (20, 5, False)
+    plan = make_bench(file)
+    assert plan.bench is not None
+    assert plan.bench.modes == ("tick-sequential", "tick-parallel", "autonomous", "causal")
+    assert list(plan.some_seeds(plan.seeds[1])) == [1, 2, 3, 4, 5]
+    assert plan.points == tuple({"mode": mode} for mode in plan.bench.modes)
+    assert (len(jobs(plan)), plan.bench.named, plan.answers, plan.mode) == (5, False, "fresh", None)
+
+
+def jobs(plan: Plan) -> list[TrialJob]:
+    """Return all jobs of a plan."""
+    seeds = plan.some_seeds(plan.seeds[1])
+    wanted = [(point, seed) for seed in seeds for point in range(len(plan.points))]
+    return list(jobs_of(plan, wanted, Hosting(), by_seed=False))
 
 
 def test_varied_values_are_combined(file):
     """Each value of a key is tried with each of the others, and becomes a change of the scenario."""
-    plan = make_plan(file, vary=["agents.a.count=1, 5", "until=1h,2h"], overrides=["seed=9"], count=1)
-    assert [dict(point) for point in plan.points] == [
-        {"agents.a.count": "1", "until": "1h"},
-        {"agents.a.count": "1", "until": "2h"},
-        {"agents.a.count": "5", "until": "1h"},
-        {"agents.a.count": "5", "until": "2h"},
+    plan = make_bench(file, vary=["agents.a.count=1, 5", "until=1h,2h"], overrides=["seed=9"], count=1)
+    made = jobs(plan)
+    assert [dict(job.points[number * 4]) for number, job in enumerate(made)] == [
+        {"agents.a.count": "1", "until": "1h", "mode": "tick-sequential"},
+        {"agents.a.count": "1", "until": "2h", "mode": "tick-sequential"},
+        {"agents.a.count": "5", "until": "1h", "mode": "tick-sequential"},
+        {"agents.a.count": "5", "until": "2h", "mode": "tick-sequential"},
     ]
-    jobs = list(plan.jobs)
-    assert jobs[3].overrides == ("seed=9", "agents.a.count=5", "until=2h")
-    assert {job.seed for job in jobs} == {9}
+    assert overrides_of(made[3].points[12]) == ("agents.a.count=5", "until=2h")
+    assert made[3].plan.overrides == ("seed=9",)
+    assert {job.seed for job in made} == {9}
 
 
 def test_each_seed_begins_with_another_mode(file):
     """So that a machine that gets slower, or a first run that is slow, favours no mode."""
-    plan = make_plan(file, count=5)
-    assert [job.modes[0].name for job in plan.jobs] == [
-        "tick-sequential", "tick-parallel", "autonomous", "causal", "tick-sequential",
-    ]  # fmt: skip
-    assert all(set(job.modes) == set(plan.modes) for job in plan.jobs)
+    first = ["tick-sequential", "tick-parallel", "autonomous", "causal", "tick-sequential"]
+    for options in ({"count": 5}, {"seeds": [20, 7, 3, 9, 11]}):
+        orders = [[point["mode"] for point in job.points.values()] for job in jobs(make_bench(file, **options))]
+        assert [order[0] for order in orders] == first
+        assert {frozenset(order) for order in orders} == {frozenset(first)}
 
 
 def test_a_mode_is_a_change_of_the_scenario(file):
     """An ordinary scenario changes its mode and concurrency; one with two axes of time only who may go on."""
-    ordinary = {mode.name: mode.settings(synchronised=False) for mode in make_plan(file).modes}
-    both = {mode.name: mode.settings(synchronised=True) for mode in make_plan(file).modes}
+    ordinary = {mode.name: mode.settings(synchronised=False) for mode in modes_of(())}
+    both = {mode.name: mode.settings(synchronised=True) for mode in modes_of(())}
     assert ordinary == {
         "tick-sequential": ("tick", ("execution.tick.concurrency=sequential",)),
         "tick-parallel": ("tick", ("execution.tick.concurrency=parallel",)),
@@ -66,8 +79,8 @@ def test_a_mode_is_a_change_of_the_scenario(file):
 def test_the_kind_of_scenario_is_that_of_the_combination(file):
     """A varied value may turn the second axis of time on."""
     for off in ("null", "~"):
-        plan = make_plan(file, vary=[f"execution.sync={off},barrier"])
-        assert plan.synchronised == (False, True)
+        plan = make_bench(file, vary=[f"execution.sync={off},barrier"], count=1)
+        assert [_Setting.of(job).synchronised for job in jobs(plan)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +96,9 @@ def test_the_kind_of_scenario_is_that_of_the_combination(file):
         ({"vary": ["until=1h,,2h"]}, "an empty one"),
         ({"vary": ["until=1h", "until=2h"]}, "varied twice"),
         ({"vary": ["seed=1,2"]}, "seed cannot be varied"),
+        ({"vary": ["mode=tick,autonomous"]}, "the mode is no key of a scenario"),
+        ({"seeds": [1, 2**63]}, "one that is too large"),
+        ({"seeds": [1, 2], "first_seed": 1}, "and so are a first seed"),
         ({"vary": ["execution.sync=~,barrier,causal"]}, "each mode sets its own"),
         ({"vary": ["execution.tick.concurrency=sequential,parallel"]}, "each mode sets it"),
         ({"overrides": ["agents.a.kind=villagr"]}, "no kind of agent 'villagr'"),
@@ -98,10 +114,10 @@ def test_the_kind_of_scenario_is_that_of_the_combination(file):
 def test_what_makes_no_sense_is_refused_before_anything_runs(file, options, words):
     """The mistake is named in a sentence."""
     with pytest.raises(UsageError, match=words):
-        make_plan(file, **options)
+        make_bench(file, **options)
 
 
 def test_a_wrong_varied_value_is_a_mistake_in_the_scenario(file):
     """All combinations are checked beforehand."""
-    with pytest.raises(ScenarioError, match="count"):
-        make_plan(file, vary=["agents.a.count=1,many"])
+    with pytest.raises(ScenarioError, match=r"--vary:1:16: agents\[0\].count: expected a whole number"):
+        make_bench(file, vary=["agents.a.count=1,many"])

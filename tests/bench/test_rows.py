@@ -3,8 +3,8 @@ from typing import Any
 import attrs
 import pytest
 
-from sim.experiments.bench import evaluate, to_json
-from sim.experiments.bench.files import to_csv
+from sim.experiments.bench.files import to_csv, to_json
+from sim.experiments.bench.rows import bench_of, evaluate
 
 MODES = ("tick-parallel", "autonomous", "oracle")
 
@@ -94,14 +94,14 @@ def test_a_mode_without_meaning_is_a_failure_only_if_it_was_asked_for(made, tmp_
     """Refusals are told in any case."""
     bench = made(MODES, lambda _, seed, mode: {"status": "refused", "problem": "no"} if mode == "oracle" else {})
     assert len(bench.failures) == 3
-    unnamed = attrs.evolve(bench.plan, named=False)
-    assert evaluate(unnamed, bench.trials, bench.about).failures == []
+    unnamed = attrs.evolve(bench.plan, bench=attrs.evolve(bench_of(bench.plan), named=False))
+    assert evaluate(unnamed, bench.trials, 0, bench.sessions).failures == []
 
 
 def test_a_part_of_a_bench_is_evaluated_too(made):
     """What was measured before Ctrl-C counts."""
     bench = made(MODES, figures)
-    part = evaluate(bench.plan, bench.trials[:4], bench.about)
+    part = evaluate(bench.plan, bench.trials[:4], 5, bench.sessions)
     assert (bench.complete, part.complete) == (True, False)
     assert row_of(part, "autonomous").measured == 1
 

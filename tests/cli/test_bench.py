@@ -1,12 +1,20 @@
+import contextlib
 import csv
 import json
 import signal
 import stat
-import subprocess
 import sys
-import time
 
 import pytest
+
+from sim.archives.compare import results_difference
+from sim.experiments.bench.plan import make_bench
+from sim.experiments.experiment import carry_out, evaluate
+from sim.experiments.folder import begin, go_on, write
+from sim.experiments.plan import Hosting
+from sim.experiments.pool import Inline
+from sim.experiments.results import Results
+from tests.proof.forking import Commands
 
 QUICK = ("--seeds", 1, "--jobs", 1)
 
@@ -63,14 +71,16 @@ def test_a_bench_of_a_small_scenario(sim, tiny, tmp_path):
     ]
     single = json.loads(sim("run", tiny, "--mode", "autonomous", "--seed", 4, "--no-record", "--json").out)
     assert single["hash"] == told["trials"][6]["hash"]
-    assert sorted(file.name for file in folder.iterdir()) == ["bench.csv", "bench.html", "bench.json"]
+    files = ["bench.csv", "bench.html", "bench.json", "plan.json", "results.db"]
+    assert sorted(file.name for file in folder.iterdir()) == files
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
     assert json.loads((folder / "bench.json").read_text())["trials"] == told["trials"]
     with (folder / "bench.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 8
     assert float(rows[2]["done_publish"]) == told["trials"][2]["outcomes"]["done_publish"]
-    assert "8 of 8 runs" in done.err
+    assert "8 of 8 trials" in done.err
+    assert sim("verify", folder).out.startswith(f"intact: plan {told['id']}, 8 trials; results {told['hash']}")
 
 
 @pytest.mark.proof
@@ -86,22 +96,49 @@ def test_the_table_has_a_block_for_each_combination(sim, tiny):
     assert done.out.splitlines()[-1] == "bench/tiny-1/bench.html"
 
 
+def done_by(folder):
+    """Return the measurements of the trials on record, with the real time and the CPU time that they took."""
+    with contextlib.closing(Results(folder, read_only=True)) as results:
+        return list(results.trials())
+
+
+def test_a_stopped_bench_continues_with_the_job_that_was_not_done(tiny, tmp_path):
+    """What is on record is kept as it was measured, to the last digit of its times; the results are those of a bench
+    that was not stopped; and who measured what, and when, is on record.
+    """
+    plan = make_bench(tiny, modes=("tick-parallel", "autonomous"), count=3, until="30s")
+    hashes = {}
+    for name, stopped in (("whole", False), ("stopped", True)):
+        with contextlib.closing(begin(plan, tmp_path / name)) as results:
+            for progress in carry_out(results, Inline(), Hosting()):
+                if stopped and progress.done == 4:  # two jobs of two modes
+                    break
+        before = done_by(tmp_path / name)
+        with contextlib.closing(go_on(tmp_path / name)) as results:
+            ran = [(one.last.seed, one.last.mode) for one in carry_out(results, Inline(), Hosting())]
+            hashes[name] = results.hash()
+            write(results, evaluate(results))
+            assert len(results.sessions()) == (2 if stopped else 1)
+        assert ran == ([(5, "tick-parallel"), (5, "autonomous")] if stopped else [])
+        assert [one for one in done_by(tmp_path / name) if one in before] == before
+    assert hashes["stopped"] == hashes["whole"]
+    assert results_difference(tmp_path / "whole", tmp_path / "stopped") is None
+
+
 @pytest.mark.proof
-def test_a_bench_that_is_killed_keeps_its_trials(tiny, tmp_path):
-    """Each trial is on disk as soon as it is done; at the end, bench.json has all of them."""
-    folder = tmp_path / "killed"
-    arguments = ["bench", str(tiny), "--seeds", "500", "--jobs", "1", "--to", str(folder)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sim", *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    trials = folder / "trials.jsonl"
-    while not trials.exists() or trials.read_text().count("\n") < 8:
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    lines = [json.loads(line) for line in trials.read_text().splitlines()]
-    assert len(lines) >= 8
-    assert {line["status"] for line in lines} == {"measured"}
+def test_a_bench_that_is_killed_is_resumed(sim, tiny, tmp_path):
+    """After a kill -9, `sim bench --resume` runs only what is not on record, and gives the results of a whole bench."""
+    command = ("bench", "tiny.yaml", "--mode", "tick-parallel", "--mode", "autonomous", "--seeds", 3, "--until", "1m")
+    with Commands() as commands:
+        assert commands.call(tmp_path, *command, "--to", "whole") == 0
+        assert commands.call(tmp_path, *command, "--to", "killed", point="results.added", n=2) == -signal.SIGKILL
+    before = done_by(tmp_path / "killed")
+    told = json.loads(sim("bench", "--resume", "killed", "--json").out)
+
+    assert (len(before), len(told["trials"]), told["complete"]) == (4, 6, True)
+    assert [one for one in done_by(tmp_path / "killed") if one in before] == before
+    assert told["hash"] == json.loads(sim("sweep", "--resume", "whole", "--json").out)["hash"]
+    assert sim("verify", "killed").code == 0
 
 
 @pytest.fixture
@@ -232,7 +269,7 @@ def test_folders_are_counted_and_never_written_over(sim, tiny):
     assert first.out.splitlines()[-1] == "bench/tiny-1/bench.html"
     assert second.out.splitlines()[-1] == "bench/tiny-2/bench.html"
     assert given.code == 2
-    assert "bench/tiny-2 already contains bench.html" in given.err
+    assert "bench/tiny-2 already contains results.db" in given.err
 
 
 def test_hostile_text_does_nothing_to_a_terminal(sim, tiny):
@@ -252,12 +289,12 @@ def test_a_bench_that_is_ended_keeps_what_it_has(start, tiny, tmp_path, number):
     """Ctrl-C ends the processes, and what was measured is written; the exit code is 1."""
     tiny.write_text(tiny.read_text().replace("until: 10m", "until: 10000h"))
     process = start("bench", tiny, "--jobs", 1, "--seeds", 1, "--vary", "until=1m,10000h", "--mode", "autonomous")
-    assert process.stderr.readline().startswith("1 of 2 runs: autonomous, seed 3, until=1m")
+    assert process.stderr.readline() == "1 of 2 trials: until=1m, mode=autonomous, seed 3: measured\n"
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
 
     assert process.returncode == 1
-    assert "interrupted: 1 of 2 runs were done" in err
+    assert "sim: interrupted; go on with: sim bench --resume bench/tiny-1\n" in err
     told = json.loads((tmp_path / "bench" / "tiny-1" / "bench.json").read_text())
     assert (told["complete"], len(told["trials"])) == (False, 1)
 

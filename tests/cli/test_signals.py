@@ -2,9 +2,10 @@ import json
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
+
+from tests.helpers import wait_for_events, wait_for_file
 
 WALL = """
 name: slow
@@ -12,17 +13,16 @@ until: 1h
 execution: {clock: wall}
 agents: [{name: a, loop: {min_loop_delay: 0.05, max_loop_delay: 0.1}}]
 """
-STUCK = "import time, sim\n\nclass Stuck(sim.Agent):\n    async def decide_action(self):\n        time.sleep(60)\n"
+STUCK = """
+import time, sim
+
+class Stuck(sim.Agent):
+    async def decide_action(self):
+        open("stuck", "w").close()
+        time.sleep(60)
+"""
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
-
-
-def _wait_for_run(folder: Path) -> None:
-    """Wait until the run has begun to record, so that the signal finds it at work."""
-    deadline = time.monotonic() + 30
-    while not list(folder.glob("runs/[!.]*/run.db-wal")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.3)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
@@ -30,7 +30,7 @@ def test_the_first_signal_suspends(start, tmp_path, backend):
     """Ctrl-C suspends the run at a step boundary: it is kept, named, and counts as not finished."""
     (tmp_path / "slow.yaml").write_text(WALL)
     process = start("run", "slow.yaml", "--backend", backend, "--json")
-    _wait_for_run(tmp_path)
+    wait_for_events(tmp_path)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     result = json.loads(out)
@@ -48,7 +48,7 @@ def test_the_second_signal_ends(start, tmp_path, backend):
     (tmp_path / "stuck_agents.py").write_text(STUCK)
     (tmp_path / "stuck.yaml").write_text("name: stuck\nagents: [{name: a, kind: 'stuck_agents:Stuck'}]\n")
     process = start("run", "stuck.yaml", "--allow", "stuck_agents", "--backend", backend)
-    _wait_for_run(tmp_path)
+    wait_for_file(tmp_path, "stuck")
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     assert process.poll() is None
@@ -93,7 +93,7 @@ def test_one_signal_is_enough_for_a_stuck_run(start, tmp_path, backend):
     (tmp_path / "stuck_agents.py").write_text(STUCK.replace("time.sleep(60)", "\n        while True: pass"))
     (tmp_path / "stuck.yaml").write_text("name: stuck\nagents: [{name: a, kind: 'stuck_agents:Stuck'}]\n")
     process = start("run", "stuck.yaml", "--allow", "stuck_agents", "--backend", backend)
-    _wait_for_run(tmp_path)
+    wait_for_file(tmp_path, "stuck")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
 

@@ -82,7 +82,7 @@ NUMBERS = [
     ("docs/archive.md", r"more than ([\d,]+) files or (\d+) GiB", [archive.MOST_FILES, archive.MOST_BYTES / 2**30]),
     ("docs/archive.md", r"files that are (\d+) times smaller", [archive.MOST_RATIO]),
     ("docs/bench.md", r"counted from the seed of the scenario \(default (\d+)\)", [bench.SEEDS]),
-    ("docs/bench.md", r"At most ([\d,]+) runs", [bench.MAX_CELLS]),
+    ("docs/bench.md", r"At most ([\d,]+) runs", [bench.MOST_RUNS]),
     ("docs/goals.md", r"a mean over the last (\d+) runs", [goals._RECENT]),
     ("docs/internals.md", r"are hashed in (\d+) lanes", [Lanes.count]),
     ("docs/interventions.md", r"has at most ([\d,]+) answers", [interventions.MOST_ANSWERS]),

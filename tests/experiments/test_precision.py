@@ -7,14 +7,17 @@ import pytest
 
 from sim.experiments.estimate import Estimate
 from sim.experiments.experiment import _needed
-from sim.experiments.plan import Plan, Precision
+from sim.experiments.options import Precision
+from sim.experiments.plan import Plan
 
 
 def measured(draw: Callable[[int], float], *, first: int = 2, share: float = 0.2, most: int = 1000) -> Estimate:
     """Return the estimate of an outcome by seed, of which seeds are added until it is precise."""
     plan = Plan(
-        "", "", "", (), "factorial", None, 0, ({},), (0, first), Precision(share, most), (), "tick", None, (), ()
-    )
+        file="", sha256="", name="", vary=(), design="factorial", samples=None, design_seed=0, points=({},),
+        seeds=(0, first), precision=Precision(share, most), outcomes=(), mode="tick", until=None, overrides=(),
+        allow=(),
+    )  # fmt: skip
     known: dict[int, float] = {}
     while (needed := _needed(plan, {(0, seed): "measured" for seed in known}, [0], {0: {"y": known}})) > len(known):
         known = {seed: known.get(seed, draw(seed)) for seed in range(needed)}

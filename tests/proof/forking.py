@@ -42,7 +42,7 @@ def _begin(plan: dict[str, Any]) -> None:
     os.environ["TMPDIR"] = str(Path(plan["cwd"], "tmp"))
     for descriptor, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
-    for verb in ("sweep", "branch"):  # trials in this process, which is the one that is killed
+    for verb in ("study", "branch"):  # trials in this process, which is the one that is killed
         sys.modules[f"sim.cli.{verb}"].workers_of = lambda *_: Inline()  # type: ignore[attr-defined]
     if "point" in plan:
         kill = getattr(signal, plan["signal"])

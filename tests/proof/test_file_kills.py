@@ -1,4 +1,4 @@
-"""Kill -9 sweeps, arms, archives and checks at every crash point and at random moments: none stuck, none wrong."""
+"""Kill -9 sweeps, benches, arms, archives and checks at crash points and at random moments: none stuck, none wrong."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from sim.base.crashpoints import FILE_POINTS
 from tests.proof.forking import ROOT, Commands
 
 WHOLE, SAMPLE = 50, 4
-"""Kills of each of the four kinds: 200 in all with `SIM_CAMPAIGN=whole`; else a sample, another one for each commit."""
+"""Kills of each of the five kinds: 250 in all with `SIM_CAMPAIGN=whole`; else a sample, another one for each commit."""
 
 SCENARIO = """
 name: tiny
@@ -29,6 +29,7 @@ agents:
 metrics: {every: 1m, values: {caught: "total('gull', 'fish')"}}
 """
 SWEEP = ("sweep", "tiny.yaml", "--vary", "agents.gull.count=2,3", "--seeds", "2", "--to", "study", "--record")
+BENCH = ("bench", "tiny.yaml", "--mode", "tick-parallel", "--mode", "autonomous", "--seeds", "2", "--to", "study")
 ARMS = ("branch", "tiny", "--at", "2m", "--arm", "two:agents.gull.state.fish=2", "--seeds", "2", "--to", "study")
 ARCHIVE = ("archive", "kept", "--to", "kept.zip", "--force")
 VERIFY = ("verify", "given.zip")
@@ -87,11 +88,11 @@ def result(folder: Path) -> Any:
     return json.loads((folder / "out").read_text())
 
 
-@pytest.mark.parametrize("first", [SWEEP, ARMS], ids=["sweep", "arms"])
+@pytest.mark.parametrize("first", [SWEEP, BENCH, ARMS], ids=["sweep", "bench", "arms"])
 def test_a_killed_experiment_goes_on_or_begins_again(commands, tmp_path, tell, first):
-    """Whenever the process of a sweep or of arms is killed, there is either no experiment, and the same command makes
-    it, or one that is resumed. Both give the results of one that was never killed, verify finds nothing wrong, and no
-    draft is left.
+    """Whenever the process of a sweep, a bench or arms is killed, there is either no experiment, and the same command
+    makes it, or one that is resumed. Both give the results of one that was never killed, verify finds nothing wrong,
+    and no draft is left.
     """
     folder = prepared(commands, tmp_path / "work")
     assert commands.call(folder, *first, "--json") == 0, (folder / "err").read_text()

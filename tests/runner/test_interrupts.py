@@ -10,6 +10,7 @@ import pytest
 
 import sim
 from sim.record.reader import open_run
+from tests.helpers import wait_for_events, wait_for_file
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 
@@ -52,13 +53,6 @@ def _start(folder: Path, *args: str) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, *args], cwd=folder, stdout=pipe, stderr=pipe, text=True)
 
 
-def _wait_for(folder: Path, pattern: str) -> None:
-    deadline = time.monotonic() + 60
-    while not list(folder.glob(pattern)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.3)
-
-
 def _only_run(folder: Path) -> Path:
     (run,) = (folder / "runs").iterdir()
     return run
@@ -77,7 +71,7 @@ def test_a_signal_ends_the_program_that_called_run(tmp_path, backend, number, co
     """In a host program Ctrl-C raises KeyboardInterrupt and SIGTERM SystemExit(143), after the record is closed."""
     (tmp_path / "slow.yaml").write_text(SLOW)
     process = _start(tmp_path, "-c", SWEEP, backend, "{}")
-    _wait_for(tmp_path, "runs/*/run.db-wal")
+    wait_for_events(tmp_path)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
 
@@ -92,7 +86,7 @@ def test_a_caller_may_ask_for_the_partial_result(tmp_path, number):
     """With `on_interrupt="return"` a signal ends one run, and the program gets its partial result."""
     (tmp_path / "slow.yaml").write_text(SLOW)
     process = _start(tmp_path, "-c", SWEEP.replace("if number", "if True"), "asyncio", "{'on_interrupt': 'return'}")
-    _wait_for(tmp_path, "runs/*/run.db-wal")
+    wait_for_events(tmp_path)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
 
@@ -108,7 +102,7 @@ def test_a_run_that_is_interrupted_twice_can_be_resumed(tmp_path, monkeypatch, b
     process = _start(
         tmp_path, "-m", "sim", "run", "hanging.yaml", "--allow", "hanging_agents", "--backend", backend
     )  # fmt: skip
-    _wait_for(tmp_path, "hanging")
+    wait_for_file(tmp_path, "hanging")
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -143,7 +137,7 @@ def test_ctrl_c_interrupts_a_run_beside_an_event_loop(tmp_path):
     """A run that was started where an event loop is running, as in a notebook, is suspended, and its record closed."""
     (tmp_path / "slow.yaml").write_text(SLOW)
     process = _start(tmp_path, "-c", BESIDE)
-    _wait_for(tmp_path, "runs/*/run.db-wal")
+    wait_for_events(tmp_path)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
 

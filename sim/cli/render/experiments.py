@@ -9,9 +9,12 @@ from contextlib import AbstractContextManager
 
 import click
 
+from sim.cli.render.bench import print_bench
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import print_table
+from sim.experiments.bench.files import to_json as bench_json
+from sim.experiments.bench.rows import read
 from sim.experiments.experiment import (
     PointEstimates,
     Progress,
@@ -26,6 +29,7 @@ from sim.experiments.experiment import (
 )
 from sim.experiments.folder import write
 from sim.experiments.plan import Hosting
+from sim.experiments.pool import Deadline
 from sim.experiments.results import Results
 from sim.experiments.tables import differences_table, estimates_table, reach_table
 
@@ -40,20 +44,40 @@ def work_on(
     whole = _carry_out(results, workers, hosting, again=again)
     estimates = evaluate(results)
     page = write(results, estimates)
-    problems = results.problems()
+    bench = None if results.plan.bench is None else read(results, len(missing(results)))
     if as_json:
-        print_json({**to_json(results, estimates), "complete": whole})
+        found = to_json(results, estimates) if bench is None else bench_json(bench)
+        print_json({"folder": results.folder, "hash": results.hash(), **found, "complete": whole})
     else:
-        _print(results, estimates)
+        _print(results, estimates) if bench is None else print_bench(bench)
         click.echo(f"\n{plain(page)}")
-    used_up = hosting.is_used_up(*results.spent())
-    if not whole and used_up:
-        money, tokens = results.spent()
-        say(f"sim: the ceiling of the experiment is reached: {money / 1e6:g} and {tokens:,} tokens are spent")
     if not whole:
-        allow = "".join(f" --allow {name}" for name in results.plan.allow)
-        options = f"{plain(results.folder)}{' --again' if again else ''}{plain(allow)}"
-        say(f"sim: interrupted; go on with: sim sweep --resume {options}")
+        _say_interrupted(results, hosting, again=again)
+    if bench is None:
+        _say_notes(results)
+        failed = bool(results.problems())
+    else:
+        failed = bool(bench.failures)
+    if failed and bench is not None:
+        first = bench.failures[0]
+        count = f"{len(bench.failures)} of {len(bench.trials)}"
+        say(f"sim: error: {count} runs failed: {first.mode}: {plain(first.problem)}")
+    return 0 if whole and not failed else 1
+
+
+def _say_interrupted(results: Results, hosting: Hosting, *, again: bool) -> None:
+    """Say what is not done, and how to continue."""
+    money, tokens = results.spent()
+    if hosting.is_used_up(money, tokens):
+        say(f"sim: the ceiling of the experiment is reached: {money / 1e6:g} and {tokens:,} tokens are spent")
+    plan = results.plan
+    allow = "".join(f" --allow {name}" for name in plan.allow)
+    options = f"{plain(results.folder)}{' --again' if again else ''}{plain(allow)}"
+    say(f"sim: interrupted; go on with: sim {plan.verb} --resume {options}")
+
+
+def _say_notes(results: Results) -> None:
+    """Say what to know about the results of a sweep or of arms."""
     if results.names() and not results.own() and not results.plan.outcomes:
         say("sim: warning: the scenario defines no outcome, so nothing is estimated")
         say(f"hint: add `metrics` to it, or choose a count, for example --outcome {plain(results.names()[0])}")
@@ -65,9 +89,8 @@ def work_on(
         say(f"sim: warning: agents failed in {_first(results, failing)}")
     if blocked := results.blocked():
         say(f"sim: warning: agents were blocked in {_first(results, blocked)}")
-    if problems:
+    if problems := results.problems():
         say(f"sim: error: no result of {_first(results, problems)}")
-    return 0 if whole and not problems else 1
 
 
 def _first(results: Results, found: Sequence[tuple[int, int, str]]) -> str:
@@ -95,7 +118,7 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
     """Run what is missing, with `again` also what failed; return whether nothing of that is left to do."""
     line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
     first: int | None = None
-    ended = False
+    ended, deadline = False, Deadline.after(hosting.max_wall)
     with stoppable(), contextlib.closing(carry_out(results, workers, hosting, again=again)) as trials:
         for progress in trials:
             first = progress.done - 1 if first is None else first
@@ -103,7 +126,7 @@ def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosti
                 continue
             following = time.monotonic() + PLAIN_SECONDS
             line.show(plain(_told(results, progress, progress.done - first, time.monotonic() - began)))
-        ended = not hosting.is_used_up(*results.spent())
+        ended = not deadline.is_over and not hosting.is_used_up(*results.spent())
     line.clear()
     return ended or not missing(results, again=again)
 

@@ -39,6 +39,16 @@ OUT = click.option(
 TAGS = click.option(
     "--tag", "tags", multiple=True, metavar="NAME", help="A word by which `sim list --tag` finds the run."
 )
+BACKEND = click.option(
+    "--backend",
+    type=click.Choice(["asyncio", "trio"]),
+    default="asyncio",
+    show_default=True,
+    help="The async library that hosts the run.",
+)
+MAX_WALL = click.option(
+    "--max-wall", metavar="DURATION", help="Real time after which it is interrupted; it can be resumed."
+)
 INTERRUPTED = RunError("interrupted")
 
 

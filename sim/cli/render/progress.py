@@ -50,6 +50,13 @@ class StatusLine:
             sys.stderr.flush()
 
 
+def say_stuck(stuck: Stuck) -> None:
+    """Report a step that does not yield. It is called from another thread, also in workers."""
+    say(f"sim: warning: a step of {plain(stuck.actor)} has not yielded for {stuck.seconds:g} s; it is at:")
+    for line in stuck.stack.rstrip().splitlines()[-2:]:  # the innermost frame: the agent's own code
+        say(f"  {plain(line.strip())}")
+
+
 class Progress:
     """Shows the progress of a run at intervals, and at once what goes wrong.
 
@@ -95,9 +102,7 @@ class Progress:
     def stuck(self, stuck: Stuck) -> None:
         """Report a step that does not yield. It is called from another thread."""
         self.clear()
-        say(f"sim: warning: a step of {plain(stuck.actor)} has not yielded for {stuck.seconds:g} s; it is at:")
-        for line in stuck.stack.rstrip().splitlines()[-2:]:  # the innermost frame: the agent's own code
-            say(f"  {plain(line.strip())}")
+        say_stuck(stuck)
 
     def _text(self, runner: RunController, now: float) -> str:
         pace = runner.simulation.world.now / (now - self._began)

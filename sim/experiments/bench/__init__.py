@@ -1,41 +1,13 @@
-"""The bench: runs one scenario in several modes with the same seeds, measures and compares them.
+"""The bench: an experiment that runs one scenario in several modes with the same seeds, and compares them.
 
-The modules, from the plan to the page:
+Its plan, jobs, results and folder are those of all experiments. Here is what it alone has:
 
-    modes             the modes, and the settings of a scenario in each mode
-    plan              the plan of a bench: varied values, seeds, modes
-    processes         the runs, in parallel processes (edge)
-    trial             one run and its measurements
+    plan              makes the plan: varied values, seeds, modes
+    job               a job: all modes of one seed, in one process (edge)
     concurrency       calls of language models in flight, over simulated time
+    sessions          when and on which machine it was measured (edge)
     outcome_distance  the distance of the outcomes of two runs
     rows              the results by combination and mode
-    files             the folder: page, JSON, CSV
+    files             what follows from them: page, JSON, CSV
     page              the page, with `page_parts`, and the sections `outcomes` and `page_notes`
 """
-
-from sim.experiments.bench.files import PAGE, append, make_folder, to_json, write
-from sim.experiments.bench.modes import MODES
-from sim.experiments.bench.plan import TrialPlan, make_plan
-from sim.experiments.bench.processes import machine, measure
-from sim.experiments.bench.rows import FIGURES, Bench, Row, evaluate, problems_of
-from sim.experiments.trial import BASES, Trial
-
-__all__ = [
-    "BASES",
-    "FIGURES",
-    "MODES",
-    "PAGE",
-    "Bench",
-    "Row",
-    "Trial",
-    "TrialPlan",
-    "append",
-    "evaluate",
-    "machine",
-    "make_folder",
-    "make_plan",
-    "measure",
-    "problems_of",
-    "to_json",
-    "write",
-]  # fmt: skip

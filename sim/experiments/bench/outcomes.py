@@ -2,11 +2,11 @@
 
 from sim.base.pages import Markup, tag
 from sim.base.pages.markup import Child
-from sim.experiments.bench.modes import PARALLEL
 from sim.experiments.bench.page_parts import colour, figure, section, table
 from sim.experiments.bench.rows import Bench, Outcome, Row
 from sim.experiments.charts import Bar, bars, half, number
 from sim.experiments.estimate import Estimate
+from sim.experiments.modes import PARALLEL
 from sim.experiments.points import label_of
 
 _CHARTS, _POINTS, _ROWS = 8, 24, 60
@@ -36,7 +36,7 @@ def _by_value(bench: Bench, name: str) -> Markup:
     given = []
     for row in bench.rows[:_POINTS]:
         if name in row.outcomes:
-            value, label = row.outcomes[name].value, ", ".join(bench.plan.points[row.point].values())
+            value, label = row.outcomes[name].value, ", ".join(bench.points[row.point].values())
             named = ", ".join(part for part in (label, row.mode) if part)
             given.append(Bar(named, colour(row.mode), value, f"{number(value.mean)} {half(value)}"))
     return bars(f"{name} by varied value and mode", given).card(name)
@@ -44,7 +44,7 @@ def _by_value(bench: Bench, name: str) -> Markup:
 
 def outcomes(bench: Bench) -> Markup | None:
     """Return the section; None if there is nothing to compare."""
-    compared = [(index, *_compared(bench, index)) for index in range(min(_POINTS, len(bench.plan.points)))]
+    compared = [(index, *_compared(bench, index)) for index in range(min(_POINTS, len(bench.points)))]
     known = [(index, base, others) for index, base, others in compared if base is not None and others]
     if not known:
         return None
@@ -67,12 +67,12 @@ def _chart(bench: Bench, index: int, rows: list[Row]) -> Markup:
         "distance of the outcomes by mode", [_bar(row) for row in rows], mark=None if noise is None else noise * 100,
         marked="two seeds of tick-parallel",
     )  # fmt: skip
-    label = label_of(bench.plan.points[index]) or "Distance of the outcomes"
+    label = label_of(bench.points[index]) or "Distance of the outcomes"
     return chart.card(label, "mean distance over all outcomes, %")
 
 
 def _folded(bench: Bench, index: int, shown: Markup) -> Markup:
-    label = label_of(bench.plan.points[index])
+    label = label_of(bench.points[index])
     return tag("details", tag("summary", f"Outcome by outcome: {label}"), shown) if label else shown
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from sim.base.pages import Markup, document, tag
-from sim.experiments.bench.modes import PARALLEL
 from sim.experiments.bench.outcomes import outcomes, varied_outcomes
 from sim.experiments.bench.page_notes import about, meaning
 from sim.experiments.bench.page_parts import colour, figure, section, spread, table
-from sim.experiments.bench.rows import FIGURES, Bench, Row
+from sim.experiments.bench.rows import FIGURES, Bench, Row, bench_of
 from sim.experiments.charts import Bar, Series, bands, bars, half, lines, number
 from sim.experiments.estimate import Estimate
+from sim.experiments.modes import PARALLEL
 from sim.experiments.points import as_number, label_of, short
 from sim.experiments.trial import BASES
 
@@ -23,31 +23,32 @@ def render(bench: Bench) -> str:
     """Return the page."""
     style = (files("sim.experiments") / "web" / "style.css").read_text(encoding="utf-8")
     own = varied_outcomes(bench)
-    varied = len(bench.plan.points) > 1 or len(bench.plan.modes) == 1  # then they are what was asked for
+    varied = len(bench.points) > 1 or len(bench.modes) == 1  # then they are what was asked for
     made = (
         _varied(bench), own if varied else None, _makespans(bench), _flights(bench), None if varied else own,
         _figures(bench),
     )  # fmt: skip
     shown = [part for part in made if part]
     body = tag("main", _header(bench), _tiles(bench), shown, outcomes(bench), meaning(bench), about(bench))
-    return document(f"{bench.plan.scenario.name}: bench", body, style=style)
+    return document(f"{bench.plan.name}: bench", body, style=style)
 
 
 def _header(bench: Bench) -> Markup:
-    plan = bench.plan
+    plan, sessions = bench.plan, bench.sessions
     state = "interrupted" if not bench.complete else "failed" if bench.failures else "finished"
     word = {"failed": f"{len(bench.failures)} failed"}.get(state, state)
-    counts = {"mode": len(plan.modes), "combination": len(plan.points), "seed": len(plan.seeds)}
+    counts = {"mode": len(bench.modes), "combination": len(bench.points), "seed": len(bench.seeds)}
     product = " × ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items())
-    machine = bench.about["machine"]
+    seconds = number(sum(session["seconds"] for session in sessions))
+    machines = dict.fromkeys(f"{one['machine'].get('processor')}, {one['jobs']} at once" for one in sessions)
     facts = [
-        f"{product} = {plan.trials:,} runs in {number(bench.about['seconds'])} s", *plan.overrides,
-        f"{machine['processor']}, {bench.about['jobs']} at once", f"{bench.about['began'][:16].replace('T', ' ')} UTC",
+        f"{product} = {bench.planned:,} runs in {seconds} s, plan {plan.id}", *plan.overrides, *machines,
+        *(f"{session['began'][:16].replace('T', ' ')} UTC" for session in sessions[:1]),
     ]  # fmt: skip
     return tag(
         "header",
-        tag("div", tag("h1", plan.scenario.name), tag("span", word, class_=f"pill {state}"), class_="title"),
-        tag("p", "The same scenario and seeds in several modes. ", plan.scenario.description, class_="lead"),
+        tag("div", tag("h1", plan.name), tag("span", word, class_=f"pill {state}"), class_="title"),
+        tag("p", "The same scenario and seeds in several modes. ", bench_of(plan).description, class_="lead"),
         tag("p", " · ".join(facts), class_="lead"),
     )
 
@@ -55,7 +56,7 @@ def _header(bench: Bench) -> Markup:
 def _tiles(bench: Bench) -> Markup | None:
     """Return the main figures: the speed-up of each mode, and the distance of its outcomes."""
     made = []
-    for mode in bench.plan.modes:
+    for mode in bench.modes:
         rows = [row for row in bench.rows if row.mode == mode.name]
         speed, off = spread(rows, "speed_up"), spread(rows, "outcome_distance")
         if mode.name != PARALLEL and speed:
@@ -69,10 +70,10 @@ def _tiles(bench: Bench) -> Markup | None:
 
 def _makespans(bench: Bench) -> Markup | None:
     """Return the makespans by mode; None if there is one mode only, which is compared with nothing."""
-    if len(bench.plan.modes) == 1:
+    if len(bench.modes) == 1:
         return None
     cards: list[Markup] = []
-    for index, point in enumerate(bench.plan.points[:_CARDS]):
+    for index, point in enumerate(bench.points[:_CARDS]):
         rows = [row for row in bench.of_point(index) if "makespan" in row.figures]
         if not rows:
             continue
@@ -86,7 +87,7 @@ def _makespans(bench: Bench) -> Markup | None:
         if not point and rows[0].basis == "wall":
             chart = bars("CPU time by mode", [_bar(row, row.figures["cpu_seconds"], 1, "s") for row in rows])
             cards.append(chart.card("CPU time", "varies less than real time, s"))
-    note = "mean over seeds, with its 95 % interval" + _rest(len(bench.plan.points))
+    note = "mean over seeds, with its 95 % interval" + _rest(len(bench.points))
     return section("Makespan", note, tag("div", cards, class_="cards wide")) if cards else None
 
 
@@ -106,9 +107,9 @@ def _unit(seconds: float) -> tuple[str, float]:
 
 def _varied(bench: Bench) -> Markup | None:
     """Return the speed-ups by varied value: a table, and line charts over each key with numeric values."""
-    if not bench.plan.points[0]:
+    if not bench.points[0]:
         return None
-    cards = [chart for key in bench.plan.points[0] for chart in _over(bench, key)]
+    cards = [chart for key in bench.points[0] for chart in _over(bench, key)]
     note = f"makespan of {PARALLEL} divided by that of the mode, seed by seed; mean with its 95 % interval"
     speeds, oracle = _overview(bench, "speed_up", " ×"), _overview(bench, "of_oracle", " %")
     if speeds is None and oracle is None and not cards:
@@ -123,22 +124,20 @@ def _varied(bench: Bench) -> Markup | None:
 def _overview(bench: Bench, name: str, unit: str) -> Markup | None:
     """Return a table of one figure: one line per combination, one column per mode."""
     modes = [
-        mode.name
-        for mode in bench.plan.modes
-        if any(row.mode == mode.name and name in row.figures for row in bench.rows)
+        mode.name for mode in bench.modes if any(row.mode == mode.name and name in row.figures for row in bench.rows)
     ]
     shown = []
-    for index, point in enumerate(bench.plan.points[:_TABLES]):
+    for index, point in enumerate(bench.points[:_TABLES]):
         found = {row.mode: row.figures for row in bench.of_point(index)}
         cells = [figure(found.get(mode, {}).get(name), unit) for mode in modes]
         shown.append([", ".join(point.values()), *cells])
-    keys = ", ".join(short(key, bench.plan.points[0]) for key in bench.plan.points[0])
+    keys = ", ".join(short(key, bench.points[0]) for key in bench.points[0])
     return table([keys, *modes], shown) if modes else None
 
 
 def _over(bench: Bench, key: str) -> Iterator[Markup]:
     """Yield a chart over one key for each combination of the other keys."""
-    points = bench.plan.points
+    points = bench.points
     places = [as_number(point[key]) for point in points]
     if None in places or len(set(places)) < 2:
         return
@@ -147,7 +146,7 @@ def _over(bench: Bench, key: str) -> Iterator[Markup]:
     for other in {label_of(one): one for one in others}.values():
         here = {index for index, one in enumerate(others) if one == other}
         given = []
-        for mode in bench.plan.modes:
+        for mode in bench.modes:
             rows = [row for row in bench.rows if row.mode == mode.name and row.point in here]
             values = [(places[row.point] or 0.0, row.figures["speed_up"]) for row in rows if "speed_up" in row.figures]
             if values and mode.name != PARALLEL:
@@ -158,7 +157,7 @@ def _over(bench: Bench, key: str) -> Iterator[Markup]:
 
 def _flights(bench: Bench) -> Markup | None:
     cards: list[Markup] = []
-    for index, point in enumerate(bench.plan.points):
+    for index, point in enumerate(bench.points):
         rows = [row for row in bench.of_point(index) if row.concurrency]
         if rows and len(cards) < _CARDS:
             end = max(_end(row) for row in rows)
@@ -168,7 +167,7 @@ def _flights(bench: Bench) -> Markup | None:
             cards.append(chart.card(label_of(point) or "Calls in flight", _counted(rows, unit)))
     if not cards:
         return None
-    note = "calls of language models in flight, for one seed" + _rest(len(bench.plan.points))
+    note = "calls of language models in flight, for one seed" + _rest(len(bench.points))
     return section("Calls in flight", note, tag("div", cards, class_="cards wide"))
 
 
@@ -186,7 +185,7 @@ def _end(row: Row) -> float:
 def _figures(bench: Bench) -> Markup | None:
     """Return a table for each combination: one line per figure, one column per mode."""
     tables = []
-    for index, point in enumerate(bench.plan.points[:_TABLES]):
+    for index, point in enumerate(bench.points[:_TABLES]):
         rows = [row for row in bench.of_point(index) if row.measured]
         if not rows:
             continue

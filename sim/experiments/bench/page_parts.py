@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from sim.base.pages import Markup, tag
 from sim.base.pages.markup import Child
-from sim.experiments.bench.modes import MODES
 from sim.experiments.bench.rows import Row
 from sim.experiments.charts import half, number
 from sim.experiments.estimate import Estimate
+from sim.experiments.modes import MODES
 
 _COLOURS = dict(zip(MODES, ("--c12", "--c0", "--c1", "--c2", "--c5", "--c3"), strict=True))
 

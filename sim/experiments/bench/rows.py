@@ -8,10 +8,12 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from sim.experiments.bench.modes import ORACLE, PARALLEL
 from sim.experiments.bench.outcome_distance import distance, outcome_distance, relative, value_of
-from sim.experiments.bench.plan import TrialPlan
 from sim.experiments.estimate import Estimate
+from sim.experiments.modes import MODES, ORACLE, PARALLEL, Mode
+from sim.experiments.plan import BenchPlan, Plan
+from sim.experiments.points import MODE, Point
+from sim.experiments.results import Results
 from sim.experiments.trial import Basis, Trial
 
 T = TypeVar("T")
@@ -104,27 +106,47 @@ class Bench:
 
     Attributes:
         plan: the plan.
-        trials: the runs, in the order of the plan.
+        points: the combinations of values.
+        trials: the runs by combination, seed and mode; their `point` is that of `points`.
+        missing: the number of runs that are not done.
         rows: the results by combination, then by mode.
         noise: by combination: the mean distance of the outcomes of two seeds in tick-parallel; None if unknown.
-        about: the time and the machine of the bench.
+        sessions: when and on which machine they were measured; see `Results.sessions`.
     """
 
-    plan: TrialPlan
+    plan: Plan
+    points: tuple[Point, ...]
     trials: tuple[Trial, ...]
+    missing: int
     rows: tuple[Row, ...]
     noise: tuple[float | None, ...]
-    about: Mapping[str, Any]
+    sessions: Sequence[Mapping[str, Any]]
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that are compared."""
+        return tuple(MODES[name] for name in bench_of(self.plan).modes)
+
+    @property
+    def seeds(self) -> Sequence[int]:
+        """The seeds, those first that were to be run first."""
+        done = {trial.seed for trial in self.trials}
+        return [*dict.fromkeys((*self.plan.some_seeds(self.plan.seeds[1]), *sorted(done)))]
+
+    @property
+    def planned(self) -> int:
+        """The number of runs that are done or missing."""
+        return len(self.trials) + self.missing
 
     @property
     def complete(self) -> bool:
         """Whether all planned runs were done."""
-        return len(self.trials) == self.plan.trials
+        return not self.missing
 
     @property
     def failures(self) -> list[Trial]:
         """The failed runs. A refused run counts as failed if the user named its mode."""
-        bad = {"failed", "refused"} if self.plan.named else {"failed"}
+        bad = {"failed", "refused"} if bench_of(self.plan).named else {"failed"}
         return [trial for trial in self.trials if trial.status in bad]
 
     def of_point(self, point: int) -> list[Row]:
@@ -142,12 +164,44 @@ def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
     return found
 
 
-def evaluate(plan: TrialPlan, trials: Iterable[Trial], about: Mapping[str, Any]) -> Bench:
-    """Return the results of the runs of a plan. Runs can be missing."""
-    modes = [mode.name for mode in plan.modes]
-    turn = {seed: number for number, seed in enumerate(plan.seeds)}
-    ordered = sorted(trials, key=lambda trial: (trial.point, turn[trial.seed], modes.index(trial.mode)))
-    found: list[dict[str, dict[int, Trial]]] = [{mode: {} for mode in modes} for _ in plan.points]
+def bench_of(plan: Plan) -> BenchPlan:
+    """Return what a plan compares, if it is that of a bench."""
+    assert plan.bench is not None, "it is the plan of a bench"
+    return plan.bench
+
+
+def _combinations(plan: Plan) -> tuple[Point, ...]:
+    """Return the combinations of the plan of a bench, without modes."""
+    return tuple({key: value for key, value in point.items() if key != MODE} for point in plan.points[:: plan.together])
+
+
+def read(results: Results, missing: int) -> Bench:
+    """Return the results of a bench as far as it is.
+
+    Args:
+        results: the results on record.
+        missing: the number of runs that are not done.
+    """
+    size = results.plan.together
+    trials = (attrs.evolve(trial, point=trial.point // size) for trial in results.bench_trials())
+    return evaluate(results.plan, trials, missing, results.sessions())
+
+
+def evaluate(plan: Plan, trials: Iterable[Trial], missing: int, sessions: Sequence[Mapping[str, Any]]) -> Bench:
+    """Return the results of the runs of a plan.
+
+    Args:
+        plan: the plan.
+        trials: the runs that are done, with the index of their combination as `point`.
+        missing: the number of the others.
+        sessions: when and where they were measured.
+    """
+    modes, points = bench_of(plan).modes, _combinations(plan)
+    seeds = {seed: number for number, seed in enumerate(plan.some_seeds(plan.seeds[1]))}
+    ordered = sorted(
+        trials, key=lambda trial: (trial.point, seeds.get(trial.seed, trial.seed), modes.index(trial.mode))
+    )
+    found: list[dict[str, dict[int, Trial]]] = [{mode: {} for mode in modes} for _ in points]
     for trial in ordered:
         found[trial.point][trial.mode][trial.seed] = trial
     rows, noise = [], []
@@ -155,7 +209,10 @@ def evaluate(plan: TrialPlan, trials: Iterable[Trial], about: Mapping[str, Any])
         base, oracle = _measured(by_mode.get(PARALLEL, {})), _measured(by_mode.get(ORACLE, {}))
         rows += [_row(point, mode, ours, base, oracle) for mode, ours in by_mode.items() if ours]
         noise.append(_noise(list(base.values())))
-    return Bench(plan, tuple(ordered), tuple(rows), tuple(noise), about)
+    return Bench(
+        plan=plan, points=points, trials=tuple(ordered), missing=missing, rows=tuple(rows), noise=tuple(noise),
+        sessions=sessions,
+    )  # fmt: skip
 
 
 Seeds = Mapping[int, Trial]

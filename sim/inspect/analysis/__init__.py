@@ -5,18 +5,18 @@ The modules:
     agent               the record of one agent, and the list of all agents
     run                 `Run`: a run that is open for reading; `open` and `diff`
     listing             the list of runs in a folder
-    experiments         `sweep` and `arms`, and the `Experiment` that they return
+    experiments         `sweep`, `bench` and `arms`, and the `Experiment` that they return
     experiment_options  their options
 """
 
 from sim.inspect.analysis.agent import AgentRecord, AgentRecords
 from sim.inspect.analysis.experiment_options import ExperimentOptions, WorkerOptions
-from sim.inspect.analysis.experiments import Experiment, arms, arms_async, sweep, sweep_async
+from sim.inspect.analysis.experiments import Experiment, arms, arms_async, bench, bench_async, sweep, sweep_async
 from sim.inspect.analysis.listing import RunList, runs
 from sim.inspect.analysis.run import Run, diff
 from sim.inspect.analysis.run import open as open  # noqa: A004 - always used as `sim.open`
 
 __all__ = [
     "AgentRecord", "AgentRecords", "Experiment", "ExperimentOptions", "Run", "RunList", "WorkerOptions", "arms",
-    "arms_async", "diff", "open", "runs", "sweep", "sweep_async",
+    "arms_async", "bench", "bench_async", "diff", "open", "runs", "sweep", "sweep_async",
 ]  # fmt: skip

@@ -11,14 +11,16 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.experiments.experiment import Progress, Workers
-from sim.experiments.plan import SEEDS, Answers, Hosting, Plan, Precision, check_allowed
+from sim.experiments.options import Answers, Precision, StudyKeywords
+from sim.experiments.plan import Hosting, Plan, check_allowed
 from sim.experiments.pool import Inline
 from sim.experiments.workers import check_workers, workers_of
+from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns, to_text
 from sim.llm import Access
 from sim.resources import to_micro
-from sim.runner.options import Options
-from sim.tools.rights import Kinds, Rights, RightsKeywords
+from sim.runner.options import Backend, Options, check_above_zero, check_backend
+from sim.tools.rights import Rights, RightsKeywords
 
 Watcher = Callable[[Progress], object]
 
@@ -34,18 +36,21 @@ class WorkerKeywords(RightsKeywords, total=False):
     allow_change: bool
     ceiling: float | None
     ceiling_tokens: int | None
+    backend: Backend
+    max_wall: Duration | None
+    stuck: Callable[[Stuck], None] | None
 
 
 class ExperimentKeywords(WorkerKeywords, total=False):
     """The options that `sweep` and `arms` share; see `ExperimentOptions`."""
 
-    seeds: int
+    seeds: int | None
     first_seed: int | None
     until_precision: float | str | None
     most_seeds: int | None
     outcomes: Sequence[str]
     until: Duration | None
-    answers: Answers
+    answers: Answers | None
     record: bool
     out: str | PathLike[str] | None
 
@@ -68,6 +73,11 @@ class WorkerOptions(Options, Rights):
             verified in any case.
         ceiling: what the models of all trials may cost; no trial begins after that. Trials under way then end.
         ceiling_tokens: the same for their tokens, input and output together.
+        backend: `asyncio` or `trio`; it does not change the results.
+        max_wall: real time (seconds, or text such as `10m`) after which the experiment is interrupted: it is returned
+            without the trials that are not done, which `resume` carries out.
+        stuck: called with each step of a trial that does not return, in the process of the trial. If other processes
+            cannot import it, as a function in a cell of a notebook, the trials run in this one.
     """
 
     jobs: int | None = None
@@ -78,6 +88,9 @@ class WorkerOptions(Options, Rights):
     allow_change: bool = False
     ceiling: float | None = None
     ceiling_tokens: int | None = None
+    backend: Backend = attrs.field(default="asyncio", validator=check_backend)
+    max_wall: Duration | None = attrs.field(default=None, validator=check_above_zero)
+    stuck: Callable[[Stuck], None] | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.on is not None and self.definitions is not None:
@@ -100,17 +113,21 @@ class WorkerOptions(Options, Rights):
         access = attrs.evolve(access, models=plan.models)
         access.check_key()
         rights = Rights(**self.keywords | {"allow": plan.allow})
-        return Hosting(
-            access if plan.models else None, rights, self.other_endpoint, allow_change=self.allow_change,
-            ceiling_micro=None if self.ceiling is None else to_micro(self.ceiling),
-            ceiling_tokens=self.ceiling_tokens,
-        )  # fmt: skip
+        shared = {field.name for field in attrs.fields(Hosting)} & {field.name for field in attrs.fields(type(self))}
+        given = {name: getattr(self, name) for name in shared} | {"access": access if plan.models else None}
+        ceiling = None if self.ceiling is None else to_micro(self.ceiling)
+        return Hosting(**given, rights=rights, ceiling_micro=ceiling)
 
     def workers(self, plan: Plan, folder: Path) -> contextlib.AbstractContextManager[Workers]:
         """Return who carries out a plan."""
-        if self.on is None and (self.jobs == 1 or self.definitions or not _can_be_imported(self.kinds or {})):
+        if self.on is None and (self.jobs == 1 or self.definitions or not self._can_be_sent()):
             return Inline()
         return workers_of(plan, folder, self.jobs, self.on)
+
+    def _can_be_sent(self) -> bool:
+        """Return whether other processes can import what they need of the program."""
+        needed: list[Any] = [*(self.kinds or {}).values(), *([] if self.stuck is None else [self.stuck])]
+        return all(map(_can_be_imported, needed))
 
 
 @attrs.frozen(kw_only=True)
@@ -118,7 +135,7 @@ class ExperimentOptions(WorkerOptions):
     """How an experiment is planned and carried out.
 
     Args:
-        seeds: the number of seeds of each combination or arm, at the beginning.
+        seeds: the number of seeds of each combination or arm, at the beginning; None: 10, and 5 of a bench.
         first_seed: the first seed; None: that of the scenario or the run.
         until_precision: adds seeds until half of each 95 % interval is at most this share of its mean: 0.05 or `5%`.
         most_seeds: the most seeds with it; None: 1000.
@@ -126,33 +143,33 @@ class ExperimentOptions(WorkerOptions):
             the scenario has in `outcomes`, or else all that it defines.
         until: the simulated time at which each trial ends.
         answers: which trials share the answers of models at an endpoint: those of one seed (`seed`), `all`, or none
-            (`fresh`).
+            (`fresh`). None: `seed`; of a bench, `fresh`.
         record: whether each trial gets a run folder, in the folder `runs` of the experiment.
-        out: the folder of the experiment; None: the next free `experiments/NAME-NUMBER`.
+        out: the folder of the experiment; None: the next free `experiments/NAME-NUMBER`, or `bench/NAME-NUMBER`.
 
     Raises:
         UsageError: if a value is not allowed.
     """
 
-    seeds: int = SEEDS
+    seeds: int | None = None
     first_seed: int | None = None
     until_precision: float | str | None = None
     most_seeds: int | None = None
     outcomes: Sequence[str] = ()
     until: Duration | None = None
-    answers: Answers = "seed"
+    answers: Answers | None = None
     record: bool = False
     out: str | PathLike[str] | None = None
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        if self.seeds.__class__ is not int or self.seeds < 1:
+        if self.seeds is not None and (self.seeds.__class__ is not int or self.seeds < 1):
             raise UsageError(f"seeds are the number of seeds, at least 1, not {self.seeds!r:.40}")
-        if self.answers not in ("seed", "all", "fresh"):
+        if self.answers not in (None, "seed", "all", "fresh"):
             raise UsageError(f"the answers are seed, all or fresh, not {self.answers!r:.40}")
 
-    def planned(self) -> dict[str, Any]:
-        """Return the arguments that `make_sweep` and `make_arms` share."""
+    def planned(self) -> StudyKeywords:
+        """Return the options that all plans share."""
         return {
             "first_seed": self.first_seed, "count": self.seeds, "outcomes": tuple(self.outcomes),
             "precision": Precision.of(self.until_precision, self.most_seeds), "answers": self.answers,
@@ -161,14 +178,12 @@ class ExperimentOptions(WorkerOptions):
         }  # fmt: skip
 
 
-def _can_be_imported(kinds: Kinds) -> bool:
-    """Return whether other processes can import classes by their names."""
-    for kind in kinds.values():
-        if kind.__module__ == "__main__":
-            return False
-        found: Any = import_module(kind.__module__)
-        for name in kind.__qualname__.split("."):
-            found = getattr(found, name, None)
-        if found is not kind:
-            return False
-    return True
+def _can_be_imported(needed: Any) -> bool:
+    """Return whether other processes can import a class or a function by its name."""
+    module, name = getattr(needed, "__module__", "__main__"), getattr(needed, "__qualname__", "")
+    if module == "__main__":
+        return False
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is needed

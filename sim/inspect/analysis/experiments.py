@@ -1,4 +1,4 @@
-"""Experiments as Python objects: `sweep`, `arms`, and the `Experiment` that they return."""
+"""Experiments as Python objects: `sweep`, `bench`, `arms`, and the `Experiment` that they return."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +12,7 @@ from sim.base.expressions import did_you_mean
 from sim.base.pages import Chart, Table, tag
 from sim.base.text import plain
 from sim.experiments.arms import Difference, make_arms
+from sim.experiments.bench.plan import make_bench
 from sim.experiments.designs import Design, varied
 from sim.experiments.experiment import (
     PointEstimates,
@@ -25,7 +26,7 @@ from sim.experiments.experiment import (
     without_effect,
 )
 from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
-from sim.experiments.folder import PAGE, begin, go_on, write
+from sim.experiments.folder import begin, go_on, table_and_page, write
 from sim.experiments.integrity import check_experiment
 from sim.experiments.listed import listed
 from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
@@ -62,7 +63,9 @@ _SHOWN: Final = 40
 
 
 class Experiment:
-    """A sweep, or the arms of a run: its plan, and what its trials have shown.
+    """A sweep, a bench, or the arms of a run: its plan, and what its trials have shown.
+
+    Each mode of a bench is a combination of its own, with the value `mode`. Its page compares them.
 
     Attributes:
         folder: the folder with all files of the experiment.
@@ -143,7 +146,7 @@ class Experiment:
     @property
     def page(self) -> Path:
         """The page with all charts and tables."""
-        return self.folder / PAGE
+        return self.folder / table_and_page(self.plan)[1]
 
     def frame(self, what: What = "trials", *, as_: Library | None = None) -> Frame:
         """Return a table of the experiment as a DataFrame.
@@ -471,6 +474,43 @@ def sweep(
 
 
 @with_definitions
+def bench(
+    scenario: str | PathLike[str],
+    *,
+    modes: Sequence[str] = (),
+    seed_list: Sequence[int] = (),
+    vary: Mapping[str, Values] | None = None,
+    design: Design = "factorial",
+    samples: int | None = None,
+    overrides: Sequence[str] = (),
+    recording: Level | None = None,
+    **options: Unpack[ExperimentKeywords],
+) -> Experiment:
+    """Run a scenario in several modes with the same seeds, and compare durations and outcomes; see `sim bench`.
+
+    Args:
+        scenario: the scenario file.
+        modes: the modes, such as `tick-parallel` and `autonomous`; empty: the default modes.
+        seed_list: the seeds, instead of their number (`seeds`).
+        vary, design, samples, overrides: see `sweep`.
+        recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
+            otherwise `all`.
+        options: see `ExperimentOptions`.
+
+    Raises:
+        ScenarioError: if the scenario is not valid.
+        UsageError: if an argument is not.
+    """
+    chosen = ExperimentOptions.of(options)
+    models = () if chosen.access is None else chosen.access.models
+    plan = make_bench(
+        Path(scenario), modes=modes, seeds=seed_list, vary=varied(vary or {}), design=design, samples=samples,
+        overrides=tuple(overrides), recording=recording, models=models, kinds=chosen.kinds, **chosen.planned(),
+    )  # fmt: skip
+    return _made(plan, chosen)
+
+
+@with_definitions
 def arms(
     run: str | PathLike[str],
     *,
@@ -499,6 +539,7 @@ def arms(
 
 
 sweep_async = beside_the_loop(sweep)
+bench_async = beside_the_loop(bench)
 arms_async = beside_the_loop(arms)
 
 

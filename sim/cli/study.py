@@ -1,0 +1,156 @@
+"""Shared code of the commands that carry out a study of a scenario, the plan of an experiment (`sweep`, `bench`)."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+import click
+
+from sim.base.errors import UsageError
+from sim.cli.experiment_options import chosen, hosting_of, hosting_options, seed_options, worker_options
+from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
+from sim.cli.render.experiments import work_on
+from sim.cli.render.output import PATH, common
+from sim.cli.rights_options import rights_options
+from sim.cli.run import allow_imports, found
+from sim.experiments.arms import check_past
+from sim.experiments.folder import begin, go_on
+from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario
+from sim.experiments.workers import check_workers, workers_of
+from sim.kernel.levels import LEVELS
+from sim.tools.rights import Rights
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_PLANNED = (
+    click.option(
+        "--vary", multiple=True, metavar="KEY=VALUES",
+        help="Values of a key: a,b,c or low..high:n; low..high for designs that sample; KEY,KEY=[a,1],[b,2] for keys "
+        "that change together. Repeatable: all combinations.",
+    ),
+    click.option("--design", type=click.Choice(["factorial", "latin", "sobol"]), help="Default: factorial."),
+    click.option("--samples", type=click.IntRange(1, 100_000), help="Combinations of a latin or sobol design."),
+)  # fmt: skip
+_RUNS = (
+    click.option("--until", metavar="DURATION", help="The simulated time of each run."),
+    click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a value in all runs."),
+)
+_CARRIED_OUT = (
+    click.option("--plan", "plan_file", type=PATH, metavar="FILE", help="Carry out a plan.json that was written."),
+    click.option("--resume", type=PATH, metavar="FOLDER", help="Go on with a stopped sweep or bench, or with arms."),
+    click.option("--allow-change", is_flag=True, help="Arms: accept a changed scenario or code. The past is verified."),
+    click.option("--again", is_flag=True, help="With --resume: try failed trials again."),
+)
+
+
+@attrs.frozen(kw_only=True)
+class Start:
+    """Where an experiment begins or continues, and who carries it out: options that are no part of a plan."""
+
+    plan_file: Path | None
+    resume: Path | None
+    again: bool
+    out: Path | None
+    jobs: int | None
+    on: str | None
+    as_json: bool
+
+
+def study_options(seeds: str, level: str, folder: str) -> Callable[[Command], Command]:
+    """Return what adds the options that `sweep` and `bench` share to a command.
+
+    Args:
+        seeds: the number of seeds by default.
+        level: how much is recorded of each trial by default.
+        folder: the folder of the results by default.
+    """
+    recording = click.option(
+        "--recording", type=click.Choice(LEVELS),
+        help=f"How much is recorded of each trial. Default: what the scenario says, otherwise {level}.",
+    )  # fmt: skip
+    to = click.option("--to", "out", type=PATH, metavar="FOLDER", help=f"Folder for the results. Default: {folder}.")
+    groups = (
+        *_PLANNED, seed_options(seeds), *_RUNS, recording, *_CARRIED_OUT, rights_options, MODEL, endpoint_options,
+        worker_options, hosting_options, to, common,
+    )  # fmt: skip
+
+    def add(command: Command) -> Command:
+        for option in reversed(groups):
+            command = option(command)
+        return command
+
+    return add
+
+
+def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[str, Any]) -> int:
+    """Carry out the plan that a command makes or names, print its results, and return the exit code.
+
+    Args:
+        make: makes a plan from a scenario file and the options that a plan says.
+        scenario: the scenario; None: `--plan` or `--resume` says it.
+        options: the options of the command; see `study_options`.
+    """
+    start = Start(**{field.name: options.pop(field.name) for field in attrs.fields(Start)})
+    rights: Rights = options.pop("rights")
+    hosted = {name: options.pop(name) for name in _HOSTED}
+    change = hosted["allow_change"]
+    if scenario is not None:
+        scenario, allow = found(scenario, rights.allow)
+        rights = attrs.evolve(rights, allow=allow)
+    endpoint = {name: options.pop(name) for name in ENDPOINT}
+    given = [name for name, value in options.items() if value not in (None, (), [])]
+    if start.resume is None and start.plan_file is None:
+        options["models"] = models_in(endpoint, options["models"])
+    outside = scenario is not None or start.plan_file is not None or start.out is not None
+    if start.resume is not None and (outside or given):
+        raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
+    if start.again and start.resume is None:
+        raise UsageError("--again tries the failed trials of an experiment again", hint="add --resume FOLDER")
+    with contextlib.ExitStack() as opened:
+        results = None
+        if start.resume is not None:
+            results = opened.enter_context(contextlib.closing(go_on(start.resume, allow_change=change)))
+            plan = results.plan
+        elif start.plan_file is not None:
+            plan = _of_file(start.plan_file, scenario, options, given, allow_change=change)
+        elif scenario is not None:
+            plan = make(scenario, allow=rights.allow, **chosen(options))
+        else:
+            raise UsageError("there is no scenario", hint="give a scenario, --plan FILE or --resume FOLDER")
+        check_allowed(plan, rights.allow)
+        if plan.allow:
+            allow_imports(Path(plan.file).parent)
+        hosting = hosting_of(plan, endpoint, rights, **hosted)
+        check_workers(plan, start.jobs, start.on)
+        results = results or opened.enter_context(contextlib.closing(begin(plan, start.out)))
+        workers = workers_of(plan, results.folder, start.jobs, start.on)
+        return work_on(results, workers, hosting, again=start.again, as_json=start.as_json)
+
+
+_HOSTED = ("other_endpoint", "allow_change", "ceiling", "ceiling_tokens", "backend", "max_wall")
+
+
+def _of_file(
+    plan_file: Path, scenario: Path | None, options: dict[str, Any], given: list[str], *, allow_change: bool
+) -> Plan:
+    """Return the plan of a file.
+
+    Raises:
+        UsageError: if it is none, options say something else, or its scenario or run has changed.
+    """
+    for name in given:
+        if name != "models":
+            raise UsageError(f"a plan says everything, so --{name} cannot be given", hint="leave it out")
+    try:
+        plan = Plan.from_json(plan_file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"{plan_file} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{plan_file} is no plan of an experiment: it is not UTF-8") from error
+    plan = plan if scenario is None else attrs.evolve(plan, file=str(scenario))
+    check_scenario(plan, Path(plan.file))
+    check_past(plan, allow_change=allow_change)
+    check_models(plan, options["models"])
+    return plan
