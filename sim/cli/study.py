@@ -17,6 +17,7 @@ from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, found
 from sim.experiments.arms import check_past
 from sim.experiments.folder import begin, go_on
+from sim.experiments.listed import listed
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario
 from sim.experiments.workers import check_workers, workers_of
 from sim.kernel.levels import LEVELS
@@ -29,6 +30,10 @@ _PLANNED = (
         "--vary", multiple=True, metavar="KEY=VALUES",
         help="Values of a key: a,b,c or low..high:n; low..high for designs that sample; KEY,KEY=[a,1],[b,2] for keys "
         "that change together. Repeatable: all combinations.",
+    ),
+    click.option(
+        "--points", type=PATH, metavar="FILE",
+        help="Combinations in a CSV file (keys in the first line) or a JSON Lines file, as they are.",
     ),
     click.option("--design", type=click.Choice(["factorial", "latin", "sobol"]), help="Default: factorial."),
     click.option("--samples", type=click.IntRange(1, 100_000), help="Combinations of a latin or sobol design."),
@@ -116,7 +121,9 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
         elif start.plan_file is not None:
             plan = _of_file(start.plan_file, scenario, options, given, allow_change=change)
         elif scenario is not None:
-            plan = make(scenario, allow=rights.allow, **chosen(options))
+            points = options.pop("points")
+            combinations = () if points is None else listed(points)
+            plan = make(scenario, allow=rights.allow, listed=combinations, **chosen(options))
         else:
             raise UsageError("there is no scenario", hint="give a scenario, --plan FILE or --resume FOLDER")
         check_allowed(plan, rights.allow)

@@ -7,8 +7,7 @@ import click
 
 from sim.cli.render.output import PATH
 from sim.cli.study import carry_out, study_options
-from sim.experiments.listed import listed
-from sim.experiments.plan import Plan, make_sweep
+from sim.experiments.plan import make_sweep
 
 
 @click.command(
@@ -24,10 +23,6 @@ from sim.experiments.plan import Plan, make_sweep
 )
 @click.argument("scenario", type=PATH, required=False)
 @click.option(
-    "--points", type=PATH, metavar="FILE",
-    help="Combinations in a CSV file (keys in the first line) or a JSON Lines file, as they are.",
-)  # fmt: skip
-@click.option(
     "--baseline", multiple=True, metavar="KEY=VALUE",
     help="The combination with which all others are compared, seed by seed. Repeatable.",
 )  # fmt: skip
@@ -39,9 +34,4 @@ def command(scenario: Path | None, **options: Any) -> int:
     The folder gets plan.json (the plan, which can be cited and carried out again), results.db (each trial as soon as it
     is done), results.csv and results.html. The exit code is 1 if a trial failed. docs/experiments.md explains all.
     """
-    return carry_out(_make, scenario, options)
-
-
-def _make(scenario: Path, *, points: Path | None = None, **options: Any) -> Plan:
-    """Return the plan, with the combinations of a file."""
-    return make_sweep(scenario, listed=() if points is None else listed(points), **options)
+    return carry_out(make_sweep, scenario, options)

@@ -78,6 +78,7 @@ class SweepKeywords(StudyKeywords, total=False):
     design: Design
     samples: int | None
     listed: Sequence[Point]
+    baseline: Sequence[str]
     overrides: Sequence[str]
     models: Sequence[str]
     recording: Level | None
@@ -119,6 +120,7 @@ class SweepOptions(StudyOptions):
         vary: how each key is varied; see `variable`.
         design, samples: see `points_of`.
         listed: combinations that are tried as they are, each with all combinations of what is varied.
+        baseline: the combination from which differences of a sweep are taken, as `key=value` texts that name it alone.
         overrides: `key=value` overrides of all runs.
         models: language models that replace those of the scenario, as in `Access.models`.
         recording: how much is recorded of each trial; None: what the scenario says, otherwise `samples` in a sweep and
@@ -130,6 +132,7 @@ class SweepOptions(StudyOptions):
     design: Design = "factorial"
     samples: int | None = None
     listed: Sequence[Point] = ()
+    baseline: Sequence[str] = ()
     overrides: Sequence[str] = ()
     models: Sequence[str] = ()
     recording: Level | None = None

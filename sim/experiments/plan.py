@@ -372,9 +372,12 @@ class Varied:
         points = points_of(variables, options.design, options.samples, first)
         if options.listed:
             if options.design != "factorial":
-                what = f"the design {options.design} samples combinations, and others are listed"
-                raise UsageError(what, hint="leave one out")
-            points, options = joined(options.listed, points), attrs.evolve(options, design="list")
+                said = f"the design {options.design} samples combinations, and others are listed"
+                raise UsageError(said, hint="leave one out")
+            points = joined(options.listed, points)
+            if any(MODE in point for point in points[:1]):
+                raise UsageError("the mode is no key of a scenario", hint="sim bench compares modes: --mode")
+            options = attrs.evolve(options, design="list")
         elif options.design == "list":
             raise UsageError("the design list needs combinations", hint="--points FILE")
         check_trials(len(points), SEEDS if options.count is None else options.count, options.precision)
@@ -421,15 +424,12 @@ class Varied:
         return plan
 
 
-def make_sweep(
-    file: Path, *, mode: Mode | None = None, baseline: Sequence[str] = (), **options: Unpack[SweepKeywords]
-) -> Plan:
+def make_sweep(file: Path, *, mode: Mode | None = None, **options: Unpack[SweepKeywords]) -> Plan:
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
 
     Args:
         file: the scenario file, or PACKAGE:NAME of one of an installed package.
         mode: the mode; None: that of the scenario.
-        baseline: the combination from which differences are taken, as `key=value` texts that name it alone.
         options: see `SweepOptions`.
 
     Raises:
@@ -439,7 +439,8 @@ def make_sweep(
     """
     varied = Varied.of(file, SweepOptions.of(options))
     own: Mode = "autonomous" if varied.scenario.execution.use_autonomous_loops else "tick"
-    return varied.plan(mode=mode or own, baseline=named(varied.points, baseline) if baseline else None)
+    texts = varied.options.baseline
+    return varied.plan(mode=mode or own, baseline=named(varied.points, texts) if texts else None)
 
 
 def check_recorded(scenario: Scenario, hint: str) -> None:

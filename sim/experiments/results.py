@@ -71,11 +71,11 @@ _TABLES: Final = f"""
     CREATE TABLE reached (
         point INTEGER, seed INTEGER, agent TEXT, seconds REAL, PRIMARY KEY (point, seed, agent)
     ) WITHOUT ROWID;
-    CREATE TABLE series (
-        point INTEGER, seed INTEGER, name TEXT, samples TEXT, step INTEGER, PRIMARY KEY (point, seed, name)
-    ) WITHOUT ROWID;
     CREATE TABLE sessions (
         began TEXT PRIMARY KEY, seconds REAL, jobs INTEGER, machine TEXT, versions TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE series (
+        point INTEGER, seed INTEGER, name TEXT, samples TEXT, step INTEGER, PRIMARY KEY (point, seed, name)
     ) WITHOUT ROWID;
     CREATE TABLE written (name TEXT PRIMARY KEY, sha256 TEXT, code TEXT) WITHOUT ROWID;
 """
