@@ -398,9 +398,8 @@ class Experiment:
     def _tables(self) -> list[tuple[str, Table]]:
         shown = [("", Table(*estimates_table(self.plan, self.estimates, _SHOWN)))]
         if self.plan.compared_with is not None:
-            shown.append(
-                ("differences from the baseline, seed by seed", Table(*differences_table(self.plan, self.differences)))
-            )
+            found = differences_table(self.differences, "arm" if self.plan.arms else "combination")
+            shown.append(("differences from the baseline, seed by seed", Table(*found)))
         if self.plan.arms:
             shown.append(("agents reached", Table(*reach_table(self.reach))))
         return [(heading, table) for heading, table in shown if table.rows]
