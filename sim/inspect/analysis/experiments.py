@@ -479,7 +479,8 @@ def bench(
     *,
     modes: Sequence[str] = (),
     seed_list: Sequence[int] = (),
-    vary: Mapping[str, Values] | None = None,
+    vary: Mapping[Any, Values] | None = None,
+    points: Any = None,
     design: Design = "factorial",
     samples: int | None = None,
     overrides: Sequence[str] = (),
@@ -492,7 +493,7 @@ def bench(
         scenario: the scenario file.
         modes: the modes, such as `tick-parallel` and `autonomous`; empty: the default modes.
         seed_list: the seeds, instead of their number (`seeds`).
-        vary, design, samples, overrides: see `sweep`.
+        vary, points, design, samples, overrides: see `sweep`.
         recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
             otherwise `all`.
         options: see `ExperimentOptions`.
@@ -504,7 +505,8 @@ def bench(
     chosen = ExperimentOptions.of(options)
     models = () if chosen.access is None else chosen.access.models
     plan = make_bench(
-        Path(scenario), modes=modes, seeds=seed_list, vary=varied(vary or {}), design=design, samples=samples,
+        Path(scenario), modes=modes, seeds=seed_list, vary=varied(vary or {}),
+        listed=() if points is None else listed(points), design=design, samples=samples,
         overrides=tuple(overrides), recording=recording, models=models, kinds=chosen.kinds, **chosen.planned(),
     )  # fmt: skip
     return _made(plan, chosen)
