@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         WakeCondition,
     )
     from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
+    from sim.agents.metric_functions import metric
     from sim.base.errors import Interrupt, NameTakenError, RecordWarning, ScenarioError, SimError, UsageError
     from sim.base.pages import Chart
     from sim.base.registry import Definitions
@@ -106,15 +107,16 @@ __all__ = [
     "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey",
     "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools", "UsageError", "WakeCondition", "World", "all_of",
     "arms", "arms_async", "ask", "ask_async", "bench", "bench_async", "branch", "branch_async", "diff", "first_of",
-    "interview", "interview_prompt", "join", "load", "perform", "record_answer", "replay", "replay_async", "resume",
-    "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep", "sweep_async",
-    "test", "tool",
+    "interview", "interview_prompt", "join", "load", "metric", "perform", "record_answer", "replay", "replay_async",
+    "resume", "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep",
+    "sweep_async", "test", "tool",
 ]  # fmt: skip
 """The public names but `open` and `property`, so that `from sim import *` does not hide the built-in functions."""
 
 _HOMES = {
     "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState Control PauseReason WakeCondition",
     "agents.interview": "Question SurveyAnswer interview interview_prompt record_answer",
+    "agents.metric_functions": "metric",
     "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async bench bench_async diff open "
     "runs sweep sweep_async",
     "inspect.compare.comparison": "Comparison",

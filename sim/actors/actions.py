@@ -34,9 +34,23 @@ def spawn(
 
 
 @action("stop", permission=Permission.GUEST, last=True, everywhere=False)
-def stop(world: World, agent: Any) -> None:
-    """Stop this agent."""
-    agent.shutdown()
+def stop(world: World, by: Any, agent: Annotated[str | None, Means("recipient")] = None) -> None:
+    """Stop this agent, or another one, as a wolf that eats a sheep.
+
+    Args:
+        agent: the agent that stops; default: this agent.
+    """
+    if agent is None or agent == by.agent_id:
+        by.shutdown()
+        return
+    other = world.agents.get(agent)
+    if by.permission < Permission.USER:
+        raise Refused("a guest can stop only itself")
+    if other is None:
+        raise Refused(f"there is no agent {agent!r} to stop")
+    if not other.alive:
+        raise Refused(f"{agent} has stopped already")
+    other.shutdown()
 
 
 @action("sleep", permission=Permission.GUEST, last=True, idle=True, everywhere=False)

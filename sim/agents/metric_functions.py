@@ -3,10 +3,10 @@
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, TypeVar
 
 from sim.actors import AgentLoopManager, AgentState
-from sim.base.errors import RunError
+from sim.base.errors import RunError, UsageError
 from sim.base.expressions import (
     PURE_FUNCTIONS,
     Expression,
@@ -16,12 +16,40 @@ from sim.base.expressions import (
     functions_at,
     rule_function,
 )
+from sim.base.text import of_error
 from sim.kernel import to_seconds
+from sim.kernel.codec import encode
 from sim.resources import MICRO
 from sim.world import Warned, World
 from sim.world.calendar import calendar_functions
+from sim.world.place_variables import total
 
 PI = math.pi
+
+Measured = TypeVar("Measured", bound=Callable[..., Any])
+
+METRICS: Final[dict[str, Callable[..., Any]]] = {}
+"""The functions of programs that metrics can call, by name; see `metric`."""
+
+
+def metric(function: Measured) -> Measured:
+    """Let metrics and the stop condition of scenarios call a function of the world by its name.
+
+    The function gets the `sim.World` of the run, and the arguments of the call after it: with `@sim.metric` on
+    `def rich(world, least)`, a metric can be `rich(100)`. It returns a number, a truth value, or None for no value. It
+    must not change the world, and depends on the world and its arguments alone; otherwise a replay differs.
+
+    Args:
+        function: the function; one of the same name replaces it, as when a cell of a notebook is executed again.
+
+    Raises:
+        UsageError: if its name is that of a function of `sim`.
+    """
+    name = function.__name__
+    if name in functions_at("world", "any"):
+        raise UsageError(f"metrics have a function {name!r} already", hint="give yours another name")
+    METRICS[name] = function
+    return function
 
 
 class MetricFunctions:
@@ -38,6 +66,7 @@ class MetricFunctions:
         names = [name for name in functions_at("world") if hasattr(self, name)]
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
+        own |= {name: _of_program(name, function, world) for name, function in METRICS.items()}
         self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
 
     def names(self) -> Mapping[str, object]:
@@ -95,6 +124,47 @@ class MetricFunctions:
         return _mean(self._numbers(group, key))
 
     @rule_function(place="world")
+    def distinct_values(self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")]) -> int:
+        """Return number of different values of a state variable in a group; null is none."""
+        return len({_comparable(value) for state in self._states(group) if (value := state.get(key)) is not None})
+
+    @rule_function(place="world")
+    def regions(self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")]) -> int:
+        """Return number of regions: sets of places that edges connect, whose agents of a group have equal values of a
+        state variable. Agents without a place or a value belong to none.
+        """
+        return len(self._regions(group, key))
+
+    @rule_function(place="world")
+    def largest_region(self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")]) -> int:
+        """Return number of agents in the largest of the regions, see `regions`."""
+        return max(self._regions(group, key), default=0)
+
+    @rule_function(place="world")
+    def agents(self, group: Annotated[str, Refers("group")]) -> list[str]:
+        """Return the living agents of a group, for sums such as `sum(state_of(a, 'x') ** 2 for a in agents('ant'))`."""
+        return self._world.group(group)
+
+    @rule_function(place="world")
+    def state_of(
+        self, agent: Annotated[str, Refers("agent")], key: Annotated[str, Refers("state")], default: Any = None
+    ) -> Any:
+        """Return the value of a state variable of an agent; the default, or null, if there is none."""
+        known = self._world.agents.get(agent)
+        return default if known is None else known.state.get(key, default)
+
+    @rule_function(place="world")
+    def group_of(self, agent: Annotated[str, Refers("agent")]) -> str | None:
+        """Return the group of an agent, or null if there is no such agent."""
+        known = self._world.agents.get(agent)
+        return None if known is None else known.group
+
+    @rule_function(place="world")
+    def place_of(self, agent: Annotated[str, Refers("agent")]) -> str | None:
+        """Return the place of an agent, or null if it has none."""
+        return self._world.places.where(agent) if self._world.places else None
+
+    @rule_function(place="world")
     def service(self, name: str, number: str) -> float | None:
         """Return a number of a service, such as `service('conversations', 'messages')`, or null; the summary of a run
         lists the services and their numbers.
@@ -144,6 +214,30 @@ class MetricFunctions:
         if stocks is None:
             return 0.0
         return stocks.total() if place is None else stocks.level(place)
+
+    @rule_function(place="world")
+    def variable(self, name: Annotated[str, Refers("variable")], place: Annotated[str, Refers("place")]) -> Any:
+        """Return a variable of a place."""
+        variables, places = self._world.variables, self._world.places
+        node = None if places is None else places.named(place)
+        return None if variables is None or node is None else variables.get(name, node)
+
+    @rule_function(place="world")
+    def places_with(self, name: Annotated[str, Refers("variable")], value: Any) -> int:
+        """Return number of places whose variable has a value."""
+        variables = self._world.variables
+        return 0 if variables is None else sum(1 for one in variables.all(name) if one == value)
+
+    @rule_function(place="world")
+    def total_of_places(self, name: Annotated[str, Refers("variable")]) -> float:
+        """Return the sum of a variable over all places."""
+        return 0.0 if self._world.variables is None else total(self._world.variables.all(name))
+
+    @rule_function(place="world")
+    def mean_of_places(self, name: Annotated[str, Refers("variable")]) -> float | None:
+        """Return the mean of a variable over the places that have a number; of none, null."""
+        values = () if self._world.variables is None else self._world.variables.all(name)
+        return _mean([value for value in values if isinstance(value, int | float)])
 
     @rule_function(place="world")
     def in_state(self, state: str) -> int:
@@ -202,6 +296,28 @@ class MetricFunctions:
         """Return the quantile of the recorded values at a share from 0 to 1, null before the first."""
         return _quantile(self._world.observations.get(name, ()), share)
 
+    def _regions(self, group: str, key: str) -> list[int]:
+        """Return the number of agents in each region."""
+        places = self._world.places
+        members: dict[tuple[str, bytes], int] = {}  # place and value → agents
+        for agent in self._world.members(group):
+            here, value = None if places is None else places.where(agent.agent_id), agent.state.get(key)
+            if here is not None and value is not None:
+                cell = (here, _comparable(value))
+                members[cell] = members.get(cell, 0) + 1
+        sizes = []
+        while members and places is not None:
+            (first, value), size = members.popitem()
+            ahead = [first]
+            while ahead:
+                for other in places.adjacent(ahead.pop()):
+                    found = members.pop((other, value), 0)
+                    if found:
+                        size += found
+                        ahead.append(other)
+            sizes.append(size)
+        return sizes
+
     def _states(self, group: str) -> list[dict[str, Any]]:
         return [agent.state for agent in self._world.members(group)]
 
@@ -213,6 +329,19 @@ class MetricFunctions:
             if not isinstance(number, int | float):
                 raise ExpressionError(f"{key} of {group} is not a number but {number!r}")
         return numbers
+
+
+def _of_program(name: str, function: Callable[..., Any], world: World) -> Callable[..., Any]:
+    """Return a function of a program for expressions: it gets the world, and its errors name it."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            value = function(world, *arguments, **named)
+        except Exception as error:  # the function may raise anything
+            raise ExpressionError(f"{name}() failed: {of_error(error)}") from error
+        return value.item() if hasattr(value, "item") else value  # a number of numpy
+
+    return call
 
 
 def without_numbers(
@@ -252,6 +381,11 @@ def _numbers_of(expression: Expression) -> Iterator[tuple[str, str]]:
             names = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
             if len(names) == 2 == len(node.args):
                 yield names[0], names[1]
+
+
+def _comparable(value: Any) -> bytes:
+    """Return what equal values have in common; whole numbers and numbers are compared as numbers."""
+    return encode(int(value) if value.__class__ is float and value.is_integer() else value)
 
 
 def _key(number: str) -> str:

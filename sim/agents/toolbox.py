@@ -16,6 +16,7 @@ from sim.world.calendar import calendar_functions
 if TYPE_CHECKING:
     from sim.agents.conversation.service import Conversations
 
+_ABSENT: Final = object()  # a default that is not given
 _SCALARS: Final = frozenset({int, float, str, bool, type(None)})
 
 
@@ -98,23 +99,36 @@ class Toolbox:
     # -- the state of the world
 
     @rule_function(place="agent")
-    def neighbours(self) -> list[str]:
-        """Return the other agents at the agent's place or one edge away."""
-        return self._world.places.neighbours(self._id) if self._world.places else []
+    def neighbours(self, group: Annotated[str | None, Refers("group")] = None, radius: Any = 1) -> list[str]:
+        """Return the other agents at the agent's place or up to `radius` (1) edges away, the nearest first; with a
+        group, those of the group, as in `neighbours(group='sheep', radius=2)`.
+        """
+        places = self._world.places
+        if places is None:
+            return []
+        found = places.neighbours(self._id) if radius == 1 else places.others_within(self._id, _whole(radius))
+        return found if group is None else self._of_group(found, group)
+
+    def _of_group(self, agents: list[str], group: str) -> list[str]:
+        world = self._world
+        return [id for id in agents if world.in_group(world.agents[id], group)]
 
     @rule_function(place="agent")
-    def nearby(self) -> list[str]:
-        """Return the other agents at the agent's place."""
+    def nearby(self, group: Annotated[str | None, Refers("group")] = None) -> list[str]:
+        """Return the other agents at the agent's place; with a group, those of the group."""
         places = self._world.places
         here = places.where(self._id) if places else None
-        return [id for id in places.at(here) if id != self._id] if places and here is not None else []
+        found = [id for id in places.at(here) if id != self._id] if places and here is not None else []
+        return found if group is None else self._of_group(found, group)
 
     @rule_function(place="agent")
-    def adjacent(self) -> list[str]:
-        """Return the places one edge away."""
+    def adjacent(self, radius: Any = 1) -> list[str]:
+        """Return the places up to `radius` (1) edges away, the nearest first, without the agent's own."""
         places = self._world.places
         here = places.where(self._id) if places else None
-        return places.adjacent(here) if places and here is not None else []
+        if places is None or here is None:
+            return []
+        return places.adjacent(here) if radius == 1 else places.within(here, _whole(radius))[1:]
 
     @rule_function(place="agent")
     def attribute(self, name: str, place: str | None = None) -> Any:
@@ -126,9 +140,25 @@ class Toolbox:
         return places.about(where).get(name) if places is not None and where is not None else None
 
     @rule_function(place="agent")
-    def free_places(self) -> list[str]:
-        """Return the places where no agent stands."""
-        return self._world.places.free() if self._world.places else []
+    def free_places(self, radius: Any = None) -> list[str]:
+        """Return the places where no agent stands; with a radius, those up to so many edges from the agent's place."""
+        places = self._world.places
+        if places is None or radius is None:
+            return places.free() if places else []
+        here = places.where(self._id)
+        return [] if here is None else [node for node in places.within(here, _whole(radius)) if places.is_free(node)]
+
+    @rule_function(place="agent")
+    def variable(self, name: Annotated[str, Refers("variable")], place: Annotated[Any, Refers("place")] = None) -> Any:
+        """Return a variable of a place, by default of the agent's own; none if it is at no place."""
+        places, variables = self._world.places, self._world.variables
+        if places is None or variables is None or name not in variables:
+            raise ExpressionError(f"places have no variable {name!r:.80}")
+        node = places.where(self._id) if place is None else places.named(place)
+        if node is None:
+            return None
+        value = variables.get(name, node)
+        return _copy(value) if isinstance(value, dict | list) else value
 
     @rule_function(place="agent", needs=("stock",))
     def stock(self, place: Annotated[str, Refers("place")]) -> float:
@@ -155,18 +185,35 @@ class Toolbox:
         return found[0] if len(found) == 1 else self._rng.choice(found)
 
     @rule_function(place="agent")
-    def state_of(self, agent: Annotated[str, Refers("agent")], key: Annotated[str, Refers("state")]) -> Any:
-        """Return the current value of a state variable of another agent, or none if there is no such agent."""
+    def state_of(
+        self, agent: Annotated[str, Refers("agent")], key: Annotated[str, Refers("state")], default: Any = _ABSENT
+    ) -> Any:
+        """Return the current value of a state variable of another agent, or none if there is no such agent; with a
+        default, that if there is no such agent or it has no such variable.
+        """
         known = self._world.agents.get(agent)
         if known is None:
-            return None
+            return None if default is _ABSENT else default
         state = known.state
         if key not in state:
+            if default is not _ABSENT:
+                return default
             raise ExpressionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), state))
         value = state[key]
         if value.__class__ in _SCALARS:  # most values: without the call of isinstance
             return value
         return _copy(value) if isinstance(value, dict | list) else value
+
+    @rule_function(place="agent")
+    def group_of(self, agent: Annotated[str, Refers("agent")]) -> str | None:
+        """Return the group of an agent, or none if there is no such agent."""
+        known = self._world.agents.get(agent)
+        return None if known is None else known.group
+
+    @rule_function(place="agent")
+    def place_of(self, agent: Annotated[str, Refers("agent")]) -> str | None:
+        """Return the place of an agent, or none if it has none."""
+        return self._world.places.where(agent) if self._world.places else None
 
     @rule_function(place="agent", senses="space")
     def in_sight(self) -> list[dict[str, Any]]:
@@ -275,6 +322,12 @@ def _copy(value: Any) -> Any:
     if value.__class__ is dict:
         return {key: part if part.__class__ in _SCALARS else _copy(part) for key, part in value.items()}
     return copy.deepcopy(value)
+
+
+def _whole(radius: Any) -> int:
+    if isinstance(radius, bool) or not isinstance(radius, int) or radius < 0:
+        raise ExpressionError(f"a radius is a whole number of edges from 0, not {radius!r:.80}")
+    return radius
 
 
 def _plain(position: Any) -> Any:

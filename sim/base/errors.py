@@ -132,7 +132,10 @@ class LimitError(SimError):
 
 @attrs.frozen
 class Problem:
-    """One problem of a scenario file: its position (line and column from 1), a message, and a hint."""
+    """One problem of a scenario: its position (line and column from 1), a message, and a hint.
+
+    What a program gives has no file and no line: `file` is empty then, and the message begins with the path of the key.
+    """
 
     file: str
     line: int
@@ -141,7 +144,7 @@ class Problem:
     hint: str | None = None
 
     def __str__(self) -> str:
-        text = f"{self.file}:{self.line}:{self.column}: {self.message}"
+        text = f"{self.file}:{self.line}:{self.column}: {self.message}" if self.file else self.message
         return f"{text} ({self.hint})" if self.hint else text
 
 

@@ -53,6 +53,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "walk": "sim.world.actions.places",
     "move": "sim.world.actions.places",
     "gather": "sim.world.actions.places",
+    "change_place": "sim.world.actions.places",
     "acquire": "sim.world.actions.pools",
     "release": "sim.world.actions.pools",
     "put": "sim.world.actions.pools",

@@ -146,7 +146,7 @@ class Pool:
         """
         waiting, running = iter(jobs), dict[Future[Result], Job]()
         while True:
-            for job in islice(waiting, self.processes * _AHEAD - len(running)):
+            for job in () if deadline.is_over else islice(waiting, self.processes * _AHEAD - len(running)):
                 future = self._submit(work, job)
                 running[future] = job
                 if future.done():  # so is that of a job that no worker takes any more

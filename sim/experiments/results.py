@@ -336,7 +336,7 @@ class Results:
 
     def bench_trials(self) -> Iterator[Trial]:
         """Yield the trials of a bench, as they were measured."""
-        for point, seed, figures, outcomes, _ in self._facts():
+        for point, seed, figures, outcomes, *_ in self._facts():
             if figures["basis"] == "wall":
                 figures["makespan"] = figures["wall_seconds"]
             try:

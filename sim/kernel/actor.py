@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
-HOST, SCENARIO, SUPERVISOR, STOP_CONDITION = 0, 1, 2, 4
+HOST, SCENARIO, SUPERVISOR, PLACES, STOP_CONDITION = 0, 1, 2, 3, 4
 """The reserved ordinals. Actors that are declared before the run count from `FIRST_ACTOR`, in order of declaration."""
 
 TICK, MONITOR = 2**31, 2**31 + 1

@@ -170,7 +170,7 @@ def _header(
 ) -> RunHeader:
     return RunHeader(
         name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=options, code=rebuilt.code,
-        origin=origin, versions={**package_versions(rebuilt.simulation.nursery.classes), **versions()},
+        origin=origin, versions={**package_versions(rebuilt.simulation.code), **versions()},
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ A run is not continued under other code unless the operator allows it.
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -24,9 +24,9 @@ _OWN: Final = tuple(versions())
 _MOST: Final = 100  # packages of a record that are looked for
 
 
-def code_hashes(classes: Iterable[type]) -> dict[str, str]:
+def code_hashes(classes: Iterable[Callable[..., Any]]) -> dict[str, str]:
     """Return hashes (64 hex digits) by module: the package `sim`, its compiled part if used, and the modules outside
-    `sim` that define `classes`.
+    `sim` that define `classes`, and functions that metrics call.
     """
     names = {kind.__module__ for kind in classes}
     files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names if not name.startswith("sim.")}
@@ -34,7 +34,7 @@ def code_hashes(classes: Iterable[type]) -> dict[str, str]:
     return {"sim": _package_hash(), **{name: _file_hash(file) for name, file in sorted(files.items()) if file}}
 
 
-def package_versions(classes: Iterable[type]) -> dict[str, str]:
+def package_versions(classes: Iterable[Callable[..., Any]]) -> dict[str, str]:
     """Return the versions, by name, of the installed packages that define `classes`, without `sim` itself."""
     modules = sorted({kind.__module__ for kind in classes if not kind.__module__.startswith("sim.")})
     found = [distribution_of(module) for module in modules]

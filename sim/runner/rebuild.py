@@ -69,7 +69,7 @@ class RebuiltSimulation:
             simulation = build(
                 scenario, seed=info.seed, rights=again, access=access, until_ns=until_ns,
             )  # fmt: skip
-        code = code_hashes(simulation.nursery.classes)
+        code = code_hashes(simulation.code)
         changed = _changed_code(stored, code, refuse=checked and not again.allow_change)
         return cls(simulation, text, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
 

@@ -131,7 +131,12 @@ class RunController:
         simulation.world.attach(self.host)
         tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
         self.ticks = TickDriver(
-            simulation.manager, tick.period, tick.concurrency, shuffled, refreshed=simulation.per_tick
+            simulation.manager,
+            tick.period,
+            tick.concurrency,
+            shuffled,
+            refreshed=simulation.per_tick,
+            groups=tick.groups,
         )
         self.live.on_change += [self.feed.change, self.interventions.change, self._refresh]
         simulation.world.on_input("parameters", self._set)
@@ -193,6 +198,9 @@ class RunController:
             self.sync.start()
         elif self.mode == "tick":
             standstill.own.append(self.ticks.start())
+        variables = self._world.variables
+        if variables is not None and (ticker := variables.start()) is not None:
+            standstill.own.append(ticker)
         health = self.simulation.scenario.execution.health
         if health is not None:
             self.health = HealthMonitor(

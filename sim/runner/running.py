@@ -51,13 +51,16 @@ _GRACE = 5.0
 
 
 @in_definitions
-async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpack[RunKeywords]) -> RunResult:
+async def run_async(
+    scenario: Scenario | Mapping[str, Any] | str | os.PathLike[str], **options: Unpack[RunKeywords]
+) -> RunResult:
     """Run a scenario and return the result.
 
     Works in plain code and, in a new thread, where an event loop is already running (a notebook).
 
     Args:
-        scenario: a scenario, the path of a scenario file, or PACKAGE:NAME of one of an installed package.
+        scenario: a scenario, the path of a scenario file, a mapping with the keys of such a file, or PACKAGE:NAME of
+            one of an installed package.
         options: see `RunOptions`.
 
     Raises:
@@ -71,7 +74,7 @@ async def run_async(scenario: Scenario | str | os.PathLike[str], **options: Unpa
 
 @in_definitions
 async def run_from(
-    scenario: Scenario | str | os.PathLike[str],
+    scenario: Scenario | Mapping[str, Any] | str | os.PathLike[str],
     options: RunOptions,
     origin: Mapping[str, Any] | None = None,
     load: Load = load,
@@ -87,8 +90,14 @@ async def run_from(
     if isinstance(scenario, Scenario) and chosen.overrides:
         raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
     path: Path | None = None
-    if isinstance(scenario, Scenario):
+    text: str | None = None
+    if isinstance(scenario, Mapping):
+        checked = Scenario.from_dict(scenario, chosen.overrides, chosen.allow, chosen.kinds)
+        text = checked.source.text
+    elif isinstance(scenario, Scenario):
         checked = scenario
+        if scenario.source is not None and scenario.source.given and not scenario.source.overrides:
+            text = scenario.source.text
     else:
         path, allow = find_scenario(scenario, chosen.allow)
         chosen = attrs.evolve(chosen, allow=allow)
@@ -119,7 +128,9 @@ async def run_from(
     Tools.of(simulation.world).check_servers()
     if simulation.models is not None:
         await simulation.models.prepare()
-    keeper, folder = _keeper(simulation, path, chosen, seed, mode, origin)
+    if path is not None and chosen.out is not None:
+        text = path.read_text(encoding="utf-8")
+    keeper, folder = _keeper(simulation, text, chosen, seed, mode, origin)
     epoch = keeper.epoch if isinstance(keeper, RunRecorder) else None
     uid = "" if folder is None else folder.name
     session = Session(
@@ -282,7 +293,7 @@ def _patient_collector() -> Iterator[None]:
 
 def _keeper(
     simulation: Simulation,
-    path: Path | None,
+    text: str | None,
     options: RunOptions,
     seed: int,
     mode: Mode,
@@ -291,8 +302,9 @@ def _keeper(
     level = simulation.scenario.recording.level
     if options.out is None:
         return HashRecorder(level=level), None
-    if path is None:
-        raise UsageError("a recorded run needs the path of a scenario file, not a Scenario object")
+    if text is None:
+        hint = "give the path of its file, or a mapping"
+        raise UsageError("a recorded run needs the text of its scenario, and not a Scenario object", hint=hint)
     given = simulation.scenario.recorded_files()
     kept = {
         "until": options.until,
@@ -311,10 +323,10 @@ def _keeper(
     }
     header = RunHeader(
         name=simulation.scenario.name, seed=seed, mode=mode, backend=options.backend, options=kept,
-        code=code_hashes(simulation.nursery.classes), origin=origin,
-        versions={**package_versions(simulation.nursery.classes), **versions()},
+        code=code_hashes(simulation.code), origin=origin,
+        versions={**package_versions(simulation.code), **versions()},
     )  # fmt: skip
-    folder = create_run(options.out, header, path.read_text(encoding="utf-8"), given)
+    folder = create_run(options.out, header, text, given)
     return RunRecorder(folder, level=level), folder
 
 

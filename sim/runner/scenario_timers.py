@@ -134,12 +134,32 @@ class ScenarioTimers:
         """Evaluate and record all metrics now."""
         values = self._values()
         if values:
+            if not self.times:
+                self._look_again(self._simulation.manager.made)
             self._sampled_ns = self._kernel.now
             self.times.append(to_seconds(self._kernel.now))
             for name, value in values.items():
                 self.samples[name].append(value)
             self._kernel.emit("metric.sample", values, "scenario")
         return values
+
+    def _look_again(self, made: int) -> None:
+        """Replace the first sample if agents are created at its instant: it shows the population that they begin as."""
+
+        def look() -> None:
+            if self._simulation.manager.made != made and self._sampled_ns == self._kernel.now:
+                with self._kernel.acting_as(self._kernel.scenario):
+                    self._replace()
+
+        self._kernel.call_last(look, self._stop)
+
+    def _replace(self) -> None:
+        """Take the latest sample once more, and replace it if a value has changed."""
+        values = self._values()
+        if any(self.samples[name][-1] != value for name, value in values.items()):
+            for name, value in values.items():
+                self.samples[name][-1] = value
+            self._kernel.emit("metric.sample", values, "scenario")
 
     def publish_end(self) -> None:
         """Publish the events that the scenario has `at: end`, at the end of a run."""
@@ -160,11 +180,7 @@ class ScenarioTimers:
             if self._sampled_ns != kernel.now:
                 self.sample()
                 return
-            values = self._values()
-            if any(self.samples[name][-1] != value for name, value in values.items()):
-                for name, value in values.items():
-                    self.samples[name][-1] = value
-                kernel.emit("metric.sample", values, "scenario")
+            self._replace()
 
     def _values(self) -> Mapping[str, float | None]:
         return {name: self._value(name, e, lenient=True) for name, e in self._scenario.metrics.values.items()}

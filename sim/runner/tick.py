@@ -5,6 +5,7 @@ when the barrier of tick k - 1 is passed, whichever is later. An agent that slee
 line is skipped until the first tick at which it is due.
 """
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from sim.actors import AgentLoop, AgentLoopManager
@@ -38,6 +39,7 @@ class TickDriver:
         concurrency: `sequential` or `parallel`.
         shuffled: draw a new order for each tick instead of the order of declaration.
         refreshed: the limits whose windows start empty in each tick.
+        groups: the groups in the order in which they act, before all other agents.
 
     Attributes:
         ticks: number of ticks that began.
@@ -52,6 +54,7 @@ class TickDriver:
         concurrency: Concurrency = "sequential",
         shuffled: bool = False,
         refreshed: tuple[str, ...] = (),
+        groups: tuple[str, ...] = (),
     ) -> None:
         self.ticks = 0
         self.overruns = 0
@@ -60,6 +63,7 @@ class TickDriver:
         self._period_ns = period_ns
         self._turns = self._parallel if concurrency == "parallel" else self._sequential
         self._shuffled = shuffled
+        self._groups = groups
         self.refreshed = refreshed
         self._actor = Actor("tick", TICK)
         self._effect_ended = Signal(self._kernel)
@@ -94,9 +98,24 @@ class TickDriver:
             await self._turns(self._ordered())
 
     def _ordered(self) -> list[AgentLoop]:
-        loops = self._manager.loops.values()
+        loops = self._in_groups(self._manager.loops.values())
         if not self._shuffled:
-            return list(loops)
+            return [loop for group in loops for loop in group]
+        return [loop for group in loops for loop in self._shuffle(group)]
+
+    def _in_groups(self, loops: Iterable[AgentLoop]) -> list[list[AgentLoop]]:
+        """Return the loops of each group that has a place in the order, and then all others."""
+        if not self._groups:
+            return [list(loops)]
+        ranks = {group: rank for rank, group in enumerate(self._groups)}
+        found: list[list[AgentLoop]] = [[] for _ in range(len(ranks) + 1)]
+        world = self._manager.world
+        for loop in loops:
+            rank = min((ranks[group] for group in world.groups_of(loop.agent) if group in ranks), default=len(ranks))
+            found[rank].append(loop)
+        return found
+
+    def _shuffle(self, loops: list[AgentLoop]) -> list[AgentLoop]:
         # By a hash of tick and agent, so that one agent more leaves the others in their order.
         place_of = placing("turn", self._kernel.seed, self.ticks, *self._kernel.order)
         ordered = [(place_of(loop.agent_id), loop.agent_id, loop) for loop in loops]

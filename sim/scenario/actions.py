@@ -153,7 +153,7 @@ def _listed(raw: Any) -> Any:
 
 def _in_order(actions: tuple[Do, ...]) -> tuple[Do, ...]:
     for number, action in enumerate(actions[:-1]):
-        if DEFINED[action.kind].last:
+        if DEFINED[action.kind].last and not (action.kind == "stop" and "agent" in action.arguments):
             raise FieldError(f"{action.kind} must be the last action, but is number {number + 1} of {len(actions)}")
     return actions
 

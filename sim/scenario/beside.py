@@ -1,4 +1,4 @@
-"""Reads the files that a scenario refers to: only from its own folder, or below, and only up to a size."""
+"""Reads the files beside a scenario to which it refers: only from its own folder, or below, and only up to a size."""
 
 from codecs import BOM_UTF8
 from pathlib import Path

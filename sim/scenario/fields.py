@@ -417,6 +417,8 @@ StartTime = Annotated[ValueTemplate, PlainValidator(ReadValue("entry", _time)), 
 StartNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("entry", check_number)), WithJsonSchema(_NUMBER)]
 StartPlace = Annotated[ValueTemplate, PlainValidator(ReadValue("entry", _place)), WithJsonSchema(_ANY)]
 PlaceNumber = Annotated[ValueTemplate, PlainValidator(ReadValue("place", check_number)), WithJsonSchema(_NUMBER)]
+SiteValue = Annotated[ValueTemplate, PlainValidator(ReadValue("site")), WithJsonSchema(_ANY)]
+SiteCondition = Annotated[Expression, PlainValidator(ReadExpression("site")), WithJsonSchema(_EXPRESSION)]
 CostValue = Annotated[ValueTemplate, PlainValidator(ReadValue("cost", check_number)), WithJsonSchema(_NUMBER)]
 
 Positive = Annotated[float, Field(gt=0)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
@@ -17,9 +18,11 @@ from sim.agents.packages import is_module_allowed
 from sim.base.errors import Problem, ScenarioError, UsageError
 from sim.base.permissions import Permission
 from sim.base.registry import Definitions, current_definitions, using
+from sim.base.text import of_error
 from sim.kernel.duration import to_text
 from sim.scenario.error_text import words_of
 from sim.scenario.fields import LEVELS, plain
+from sim.scenario.given import name_by_path, text_of
 from sim.scenario.live_changes import check_interventions, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.packaged import find_scenario
@@ -108,6 +111,19 @@ def loads(
     return Source(text, file, parse_all(overrides), tuple(allow), kinds or {}, definitions=held).load()
 
 
+def from_dict(
+    data: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    kinds: Mapping[str, type[Agent]] | None = None,
+) -> Scenario:
+    """See `Scenario.from_dict`."""
+    text, tables = text_of(data)
+    changes, held = parse_all(overrides), current_definitions()
+    source = Source(text, "scenario", changes, tuple(allow), kinds or {}, definitions=held, tables=tables, given=True)
+    return source.load()
+
+
 def loads_branch(text: str, file: str, overrides: Sequence[str], changes: Sequence[str]) -> Scenario:
     """Return the scenario of a branch, with all of its changes but those of the state of agents.
 
@@ -140,6 +156,7 @@ class Source:
         graph: the graph that its places refer to; None if there is none, or before it is loaded.
         definitions: what it may name beside the words of `sim`; None: what is defined in this process.
         tables: the tables that describe its agents, by name, as loaded, or as a program gives them.
+        given: whether a program gives the scenario, so that errors name the path of a key and not a line.
     """
 
     text: str
@@ -151,6 +168,7 @@ class Source:
     graph: LoadedGraph | None = None
     definitions: Definitions | None = None
     tables: Mapping[str, Table] = attrs.field(factory=dict)
+    given: bool = False
 
     def load(self, changes: Sequence[Override] = (), *, check_later: bool = True) -> Scenario:
         """Return the scenario.
@@ -171,6 +189,7 @@ class Source:
         tree, problems = self._tree()
         apply_overrides(tree, (*self.overrides, *changes))
         problems += _import_kinds(tree, self.allow)
+        problems += _import_metrics(tree, self.allow)
         graph, found = load_graph(tree, self.file, self.allow, self.graph)
         problems += found
         tables, found = load_tables(tree, self.file, self.tables)
@@ -231,6 +250,9 @@ class Source:
         if len(self.text) > MAX_BYTES:
             raise ScenarioError([_too_large(self.file)])
         tree, problems = read_tree(self.text, self.file)
+        if self.given:
+            name_by_path(tree)
+            problems = [attrs.evolve(problem, file="") for problem in problems]
         if isinstance(tree, Map):
             return tree, problems
         if tree is not REFUSED_VALUE:
@@ -263,6 +285,24 @@ def _import_kinds(tree: Map, allow: Sequence[str]) -> Iterator[Problem]:
                     failed[module] = error
                 where = f"agents.{entry.get('name')}.kind"
                 yield entry.values_at["kind"].problem(f"{where}: {error}", error.hint)
+
+
+def _import_metrics(tree: Map, allow: Sequence[str]) -> Iterator[Problem]:
+    """Import the modules whose functions metrics call, if the operator allows them."""
+    metrics = tree.get("metrics")
+    modules = metrics.get("modules") if isinstance(metrics, Map) else None
+    named = modules if isinstance(modules, Seq) else Seq(tree.mark)
+    for number, name in enumerate(named):
+        if not isinstance(name, str):
+            continue  # the check of the file reports it
+        mark, where = named.values_at[number], f"metrics.modules[{number}]"
+        if not is_module_allowed(name, allow):
+            yield mark.problem(f"{where}: the module {name[:80]!r} is not allowed", f"allow it: --allow {name[:80]}")
+            continue
+        try:
+            import_module(name)
+        except (Exception, SystemExit) as error:  # the imported code may raise anything
+            yield mark.problem(f"{where}: {name[:80]} cannot be imported: {of_error(error)}")
 
 
 def _too_large(file: str) -> Problem:

@@ -1,6 +1,7 @@
 """The models of a scenario file. Field names are the keys of the file; durations are whole nanoseconds."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import attrs
@@ -85,6 +86,10 @@ class Tick(f.Part):
         Literal["fixed", "shuffled"],
         Field(description="fixed: agents act as declared; shuffled: in a new random order in each round"),
     ] = "fixed"
+    groups: Annotated[
+        tuple[Annotated[str, f.AfterValidator(f.Refers("group"))], ...],
+        Field(strict=False, description="groups in the order in which they act; agents of other groups act after them"),
+    ] = ()
 
 
 class LoopConfig(f.Part):
@@ -284,6 +289,16 @@ class Stock(f.Part):
     every: Annotated[PositiveNanoseconds, Field(description="the length of a period")] = SECOND
 
 
+class PlaceRule(f.Part):
+    """A condition, and the variables that a place sets if it holds."""
+
+    name: Annotated[str | None, Field(max_length=100, description="a name for readers")] = None
+    when: Annotated[f.SiteCondition, Field(description="a condition over the variables of the place; default true")] = (
+        _TRUE
+    )
+    set: Annotated[dict[str, f.SiteValue], Field(min_length=1, description="new values of variables of the place")]
+
+
 class Places(f.Part):
     """The places of the world: a graph by its name or in a file, nodes and edges, or a grid."""
 
@@ -307,6 +322,18 @@ class Places(f.Part):
     diagonals: Annotated[bool, Field(description="grid: edges to all eight neighbours")] = False
     wrap: Annotated[bool, Field(description="grid: the last column and row are adjacent to the first ones")] = False
     stock: Annotated[Stock | None, Field(description="what agents gather at places")] = None
+    variables: Annotated[
+        dict[f.StateKey, f.SiteValue],
+        Field(
+            max_length=20,
+            description="variables of each place, with their values at the start",
+        ),
+    ] = Field(default_factory=dict)
+    every: Annotated[PositiveNanoseconds, Field(description="how often places follow their rules")] = SECOND
+    rules: Annotated[
+        tuple[PlaceRule, ...],
+        Field(strict=False, max_length=20, description="in each period a place takes the first that applies"),
+    ] = ()
     travel_time: Annotated[Nanoseconds, Field(description="of edges that set none; with `length`, of one unit")] = 0
     length: Annotated[str | None, Field(description="the attribute of edges in the file that is their length")] = None
     both_ways: Annotated[bool, Field(description="file, or graph of a package: ignore the direction of edges")] = False
@@ -331,9 +358,30 @@ class Places(f.Part):
                 raise FieldError(f"{key} {'need' if key == 'edges' else 'needs'} {needed}")
         if self.stock is not None and self.grid is None and self.stock.capacity.names & {"x", "y"}:
             raise FieldError("x and y are the column and the row in a grid, and there is no grid here")
+        self._check_variables()
         self._check_graph(f.context_of(info))
         self._check_nodes()
         return self
+
+    def _check_variables(self) -> None:
+        """Check what the rules of places set, and which names they use."""
+        taken = next((name for name in self.variables if name in ("index", "x", "y", "place")), None)
+        if taken is not None:
+            raise FieldError(f"a place has {taken!r} already; choose another name")
+        wrong = tuple(
+            FieldError(
+                f"places have no variable {key[:80]!r}", did_you_mean(key, self.variables), ("rules", number, "set")
+            )
+            for number, rule in enumerate(self.rules)
+            for key in rule.set
+            if key not in self.variables
+        )
+        if wrong:
+            raise FieldError("rules set what is no variable", parts=wrong)
+        values: list[Expression | ValueTemplate] = [*self.variables.values(), *(rule.when for rule in self.rules)]
+        values += [value for rule in self.rules for value in rule.set.values()]
+        if self.grid is None and any(value.names & {"x", "y"} for value in values):
+            raise FieldError("x and y are the column and the row in a grid, and there is no grid here")
 
     def _check_graph(self, context: Context | None) -> None:
         """Take the graph that was loaded, and check what the other keys say about it."""
@@ -807,6 +855,10 @@ class Metrics(f.Part):
     """Values sampled during the run."""
 
     every: Annotated[PositiveNanoseconds, Field(description="simulated time between two samples")] = MINUTE
+    modules: Annotated[
+        tuple[str, ...],
+        Field(strict=False, description="modules with functions that have @sim.metric, which the operator must allow"),
+    ] = ()
     values: Annotated[
         dict[f.Label, f.WorldExpression], Field(description="expressions by name, such as count('person')")
     ] = Field(default_factory=dict)
@@ -906,6 +958,32 @@ class Scenario(f.Part):
     def source(self) -> Any:
         """The text from which it was loaded, a `sim.scenario.loading.Source`; None if it was made otherwise."""
         return self._source
+
+    @classmethod
+    def from_dict(
+        cls,
+        data: Mapping[str, Any],
+        overrides: Sequence[str] = (),
+        allow: Sequence[str] = (),
+        kinds: Mapping[str, Any] | None = None,
+    ) -> "Scenario":
+        """Return the scenario that a mapping describes, with the keys and values of a scenario file.
+
+        Files that it refers to, such as those of `places` and tables, are looked for in the current folder. The `table`
+        of an entry of `agents` can be a DataFrame.
+
+        Args:
+            data: the scenario.
+            overrides: values to change, such as `seed=3` or `agents.grazer.count=10`.
+            allow: installed packages, and modules, whose code it may use.
+            kinds: classes that it may name as `kind`.
+
+        Raises:
+            ScenarioError: with all problems; each names the path of its key, as in `agents[0].count`.
+            UsageError: if an override is malformed, or an allowed package cannot be imported.
+        """
+        made: Scenario = import_module("sim.scenario.loading").from_dict(data, overrides, allow, kinds)
+        return made
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:

@@ -15,13 +15,13 @@ from sim.scenario.symbols import Kind, Symbols
 
 Place = Literal[
     "agent", "start", "entry", "world", "where", "item", "cost", "formula", "tool", "model", "call", "work",
-    "intervention", "place", "property", "occurrence", "answer",
+    "intervention", "place", "site", "property", "occurrence", "answer",
 ]  # fmt: skip
 """The place of an expression: a rule, a value that is evaluated once at the start (`entry`: among the state variables
 of the agent, or after them), metrics and stop, the `where` of an event condition or of an item to get, costs, the
 formula of an artifact, that of a tool, a scripted answer, the call of a tool, the work of an employee, an intervention
-(for each agent that it may concern), a property of a place, a property of runs, or a condition on an event in one
-(`answer`: on one that follows another)."""
+(for each agent that it may concern), a property of a place, its variables and rules (`site`), a property of runs, or a
+condition on an event in one (`answer`: on one that follows another)."""
 
 AGENT_NAMES = frozenset(
     {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
@@ -56,13 +56,14 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "call": (CALL_NAMES, _PURE),
     "work": (WORK_NAMES, AGENT_FUNCTIONS | _PURE),
     "place": (PLACE_NAMES, _PURE),
+    "site": (PLACE_NAMES | {"now"}, _START_FUNCTIONS | _PURE),
     "intervention": (INTERVENTION_NAMES, AGENT_FUNCTIONS | _PURE),
     "property": (frozenset({"now", "pi"}), WORLD_FUNCTIONS | _PURE),
     "occurrence": (OCCURRENCE_NAMES, _PURE),
     "answer": (OCCURRENCE_NAMES | {"first"}, _PURE),
 }
 
-_REFERS: dict[tuple[str, int], str] = {
+_REFERS: dict[tuple[str, int | str], str] = {
     (function.name, place): to for function in DECLARED.values() for place, to in function.refers.items()
 }
 """To what the arguments of functions refer."""
@@ -76,7 +77,8 @@ _NEEDS: dict[Needs, tuple[str, str]] = {
 
 def functions_of(place: Place) -> frozenset[str]:
     """Return the functions that expressions in a place can call."""
-    return _PLACES[place][1]
+    own = metric_functions.METRICS.keys() if place in ("world", "property") else ()
+    return _PLACES[place][1].union(own)
 
 
 _MEMBERS: dict[str, tuple[str, ...]] = {
@@ -117,13 +119,15 @@ class Context:
         Raises:
             ExpressionError: if it uses something that does not exist in this place.
         """
-        names, functions = _PLACES[place]
+        names, functions = _PLACES[place][0], functions_of(place)
         if place == "property" and self.each is not None:
             names = names | INTERVENTION_NAMES | self.known.states_of(self.each, expression.names)
         if place in ("agent", "entry", "where", "item", "intervention") and self.state:
             names = names | frozenset(self.state)
         if place in ("agent", "where", "item") and self.let:
             names = names | frozenset(self.let)
+        if place == "site":
+            names = names | self.known.variables
         if place == "model":
             names = names | frozenset(self.kept)
         Expression.parse(expression.text, names, functions)
@@ -131,7 +135,7 @@ class Context:
         group: str | None = None
         for literal in expression.literals:
             to = _REFERS.get((literal.function, literal.position))
-            if literal.position == 0:
+            if literal.position in (0, "group", "agent"):
                 group = literal.text
             if to == "state" and group is not None:
                 self.known.require_state(group, literal.text)

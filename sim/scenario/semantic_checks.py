@@ -46,7 +46,7 @@ def _unique_names(entries: list[dict[str, Any]], key: str, what: str) -> Iterato
             continue
         mark = _at(entry, key)
         if name in first:
-            message = f"the {what} {name!r} appears twice: in line {first[name].line} and in line {mark.line}"
+            message = f"the {what} {name!r} appears twice: in {first[name].where} and in {mark.where}"
             yield mark.problem(message)
         first.setdefault(name, mark)
 

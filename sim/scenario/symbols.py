@@ -16,7 +16,7 @@ from sim.world.action import DEFINED
 
 Kind = Literal[
     "agent", "entry", "group", "recipient", "account", "artifact", "pool", "limit", "budget", "resource",
-    "metric", "place", "record", "slots", "stock", "tier", "tool",
+    "metric", "place", "record", "slots", "stock", "tier", "tool", "variable",
 ]  # fmt: skip
 
 MAX_CELLS = 100_000
@@ -26,6 +26,7 @@ _CALLED: Mapping[str, str] = {
     "entry": "entry in agents", "recipient": "agent or group", "account": "agent or account",
     "resource": "limit, budget or quota", "record": "recorded value", "slots": "pool", "stock": "pool",
     "tier": "tier in models", "tool": "tool in models",
+    "variable": "variable of places",
 }  # fmt: skip
 _POOL_KINDS = {"slots": ("resource", "priority", "preemptive"), "stock": ("container", "store")}
 
@@ -62,6 +63,7 @@ class Symbols:
     stock: bool
     grid: bool
     named: Mapping[str, frozenset[str]]
+    variables: frozenset[str]
     _table: dict[Kind, frozenset[str] | None] = attrs.field(init=False, repr=False)
 
     def require(self, kind: Kind, name: str) -> None:
@@ -172,6 +174,7 @@ class Symbols:
             "record": self.records,
             "tier": self.tiers,
             "tool": self.tools,
+            "variable": self.variables,
         }
 
     def _pools(self, kind: Kind) -> frozenset[str]:
@@ -234,6 +237,7 @@ def collect(
         calendar=bool(mapping(tree, "calendar")),
         stock=bool(mapping(mapping(tree, "places"), "stock")),
         grid="grid" in mapping(tree, "places"),
+        variables=frozenset(mapping(mapping(tree, "places"), "variables")),
         named={name: frozenset(population.known_names) for name, population in populations.items()},
     )  # fmt: skip
 

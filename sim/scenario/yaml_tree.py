@@ -49,14 +49,22 @@ _WORDS = {
 
 @attrs.frozen
 class Mark:
-    """A position; line and column count from 1."""
+    """A position: line and column, from 1; or the path of the key, in what a program gives."""
 
     file: str
     line: int
     column: int
+    path: str = ""
+
+    @property
+    def where(self) -> str:
+        """The position within its file, in words."""
+        return self.path or f"line {self.line}"
 
     def problem(self, message: str, hint: str | None = None) -> Problem:
         """Return a problem at this position."""
+        if self.path and not message.startswith(self.path):
+            message = f"{self.path}: {message}"
         return Problem(self.file, self.line, self.column, message, hint)
 
 

@@ -12,6 +12,7 @@ from sim.kernel.ports import ANYONE, Gate
 Attributes = Mapping[str, str | int | float | bool]
 """Attributes of a place or an edge by name."""
 
+_MOST_KEPT = 2_000_000  # names of places near others
 _RINGS = 32  # up to which distance the places in sight of a place are kept
 
 
@@ -53,6 +54,8 @@ class Places:
         self._around: dict[str, list[str]] = {}  # place → the agents at it, then those one edge away; until one moves
         self._rings: dict[str, list[list[str]]] = {}  # place → the places in its row and column, by distance
         self._grid: tuple[int, int, bool] | None = None  # columns, rows, whether it wraps
+        self._within: dict[tuple[str, int], list[str]] = {}  # place and radius → the places up to so far away
+        self._kept = 0  # names in `_within`
         self.instant = True
         self._parts: dict[str, str] = {}  # place → the first place of its part of the graph, filled at first use
         for start, end, time in edges:
@@ -190,6 +193,34 @@ class Places:
         others = found.copy()  # the caller may keep and change it
         others.remove(agent_id)
         return others
+
+    def within(self, node: str, radius: int) -> list[str]:
+        """Return the places up to `radius` edges away, the nearest first, beginning with `node`.
+
+        Those of a place are kept for the next call, as long as all together are at most 2,000,000 names.
+        """
+        known = self._within.get((node, radius))
+        if known is not None:
+            return known.copy()
+        found, ring, edges = {node: None}, [node], self._edges
+        for _ in range(radius):
+            ring = list(dict.fromkeys(other for here in ring for other in edges[here] if other not in found))
+            if not ring:
+                break
+            found.update(dict.fromkeys(ring))
+        near = list(found)
+        if self._kept + len(near) <= _MOST_KEPT:
+            self._kept += len(near)
+            self._within[node, radius] = near.copy()
+        return near
+
+    def others_within(self, agent_id: str, radius: int) -> list[str]:
+        """Return the other agents up to `radius` edges away, the nearest first."""
+        here = self._where.get(agent_id)
+        if here is None:
+            return []
+        standing = self._standing
+        return [id for node in self.within(here, radius) for id in standing[node] if id != agent_id]
 
     def place(self, agent_id: str, node: str) -> None:
         """Put an agent at a place.

@@ -22,6 +22,7 @@ from sim.world.artifact import Artifacts
 from sim.world.costs import Costs
 from sim.world.dispatcher import Dispatcher, PendingAction
 from sim.world.message import Message
+from sim.world.place_variables import PlaceVariables
 from sim.world.places import Places
 from sim.world.service import Service
 from sim.world.space import Space
@@ -52,6 +53,9 @@ class Inhabitant(Protocol):
     async def wait_for_room(self) -> None:
         """Wait until the mailbox has room, if its policy is `block`."""
 
+    def shutdown(self) -> object:
+        """Stop after the current iteration; between two iterations, at once."""
+
     def terminate(self, reason: str, /) -> None:
         """Stop at once; the current iteration is cancelled where it waits."""
 
@@ -75,8 +79,8 @@ class World:
 
     Attributes:
         dispatcher: applies actions, the one way in which agents change the world.
-        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, stocks, space: the
-            parts.
+        kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, stocks, variables,
+            space: the parts.
         calendar: the civil time of the run; None if it has none.
         agents: all agents by id, in the order in which they were added.
         actions: the kinds of action that agents can use.
@@ -107,6 +111,7 @@ class World:
         self.calendar: Calendar | None = None
         self._places: Places | None = None
         self.stocks: Stocks | None = None
+        self.variables: PlaceVariables | None = None
         self._space: Space | None = None
         self.pools: dict[str, Pool] = {}
         self.agents: dict[str, Inhabitant] = {}
@@ -487,9 +492,11 @@ class World:
         space = {} if self.space is None else {"space": self.space.state()}
         services = self.service_states()
         stocks = {} if self.stocks is None else {"stocks": self.stocks.state()}
+        variables = {} if self.variables is None else {"variables": self.variables.state()}
         return {
             **space,
             **stocks,
+            **variables,
             **({"services": services} if services else {}),
             "agents": {id: agent.state_for_digest() for id, agent in sorted(self.agents.items())},
             "artifacts": self.artifacts.state(),

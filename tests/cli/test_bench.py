@@ -11,6 +11,7 @@ from sim.archives.compare import results_difference
 from sim.experiments.bench.plan import make_bench
 from sim.experiments.experiment import carry_out, evaluate
 from sim.experiments.folder import begin, go_on, write
+from sim.experiments.options import Precision
 from sim.experiments.plan import Hosting
 from sim.experiments.pool import Inline
 from sim.experiments.results import Results
@@ -123,6 +124,29 @@ def test_a_stopped_bench_continues_with_the_job_that_was_not_done(tiny, tmp_path
         assert [one for one in done_by(tmp_path / name) if one in before] == before
     assert hashes["stopped"] == hashes["whole"]
     assert results_difference(tmp_path / "whole", tmp_path / "stopped") is None
+
+
+def test_real_time_can_be_limited(tiny, tmp_path):
+    """After the limit no job begins, and what is there is told, even if it is nothing; the rest can be carried out."""
+    with contextlib.closing(
+        begin(make_bench(tiny, modes=("autonomous",), count=2, until="30s"), tmp_path / "b")
+    ) as one:
+        assert list(carry_out(one, Inline(), Hosting(max_wall=1e-9))) == []
+        assert "0 of 2 runs were done" in write(one, evaluate(one)).read_text()
+        ran = [progress.last.seed for progress in carry_out(one, Inline(), Hosting(max_wall="1h"))]
+        assert ran == [3, 4]
+
+
+@pytest.mark.proof
+def test_the_modes_of_a_combination_have_the_same_seeds(tiny, tmp_path):
+    """If seeds are added until outcomes are precise, they are added for all modes, which are compared seed by seed."""
+    plan = make_bench(
+        tiny, modes=("tick-parallel", "autonomous"), until="1m", precision=Precision(0.01, 13), outcomes=["mean_luck"]
+    )
+    with contextlib.closing(begin(plan, tmp_path / "b")) as results:
+        *_, last = carry_out(results, Inline(), Hosting())
+        assert (last.done, last.planned) == (26, 26)
+        assert {seed for _, seed in results.done()} == set(range(3, 16))
 
 
 @pytest.mark.proof
@@ -248,6 +272,10 @@ def test_failed_iterations_are_told(sim, tiny):
         (["--vary", "agents.walker.count=0,1"], "not valid"),
         (["--seeds", "9999"], "the limit is 10,000"),
         (["--jobs", "0"], "0 is not in the range"),
+        (["--on", "ray"], "which machines of a cluster do not have in common"),
+        (["--vary", "mode=tick,autonomous"], "the mode is no key of a scenario"),
+        (["--resume", "bench/tiny-1"], "leave out all other options"),
+        (["--again"], "add --resume FOLDER"),
     ],
 )
 def test_wrong_usage(sim, tiny, options, words):

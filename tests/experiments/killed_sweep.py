@@ -2,11 +2,12 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 
 def work(job: tuple[str, int]) -> int:
-    """Return the square of a number, or end the process first, or write to its stdout."""
+    """Return the square of a number, or end the process first, or never end, or write to its stdout."""
     what, number = job
     if what == "die":
         os._exit(3)
@@ -14,6 +15,8 @@ def work(job: tuple[str, int]) -> int:
         sys.exit(1)
     if what == "interrupt":
         raise KeyboardInterrupt
+    if what == "wait":
+        threading.Event().wait()
     if what == "write":
         os.write(1, b"written past Python")
     if what.startswith("once "):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.experiments.pool import Ended, Pool
+from sim.experiments.pool import Deadline, Ended, Pool
 from tests.experiments.killed_sweep import work
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +27,15 @@ def test_all_jobs_are_done_by_few_workers() -> None:
             number * number for number in range(40)
         ]
         assert list(pool.run(work, [("do", 9)])) == [(("do", 9), 81)]  # it can be used again
+
+
+@pytest.mark.proof
+def test_the_deadline_ends_what_is_under_way() -> None:
+    """What is not done then is killed and has no result; no job begins after it; the pool can be used again."""
+    with Pool(1) as pool:
+        assert list(pool.run(work, [("wait", 1), ("do", 2)], Deadline.after("500ms"))) == []
+        assert list(pool.run(work, [("do", 3)], Deadline(0.0))) == []
+        assert list(pool.run(work, [("do", 3)])) == [(("do", 3), 9)]
 
 
 def test_only_the_guilty_job_is_lost() -> None:

@@ -49,7 +49,7 @@ class RuleFunction:
         draws: whether it draws random numbers.
         pure: whether its value depends on its arguments alone.
         needs: what the scenario must have.
-        refers: the places of arguments that refer to something, and to what.
+        refers: the places and the names of arguments that refer to something, and to what.
         returns: the annotation of its value.
         call: how it is called, for the documentation; `?`: the argument is optional.
         summary: what it returns, as Markdown: the first sentence of the docstring without `Return`.
@@ -62,7 +62,7 @@ class RuleFunction:
     draws: bool
     pure: bool
     needs: tuple[Needs, ...]
-    refers: Mapping[int, str]
+    refers: Mapping[int | str, str]
     returns: Any
     call: str
     summary: str
@@ -106,7 +106,14 @@ def rule_function(
             draws=draws,
             pure=pure,
             needs=needs,
-            refers=MappingProxyType({at: to for at, one in enumerate(parameters) if (to := _refers(one.annotation))}),
+            refers=MappingProxyType(
+                {
+                    key: to
+                    for at, one in enumerate(parameters)
+                    if (to := _refers(one.annotation))
+                    for key in (at, one.name)
+                }
+            ),
             returns=signature.return_annotation,
             call=f"{name}({', '.join(map(_written, parameters))})",
             summary=summary,

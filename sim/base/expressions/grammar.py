@@ -49,7 +49,7 @@ class Literal:
     """A text written directly as an argument of a call, so that a loader can check what it refers to."""
 
     function: str
-    position: int
+    position: int | str  # the place of the argument, or its name
     text: str
 
 
@@ -230,6 +230,8 @@ class _Checker:
             if keyword.arg is None:
                 raise ExpressionError("** is not allowed in an expression")
             _plain(keyword.arg)
+            if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str):
+                self.literals.append(Literal(name, keyword.arg, keyword.value.value))
             keyword.value = self.check(keyword.value, depth + 1)
         for position, argument in enumerate(node.args):
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):

@@ -172,8 +172,8 @@ def _print_error(message: str, hint: str | None, problems: list[Problem]) -> Non
 def print_problems(problems: list[Problem], to: TextIO | None = None) -> None:
     """Write each problem of a scenario, and its hint, on lines of their own; to stderr unless `to` is set."""
     for problem in problems:
-        where = f"{problem.file}:{problem.line}:{problem.column}"
-        click.echo(f"  {plain(where)}: {plain(problem.message)}", file=to, err=to is None)
+        where = f"{problem.file}:{problem.line}:{problem.column}: " if problem.file else ""
+        click.echo(f"  {plain(where)}{plain(problem.message)}", file=to, err=to is None)
         if problem.hint:
             click.echo(f"    hint: {plain(problem.hint)}", file=to, err=to is None)
 

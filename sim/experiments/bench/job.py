@@ -107,7 +107,8 @@ def run_modes(job: TrialJob) -> list[Measured]:
 def _warm(setting: _Setting, mode: Mode) -> None:
     """Run one instant, so that all modules are imported. What has an effect outside is not done twice for that."""
     hosting = setting.job.hosting
-    if hosting.access is not None or hosting.rights.allow_commands or hosting.rights.mcp:
+    outside = hosting.access is not None and hosting.access.outside
+    if outside or hosting.rights.allow_commands or hosting.rights.mcp:
         return
     run_mode, changes = mode.settings(synchronised=False)
     overrides = (*setting.overrides, *changes)

@@ -12,7 +12,7 @@ from sim.actors.actions import spawn
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
 from sim.agents.family import Make, class_family, family_for, family_of, named_family
 from sim.agents.latest_events import LatestEvents
-from sim.agents.metric_functions import PI, MetricFunctions
+from sim.agents.metric_functions import METRICS, PI, MetricFunctions
 from sim.agents.tool_check import known_tools
 from sim.base.errors import LimitError, ScenarioError, UsageError
 from sim.base.expressions import Expression, did_you_mean
@@ -21,6 +21,7 @@ from sim.kernel.rng import Draws
 from sim.resources import to_micro
 from sim.scenario import schema
 from sim.scenario.actions import Do
+from sim.scenario.assembly.place_variables import make_variables
 from sim.scenario.assembly.sync_checks import check_sync, reach_of
 from sim.scenario.assembly.world_builder import furnish, limits_per_tick, to_rate
 from sim.scenario.params import ParamsTemplate, default_params
@@ -59,6 +60,14 @@ class Simulation:
     models: "Models | None"  # the language models, if there are any
     service: "ServiceTime | None"  # the axis of service time, with `execution.sync`
 
+    @property
+    def code(self) -> tuple[Callable[..., Any], ...]:
+        """The classes of all agents, and the functions of programs that metrics and the stop condition call."""
+        scenario = self.scenario
+        expressions = [*scenario.metrics.values.values(), *([] if scenario.stop is None else [scenario.stop.when])]
+        called = sorted({name for one in expressions for name in one.functions} & METRICS.keys())
+        return (*self.nursery.classes, *(METRICS[name] for name in called))
+
 
 def build(
     scenario: schema.Scenario,
@@ -87,6 +96,7 @@ def build(
     manager = AgentLoopManager(world)
     furnish(world, scenario)
     toolbox = Toolbox(world)
+    world.variables = make_variables(world, scenario.places, toolbox)
     service = None if scenario.execution.sync is None else _service_time(world)
     models = _models(world, scenario, toolbox, access, service)
     manager.kinds.update(rights.kinds or {})  # for `Control.create_loop`, also in a replay

@@ -98,6 +98,12 @@ def _against(scenario: schema.Scenario, access: "Access | None") -> list[tuple[s
         (execution.clock == "wall", "execution.clock: wall", "world time and service time are separate axes"),
         (execution.health is not None, "execution.health", "agents that are served slowly are not silent"),
         (shuffled, "a shuffled order", "one order is drawn for all agents of an instant"),
+        (bool(execution.tick.groups), "execution.tick.groups", "agents are at different times, so no group is first"),
+        (
+            scenario.places is not None and bool(scenario.places.variables),
+            "places.variables",
+            "agents at different times would see different values",
+        ),
         (bool(scenario.interventions), "interventions", "agents are at different times, so they have no single moment"),
     )
     found = [(key, why) for excluded, key, why in whole if excluded]

@@ -1,5 +1,6 @@
 """The actions that move an agent in space or between places, and that take what grows at a place."""
 
+import copy
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,6 +73,26 @@ def move(world: "World", agent: "Inhabitant", start: str, to: PlaceName) -> dict
     world.places.place(agent.agent_id, to)
     world.event_bus.tell("place.entered", {"agent": agent.agent_id, "from": start, "to": to})
     return {"from": start, "to": to}
+
+
+@action("change_place")
+def change_place(world: "World", agent: "Inhabitant", values: dict, place: PlaceName = None) -> None:  # type: ignore[type-arg]  # arguments need the bare type
+    """Set variables of the place where the agent stands, or of another one.
+
+    Args:
+        values: the new values by variable.
+        place: the place; default: that of the agent
+    """
+    variables, places = world.variables, world.places
+    if variables is None or places is None:
+        raise Refused("the places of this world have no variables")
+    here = places.where(agent.agent_id) if place is None else places.named(place)
+    if here is None:
+        raise Refused("the agent is at no place" if place is None else f"there is no place {place!r:.80}")
+    for name in values:
+        if name not in variables:
+            raise Refused(f"places have no variable {name!r:.80}: there are {', '.join(variables.names)}")
+    variables.set(here, copy.deepcopy(values))
 
 
 @action("gather")
