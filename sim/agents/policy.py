@@ -180,6 +180,11 @@ class PolicyAgent(Agent):
         self._message_draws: Draws | None = None
 
     @property
+    def chosen(self) -> tuple[int, int] | None:
+        """The place of the rule that it follows, and the number of the action of it that is under way or was last."""
+        return None if self._chosen is None else (self._place, self._taken - 1)
+
+    @property
     def functions(self) -> Mapping[str, Callable[..., object]]:
         """The functions that its rules can call."""
         return self._toolbox.functions

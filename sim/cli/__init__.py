@@ -55,6 +55,7 @@ GROUPS = {
     "Check, and what there is": {
         "check": "Check scenario files, and list all problems.",
         "test": "Run scenarios with many seeds and orders, and check their properties.",
+        "shrink": "Find the smallest scenario that still violates a property.",
         "verify": "Verify the record of a run against its hashes.",
         "packages": "List what installed packages offer: kinds of agents, scenarios, graphs.",
         "tools": "Print the tools of MCP servers, as a part of a scenario.",

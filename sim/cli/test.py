@@ -14,11 +14,13 @@ from sim.cli.declared import options_of
 from sim.cli.render.experiments import stoppable
 from sim.cli.render.output import PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
+from sim.cli.render.table import print_table
 from sim.cli.rights_options import ALLOW
 from sim.cli.run import found
 from sim.experiments.pool import cores
 from sim.experiments.testing.campaign import ORDERS, SEEDS, Campaign, plan
 from sim.experiments.testing.cases import Case
+from sim.experiments.testing.coverage import Coverage
 from sim.experiments.testing.junit import junit
 from sim.experiments.testing.report import Found, TestReport
 from sim.experiments.testing.trial import CaseResult
@@ -46,6 +48,7 @@ from sim.tools.rights import Rights
 @click.option("--order", type=click.IntRange(0), help="With --seed: this shuffled order; 0: as declared.")
 @click.option("--fault", type=click.IntRange(0), help="With --seed: these failures and latencies; 0: as declared.")
 @click.option("--property", "only", multiple=True, metavar="NAME", help="Check this property only; repeatable.")
+@click.option("--coverage", is_flag=True, help="Tell what no run has reached, and mark it in the text of the file.")
 @options_of(
     RunOptions, "until", "overrides", until="The simulated time of each run.",
     overrides="Change a value of the scenarios.",
@@ -101,6 +104,7 @@ def _campaigns(scenarios: Sequence[Path], options: dict[str, Any]) -> list[Campa
         campaigns.append(
             plan(
                 path, **given, faults=options["faults"], case=case, until=options["until"], only=options["only"],
+                coverage=options["coverage"],
                 overrides=options["overrides"], rights=Rights(allow=allow),
             )
         )  # fmt: skip
@@ -159,6 +163,17 @@ def _print(report: TestReport) -> None:
         click.echo(
             plain(f"  agents failed in {len(erring)} of {runs}, first {first.case.options}: {first.commonest_error}")
         )
+    if report.coverage is not None:
+        _print_coverage(report.coverage)
+
+
+def _print_coverage(coverage: Coverage) -> None:
+    click.echo()
+    print_table(["part", "reached", "of"], [[what, reached, of] for what, reached, of in coverage.table()])
+    if coverage.missed:
+        click.echo()
+        for line in coverage.marked().splitlines():
+            click.echo(plain(line))
 
 
 def _print_found(found: Found, runs: int) -> None:

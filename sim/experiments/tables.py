@@ -67,8 +67,8 @@ def estimates_table(plan: Plan, estimates: Sequence[PointEstimates], most: int) 
     return lines_table(headings, lines)
 
 
-def differences_table(plan: Plan, found: Iterable[Difference]) -> Table:
-    """Return a line for each arm or combination and outcome, with the seeds if their number differs."""
+def differences_table(found: Iterable[Difference], what: str = "arm") -> Table:
+    """Return a line for each arm or combination (`what`) and outcome, with the seeds if their number differs."""
     found = list(found)
     most = max((one.difference.n for one in found), default=0)
     partial = any(one.difference.n < most for one in found)  # some have no value for some seeds
@@ -78,7 +78,6 @@ def differences_table(plan: Plan, found: Iterable[Difference]) -> Table:
         for one in found
     ]  # fmt: skip
     seeds = ["n"] if partial else []
-    what = "arm" if plan.arms else "combination"
     return [what, "outcome", *seeds, "difference", "±", "least effect", "seeds that differ"], rows
 
 

@@ -18,6 +18,7 @@ from sim.tools.rights import Rights
 
 OTHER_NAMES = {
     "precision": ("until_precision", "most_seeds"), "count": ("seeds",), "ceiling_micro": ("ceiling",),
+    "listed": ("points",),
     "models": ("access",), "rights": tuple(field.name for field in attrs.fields(Rights)),
 }  # fmt: skip
 """What a field is called in Python, where that is not its own name."""
@@ -74,9 +75,10 @@ def test_verbs_and_functions_have_the_same_options() -> None:
     verbs = {verb: options(command) for verb, command in (("sweep", sweep.command), ("bench", bench.command))}
     arms = options(branch.command)
     for verb, found in verbs.items():
-        assert named(of_sweeps, ON_COMMAND_LINE) <= found.keys() | {"stuck"}, verb
+        left_out = {"baseline"} if verb == "bench" else set()  # a bench compares modes, and has that baseline
+        assert named(of_sweeps - left_out, ON_COMMAND_LINE) <= found.keys(), verb
     assert named(every, ON_COMMAND_LINE) <= arms.keys()
-    assert verbs["sweep"].keys() - verbs["bench"].keys() == {"mode"}
+    assert verbs["sweep"].keys() - verbs["bench"].keys() == {"mode", "baseline"}
     assert verbs["bench"].keys() - verbs["sweep"].keys() == {"modes", "seeds"}
     for name in named(every, ON_COMMAND_LINE):
         for other in (verbs["bench"], arms):
@@ -87,7 +89,7 @@ def test_verbs_and_functions_have_the_same_options() -> None:
     assert named(of_sweeps, OTHER_NAMES) <= own
     assert named(every, OTHER_NAMES) <= fields(ExperimentOptions)
     assert {*inspect.signature(sim.bench).parameters} ^ {*inspect.signature(sim.sweep).parameters} == {
-        "mode", "modes", "seed_list",
+        "mode", "modes", "seed_list", "baseline",
     }  # fmt: skip
 
 

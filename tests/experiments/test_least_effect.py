@@ -2,8 +2,6 @@
 
 import math
 import statistics
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,9 +28,8 @@ def test_the_least_effect_is_wider_than_the_interval(values: list[float]) -> Non
 def test_without_variation_there_is_no_least_effect(values: list[float]) -> None:
     """Differences that are all the same do not say how much others would vary; the table has an empty cell."""
     assert least_effect(values) is None
-    of_arms: Any = SimpleNamespace(arms=("a",))  # a plan, of which the table reads this alone
     found = [Difference("a", "y", Estimate(2, 1, 0.1), Estimate(2, 0, 0), None, 0)]
-    assert differences_table(of_arms, found)[1][0][4] is None
+    assert differences_table(found)[1][0][4] is None
 
 
 def test_values_that_are_not_finite_are_omitted() -> None:

@@ -150,7 +150,7 @@ def _print(results: Results, estimates: Sequence[PointEstimates]) -> None:
     if plan.compared_with is not None:
         named = "" if plan.arms else f", {plain(plan.label(plan.compared_with))}"
         click.echo(f"\ndifferences from the baseline{named}, seed by seed")
-        print_table(*differences_table(plan, differences(results)))
+        print_table(*differences_table(differences(results), "arm" if plan.arms else "combination"))
     if plan.arms:
         click.echo("\nagents reached")
         print_table(*reach_table(reach(results)))

@@ -7,7 +7,6 @@ from typing import Final, Unpack
 import attrs
 
 from sim.base.errors import UsageError
-from sim.experiments.designs import variable
 from sim.experiments.modes import modes_of
 from sim.experiments.options import SweepKeywords, SweepOptions
 from sim.experiments.plan import BenchPlan, Plan, Varied
@@ -37,13 +36,14 @@ def make_bench(
     """
     chosen = SweepOptions.of(options)
     _check_seeds(seeds, chosen)
-    keys = [variable(text).key for text in chosen.vary]
-    if taken := next((key for key in keys if key in _SET_BY_MODES), None):
-        raise UsageError(f"{taken} cannot be varied: each mode sets it", hint="choose modes with --mode")
+    if chosen.baseline:
+        raise UsageError("a bench compares modes, not combinations with a baseline", hint="sim sweep has --baseline")
     if seeds:
         chosen = attrs.evolve(chosen, first_seed=seeds[0], count=len(seeds))
     compared = modes_of(tuple(modes))
     varied = Varied.of(file, chosen)
+    if taken := next((key for key in varied.points[0] if key in _SET_BY_MODES), None):
+        raise UsageError(f"{taken} cannot be varied: each mode sets it", hint="choose modes with --mode")
     count = SEEDS if chosen.count is None else chosen.count
     most = count if chosen.precision is None else max(count, chosen.precision.most_seeds)
     if (runs := len(varied.points) * most * len(compared)) > MOST_RUNS:

@@ -37,6 +37,7 @@ class Campaign:
         self.subject = subject
         self.cases = tuple(cases)
         scenario = subject.scenario()
+        self._scenario = scenario
         self.scenario = scenario.name
         known = (*scenario.properties, *subject.properties)
         for name in subject.only:
@@ -80,7 +81,7 @@ class Campaign:
 
     def report(self) -> TestReport:
         """Return the report of the runs that are done."""
-        return report_of(self.subject, self.scenario, self.properties, self.cases, self.done)
+        return report_of(self.subject, self._scenario, self.properties, self.cases, self.done)
 
 
 def _names(known: Sequence[str]) -> str:
@@ -140,6 +141,7 @@ def run_tests(
     until: str | float | None = None,
     allow: Sequence[str] = (),
     kinds: Mapping[str, Any] | None = None,
+    coverage: bool = False,
     jobs: int = 1,
     progress: Callable[[CaseResult], object] | None = None,
 ) -> TestReport:
@@ -155,6 +157,7 @@ def run_tests(
         until: the end of each run in simulated time; None: that of the scenario.
         allow: packages and modules whose code the scenario may use.
         kinds: classes of agents of this program; then all runs are in this process.
+        coverage: whether to note which parts of the file the runs reach.
         jobs: the number of parallel processes.
         progress: called with the result of each run.
 
@@ -169,7 +172,7 @@ def run_tests(
         raise UsageError("two properties have the same name", hint="give them names: @sim.property(name=...)")
     campaign = plan(
         Path(scenario), seeds=seeds, orders=orders, faults=faults, overrides=tuple(overrides), until=until,
-        rights=Rights(allow=tuple(allow), kinds=kinds), properties=named,
+        rights=Rights(allow=tuple(allow), kinds=kinds), properties=named, coverage=coverage,
     )  # fmt: skip
     for result in campaign.carry_out(1 if named or kinds else jobs):
         if progress is not None:

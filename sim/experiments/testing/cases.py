@@ -43,9 +43,7 @@ class Case:
         return (*self._order(scenario), *self._faults(scenario))
 
     def _order(self, scenario: Scenario) -> Iterator[str]:
-        if scenario.execution.sync is not None:
-            yield "execution.sync=null"  # synchronised rounds have one order, and no instant after which to look
-        if self.order:
+        if self.order and scenario.execution.sync is None:  # synchronised rounds have one order
             yield "execution.ties=shuffled"
             yield "execution.tick.order=shuffled"
             yield f"execution.order={self.order}"

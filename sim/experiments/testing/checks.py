@@ -40,10 +40,12 @@ class Check(Protocol):
 
     Attributes:
         judged: how often it could say whether the property holds.
+        met: how often what had to happen did happen: answers in time, waits that ended, events that were counted.
         undecided: how often the run ended before it could be said.
     """
 
     judged: int
+    met: int
     undecided: int
 
     def start(self, view: View) -> Finding | None:
@@ -64,6 +66,7 @@ class _Quiet:
 
     def __init__(self) -> None:
         self.judged = 0
+        self.met = 0
         self.undecided = 0
 
     def start(self, view: View) -> Finding | None:
@@ -196,6 +199,7 @@ class Eventually(_Quiet):
                     self.judged += 1
                 if value:
                     self._met.add(agent)
+                    self.met += 1
                     del self._since[agent]
         except ExpressionError as error:
             return _error(view, error)
@@ -284,7 +288,7 @@ class Follows(_Quiet):
         try:
             if self._answers is not None and self._due and matches(self._answers.event, happened.topic):
                 answers = self._answers
-                self._due = [due for due in self._due if not answers.fits(happened, due.first)]
+                self._keep([due for due in self._due if not answers.fits(happened, due.first)])
             if self._starts is not None and self._starts.fits(happened):
                 self.judged += 1
                 self._due.append(_Due(happened.time_ns + self._within, happened.names(), happened.actor))
@@ -306,10 +310,15 @@ class Follows(_Quiet):
                     self._was[agent] = bool(value)
             if self._then is not None and self._due:
                 true = {agent for agent, value in self._then.values(view, None) if value}
-                self._due = [due for due in self._due if (due.agent if self._then.group else "") not in true]
+                self._keep([due for due in self._due if (due.agent if self._then.group else "") not in true])
         except ExpressionError as error:
             return _error(view, error)
         return None
+
+    def _keep(self, due: list[_Due]) -> None:
+        """Note which answers are still due."""
+        self.met += len(self._due) - len(due)
+        self._due = due
 
     def _late(self, until_ns: int) -> Finding | None:
         if not self._due or self._due[0].time_ns > until_ns:  # they are in order, because all have the same time
@@ -344,6 +353,7 @@ class Count(_Quiet):
         if not fits:
             return None
         self._count += 1
+        self.met += 1
         if self._most is not None and self._count > self._most:
             text = f"{self._count} events {self._matcher.event}, at most {self._most:g} are allowed"
             return Finding("too many", happened.time_ns, text, happened.actor)
@@ -380,6 +390,7 @@ class Blocked(_Quiet):
             known = self._since.get(agent)
             same = known is not None and known[0] is pending
             waiting[agent] = known if known is not None and same else (pending, view.now_ns, _aim(pending.action))
+        self.met += sum(agent not in waiting or waiting[agent][0] is not one[0] for agent, one in self._since.items())
         self._since = waiting
         return None
 
@@ -391,7 +402,7 @@ class Blocked(_Quiet):
         for agent, (_, since, aim) in self._since.items():
             if since + self._longest <= until_ns:
                 text = f"{agent} has waited in {aim} since {to_text(since)}, longer than {to_text(self._longest)}"
-                return Finding("blocked", since + self._longest, text, agent)
+                return Finding("blocked", since + self._longest, text, agent, aim)
         return None
 
     def end(self, end_ns: int, samples: Mapping[str, Sequence[float | None]]) -> Finding | None:
@@ -588,7 +599,7 @@ class Seldom(_Quiet):
         return self._told(self._inner.end(end_ns, samples))
 
     def _told(self, finding: Finding | None) -> Finding | None:
-        self.judged, self.undecided = self._inner.judged, self._inner.undecided
+        self.judged, self.met, self.undecided = self._inner.judged, self._inner.met, self._inner.undecided
         return finding
 
 

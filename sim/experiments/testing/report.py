@@ -1,14 +1,17 @@
 """The report of a test: the first violation of each kind, with what repeats it."""
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import attrs
 
 from sim.experiments.testing.cases import Case
+from sim.experiments.testing.coverage import Coverage, parts_of
 from sim.experiments.testing.trial import CaseResult, Subject
 from sim.experiments.testing.violations import Violation
+from sim.scenario import Scenario
 
 
 @attrs.frozen
@@ -38,11 +41,12 @@ class TestReport:
 
     Attributes:
         file: the file of the scenario.
-        scenario: its name.
+        scenario: the scenario.
         properties: the names of the properties that were checked.
         planned: the number of runs that were planned.
         results: the results, in the order of the plan.
         found: the first violation of each property and kind.
+        coverage: what the runs reached of the scenario; None: that was not noted.
     """
 
     __test__ = False  # pytest would collect a class of this name
@@ -53,6 +57,7 @@ class TestReport:
     planned: int
     results: tuple[CaseResult, ...]
     found: tuple[Found, ...]
+    coverage: Coverage | None = None
 
     @property
     def failed(self) -> list[CaseResult]:
@@ -108,11 +113,18 @@ class TestReport:
             "with_errors": sum(one.errors > 0 for one in self.results),
             "never_judged": self.never_judged,
             "undecided": self.undecided,
+            **({} if self.coverage is None else {"coverage": _coverage_to_json(self.coverage)}),
         }
 
 
+def _coverage_to_json(coverage: Coverage) -> dict[str, Any]:
+    rows = [{"what": what, "reached": reached, "of": of} for what, reached, of in coverage.table()]
+    missed = [{"what": one.what, "text": one.text, "line": one.line, "path": list(one.path)} for one in coverage.missed]
+    return {"table": rows, "missed": missed}
+
+
 def report_of(
-    subject: Subject, scenario: str, properties: Sequence[str], cases: Sequence[Case], done: dict[Case, CaseResult]
+    subject: Subject, scenario: Scenario, properties: Sequence[str], cases: Sequence[Case], done: dict[Case, CaseResult]
 ) -> TestReport:
     """Return the report of the runs that are done.
 
@@ -132,7 +144,13 @@ def report_of(
             first.setdefault(key, (one, result.case))
             counts[key] = counts.get(key, 0) + 1
     found = tuple(Found(one, case, counts[key], command_for(subject, case)) for key, (one, case) in first.items())
-    return TestReport(subject.file, scenario, tuple(properties), len(cases), results, found)
+    coverage = None
+    if subject.coverage:
+        total: Counter[str] = Counter()
+        for result in results:
+            total.update(result.reached)
+        coverage = Coverage(parts_of(scenario, subject.text), dict(total), subject.text)
+    return TestReport(subject.file, scenario.name, tuple(properties), len(cases), results, found, coverage)
 
 
 def command_for(subject: Subject, case: Case) -> str:

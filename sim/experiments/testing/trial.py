@@ -13,6 +13,7 @@ from sim.base.errors import SimError, UsageError
 from sim.experiments.pool import in_worker
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.checks import Check, Coded, check_of
+from sim.experiments.testing.coverage import Observer
 from sim.experiments.testing.decorator import PropertyFunction, named_property
 from sim.experiments.testing.violations import Violation
 from sim.experiments.testing.watch import Watch
@@ -39,6 +40,8 @@ class Subject:
         properties: properties of the host program, by name.
         only: the names of the properties to check; empty: all.
         coverage: whether to note the parts of the file that are reached.
+        most_steps: the steps of the kernel after which a run is ended as failed; None: no limit.
+        until_found: whether a run is ended once each property is violated.
     """
 
     text: str
@@ -49,6 +52,8 @@ class Subject:
     properties: Mapping[str, PropertyFunction] = attrs.field(factory=dict)
     only: tuple[str, ...] = ()
     coverage: bool = False
+    most_steps: int | None = None
+    until_found: bool = False
 
     def scenario(self, changes: Sequence[str] = ()) -> Scenario:
         """Return the scenario, with further changes.
@@ -98,6 +103,8 @@ class CaseResult:
         undecided: how often the run ended before a property could be judged.
         sim_seconds: the simulated time.
         hash: the hash of the run; empty if it failed.
+        steps: the number of steps of the kernel.
+        reached: how often each part of the scenario was reached, by key; empty if that is not noted.
     """
 
     case: Case
@@ -109,6 +116,8 @@ class CaseResult:
     undecided: Mapping[str, int] = attrs.field(factory=dict)
     sim_seconds: float = 0.0
     hash: str = ""
+    steps: int = 0
+    reached: Mapping[str, int] = attrs.field(factory=dict)
 
     def violation_of(self, name: str) -> Violation | None:
         """Return the violation of a property; None if there is none."""
@@ -131,7 +140,9 @@ def run_case(job: CaseJob) -> CaseResult:
         plain = subject.scenario()
         changes = case.overrides(plain)
         scenario = subject.scenario(changes) if changes else plain
-        watch = Watch(subject.checks(scenario))
+        watch = Watch(subject.checks(scenario), subject.most_steps, until_found=subject.until_found)
+        if subject.coverage:
+            watch.observer = Observer()
         options = RunOptions(seed=case.seed, until=subject.until, begun=watch, **_hosting(subject.rights))
         with contextlib.redirect_stdout(sys.stderr):  # output of agents is not part of the result
             result = blocking(partial(run_from, scenario, options), "asyncio")
@@ -140,10 +151,13 @@ def run_case(job: CaseJob) -> CaseResult:
         return CaseResult(case, violations, problem=sentence(error))
     if result.status != "finished":
         sys.exit(1)  # the process is being ended from outside
+    if watch.cut_off:
+        return CaseResult(case, tuple(watch.violations), f"it takes more than {subject.most_steps} steps")
     watch.end(result)
     return CaseResult(
         case, tuple(watch.violations), None, result.errors, result.commonest_error or "", watch.judged,
-        watch.undecided, result.sim_seconds, result.hash,
+        watch.undecided, result.sim_seconds, result.hash, watch.steps,
+        {} if watch.observer is None else watch.observer.counts,
     )  # fmt: skip
 
 

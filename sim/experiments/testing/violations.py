@@ -1,6 +1,6 @@
 """Violations: what a run did that a property of its scenario forbids."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 
@@ -13,6 +13,10 @@ events were too few or too many, an agent was blocked or idle for too long, what
 bounds, or the property could not be evaluated."""
 
 
+DONE: Final[tuple[Kind, ...]] = ("not true", "true", "too many", "changed", "error")
+"""Kinds of violation that something that is done at an instant is the cause of; the others are things not done."""
+
+
 @attrs.frozen
 class Finding:
     """A violation as a check finds it.
@@ -22,12 +26,14 @@ class Finding:
         time_ns: when, in simulated nanoseconds.
         text: what was found, in one sentence.
         agent: the agent whose property it is; empty: it is about the world.
+        cause: what the agent waits in, if it is blocked.
     """
 
     kind: Kind
     time_ns: int
     text: str
     agent: str = ""
+    cause: str = ""
 
 
 @attrs.frozen
@@ -42,6 +48,8 @@ class Violation:
         agent: the agent whose property it is; empty: it is about the world.
         entry: the entry of that agent in the scenario; empty: it has none.
         story: the events before it, one line each.
+        causes: what happened at its instant, if that is a cause: topics with the entries of their actors.
+        met: how often what the property asks for had happened before.
         at_start: whether it was so before the first step.
     """
 
@@ -52,4 +60,6 @@ class Violation:
     agent: str = ""
     entry: str = ""
     story: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    met: int = 0
     at_start: bool = False

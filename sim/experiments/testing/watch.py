@@ -4,10 +4,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sim.events.event_text import event_line
+from sim.events.event_text import event_line, short
 from sim.experiments.testing.checks import Check, Happened
+from sim.experiments.testing.coverage import Observer
 from sim.experiments.testing.view import View
-from sim.experiments.testing.violations import Finding, Violation
+from sim.experiments.testing.violations import DONE, Finding, Violation
 from sim.kernel import to_ns, to_seconds
 from sim.kernel.codec import decode, encode
 from sim.kernel.ports import Recorder
@@ -27,12 +28,24 @@ class Watch:
 
     Args:
         checks: the checks by the name of their property.
+        most_steps: the steps of the kernel after which the run is ended; None: no limit.
+        until_found: whether the run is ended once each property is violated.
 
     Attributes:
+        steps: the number of steps of the kernel.
+        observer: counts which parts of the scenario the run reaches; None: they are not counted.
+        cut_off: whether the run was ended because of the number of its steps.
         violations: the first violation of each property, in the order in which they were found.
     """
 
-    def __init__(self, checks: Mapping[str, Check]) -> None:
+    def __init__(
+        self, checks: Mapping[str, Check], most_steps: int | None = None, *, until_found: bool = False
+    ) -> None:
+        self._most = most_steps
+        self.observer: Observer | None = None
+        self._until_found = until_found
+        self.steps = 0
+        self.cut_off = False
         self._checks = checks
         self._open = dict(checks)  # those without a violation so far
         self.violations: list[Violation] = []
@@ -43,6 +56,8 @@ class Watch:
     def __call__(self, runner: RunController) -> None:
         """Begin to watch a run, before its first step."""
         self._view = View(runner)
+        if self.observer is not None:
+            self.observer.begin(runner)
         for name, check in tuple(self._open.items()):
             self._note(name, check.start(self._view), at_start=True)
         kernel = self._view.world.kernel
@@ -68,15 +83,22 @@ class Watch:
     def _take(self, row: EventRow) -> None:
         self._events.append(row)
         self._active[row[5]] = None
+        if self.observer is not None:
+            self.observer.event(row)
         happened = Happened(row[0], row[5], row[6], lambda: _names(row))
         for name, check in tuple(self._open.items()):
             self._note(name, check.event(happened))
 
     def _look(self) -> bool:
         active, self._active = tuple(self._active), {}
+        if self.observer is not None:
+            for name in active:
+                self.observer.look(name)
         for name, check in tuple(self._open.items()):
             self._note(name, check.look(self._view, active))
-        return False
+        self.steps = self._view.world.kernel.steps
+        self.cut_off = self._most is not None and self.steps > self._most
+        return self.cut_off or (self._until_found and not self._open)
 
     def end(self, result: RunResult) -> None:
         """Ask the checks what is left to say at the end of a run."""
@@ -92,15 +114,28 @@ class Watch:
         self.violations.append(
             Violation(
                 name, finding.kind, to_seconds(finding.time_ns), finding.text, finding.agent, entry,
-                self._story(finding), at_start,
+                tuple(event_line(_plain(row)) for row in self._story(finding)), self._causes(finding),
+                self._checks[name].met, at_start,
             )
         )  # fmt: skip
 
-    def _story(self, finding: Finding) -> tuple[str, ...]:
+    def _story(self, finding: Finding) -> list[EventRow]:
         """Return the latest events up to a violation: of its agent, if it is about one that has done something."""
         rows = [row for row in self._events if row[0] <= finding.time_ns and row[6] not in _SILENT]
         own = [row for row in rows if row[5] == finding.agent] if finding.agent else []
-        return tuple(event_line(_plain(row)) for row in (own or rows)[-STORY:])
+        return (own or rows)[-STORY:]
+
+    def _causes(self, finding: Finding) -> tuple[str, ...]:
+        """Return what happened at the instant of a violation, or what its agent waits for."""
+        entry = self._view.entry_of
+        if finding.kind == "blocked":
+            return (f"{entry(finding.agent)} {finding.cause}",)
+        if finding.kind == "idle":  # what it did last: perhaps it fell asleep until something that never comes
+            return tuple(f"{entry(row[5])} {row[6]} {short(_plain(row).data)}" for row in self._story(finding)[-1:])
+        if finding.kind not in DONE:
+            return ()
+        rows = [row for row in self._events if row[0] == finding.time_ns and row[6] not in _SILENT]
+        return tuple(sorted({f"{entry(row[5]) or row[5]} {row[6]}" for row in rows}))
 
     @property
     def judged(self) -> dict[str, int]:

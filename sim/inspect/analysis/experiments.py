@@ -398,9 +398,8 @@ class Experiment:
     def _tables(self) -> list[tuple[str, Table]]:
         shown = [("", Table(*estimates_table(self.plan, self.estimates, _SHOWN)))]
         if self.plan.compared_with is not None:
-            shown.append(
-                ("differences from the baseline, seed by seed", Table(*differences_table(self.plan, self.differences)))
-            )
+            found = differences_table(self.differences, "arm" if self.plan.arms else "combination")
+            shown.append(("differences from the baseline, seed by seed", Table(*found)))
         if self.plan.arms:
             shown.append(("agents reached", Table(*reach_table(self.reach))))
         return [(heading, table) for heading, table in shown if table.rows]
@@ -480,7 +479,8 @@ def bench(
     *,
     modes: Sequence[str] = (),
     seed_list: Sequence[int] = (),
-    vary: Mapping[str, Values] | None = None,
+    vary: Mapping[Any, Values] | None = None,
+    points: Any = None,
     design: Design = "factorial",
     samples: int | None = None,
     overrides: Sequence[str] = (),
@@ -493,7 +493,7 @@ def bench(
         scenario: the scenario file.
         modes: the modes, such as `tick-parallel` and `autonomous`; empty: the default modes.
         seed_list: the seeds, instead of their number (`seeds`).
-        vary, design, samples, overrides: see `sweep`.
+        vary, points, design, samples, overrides: see `sweep`.
         recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
             otherwise `all`.
         options: see `ExperimentOptions`.
@@ -505,7 +505,8 @@ def bench(
     chosen = ExperimentOptions.of(options)
     models = () if chosen.access is None else chosen.access.models
     plan = make_bench(
-        Path(scenario), modes=modes, seeds=seed_list, vary=varied(vary or {}), design=design, samples=samples,
+        Path(scenario), modes=modes, seeds=seed_list, vary=varied(vary or {}),
+        listed=() if points is None else listed(points), design=design, samples=samples,
         overrides=tuple(overrides), recording=recording, models=models, kinds=chosen.kinds, **chosen.planned(),
     )  # fmt: skip
     return _made(plan, chosen)
