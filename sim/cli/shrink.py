@@ -8,8 +8,9 @@ import click
 
 from sim.base.errors import RunError, UsageError
 from sim.cli.render.experiments import stoppable
-from sim.cli.render.output import ALLOW, PATH, common, plain, print_json, say
+from sim.cli.render.output import PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
+from sim.cli.rights_options import ALLOW
 from sim.cli.run import MAX_SEED, found
 from sim.experiments.testing.campaign import Campaign
 from sim.experiments.testing.cases import Case
