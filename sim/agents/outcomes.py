@@ -70,7 +70,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "use": Function({"pool": "slots"}, _WINDOW, "how many slots of a pool are in use, averaged over time"),
     "utilization": Function({"pool": "slots"}, _WINDOW, "the share of the slots of a pool in use, averaged over time"),
     "queue": Function({"pool": "pool"}, _WINDOW, "how many requests wait at a pool, averaged over time"),
-    "wait": Function({"pool": "pool"}, _WINDOW, "the mean seconds that a request at a pool waits"),
+    "wait": Function({"pool": "pool"}, _WINDOW, "the seconds of waiting at a pool for each request served or waiting"),
     "level": Function({"pool": "stock"}, _WINDOW, "how much is in a container or a store, averaged over time"),
 }  # fmt: skip
 """The functions of outcomes by name."""
@@ -208,7 +208,10 @@ class _Reader:
             inner = self.read(node.operand)
             return lambda of: None if (value := inner(of)) is None else -value
         if isinstance(node, ast.Constant) and node.value.__class__ in (int, float):
-            number = float(node.value)
+            try:
+                number = float(node.value)
+            except OverflowError:
+                raise ExpressionError("a number of an outcome is too large", hint=_EXAMPLE) from None
             return lambda of: number
         if isinstance(node, ast.Name | ast.Attribute):
             return self._called(Call("", self._written(node)))

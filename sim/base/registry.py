@@ -22,6 +22,8 @@ Part = Literal["kinds", "sections", "actions", "views", "actions of all worlds"]
 """What a registry holds."""
 
 _CURRENT: Final[ContextVar["Definitions | None"]] = ContextVar("definitions", default=None)
+_ENTERED: Final[ContextVar[tuple[Token["Definitions | None"], ...]]] = ContextVar("entered", default=())
+"""What the `with` blocks that are open put back, the innermost last: of each thread and task its own."""
 
 
 class Definitions:
@@ -33,7 +35,6 @@ class Definitions:
 
     def __init__(self) -> None:
         self._parts: dict[str, dict[str, Any]] = {}
-        self._tokens: list[Token[Definitions | None]] = []
 
     @property
     def kinds(self) -> Mapping[str, Any]:
@@ -56,11 +57,13 @@ class Definitions:
         return MappingProxyType(self._part("views"))
 
     def __enter__(self) -> Self:
-        self._tokens.append(_CURRENT.set(self))
+        _ENTERED.set((*_ENTERED.get(), _CURRENT.set(self)))
         return self
 
     def __exit__(self, *_: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+        *outer, token = _ENTERED.get()
+        _ENTERED.set(tuple(outer))
+        _CURRENT.reset(token)
 
     def __repr__(self) -> str:
         named = (f"{name} {', '.join(part)}" for name, part in self._parts.items() if part)

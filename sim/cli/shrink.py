@@ -74,7 +74,7 @@ def command(
     except OSError as error:
         raise RunError(f"{target} cannot be written: {error.strerror or error}") from error
     small = read_subject(target, rights=Rights(allow=allow))
-    command = command_for(small, judge.fault.violated[0])
+    command = command_for(small, judge.witness)
     _print(shrunk, target, command, as_json=as_json)
     return 0
 

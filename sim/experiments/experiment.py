@@ -258,7 +258,10 @@ def evaluate(results: Results) -> list[PointEstimates]:
     made = []
     for number, point in enumerate(plan.points):
         own = values.get(number, {})
-        precise = None if plan.precision is None else _are_precise(plan, _compared(plan, values, number))
+        precise = None
+        if plan.precision is not None:  # an outcome without any value is not precise, however many seeds there are
+            whole = set(plan.outcomes) <= set(_estimates(own))
+            precise = whole and _are_precise(plan, _compared(plan, values, number))
         made.append(
             PointEstimates(
                 plan.label(number), point, measured.get(number, 0), failed.get(number, 0), _estimates(own), precise

@@ -17,7 +17,7 @@ import attrs
 
 from sim.actors import Agent
 from sim.agents.outcomes import OF_POOLS
-from sim.base.errors import UsageError
+from sim.base.errors import RunError, UsageError
 from sim.base.registry import current_definitions
 from sim.experiments.plan import Plan, TrialJob, check_scenario, mode_of
 from sim.experiments.points import Point, overrides_of
@@ -149,7 +149,7 @@ class Watch:
         """Note the start of a run, and prepare it."""
         self.runner = runner
         calls = [call for one in self.plan.definitions for call in one.measurement.calls]
-        if any(call.function in OF_POOLS for call in calls):
+        if runner.sync is None and any(call.function in OF_POOLS for call in calls):
             world = runner.simulation.world
             self.pools = PoolClock(world.kernel, world.pools, calls)
             runner.ending = self.pools.stop
@@ -205,7 +205,10 @@ def measured(job: TrialJob, watch: Watch, run: Callable[[Path | None], RunResult
             sys.exit(1)
         seconds, runner = time.process_time() - watch.began, watch.runner
         asked = () if runner is None else runner.interventions.asked
-        defined = Found(result, asked, watch.pools, job.hosting.access).values(job.plan.definitions)
+        try:
+            defined = Found(result, asked, watch.pools, job.hosting.access).values(job.plan.definitions)
+        except UsageError as error:  # the run itself was carried out: its mode is not what is refused
+            raise RunError(str(error), hint=error.hint) from error
     if runs is not None and runs != job.hosting.runs:
         result = attrs.evolve(result, run=None)
     watch.series = Samples.of(result.metrics)

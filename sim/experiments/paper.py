@@ -17,6 +17,7 @@ from sim.base.extras import need
 from sim.experiments.charts import is_geometric, number
 from sim.experiments.estimate import Estimate
 from sim.experiments.experiment import Spot
+from sim.experiments.outcomes import Definition
 from sim.experiments.plan import Plan
 from sim.experiments.points import as_number, label_of, short
 from sim.experiments.series import Band, Trials
@@ -115,7 +116,8 @@ def band_figure(
         axes.margins(x=0)
         if "x" in log:
             axes.set_xscale("symlog", linthresh=max(end / scale / 100, 1e-9))
-        _finish(axes, plan, metric, _y_log(plan, metric, log, signed=signed), signed=signed)
+        scale = _y_log(plan, metric, log, signed=signed, over_time=True)
+        _finish(axes, plan, metric, scale, signed=signed, over_time=True)
         _legend(axes, len(bands))
     return figure
 
@@ -218,8 +220,9 @@ def _bars(
     )  # fmt: skip
 
 
-def _y_log(plan: Plan, name: str, log: Log, *, signed: bool) -> bool:
-    scale = next((one.scale for one in plan.definitions if one.name == name), "linear")
+def _y_log(plan: Plan, name: str, log: Log, *, signed: bool, over_time: bool = False) -> bool:
+    named = (one for one in plan.definitions if one.name == name)
+    scale = next((one.scale for one in named if not over_time or _is_metric(one)), "linear")
     return "y" in log or (scale == "log" and not signed)
 
 
@@ -235,8 +238,16 @@ def _log_x(axes: "Axes", places: Iterable[float], log: Log) -> None:
         axes.set_xticks([], minor=True)
 
 
-def _finish(axes: "Axes", plan: Plan, name: str, logarithmic: bool, *, signed: bool) -> None:
-    shown = plan.shown(name)
+def _is_metric(definition: Definition) -> bool:
+    """Return whether an outcome is the last value of the metric of its name: both have one label then."""
+    calls = definition.measurement.calls
+    return len(calls) == 1 and calls[0].function in ("", "last") and calls[0].what == definition.name
+
+
+def _finish(axes: "Axes", plan: Plan, name: str, logarithmic: bool, *, signed: bool, over_time: bool = False) -> None:
+    definition = next((one for one in plan.definitions if one.name == name), None)
+    own = definition is not None and (not over_time or _is_metric(definition))
+    shown = plan.shown(name) if own else name
     told = f"difference in {shown}" if signed else shown
     axes.set_ylabel("\n".join(_plain(line) for line in textwrap.wrap(told, _LONGEST)))
     if signed:

@@ -417,10 +417,17 @@ class Results:
             yield point, seed, name, self._number(value, f"the outcome {name}", point, seed)
 
     def without_value(self) -> list[tuple[str, int, int]]:
-        """Return the outcomes without a value in some of the trials that were measured: name, in how many, of all."""
+        """Return the outcomes without a value in some of the trials that were measured: name, in how many, of all.
+
+        What the scenario defines is missing also where a trial has no line for it, such as an observation that no agent
+        recorded. A count without a line is 0.
+        """
         return self._execute("""
-            SELECT name, count(*) - count(value), count(*) FROM outcomes JOIN trials USING (point, seed)
-            WHERE status = 'measured' GROUP BY name HAVING count(value) < count(*) ORDER BY name
+            SELECT name, trials - valued, trials FROM (
+                SELECT name, count(value) AS valued, CASE WHEN max(own)
+                    THEN (SELECT count(*) FROM trials WHERE status = 'measured') ELSE count(*) END AS trials
+                FROM outcomes JOIN trials USING (point, seed) WHERE status = 'measured' GROUP BY name
+            ) WHERE valued < trials ORDER BY name
         """)
 
     def names(self) -> list[str]:
@@ -476,6 +483,8 @@ class Results:
             times = tuple(time for time in values.pop("time", ()) if time is not None)
             if any(len(one) != len(times) for one in values.values()):
                 raise self._damaged(f"the samples of combination {point}, seed {seed} are not all at the same times")
+            if not all(type(step) is int and step > 0 for step in steps):
+                raise self._damaged(f"the samples of combination {point}, seed {seed} do not say which are kept")
             yield point, seed, Samples(times, values, max(steps))
 
     def _samples(self, text: object, name: str, point: int, seed: int) -> tuple[float | None, ...]:

@@ -31,11 +31,24 @@ class Samples:
         step = 1
         while len(times) > MOST * step:
             step *= 2  # so that trials of other lengths still have times in common
-        kept = [place for place in range(len(times)) if place % step == 0 or place == len(times) - 1]
+        kept = _kept(len(times), step)
         values = {
             name: tuple(_number(series[place]) for place in kept) for name, series in metrics.items() if name != "time"
         }
         return cls(tuple(float(times[place]) for place in kept), values, step)
+
+    def thinned(self, factor: int) -> "Samples":
+        """Return every `factor`-th of these samples, and the last one."""
+        if factor == 1:
+            return self
+        kept = _kept(len(self.times), factor)
+        values = {name: tuple(series[place] for place in kept) for name, series in self.values.items()}
+        return Samples(tuple(self.times[place] for place in kept), values, self.step * factor)
+
+
+def _kept(count: int, step: int) -> list[int]:
+    """Return the places of those of so many samples that are kept: every `step`-th, and the last one."""
+    return [place for place in range(count) if place % step == 0 or place == count - 1]
 
 
 def _number(value: object) -> float | None:

@@ -54,7 +54,12 @@ def trials_of(results: Results) -> Trials:
     found: dict[int, dict[int, Samples]] = {}
     for point, seed, samples in results.series():
         found.setdefault(point, {})[seed] = samples
-    return found
+    most = max((one.step for by_seed in found.values() for one in by_seed.values()), default=1)
+    # all trials to the same times: otherwise every second mean would be that of the short runs alone
+    return {
+        point: {seed: one.thinned(most // one.step) for seed, one in by_seed.items()}
+        for point, by_seed in found.items()
+    }
 
 
 def metrics_of(plan: Plan, trials: Trials) -> list[str]:

@@ -19,7 +19,7 @@ Form = Literal["latex", "csv", "md"]
 _LATEX: Final[Mapping[str, str]] = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "\n": " ",
+    "|": r"\textbar{}", "[": "{[}", "]": "{]}", "*": "{*}", '"': r"\textquotedbl{}", "±": r"$\pm$", "\n": " ",
 }  # fmt: skip
 _MD: Final = re.compile(r"[\\`*_{}\[\]<>#|~]")
 

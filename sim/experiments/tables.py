@@ -70,7 +70,7 @@ def estimates_table(plan: Plan, estimates: Sequence[PointEstimates], most: int) 
 def differences_table(found: Iterable[Difference], what: str = "arm") -> Table:
     """Return a line for each arm or combination (`what`) and outcome, with the seeds if their number differs."""
     found = list(found)
-    most = max((one.difference.n for one in found), default=0)
+    most = max((max(one.difference.n, one.baseline.n) for one in found), default=0)
     partial = any(one.difference.n < most for one in found)  # some have no value for some seeds
     rows: list[list[Cell]] = [
         [one.arm, one.outcome, *([one.difference.n] if partial else []), rounded(one.difference.mean),

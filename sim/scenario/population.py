@@ -1,5 +1,7 @@
 """The agents that a table describes: a row an agent."""
 
+import math
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import nlargest
@@ -9,6 +11,8 @@ from typing import Any, Final
 import attrs
 
 from sim.kernel.rng import Draws
+
+_LEAST: Final = sys.float_info.min  # for the logarithm of a draw of 0
 
 MAX_AGENTS: Final = 100_000
 """The most agents of a scenario."""
@@ -94,7 +98,8 @@ class Population:
         """Return the rows of the sample, in order.
 
         Without replacement and with weights, the rows with the largest u ** (1 / weight) are taken (Efraimidis and
-        Spirakis, "Weighted random sampling with a reservoir", 2006); without weights, those with the largest u.
+        Spirakis, "Weighted random sampling with a reservoir", 2006), by its logarithm, as small weights would make all
+        of them 0; without weights, those with the largest u.
         """
         assert self.sample is not None, "called for a sample"
         weights = self.weights
@@ -106,5 +111,9 @@ class Population:
             return sorted(min(last, bisect_right(sums, draws.random() * sums[-1])) for _ in range(self.sample))
         keys = [draws.random() for _ in range(self.rows)]
         if weights is not None:
-            keys = [key ** (1 / weight) if weight else -1.0 for key, weight in zip(keys, weights, strict=True)]
+            most = max(weights)
+            keys = [
+                math.log(key or _LEAST) / (weight / most) if weight / most else -math.inf
+                for key, weight in zip(keys, weights, strict=True)
+            ]
         return sorted(nlargest(self.sample, range(self.rows), keys.__getitem__))

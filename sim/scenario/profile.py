@@ -23,7 +23,7 @@ DEFAULT_FILE: Final = "endpoints.yaml"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-_SECRET: Final = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
+_SECRET: Final = re.compile(r"auth|cookie|credential|key|passw|secret|session|signature|token", re.IGNORECASE)
 _NO_KEY: Final = "write the name of an environment variable that has it, such as LAB_API_KEY: no file holds a key"
 
 

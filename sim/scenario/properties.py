@@ -148,6 +148,8 @@ class Property(f.Part):
         for name, forms in _GOES_WITH.items():
             if getattr(self, name) is not None and form not in forms:
                 raise FieldError(f"`{name}` goes with {' or '.join(forms)}, not with {form}")
+        if self.every is not None and self.within is not None:
+            raise FieldError("`every` does not go with `within`", "leave out `every`: time may end between two looks")
         if form == "after" and (self.then is None or self.within is None):
             raise FieldError("`after` needs `then` and `within`", "for example after: A, within: 5m, then: B")
         if form in ("count", "metric") and self.at_least is None and self.at_most is None:

@@ -256,9 +256,11 @@ def _separated(data: bytes, mark: str) -> _Read:
     try:
         for row in reader:
             first, before = before + 1, reader.line_num
-            if not any(cell.strip() for cell in row):
+            if not row:
                 continue
             cells = [cell.strip() for cell in row]
+            if not any(cells):
+                raise TableError("this row has no values", first, hint="remove the line, if it is no agent")
             if columns is None:
                 columns = cells
                 if len(columns) == 1 and ";" in columns[0] and mark == ",":

@@ -24,8 +24,8 @@ def renewed_agents() -> Iterator[list[str]]:
     replaced: list[str] = []
     first, now, iterate = AgentFactory._instance, AgentLoop.iterate_now, AgentLoop.iterate
 
-    def note(factory: AgentFactory, entry: Entry, name: str, index: int) -> Agent:
-        made[name] = partial(first, factory, entry, name, index)
+    def note(factory: AgentFactory, entry: Entry, name: str, index: int, *row: Any) -> Agent:
+        made[name] = partial(first, factory, entry, name, index, *row)
         return made[name]()
 
     def renew(loop: AgentLoop) -> None:

@@ -57,12 +57,12 @@ def test_public_classes_are_explained():
 PLAIN = """
 acces all amount answer ask asking behaviour bin block body book bound branching build builder call capabilitie
 capacity catalog cause change chart chat check codec coerce collect comparison compiler concurrency config connection
-content core cost count crashpoint declared distance divergence document driver error event field figure file
+content core cost count crashpoint declared distance divergence document driver error event fail field figure file
 fingerprint follower foreign format fresh function future grammar graph hashing in job listing load loading local lost
 manager map markup meaning missing money name need never new note of option order output pacing page part pattern
 people plan probing publish pytest reading rebuild registry reorder rerun restricted resuming right rng routine running
-schedule scope scripted semantic serialization serie setting sheet show slicer software standalone start stop stream
-streaming summary surrounding symbol table tell text timer toolbox transport tree trouble type unit until use value
+schedule scope scripted semantic serialization serie setting sheet show shown shrinking slicer software standalone start
+still stop stream streaming summary surrounding symbol table tell text timer toolbox transport tree trouble type unit until use value
 verify verifying villager written yaml
 """
 """Words of module names that mean in this project what they mean elsewhere."""

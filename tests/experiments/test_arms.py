@@ -65,7 +65,7 @@ def test_the_plan_of_arms(bees: Path) -> None:
         ({"x": ["agents.bee.count=5"]}, "2s", "cannot change at 2s"),
         ({"x": []}, "11s", "ends at 10s, before 11s"),
         ({"x": ["agents.be.count=5"]}, "0", "the arm x: .*be"),
-        ({"x": ["agents.bee.count=0"]}, "0", "the arm x:1:.*at least 1"),
+        ({"x": ["agents.bee.count=-1"]}, "0", "the arm x:1:.*at least 0"),
         ({"x": []}, "10s", "the arm x: it would end at 10s, and begin at 10s"),
         ({"x": ["seed=5"]}, "0", "all have the same seeds"),
     ],

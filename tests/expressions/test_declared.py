@@ -32,7 +32,7 @@ def test_lists_follow_from_one_declaration(monkeypatch: pytest.MonkeyPatch) -> N
     assert (found.call, found.summary, found.refers) == (
         "tallest(group, least?)",
         "the tallest of a group",
-        {0: "group"},
+        {0: "group", "group": "group"},
     )
     assert "| `tallest(group, least?)` | the tallest of a group |" in table_of_functions()
     assert "tallest" not in functions_at("world", "start", "any")

@@ -46,6 +46,22 @@ TOOL = ToolSpec("look", "looks", {"type": "object", "properties": {"at": {"type"
 ARGUMENTS = '{"at": "the door", "deep": [1, 2, {"x": "é\\u20ac"}]}'
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_fields_of_a_schema_keep_their_order(stream):
+    """Models write the fields of an answer in the order of its schema: what comes first there is reasoned first."""
+    seen: list[Seen] = []
+
+    def script(request: Seen) -> Reply:
+        seen.append(request)
+        return Reply(events=streamed("{}")) if stream else Reply(body=whole("{}"))
+
+    fields = {"reasoning": {"type": "string"}, "answer": {"type": "string"}}
+    schema = {"type": "object", "properties": fields, "required": [*fields]}
+    answer_of(script, attrs.evolve(ASK, response_format=schema, stream=stream))
+
+    assert list(seen[0].body["response_format"]["json_schema"]["schema"]["properties"]) == ["reasoning", "answer"]
+
+
 def answer_of(
     reply: Reply | Script, request: ModelRequest = ASK, *, backend: str = "asyncio", **rest: Any
 ) -> Completion:

@@ -14,7 +14,12 @@ from sim.tools.mcp import McpServer
 @pytest.mark.parametrize(("keywords", "options"), [(RunKeywords, RunOptions), (ReplayKeywords, ReplayOptions)])
 def test_the_signature_and_the_record_agree(keywords: Any, options: Any) -> None:
     """Each option has the same name and the same type where a type checker reads it and where it is checked."""
-    late = {"Access": Access, "Agent": sim.Agent, "McpServer": McpServer}  # imported only if they are needed
+    late = {
+        "Access": Access,
+        "Agent": sim.Agent,
+        "McpServer": McpServer,
+        "Definitions": sim.Definitions,
+    }  # imported only if they are needed
     hints = get_type_hints(options, localns=late)
     declared = {field.name: hints[field.name] for field in attrs.fields(options)}
     spelled_out = get_type_hints(keywords, localns=late)

@@ -211,7 +211,7 @@ def test_run_inside_a_running_event_loop(tmp_path: Path) -> None:
 
 def test_a_run_that_is_kept_needs_a_file(tmp_path: Path) -> None:
     """The text of the scenario is part of the record, so a run folder is made for a file only."""
-    with pytest.raises(UsageError, match="needs the path"):
+    with pytest.raises(UsageError, match="needs the text of its scenario"):
         run(scenario(tmp_path, IDLER), out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 

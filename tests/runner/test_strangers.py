@@ -125,10 +125,14 @@ ISLANDS: dict[str, dict[str, Any]] = {
             "places": {
                 "nodes": ["aap", "aaq", "bbp", "bbq"], "edges": [["aap", "aaq"], ["bbp", "bbq"]],
                 "stock": {"capacity": 5, "growth": 1, "every": "5s"},
+                "variables": {"grass": 3}, "every": "7s", "rules": [{"when": "grass < 3", "set": {"grass": 3}}],
             }
         },
         "place": "Gp",
-        "rules": rules({"move": {"to": "='Gp' if place == 'Gq' else 'Gq'"}}, {"gather": {}}),
+        "rules": rules(
+            {"move": {"to": "='Gp' if place == 'Gq' else 'Gq'"}}, {"gather": {}},
+            {"change_place": {"values": {"grass": "=variable('grass') - 1"}}},
+        ),
     },
     "events of the scenario": {
         "events": [{"at": "1s", "every": "7s", "topic": "G.rain"}, {"at": "1s", "every": "3s", "topic": "G.snow"}],
@@ -490,7 +494,10 @@ def test_strangers_change_nothing_for_commands(does, place):
 
 # -- all take part
 
-NOT_OF_RUNS = {"score": "a score reads runs that have finished"}
+NOT_OF_RUNS = {
+    "outcomes": "an outcome is a number that an experiment reads from a run",
+    "score": "a score reads runs that have finished",
+}
 """The sections that no agent of a run meets, and why."""
 
 

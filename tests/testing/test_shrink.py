@@ -138,7 +138,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     """The command writes a new file, never over another one, and prints the command that still fails."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "order.yaml").write_text(ORDER)
-    words = "shrink order.yaml --property door-opened-with-key --seed 1 --order 2 --runs 8".split()
+    choice = ["--property", "door-opened-with-key", "--seed", "1", "--order", "2", "--runs", "8"]
+    words = ["shrink", "order.yaml", *choice]
     for code in (0, 2):
         with pytest.raises(SystemExit) as ended:
             main([*words, "--json"])

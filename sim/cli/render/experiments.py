@@ -53,6 +53,7 @@ def work_on(
         click.echo(f"\n{plain(page)}")
     if not whole:
         _say_interrupted(results, hosting, again=again)
+    _say_missing(results)
     if bench is None:
         _say_notes(results)
         failed = bool(results.problems())
@@ -76,13 +77,17 @@ def _say_interrupted(results: Results, hosting: Hosting, *, again: bool) -> None
     say(f"sim: interrupted; go on with: sim {plan.verb} --resume {options}")
 
 
+def _say_missing(results: Results) -> None:
+    """Say which outcomes have no value in how many trials."""
+    for name, count, of in results.without_value():
+        say(f"sim: note: {plain(name)} has no value in {count} of {of} trials, which its estimates leave out")
+
+
 def _say_notes(results: Results) -> None:
     """Say what to know about the results of a sweep or of arms."""
     if results.names() and not results.own() and not results.plan.outcomes:
         say("sim: warning: the scenario defines no outcome, so nothing is estimated")
         say(f"hint: add `metrics` to it, or choose a count, for example --outcome {plain(results.names()[0])}")
-    for name, count, of in results.without_value():
-        say(f"sim: note: {plain(name)} has no value in {count} of {of} trials, which its estimates leave out")
     for one in without_effect(results):
         say(f"sim: warning: {plain(one)} has no effect: the runs are the same without it")
     if failing := results.failing():

@@ -123,10 +123,14 @@ class Subjects:
 
     def _changed(self, view: View, active: Sequence[str] | None) -> list[Inhabitant]:
         assert self.group is not None
-        if active is None or not self._changes_alone:
+        if active is None or view.changed_outside or not self._changes_alone:
             return view.members(self.group)
-        agents = view.world.agents
-        return [agents[name] for name in active if name in agents and agents[name].group == self.group]
+        world = view.world
+        return [
+            world.agents[name]
+            for name in active
+            if name in world.agents and world.in_group(world.agents[name], self.group)
+        ]
 
 
 class Holds(_Quiet):
@@ -330,7 +334,7 @@ class Follows(_Quiet):
 
     def end(self, end_ns: int, samples: Mapping[str, Sequence[float | None]]) -> Finding | None:
         """See `Check`."""
-        late = self._late(end_ns)
+        late = self._late(end_ns - 1)  # what is due at the end does not happen any more
         self.undecided += 0 if late else len(self._due)
         return late
 
@@ -396,7 +400,7 @@ class Blocked(_Quiet):
 
     def _concerns(self, view: View, agent: str) -> bool:
         found = view.world.agents.get(agent)
-        return found is not None and (self._group is None or found.group == self._group)
+        return found is not None and (self._group is None or view.world.in_group(found, self._group))
 
     def _late(self, until_ns: int) -> Finding | None:
         for agent, (_, since, aim) in self._since.items():
@@ -407,7 +411,7 @@ class Blocked(_Quiet):
 
     def end(self, end_ns: int, samples: Mapping[str, Sequence[float | None]]) -> Finding | None:
         """See `Check`."""
-        return self._late(end_ns)
+        return self._late(end_ns - 1)
 
 
 def _aim(action: Any) -> str:
@@ -444,7 +448,7 @@ class Idle(_Quiet):
             agent = view.world.agents.get(name)
             if agent is None or not agent.alive:
                 self._since.pop(name, None)
-            elif self._group is None or agent.group == self._group:
+            elif self._group is None or view.world.in_group(agent, self._group):
                 self._since.pop(name, None)  # so that the agents stay in the order of their last act
                 self._since[name] = view.now_ns
         return None
@@ -459,7 +463,7 @@ class Idle(_Quiet):
 
     def end(self, end_ns: int, samples: Mapping[str, Sequence[float | None]]) -> Finding | None:
         """See `Check`."""
-        return self._late(end_ns)
+        return self._late(end_ns - 1)
 
 
 class Conserved(_Quiet):

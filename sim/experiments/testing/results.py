@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ class Header:
     """What the results belong to: they are of use only for the same file, changes and version.
 
     Attributes:
-        sha256: the hash of the text of the scenario.
+        sha256: the hash of the scenario, of the tables and graphs that it refers to, and of the modules it may import.
         overrides: the changes to it.
         until: the end of each run.
         only: the names of the properties that were checked; empty: all.
@@ -38,9 +39,21 @@ class Header:
     def of(cls, subject: Subject) -> "Header":
         """Return the header for the results of a subject."""
         return cls(
-            hashlib.sha256(subject.text.encode()).hexdigest(), subject.overrides, str(subject.until), subject.only,
+            _digest_of(subject), subject.overrides, str(subject.until), subject.only,
             subject.coverage, str(versions()["sim"]),
         )  # fmt: skip
+
+
+def _digest_of(subject: Subject) -> str:
+    whole = hashlib.sha256(f"{subject.text}\n{subject.digest}".encode())
+    for name in subject.rights.allow:
+        try:
+            found = find_spec(name)
+        except (ImportError, ValueError):
+            found = None  # it cannot be imported, which is said where it is used
+        if found is not None and found.origin is not None and Path(found.origin).is_file():
+            whole.update(Path(found.origin).read_bytes())
+    return whole.hexdigest()
 
 
 class ResultFile:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from sim.base.errors import SimError, UsageError
+from sim.base.registry import current_definitions
 from sim.experiments.pool import in_worker
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.checks import Check, Coded, check_of
@@ -23,6 +24,7 @@ from sim.runner.event_loop import blocking
 from sim.runner.options import RunOptions
 from sim.runner.running import run_from
 from sim.scenario import Scenario
+from sim.scenario.digest import scenario_digest
 from sim.scenario.loading import loads, read_text
 from sim.tools.rights import NO_RIGHTS, Rights
 
@@ -34,6 +36,7 @@ class Subject:
     Attributes:
         text: the text of the file.
         file: its name.
+        digest: the hash of the file, and of the tables and graphs that it refers to; empty: of the text alone.
         overrides: changes to it.
         until: the end of each run; None: that of the scenario.
         rights: what the operator lets it do.
@@ -46,6 +49,7 @@ class Subject:
 
     text: str
     file: str
+    digest: str = attrs.field(default="", kw_only=True)
     overrides: tuple[str, ...] = ()
     until: str | float | None = None
     rights: Rights = NO_RIGHTS
@@ -61,7 +65,8 @@ class Subject:
         Raises:
             ScenarioError: with all problems of the text.
         """
-        key = (self.text, self.overrides, tuple(changes), self.rights.allow)
+        definitions = current_definitions()
+        key = (self.text, self.file, self.digest, self.overrides, tuple(changes), self.rights.allow, definitions)
         found = _KEPT.get(key)
         if found is None or self.rights.allow:  # code of others could change what it is given
             found = loads(self.text, self.file, (*self.overrides, *changes), self.rights.allow, self.rights.kinds)
@@ -181,4 +186,8 @@ def read_subject(path: Path, **given: Any) -> Subject:
     Raises:
         ScenarioError: if the file cannot be read.
     """
-    return Subject(read_text(path), str(path), **given)
+    text = read_text(path)
+    digest = ""
+    with contextlib.suppress(SimError, OSError):  # the scenario is read again, and what is wrong is said then
+        digest = scenario_digest(path)
+    return Subject(text, str(path), digest=digest, **given)

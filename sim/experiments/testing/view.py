@@ -21,10 +21,12 @@ class View:
     Attributes:
         world: its world.
         functions: the functions of expressions over the world.
+        changed_outside: whether the state of agents was changed from outside at this instant, by an intervention.
     """
 
     def __init__(self, runner: RunController) -> None:
         self._runner = runner
+        self.changed_outside = False
         self.world: World = runner.simulation.world
         self._census = runner.simulation.census
         self.functions = self._census.functions

@@ -83,6 +83,8 @@ class Watch:
     def _take(self, row: EventRow) -> None:
         self._events.append(row)
         self._active[row[5]] = None
+        if row[6] == "intervention.applied":
+            self._view.changed_outside = True
         if self.observer is not None:
             self.observer.event(row)
         happened = Happened(row[0], row[5], row[6], lambda: _names(row))
@@ -96,6 +98,7 @@ class Watch:
                 self.observer.look(name)
         for name, check in tuple(self._open.items()):
             self._note(name, check.look(self._view, active))
+        self._view.changed_outside = False
         self.steps = self._view.world.kernel.steps
         self.cut_off = self._most is not None and self.steps > self._most
         return self.cut_off or (self._until_found and not self._open)

@@ -72,6 +72,7 @@ class Judge:
     Attributes:
         runs: the number of runs so far.
         fault: the fault that must stay.
+        witness: a run that shows it with the text that was accepted last.
 
     Raises:
         UsageError: if no run violates the property.
@@ -82,6 +83,7 @@ class Judge:
         self._budget = budget
         self.runs = 0
         self.fault = self._find(case)
+        self.witness = self.fault.violated[0]
 
     @property
     def used_up(self) -> bool:
@@ -158,16 +160,19 @@ class Judge:
             return False
         if fault.property not in scenario.properties or self.used_up:
             return False
-        count, left = 0, len(fault.violated)
-        for case in fault.violated:
+        shown: list[Case] = []
+        for tried, case in enumerate(fault.violated, 1):
             result = self._run(subject, case)
             if not _errors(result) <= fault.errors:
                 return False
-            count += self._same(result)
-            left -= 1
-            if count >= fault.needed or count + left < fault.needed:
+            if self._same(result):
+                shown.append(case)
+            if len(shown) >= fault.needed or len(shown) + len(fault.violated) - tried < fault.needed:
                 break
-        return count >= fault.needed and not any(self._violates(subject, case) for case in fault.kept)
+        if len(shown) < fault.needed or any(self._violates(subject, case) for case in fault.kept):
+            return False
+        self.witness = shown[0]
+        return True
 
     def _violates(self, subject: Subject, case: Case) -> bool:
         return self._run(subject, case).violation_of(self.fault.property) is not None

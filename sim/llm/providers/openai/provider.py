@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from sim.kernel.codec import encode
 from sim.llm.access import Access
 from sim.llm.capabilities import Can, is_of_ollama, said_by, said_by_ollama
 from sim.llm.embeddings import EmbeddingAssembly
@@ -169,7 +168,7 @@ class OpenAIProvider:
 
     def _arguments(self, model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
         body = body_of(self.connection.access, model, request, stream=stream)
-        return {"content": encode(body), "options": self.connection.anonymous()}
+        return {"content": _json(body), "options": self.connection.anonymous()}
 
     def _discreet(self, observe: Observer) -> Observer:
         """Wrap an observer so that it sees no secret, unless a secret is split over two parts."""
@@ -179,3 +178,8 @@ class OpenAIProvider:
             observe(attrs.evolve(delta, text=cut(delta.text), tool=cut(delta.tool)))
 
         return follow
+
+
+def _json(body: dict[str, Any]) -> bytes:
+    """Return a body as JSON with its keys in order: models write the fields of an answer in that of its schema."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
