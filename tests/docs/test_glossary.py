@@ -62,8 +62,8 @@ fingerprint follower foreign format fresh function future grammar graph hashing 
 manager map markup meaning missing money name need never new note of option order output pacing page part pattern
 people plan probing publish pytest reading rebuild registry reorder rerun restricted resuming right rng routine running
 schedule scope scripted semantic serialization serie setting sheet show shown shrinking slicer software standalone start
-still stop stream streaming summary surrounding symbol table tell text timer toolbox transport tree trouble type unit until
-use value verify verifying villager written yaml
+still stop stream streaming summary surrounding symbol table tell text timer toolbox transport tree trouble type unit
+until use value verify verifying villager written yaml
 """
 """Words of module names that mean in this project what they mean elsewhere."""
 
