@@ -44,7 +44,8 @@ def opinions() -> str:
     parts = []
     for left, d, title in ((40, 0.2, "d = 0.2: two camps"), (420, 0.5, "d = 0.5: consensus")):
         values = "{" + ", ".join(f"q{n}: \"quantile('person', 'opinion', {s})\"" for n, s in enumerate(shares)) + "}"
-        changed = [f"agents.person.state.d={d}", f"metrics={{every: 500ms, values: {values}}}"]
+        sampled = f"metrics={{every: 500ms, values: {values}}}"
+        changed = [f"agents.person.state.d={d}", sampled, "properties={}"]  # these are about the metrics of the file
         metrics = sim.run(load(SCENARIOS / "opinions.yaml", changed), until="20s").metrics
         axes = _Axes(left, (0, 20, 5), (0, 1, 0.25), "seconds", "opinion")
         parts += axes.frame(title)
