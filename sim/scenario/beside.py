@@ -1,6 +1,7 @@
 """Reads the files beside a scenario to which it refers: only from its own folder, or below, and only up to a size."""
 
 from codecs import BOM_UTF8
+from collections.abc import Container
 from pathlib import Path
 
 from sim.base.errors import UsageError
@@ -40,3 +41,9 @@ def bytes_beside(folder: Path, name: str, most: int) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not allowed"
         raise UsageError(f"{name[:200]} cannot be read: {reason}") from None
+
+
+def suffix_of(name: str, formats: Container[str]) -> str | None:
+    """Return the suffix of a name, such as `.csv`; None: it is none of `formats`."""
+    suffix = f".{name.rpartition('.')[2].lower()}"
+    return suffix if suffix in formats else None

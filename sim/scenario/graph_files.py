@@ -41,12 +41,6 @@ class PlaceGraph:
     directed: bool = False
 
 
-def suffix_of(name: str) -> str | None:
-    """Return the suffix that tells the format of a graph file; None if it is not known."""
-    suffix = f".{name.rpartition('.')[2].lower()}"
-    return suffix if suffix in FORMATS else None
-
-
 @lru_cache(maxsize=4)
 def read_graph(data: bytes, suffix: str) -> PlaceGraph:
     """Return the graph in a file.

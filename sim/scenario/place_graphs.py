@@ -17,9 +17,9 @@ from sim.base.expressions import did_you_mean
 from sim.base.text import of_error
 from sim.kernel.codec import decode_as, encode
 from sim.record.files import PLACES, SCENARIO
-from sim.scenario.beside import bytes_beside, check_beside
+from sim.scenario.beside import bytes_beside, check_beside, suffix_of
 from sim.scenario.fields import plain
-from sim.scenario.graph_files import MAX_GRAPH_BYTES, PlaceGraph, graph_from, names_of_formats, read_graph, suffix_of
+from sim.scenario.graph_files import FORMATS, MAX_GRAPH_BYTES, PlaceGraph, graph_from, names_of_formats, read_graph
 from sim.scenario.yaml_tree import Map
 
 _MAX_RECORD: Final = 10 * MAX_GRAPH_BYTES
@@ -89,7 +89,7 @@ def _read_file(folder: Path, name: str) -> PlaceGraph:
         UsageError: if there is no such file, or it has no graph.
     """
     check_beside(name)
-    suffix = suffix_of(name)
+    suffix = suffix_of(name, FORMATS)
     if suffix is None:
         raise UsageError(f"{name[:200]!r} has no known format", hint=f"its name ends in {names_of_formats()}")
     data = bytes_beside(folder, name, MAX_GRAPH_BYTES)
@@ -119,7 +119,7 @@ def _of_package(name: str, params: Mapping[str, Any], allow: Collection[str]) ->
         UsageError: if there is none, it is a function and the package is not allowed, or it gives no graph.
     """
     offer = find_offer(GRAPHS, name)
-    suffix = suffix_of(offer.target)
+    suffix = suffix_of(offer.target, FORMATS)
     if suffix is None:
         return _made(offer, offer.load(allow), params)
     if params:

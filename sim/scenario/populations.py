@@ -14,17 +14,17 @@ from sim.base.errors import Problem, UsageError
 from sim.base.expressions import did_you_mean
 from sim.kernel.codec import decode_as, encode
 from sim.record.files import POPULATIONS, SCENARIO
-from sim.scenario.beside import bytes_beside, check_beside
+from sim.scenario.beside import bytes_beside, check_beside, suffix_of
 from sim.scenario.population import MAX_AGENTS, Population
 from sim.scenario.scopes import RESERVED
 from sim.scenario.symbols import items
 from sim.scenario.table_files import (
+    FORMATS,
     KINDS,
     MAX_TABLE_BYTES,
     Table,
     TableError,
     cells_of,
-    format_of,
     names_of_tables,
     read_table,
     table_again,
@@ -122,7 +122,7 @@ def load_tables(tree: Map, file: str, known: Tables) -> tuple[dict[str, Table], 
 
 def _read(folder: Path, name: str) -> Table:
     check_beside(name)
-    suffix = format_of(name)
+    suffix = suffix_of(name, FORMATS)
     if suffix is None:
         hint = f"its name ends in {names_of_tables()}"
         raise UsageError(f"{name[:200]!r} has no known format", hint=hint)

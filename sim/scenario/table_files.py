@@ -62,12 +62,6 @@ class Table:
     typed: bool
 
 
-def format_of(name: str) -> str | None:
-    """Return the suffix that tells the format of a table; None if it is not known."""
-    suffix = f".{name.rpartition('.')[2].lower()}"
-    return suffix if suffix in FORMATS else None
-
-
 @lru_cache(maxsize=4)
 def read_table(data: bytes, suffix: str) -> Table:
     """Return the table in a file.

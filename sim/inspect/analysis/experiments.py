@@ -464,13 +464,25 @@ def sweep(
         UsageError: if an argument is not.
     """
     chosen = ExperimentOptions.of(options)
-    models = () if chosen.access is None else chosen.access.models
     plan = make_sweep(
-        Path(scenario), vary=varied(vary or {}), listed=() if points is None else listed(points),
-        baseline=_overrides(baseline or {}), design=design, samples=samples, mode=mode, overrides=tuple(overrides),
-        recording=recording, models=models, kinds=chosen.kinds, **chosen.planned(),
+        Path(scenario), baseline=_overrides(baseline or {}), design=design, samples=samples, mode=mode,
+        recording=recording, **_varied(vary, points, overrides, chosen),
     )  # fmt: skip
     return _made(plan, chosen)
+
+
+def _varied(
+    vary: Mapping[Any, Values] | None, points: Any, overrides: Sequence[str], chosen: ExperimentOptions
+) -> dict[str, Any]:
+    """Return what the plans of a sweep and of a bench say alike."""
+    return {
+        "vary": varied(vary or {}),
+        "listed": () if points is None else listed(points),
+        "overrides": tuple(overrides),
+        "models": () if chosen.access is None else chosen.access.models,
+        "kinds": chosen.kinds,
+        **chosen.planned(),
+    }
 
 
 @with_definitions
@@ -503,11 +515,9 @@ def bench(
         UsageError: if an argument is not.
     """
     chosen = ExperimentOptions.of(options)
-    models = () if chosen.access is None else chosen.access.models
     plan = make_bench(
-        Path(scenario), modes=modes, seeds=seed_list, vary=varied(vary or {}),
-        listed=() if points is None else listed(points), design=design, samples=samples,
-        overrides=tuple(overrides), recording=recording, models=models, kinds=chosen.kinds, **chosen.planned(),
+        Path(scenario), modes=modes, seeds=seed_list, design=design, samples=samples, recording=recording,
+        **_varied(vary, points, overrides, chosen),
     )  # fmt: skip
     return _made(plan, chosen)
 
