@@ -112,7 +112,7 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
         options["models"] = models_in(endpoint, options["models"])
     outside = scenario is not None or start.plan_file is not None or start.out is not None
     if start.resume is not None and (outside or given):
-        raise UsageError("--resume goes on with the plan of its folder", hint="leave out all other options")
+        raise UsageError("--resume continues the plan of its folder", hint="leave out all other options")
     if start.again and start.resume is None:
         raise UsageError("--again tries the failed trials of an experiment again", hint="add --resume FOLDER")
     with contextlib.ExitStack() as opened:

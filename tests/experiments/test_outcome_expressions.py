@@ -30,7 +30,7 @@ models:
     - {use: survey, say: "='yes' if group == 'left' else 'no'"}
     - {use: judge, when: tier == 'strict', say: "3"}
     - {use: judge, say: "5"}
-metrics: {every: 10s, values: {queued: queue('desk'), worth: "mean('left', 'worth')", empty: "mean('nobody', 'x')"}}
+metrics: {every: 10s, values: {queued: queue('desk'), worth: "mean('left', 'worth')", empty: "mean('spare', 'x')"}}
 score:
   measures:
     civil: {ask: How civil?, scale: [1, 7], of: run, judges: [strict, kind]}
@@ -53,7 +53,7 @@ agents:
       - {when: phase == 2, do: [{release: {pool: desk}}, {get: {pool: shelf}}], set: {phase: 3, worth: "=worth + step"}}
       - {do: {sleep: {for: 1h}}}
   - {name: guest, count: 2, group: right, state: {mark: '=index + 1'}, rules: [{do: {sleep: {for: 1h}}}]}
-  - {name: nobody, template: true, state: {x: 1}}
+  - {name: spare, template: true, state: {x: 1}}
 """
 NAMED = """
 outcomes:

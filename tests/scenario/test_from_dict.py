@@ -104,7 +104,7 @@ def test_a_data_frame_gives_the_agents(tmp_path):
 
 
 def test_an_entry_without_agents(tmp_path):
-    """With `count: 0` the run goes on without them: sums and counts are 0, and what has no value is null."""
+    """With `count: 0` the run has no such agents: sums and counts are 0, and what has no value is null."""
     for mode in ("autonomous", "tick"):
         none = sim.run(SHEEP, overrides=["agents.wolf.count=0"], mode=mode, out=tmp_path / "runs")
         assert {name: values[-1] for name, values in none.metrics.items() if name != "time"} == {

@@ -210,6 +210,18 @@ def test_samples_follow_the_seed_and_the_weights(tmp_path):
         assert found == sorted(found)
 
 
+def test_the_scale_of_weights_does_not_matter(tmp_path):
+    """Weights are relative: the same rows are drawn with small ones, which would not be powers of a draw any more."""
+    drawn = []
+    for weight in ("1", "1e-6", "1e-300", "1e300"):
+        rows = "row,w\n" + "".join(f"{row},{weight}\n" for row in range(500))
+        entry = "{name: p, table: people.csv, sample: 20, weights: w, replace: false}"
+        world = world_of(scenario(tmp_path, entry, rows))
+        drawn.append([agent.state["row"] for agent in world.agents.values()])
+    assert drawn[1:] == drawn[:1] * 3
+    assert max(drawn[0]) > 250
+
+
 def test_the_limits_of_tables(tmp_path, monkeypatch):
     """More than the documentation says is refused, and it is not unpacked before."""
     limits = (table_files.MAX_TABLE_BYTES, table_files.MAX_ROWS, table_files.MAX_COLUMNS, table_files.MAX_TABLE_CELLS)

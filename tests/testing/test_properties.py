@@ -9,7 +9,7 @@ import pytest
 import sim
 from sim.base.errors import UsageError
 from sim.experiments.testing.cases import Case
-from sim.experiments.testing.trial import CaseJob, Subject, run_case
+from sim.experiments.testing.trial import CaseJob, Subject, read_subject, run_case
 from sim.scenario import loads
 from tests.testing.scenarios import OFFICE
 
@@ -93,6 +93,78 @@ def test_what_cannot_be_decided_by_the_end_is_no_violation():
     assert found.violation_of("p").time == 50
     found = outcome_of('p: {after: {event: work.made, where: "data.n > 25"}, within: 50s, then: {event: work.lost}}')
     assert (found.violations, found.undecided) == ((), {"p": 8})
+
+
+def violations_of(text, **given):
+    """Return kind and time of the violations in one run of a scenario."""
+    found = run_case(CaseJob(Subject(text, "x.yaml", **given), Case(0)))
+    assert found.problem is None, found.problem
+    return {one.property: (one.kind, one.time) for one in found.violations}
+
+
+def test_an_answer_at_the_same_instant_is_one():
+    """What happens at the instant at which an expression becomes true follows it, whatever came first."""
+    found = violations_of("""
+name: same
+until: 10s
+agents:
+  - name: a
+    state: {n: 0, phase: open}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: n == 3, do: {publish: {topic: announced}}, set: {phase: done, n: 4}}
+      - {set: {n: "=n + 1"}}
+properties:
+  told: {after: "state_of('a', 'phase') == 'done'", within: 2s, then: {event: announced}}
+  asked: {after: "state_of('a', 'phase') == 'done'", within: 2s, then: {event: answered}}
+""")
+    assert found == {"asked": ("late", 5)}
+
+
+def test_what_is_due_at_the_end_is_not_late():
+    """The end is no part of a run: what could still have happened at it is undecided, and an hour is not longer."""
+    found = violations_of("""
+name: ends
+until: 10s
+pools: {desk: {kind: resource, slots: 1}}
+agents:
+  - {name: a, rules: [{when: "holds('desk') == 0", do: {acquire: {pool: desk}}}, {do: {sleep: {for: 1h}}}]}
+  - {name: b, start: 1s, rules: [{do: {acquire: {pool: desk}}}]}
+properties: {nine: {blocked: 9s}, eight: {blocked: 8s}, idle: {idle: 10s}}
+""")
+    assert found == {"eight": ("blocked", 9)}
+
+
+def test_agents_of_a_table_belong_to_two_groups(tmp_path):
+    """A property of an entry is about all its agents, also about those whose row names a group of their own."""
+    (tmp_path / "people.csv").write_text("name,group,age\nana,north,34\n")
+    (tmp_path / "x.yaml").write_text("""
+name: rows
+until: 10s
+agents: [{name: person, table: people.csv, loop: {min_loop_delay: 1s}, rules: [{set: {age: "=age + 1"}}]}]
+properties:
+  young: {always: age < 40, each: person}
+  northern: {always: age < 40, each: north}
+  busy: {idle: 5s, each: person}
+""")
+    subject = read_subject(tmp_path / "x.yaml")
+    found = run_case(CaseJob(subject, Case(0)))
+    assert {one.property: one.time for one in found.violations} == {"young": 5, "northern": 5}
+
+    (tmp_path / "people.csv").write_text("name,group,age\nana,north,4\n")
+    assert not run_case(CaseJob(read_subject(tmp_path / "x.yaml"), Case(0))).violations, "the table has changed"
+
+
+def test_states_that_an_intervention_sets_are_seen():
+    """A property of each agent sees what changes its state from outside, when the agent itself does nothing."""
+    found = violations_of("""
+name: outside
+until: 10s
+agents: [{name: a, count: 2, state: {x: 0}, rules: [{do: {sleep: {for: 100s}}}]}]
+interventions: [{at: 2s, agents: a, set: {agents.a.state.x: 99}}]
+properties: {low: {always: x < 5, each: a}, high: {eventually: x > 5, each: a}}
+""")
+    assert found == {"low": ("not true", 2)}
 
 
 def test_an_expression_that_fails_is_a_violation():

@@ -279,6 +279,7 @@ class Follows(_Quiet):
         self._text = then.event or (then.when.text if then.when else "")
         self._was: dict[str, bool] = {}
         self._due: list[_Due] = []
+        self._answered: list[Happened] = []  # at this instant, after which it is known what an expression was at it
 
     def start(self, view: View) -> Finding | None:
         """See `Check`."""
@@ -290,9 +291,10 @@ class Follows(_Quiet):
         if late is not None:
             return late
         try:
-            if self._answers is not None and self._due and matches(self._answers.event, happened.topic):
-                answers = self._answers
-                self._keep([due for due in self._due if not answers.fits(happened, due.first)])
+            if self._answers is not None and matches(self._answers.event, happened.topic):
+                self._discharge(happened)
+                if self._after is not None:
+                    self._answered.append(happened)
             if self._starts is not None and self._starts.fits(happened):
                 self.judged += 1
                 self._due.append(_Due(happened.time_ns + self._within, happened.names(), happened.actor))
@@ -312,12 +314,21 @@ class Follows(_Quiet):
                         self.judged += 1
                         self._due.append(_Due(view.now_ns + self._within, {"time": view.now_ns / 1e9}, agent))
                     self._was[agent] = bool(value)
+            answered, self._answered = self._answered, []
+            for happened in answered:
+                self._discharge(happened)
             if self._then is not None and self._due:
                 true = {agent for agent, value in self._then.values(view, None) if value}
                 self._keep([due for due in self._due if (due.agent if self._then.group else "") not in true])
         except ExpressionError as error:
             return _error(view, error)
         return None
+
+    def _discharge(self, happened: Happened) -> None:
+        """Take what an event answers off what is due."""
+        answers = self._answers
+        assert answers is not None, "else no event is an answer"
+        self._keep([due for due in self._due if not answers.fits(happened, due.first)])
 
     def _keep(self, due: list[_Due]) -> None:
         """Note which answers are still due."""

@@ -160,10 +160,17 @@ def run_case(job: CaseJob) -> CaseResult:
         return CaseResult(case, tuple(watch.violations), f"it takes more than {subject.most_steps} steps")
     watch.end(result)
     return CaseResult(
-        case, tuple(watch.violations), None, result.errors, result.commonest_error or "", watch.judged,
-        watch.undecided, result.sim_seconds, result.hash, watch.steps,
-        {} if watch.observer is None else watch.observer.counts,
-    )  # fmt: skip
+        case,
+        tuple(watch.violations),
+        errors=result.errors,
+        commonest_error=result.commonest_error or "",
+        judged=watch.judged,
+        undecided=watch.undecided,
+        sim_seconds=result.sim_seconds,
+        hash=result.hash,
+        steps=watch.steps,
+        reached={} if watch.observer is None else watch.observer.counts,
+    )
 
 
 def _hosting(rights: Rights) -> dict[str, Any]:

@@ -116,11 +116,18 @@ class Watch:
         entry = self._view.entry_of(finding.agent) if finding.agent else ""
         self.violations.append(
             Violation(
-                name, finding.kind, to_seconds(finding.time_ns), finding.text, finding.agent, entry,
-                tuple(event_line(_plain(row)) for row in self._story(finding)), self._causes(finding),
-                self._checks[name].met, at_start,
+                property=name,
+                kind=finding.kind,
+                time=to_seconds(finding.time_ns),
+                text=finding.text,
+                agent=finding.agent,
+                entry=entry,
+                story=tuple(event_line(_plain(row)) for row in self._story(finding)),
+                causes=self._causes(finding),
+                met=self._checks[name].met,
+                at_start=at_start,
             )
-        )  # fmt: skip
+        )
 
     def _story(self, finding: Finding) -> list[EventRow]:
         """Return the latest events up to a violation: of its agent, if it is about one that has done something."""

@@ -128,13 +128,21 @@ class Judge:
             raise UsageError(f"none of {tried} runs violates {name}", hint=hint)
         cases = [one for one, _ in violated]
         self._subject = attrs.evolve(self._subject, most_steps=max(_FEWEST_STEPS, _SLOWER * steps))
+        found_all = [one for _, one in violated]
         return Fault(
-            name, violated[0][1].kind, frozenset(one.entry for _, one in violated),
-            frozenset(cause for _, one in violated for cause in one.causes),
-            _common([one for _, one in violated]), all(one.met for _, one in violated),
-            any(one.at_start for _, one in violated), frozenset(errors), self._pool(cases, max(1, tried)),
-            self._contrast(name, cases), min(_NEEDED, len(cases)), max(one.time for _, one in violated),
-        )  # fmt: skip
+            property=name,
+            kind=found_all[0].kind,
+            entries=frozenset(one.entry for one in found_all),
+            causes=frozenset(cause for one in found_all for cause in one.causes),
+            met=_common(found_all),
+            sometimes_met=all(one.met for one in found_all),
+            at_start=any(one.at_start for one in found_all),
+            errors=frozenset(errors),
+            violated=self._pool(cases, max(1, tried)),
+            kept=self._contrast(name, cases),
+            needed=min(_NEEDED, len(cases)),
+            latest=max(one.time for one in found_all),
+        )
 
     def _pool(self, cases: list[Case], tried: int) -> tuple[Case, ...]:
         """Return the runs of a candidate: more of them the more seldom the fault shows."""
