@@ -248,6 +248,10 @@ class _Reader:
             raise ExpressionError(f"{name}: `from` is not before `to`", hint=f"write {form}")
         what = str(values[0])
         condition = Expression.parse(what) if function.given.get("condition") else None
+        for part in ast.walk(node.args[0]) if condition is not None else ():
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                said = f"a condition of {name} compares metrics with numbers, and {part.value!r:.40} is none"
+                raise ExpressionError(said, hint="write a duration in seconds, such as 300 for 5m")
         if condition is not None and condition.functions:
             raise ExpressionError(f"a condition of {name} compares metrics, and calls no function", hint="write R > 10")
         return Call(name, what, options, condition)

@@ -17,7 +17,7 @@ from sim.experiments.outcomes import COUNTS, KnownOutcomes, is_count
 from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of, mode_of
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool import Deadline, Ended
-from sim.experiments.recorded import RUNS
+from sim.experiments.recorded import RUNS, SCRATCH
 from sim.experiments.results import Results
 from sim.experiments.trial import Trial
 from sim.record.answer_book import ANSWERS
@@ -106,6 +106,8 @@ def carry_out(
         hosting = attrs.evolve(hosting, answers=folder / ANSWERS)
     if results.plan.record:
         hosting = attrs.evolve(hosting, runs=folder / RUNS)
+    elif results.plan.read_records:
+        hosting = attrs.evolve(hosting, scratch=folder / SCRATCH)
     with results.tidied(), workers as pool:
         session = None if results.plan.bench is None else Session(pool.processes)
         by_seed = hosting.answers is not None and not pool.shared_files  # so that its trials share answers

@@ -222,7 +222,9 @@ def _folder(job: TrialJob) -> Iterator[Path | None]:
     if job.hosting.runs is not None or not job.plan.read_records:
         yield job.hosting.runs
         return
-    with tempfile.TemporaryDirectory(prefix="sim-") as folder:
+    if job.hosting.scratch is not None:
+        job.hosting.scratch.mkdir(mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="sim-", dir=job.hosting.scratch) as folder:
         yield Path(folder)
 
 

@@ -126,7 +126,7 @@ class KnownOutcomes:
         found: dict[str, None] = {}
         definitions: dict[str, Definition] = {}
         for text in dict.fromkeys(outcomes or self.named):
-            definition = self._definition(text)
+            definition = self._definition(text, code)
             if definition is None:
                 found |= dict.fromkeys(self.check((text,), code))
                 continue
@@ -135,7 +135,7 @@ class KnownOutcomes:
             found[definition.name] = None
         return Chosen(tuple(found), tuple(definitions.values()))
 
-    def _definition(self, text: str) -> Definition | None:
+    def _definition(self, text: str, code: Sequence[str]) -> Definition | None:
         """Return what defines an outcome; None if it has no expression."""
         if text in self.named:
             settings = self.named[text]
@@ -150,6 +150,8 @@ class KnownOutcomes:
             definition = Definition(name.strip() or measurement.text, measurement.text)
         for names in self.names:
             check_names(definition.measurement, names)
+        counts = (call.what for call in definition.measurement.calls if not call.function)
+        self.check([name for name in counts if name.startswith(COUNTS)], code)
         return definition
 
     def check(self, outcomes: Sequence[str], code: Sequence[str] = ()) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ class Hosting:
         other_endpoint: whether arms may ask another endpoint than the run did.
         answers: the file of the answers that trials share; None: they share none.
         runs: the folder for the run folders of trials; None: they are not recorded.
+        scratch: the folder for records that only an outcome reads, which are removed after that; None: that of the
+            system for files that are not kept.
         allow_change: whether arms may go on from a run although its scenario or the code has changed since.
         ceiling_micro, ceiling_tokens: what the models of all trials may take; no trial begins after that. None: no
             limit. Trials that are under way then end, so each should have its own `models.ceiling`.
@@ -62,6 +64,7 @@ class Hosting:
     other_endpoint: bool = False
     answers: Path | None = None
     runs: Path | None = None
+    scratch: Path | None = None
     allow_change: bool = False
     ceiling_micro: int | None = None
     ceiling_tokens: int | None = None

@@ -175,4 +175,4 @@ def _at(job: TrialJob, folder: Path) -> TrialJob:
     )  # fmt: skip
     answers = None if hosting.answers is None else folder / ANSWERS
     runs = None if hosting.runs is None else folder / "runs"
-    return attrs.evolve(job, plan=plan, hosting=attrs.evolve(hosting, answers=answers, runs=runs))
+    return attrs.evolve(job, plan=plan, hosting=attrs.evolve(hosting, answers=answers, runs=runs, scratch=None))

@@ -15,6 +15,9 @@ from sim.record.files import slug
 RUNS: Final = "runs"
 """The folder with the run folders of trials."""
 
+SCRATCH: Final = ".trials"
+"""The folder for records that only outcomes read. It is removed before and after trials are under way."""
+
 _DRAFT: Final = "."
 """How the name of a run folder begins that is not complete yet, or not any more."""
 

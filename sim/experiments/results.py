@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import math
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -25,7 +26,7 @@ from sim.base.errors import RunError, UsageError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, mode_of
 from sim.experiments.points import short
-from sim.experiments.recorded import RUNS, remove_others, remove_replaced
+from sim.experiments.recorded import RUNS, SCRATCH, remove_others, remove_replaced
 from sim.experiments.samples import Samples
 from sim.experiments.trial import Trial
 from sim.kernel.codec import decode, encode
@@ -293,7 +294,10 @@ class Results:
 
     @contextlib.contextmanager
     def tidied(self) -> Iterator[None]:
-        """Remove the run folders that no trial has any more, before and after trials are under way."""
+        """Remove the run folders that no trial has any more, before and after trials are under way.
+
+        So are the records that only outcomes read, of workers that were killed.
+        """
         self._tidy()
         try:
             yield
@@ -301,6 +305,7 @@ class Results:
             self._tidy()
 
     def _tidy(self) -> None:
+        shutil.rmtree(self._runs.parent / SCRATCH, ignore_errors=True)
         if self.plan.record:
             remove_others(self.plan, self._runs, {run for (run,) in self._execute("SELECT run FROM trials")})
 

@@ -30,7 +30,7 @@ ON_COMMAND_LINE = {
     "stuck": (),  # such a step is reported in any case
 }  # fmt: skip
 
-MADE = {"answers", "runs"}
+MADE = {"answers", "runs", "scratch"}
 """The fields of `Hosting` that are places in the folder of the experiment."""
 
 OPTIONS = (

@@ -12,6 +12,7 @@ from sim.base.errors import ScenarioError, UsageError
 from sim.base.expressions import ExpressionError
 from sim.experiments.estimate import Estimate
 from sim.experiments.plan import Plan, make_sweep
+from sim.experiments.recorded import SCRATCH
 from sim.experiments.results import Results
 from sim.experiments.tables import Line, lines_table
 from sim.scenario import loads
@@ -123,6 +124,11 @@ def test_each_function_measures_what_it_says(shop: Path, tmp_path: Path) -> None
     assert set(texts) - set(wanted) <= lacking
     assert {call.function for text in texts for call in Measurement.parse(text).calls} == {*FUNCTIONS, ""}
 
+    assert not (tmp_path / "x" / SCRATCH).exists(), "the records that only outcomes read are gone"
+    (tmp_path / "x" / SCRATCH / "sim-killed" / "shop-0-1").mkdir(parents=True)  # what a killed worker leaves
+    assert command("sweep", "--resume", tmp_path / "x", "--jobs", 1)[0] == 0
+    assert not (tmp_path / "x" / SCRATCH).exists()
+
 
 def test_outcomes_change_no_run(shop: Path, tmp_path: Path) -> None:
     """The hash of a run is the same with and without the section, and while pools are watched."""
@@ -158,6 +164,14 @@ def test_a_study_measures_what_its_scenario_names(shop: Path, tmp_path: Path) ->
     assert changes == {"waited": 0.0, "max(worth)": pytest.approx(-0.9)}
 
 
+def test_counts_are_checked_in_expressions_too(shop: Path) -> None:
+    """A count of an action that does not exist is refused before any trial, also as a part of an expression."""
+    with pytest.raises(UsageError, match="no outcome 'done_acquier'") as refused:
+        make_sweep(shop, outcomes=("half=done_acquier / 2",))
+    assert "acquire" in str(refused.value.hint)
+    assert make_sweep(shop, outcomes=("half=done_acquire / 2",)).outcomes == ("half",)
+
+
 @pytest.mark.parametrize(
     ("text", "said", "hint"),
     [
@@ -165,6 +179,8 @@ def test_a_study_measures_what_its_scenario_names(shop: Path, tmp_path: Path) ->
         ("meen(worth)", "no function 'meen'", "mean"),
         ("mean(worth, form=3s)", "no argument 'form'", "from"),
         ("first_time(wort > 1)", "no metric 'wort'", "worth"),
+        ("first_time(worth > 5m)", "compares metrics with numbers, and '5m' is none", "300 for 5m"),
+        ("mean(worth) / 1" + "0" * 400, "too large", None),
         ("share(moood, yes)", "no survey 'moood'", "mood"),
         ("share(mood, yess, question=2)", "no option 'yess'", "yes"),
         ("share(mood, yes, question=3)", "has 2 questions", None),
