@@ -84,7 +84,9 @@ class Shrinker:
         """Return the smallest text that was found."""
         meaning = _meaning(self._text)
         self._text = joined(self._text, LONGEST_LINE, lambda new: _meaning(new) == meaning)
-        now = tuple(f"{place}: {old} -> {new}" for place, (old, new) in self._simplified.items())
+        if spans(self._text).at(("until",)) is None:
+            self._simplified.pop("until", None)  # it was made shorter, and then removed
+        now = tuple(f"{place}: {old} -> {new}" for place, (old, new) in self._simplified.items() if old != new)
         return Shrunk(self._text, _removed(self._first, self._text), now, self._judge.runs, complete=self._complete)
 
     def _accept(self, text: str) -> bool:
