@@ -81,8 +81,13 @@ OF_POOLS: Final = frozenset({"use", "utilization", "queue", "wait", "level"})
 OF_RECORDS: Final = frozenset({"score", "query"})
 """The functions that read the record of the run."""
 
-_COUNTS: Final = ("done_", "refused_", "agents_", "missing_")
-"""How the names of outcomes begin that any run can have."""
+COUNTS: Final = ("done_", "refused_", "agents_")
+"""How the names of counts begin: of actions that were done and refused, and of agents by state. Any run can have them;
+one that it does not have is 0.
+"""
+
+MISSING: Final = "missing_"
+"""How the names begin of how many answers to a survey are missing."""
 
 _EXAMPLE: Final = "for example mean(gini, from=200s)"
 _DURATION: Final = re.compile(r"(?<![\w.'\"-])(?:\d+(?:\.\d+)?(?:ns|us|ms|s|m|h|d))+(?!\w)")
@@ -343,7 +348,7 @@ def _unknown(call: Call, names: Names) -> Iterator[tuple[str, str, Collection[st
     if (
         role is None
         and names.others is not None
-        and not what.startswith(_COUNTS)
+        and not what.startswith((*COUNTS, MISSING))
         and what not in (*names.metrics, *names.others)
     ):
         yield f"there is no outcome {what!r:.60}", what, (*names.metrics, *names.others)

@@ -8,12 +8,13 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from sim.agents.outcomes import COUNTS
 from sim.experiments.arms import ArmReach, Difference, differences_of, reach_of
 from sim.experiments.bench.job import run_modes
 from sim.experiments.bench.sessions import Session
 from sim.experiments.estimate import Estimate
 from sim.experiments.measure import Measured, run_job
-from sim.experiments.outcomes import COUNTS, KnownOutcomes, is_count
+from sim.experiments.outcomes import KnownOutcomes, is_count
 from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of, mode_of
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool import Deadline, Ended

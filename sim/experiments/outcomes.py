@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 
 from sim.actors import AgentState
-from sim.agents.outcomes import OF_RECORDS, Measurement, Names, OutcomeSettings, check_names, is_expression
+from sim.agents.outcomes import (
+    COUNTS,
+    MISSING,
+    OF_RECORDS,
+    Measurement,
+    Names,
+    OutcomeSettings,
+    check_names,
+    is_expression,
+)
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.scenario import Scenario
@@ -23,11 +32,7 @@ from sim.tools.rights import Kinds
 if TYPE_CHECKING:
     from sim.agents.interview import Question
 
-COUNTS: Final = ("done_", "refused_", "agents_")
-"""How the names of counts begin. A count that a trial does not have is 0."""
-
 _MEAN: Final = "mean_"
-_MISSING: Final = "missing_"
 _SHOWN: Final = 20  # names in a hint
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
@@ -209,7 +214,7 @@ def names_of_answers(survey: str, number: int, of: int, options: Iterable[str]) 
         options: the options; none for a question whose answer is a number.
     """
     base = survey if of == 1 else f"{survey}.{number}"
-    return [*([f"{base}={option}" for option in options] or [base]), f"{_MISSING}{base}"]
+    return [*([f"{base}={option}" for option in options] or [base]), f"{MISSING}{base}"]
 
 
 def answers_of(surveys: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:

@@ -6,8 +6,9 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from sim.agents.outcomes import COUNTS
 from sim.base.errors import ScenarioError
-from sim.experiments.outcomes import COUNTS, answers_of
+from sim.experiments.outcomes import answers_of
 from sim.runner.result import RunResult
 
 Status = Literal["measured", "refused", "failed"]

@@ -8,7 +8,7 @@ their outcomes, without outcomes that are 0 in both.
 import statistics
 from collections.abc import Mapping
 
-from sim.experiments.outcomes import COUNTS
+from sim.agents.outcomes import COUNTS
 
 Outcomes = Mapping[str, float | None]
 
