@@ -65,11 +65,19 @@ def drawn(names: Iterable[str], commit: str) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse names that each worker has otherwise. If not all proofs can run, put files in the order of the commit."""
+    """Refuse names that each worker has otherwise, and give proofs time.
+
+    If not all proofs can run, put files in the order of the commit.
+    """
     if changing := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(
             f"the name of a test has an address, so no two workers agree; give it ids: {changing[0]}"
         )
+    for item in items:
+        if item.get_closest_marker("proof") and not item.get_closest_marker("timeout"):
+            # A signal that comes while code of an agent runs counts as the agent's failure, so the test would fail with
+            # another reason, or pass. Proofs take minutes on a busy machine.
+            item.add_marker(pytest.mark.timeout(900))
     if config.getoption("--proofs-for") is None:
         return
     command = ["git", "-C", str(config.rootpath), "rev-parse", "HEAD"]

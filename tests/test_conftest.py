@@ -47,13 +47,16 @@ PROOFS = """
 import pytest
 
 @pytest.mark.proof
-def test_a():
-    pass
+def test_a(request):
+    assert request.node.get_closest_marker("timeout").args == (900,)
 """
 
 
 def test_no_proof_begins_after_its_time(tmp_path):
-    """What is left out for lack of time is skipped with the command that runs it, and so is counted."""
+    """What is left out for lack of time is skipped with the command that runs it, and so is counted.
+
+    One that begins has a quarter of an hour, unless it says how long it takes.
+    """
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
     (tmp_path / "test_a.py").write_text(PROOFS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = proof")

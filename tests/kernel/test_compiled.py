@@ -37,6 +37,12 @@ queue = Queue(kernel, 999)
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
 
 
+def test_the_slots_that_the_c_reads_are_those_of_the_classes():
+    """A slot that was added to a class of the kernel, or removed, is in the list of the compiled part, too."""
+    checked = subprocess.run([sys.executable, ".ci/layout.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+
+
 @pytest.mark.skipif(shutil.which(COMPILER) is None, reason="there is no compiler here")
 def test_what_can_be_compiled_is_compiled():
     """Where there is the compiler that Python was made with, the core is compiled, unless `SIM_PLAIN` hides it."""
