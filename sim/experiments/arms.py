@@ -144,7 +144,9 @@ def make_arms(
     variants = []
     for name, overrides in arms.items():
         with _naming_the_arm(name):
-            variants.append(_check_arm(text, file, own, overrides, tuple(chosen.allow), at_ns, ends))
+            variants.append(
+                _check_arm(text, file, own, overrides=overrides, allow=tuple(chosen.allow), at_ns=at_ns, until=ends)
+            )
     wanted = KnownOutcomes.of(variants).choose(chosen.outcomes, chosen.allow)
     if wanted.read_records and level_of(info.options) != "all":
         raise UsageError("an outcome reads the record of each trial, and not all of this run is recorded")

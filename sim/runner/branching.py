@@ -138,7 +138,9 @@ async def _branch(
             keeper = VerifyingRecorder(history, rebuilt.pause, recorder, copy=True)
             name, epoch = ("", None) if isinstance(recorder, HashRecorder) else (recorder.folder.name, recorder.epoch)
             try:
-                result = await rebuilt.session(again, keeper, history, live, new, name, epoch).carry_out()
+                result = await rebuilt.session(
+                    again, keeper, history, live, folder=new, uid=name, epoch=epoch
+                ).carry_out()
             finally:
                 if not gone_live:  # the replay failed, or a person must decide first: keep nothing
                     recorder.close()

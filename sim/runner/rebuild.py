@@ -71,7 +71,10 @@ class RebuiltSimulation:
             )  # fmt: skip
         code = code_hashes(simulation.code)
         changed = _changed_code(stored, code, refuse=checked and not again.allow_change)
-        return cls(simulation, text, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
+        return cls(
+            simulation=simulation, text=text, until_ns=until_ns, mode=info.mode, speed=speed_of(scenario, options),
+            access=access, code=code, changed_code=changed,
+        )  # fmt: skip
 
     def check_batching(self, overrides: Sequence[str] = (), models: Sequence[str] = ()) -> None:
         """Check that calls can be answered in batches from now on, if the operator has asked for it.
@@ -120,7 +123,8 @@ class RebuiltSimulation:
     ) -> Session:
         """Return the session that replays the run, and continues with `live` as the run `uid` in `folder`."""
         return Session(
-            self.simulation, keeper, folder, uid, self.until_ns, self.mode, self.speed, running_on(),
+            self.simulation, keeper, folder, uid, self.until_ns,
+            mode=self.mode, speed=self.speed, backend=running_on(),
             progress=again.progress, stuck=again.stuck, begun=again.begun, history=history, live=live,
             inputs=self._inputs, max_wall=again.max_wall, on_interrupt=again.on_interrupt, epoch=epoch,
         )  # fmt: skip

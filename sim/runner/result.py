@@ -35,7 +35,13 @@ class Distribution:
         deviation = statistics.stdev(ordered) if len(ordered) > 1 else None
         p95 = statistics.quantiles(ordered, n=20, method="inclusive")[-1] if len(ordered) > 1 else ordered[0]
         return cls(
-            len(ordered), statistics.fmean(ordered), deviation, ordered[0], statistics.median(ordered), p95, ordered[-1]
+            n=len(ordered),
+            mean=statistics.fmean(ordered),
+            deviation=deviation,
+            minimum=ordered[0],
+            median=statistics.median(ordered),
+            p95=p95,
+            maximum=ordered[-1],
         )
 
 

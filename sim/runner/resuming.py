@@ -103,6 +103,8 @@ async def _resume(
             return settled
 
         await rebuilt.prepare()
-        session = rebuilt.session(again, keeper, history, live, folder, stored.info.uid, recorder.epoch)
+        session = rebuilt.session(
+            again, keeper, history, live, folder=folder, uid=stored.info.uid, epoch=recorder.epoch
+        )
         result = await attrs.evolve(session, begun=doubts.attach).carry_out()
         return attrs.evolve(result, doubts=doubts.open)

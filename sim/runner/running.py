@@ -134,8 +134,9 @@ async def run_from(
     epoch = keeper.epoch if isinstance(keeper, RunRecorder) else None
     uid = "" if folder is None else folder.name
     session = Session(
-        simulation, keeper, folder, uid, until_ns, mode, speed, chosen.backend, progress=chosen.progress,
-        stuck=chosen.stuck, begun=chosen.begun, max_wall=chosen.max_wall, on_interrupt=chosen.on_interrupt, epoch=epoch,
+        simulation, keeper, folder, uid, until_ns, mode=mode, speed=speed, backend=chosen.backend,
+        progress=chosen.progress, stuck=chosen.stuck, begun=chosen.begun, max_wall=chosen.max_wall,
+        on_interrupt=chosen.on_interrupt, epoch=epoch,
     )  # fmt: skip
     return await session.carry_out()
 

@@ -219,7 +219,9 @@ class Conversations(Service):
         now = self._world.kernel.now
         self._last += 1
         id = f"conversation-{self._last}"
-        made = Conversation(id, user.id, platform, channel, thread, now, now)
+        made = Conversation(
+            id=id, user=user.id, platform=platform, channel=channel, thread=thread, started_ns=now, last_active_ns=now
+        )
         place = {"platform": platform, "channel": channel, "thread": thread}
         self._tell("conversation.started", {"conversation": id, "user": user.id, **place})
         self._places[platform, channel, thread] = id
@@ -588,7 +590,13 @@ class Conversations(Service):
         if held.count < first:
             return None
         ended = Session(
-            conversation_id, conversation.session, first, held.count, started_ns, conversation.last_active_ns, reason
+            conversation=conversation_id,
+            number=conversation.session,
+            first=first,
+            last=held.count,
+            started_ns=started_ns,
+            ended_ns=conversation.last_active_ns,
+            reason=reason,
         )
         held.ended.append(ended)
         held.conversation = attrs.evolve(conversation, session=conversation.session + 1)
