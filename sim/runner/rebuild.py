@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -269,7 +269,10 @@ def check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str
     return now
 
 
-def with_batches(stored: StoredRun, again: ReplayOptions) -> ReplayOptions:
+Again = TypeVar("Again", bound=ReplayOptions)
+
+
+def with_batches(stored: StoredRun, again: Again) -> Again:
     """Return the options with batches as the run on record has them, unless the operator decides otherwise."""
     access = again.access or Access()
     if access.batching is None and uses_batches(stored.path, stored.info.options):

@@ -68,6 +68,24 @@ class InDoubtEffect:
     lost: bool = False
 
 
+@attrs.frozen
+class SurveyCost:
+    """What a survey will take at most.
+
+    Attributes:
+        agents, questions: their numbers.
+        input_tokens: the tokens of all prompts, estimated.
+        most: the most money, if no answer has to be asked for again.
+        outside: whether models at an endpoint answer.
+    """
+
+    agents: int
+    questions: int
+    input_tokens: int
+    most: float
+    outside: bool
+
+
 @attrs.frozen(repr=False)
 class ReplayResult:
     """The result of a replay.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, NoReturn, Unpack
+from typing import Any, Literal, NoReturn
 
 import anyio
 import attrs
@@ -28,7 +28,7 @@ from sim.runner.event_loop import RunThread, in_definitions, in_plain_code, runn
 from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.inbox import InboxReader
 from sim.runner.levels import at_level, skip_early
-from sim.runner.options import Backend, OnInterrupt, RunKeywords, RunOptions, Watcher
+from sim.runner.options import Backend, OnInterrupt, RunOptions, Watcher, taking
 from sim.runner.progress import shown
 from sim.runner.result import RunResult
 from sim.runner.runner import Mode, RunController, RunSink, check_rounds
@@ -50,10 +50,13 @@ _GRACE = 5.0
 """Real seconds that the current step has to end after the first signal."""
 
 
+Source = Scenario | Mapping[str, Any] | str | os.PathLike[str]
+"""What a run is of: a scenario, a mapping, the path of a file, or PACKAGE:NAME of one of a package."""
+
+
+@taking(RunOptions)
 @in_definitions
-async def run_async(
-    scenario: Scenario | Mapping[str, Any] | str | os.PathLike[str], **options: Unpack[RunKeywords]
-) -> RunResult:
+async def run_async(scenario: Source, options: RunOptions) -> RunResult:
     """Run a scenario and return the result.
 
     Works in plain code and, in a new thread, where an event loop is already running (a notebook).
@@ -69,12 +72,12 @@ async def run_async(
         RunError: if the run fails.
         KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM, once the record is closed; see `on_interrupt`.
     """
-    return await run_from(scenario, RunOptions.of(options))
+    return await run_from(scenario, options)
 
 
 @in_definitions
 async def run_from(
-    scenario: Scenario | Mapping[str, Any] | str | os.PathLike[str],
+    scenario: Source,
     options: RunOptions,
     origin: Mapping[str, Any] | None = None,
     load: Load = load,
