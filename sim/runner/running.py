@@ -46,6 +46,8 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 PATIENT = (50_000, 20, 20)
 """Thresholds of the garbage collector during a run; the default is (700, 10, 10)."""
 
+_frozen = False
+
 _GRACE = 5.0
 """Real seconds that the current step has to end after the first signal."""
 
@@ -280,7 +282,7 @@ def _patient_collector() -> Iterator[None]:
     would never be collected. One that has done both already, such as a worker of an experiment, is left as it is.
     """
     before = gc.get_threshold()
-    frozen = gc.get_freeze_count()
+    frozen = _has_frozen()
     if before == PATIENT and frozen:
         yield
         return
@@ -293,6 +295,13 @@ def _patient_collector() -> Iterator[None]:
         gc.set_threshold(*before)
         if not frozen:
             gc.unfreeze()
+
+
+def _has_frozen() -> bool:
+    """Return whether this process has frozen objects itself. Then they are not counted again, as that takes long."""
+    global _frozen
+    _frozen = _frozen or gc.get_freeze_count() > 0
+    return _frozen
 
 
 def _keeper(
