@@ -28,11 +28,12 @@ from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.experiments.values import Found
 from sim.llm.shared_answers import SharedAnswers
 from sim.record.answer_book import AnswerBook
+from sim.runner.engine import PATIENT
 from sim.runner.event_loop import blocking
 from sim.runner.options import Decisions, Hosting, OnInterrupt, RunOptions
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
-from sim.runner.running import PATIENT, run_from
+from sim.runner.running import run_from
 from sim.scenario import Scenario, load
 from sim.tools.rights import part_of
 

@@ -31,11 +31,13 @@ from sim.record.history import RunHistory
 from sim.record.reader import StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.branching import end_of
+from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.options import AskOptions, ReplayOptions, taking
-from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running
+from sim.runner.rebuild import RecordedSpec, check_endpoint, check_not_running
 from sim.runner.result import SurveyCost
 from sim.runner.runner import RunController
+from sim.runner.spec import Kept
 
 if TYPE_CHECKING:
     from sim.base.pages import Table
@@ -138,7 +140,7 @@ class _Survey:
     failure: Exception | None = None
 
     async def carry_out(self, again: ReplayOptions, models: tuple[str, ...]) -> Survey:
-        rebuilt = RebuiltSimulation.of(self.stored, again, checked=True)
+        rebuilt = RecordedSpec.from_record(self.stored, again, checked=True)
         rebuilt.check_moment(self.stored.path, self.at_ns)
         if models:
             rebuilt.check_models(models)
@@ -150,7 +152,7 @@ class _Survey:
         )
         with AnswerBook(self.stored.path / ANSWERS) as book:
             service.shared = SharedAnswers(book, "survey")
-            await rebuilt.session(again, keeper, history, partial(self._begin, rebuilt, models)).carry_out()
+            await execute(rebuilt, again, Kept(keeper), past=history, then=partial(self._begin, rebuilt, models))
         if self.failure is not None:
             raise self.failure
         if self.cost is None:
@@ -161,7 +163,7 @@ class _Survey:
         )
 
     def _begin(
-        self, rebuilt: RebuiltSimulation, models: tuple[str, ...], runner: RunController, _: list[EffectHandle]
+        self, rebuilt: RecordedSpec, models: tuple[str, ...], runner: RunController, _: list[EffectHandle]
     ) -> bool:
         """Have the questions asked when the replay has reached its moment; return whether there is anything to ask."""
         if models:

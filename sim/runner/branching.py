@@ -1,7 +1,7 @@
 """`branch`: a new run that shares the record of another one up to a time, and continues live (edge)."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,18 @@ from sim.kernel.codec import decode
 from sim.kernel.effects import EffectHandle
 from sim.kernel.levels import level_of
 from sim.llm import Access
-from sim.record import HashRecorder, RunHeader, RunRecorder, create_run
+from sim.record import HashRecorder, RunRecorder, create_run
 from sim.record.archive import archive_of
-from sim.record.files import SCENARIO, hashes_of, remove_run, versions
+from sim.record.files import SCENARIO, hashes_of, remove_run
 from sim.record.history import RunHistory
-from sim.record.reader import RunInfo, StoredRun, open_run, run_folder
+from sim.record.reader import StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
-from sim.runner.event_loop import in_definitions, in_plain_code, running_on
-from sim.runner.fingerprint import package_versions
+from sim.runner.engine import execute
+from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import BranchOptions, HostOptions, RunOptions, taking
 from sim.runner.rebuild import (
-    RebuiltSimulation,
+    RecordedSpec,
     check_endpoint,
     check_not_running,
     missing_packages_named,
@@ -35,6 +35,7 @@ from sim.runner.rebuild import (
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
 from sim.runner.running import run_from
+from sim.runner.spec import Kept, Origin
 from sim.scenario.overrides import parse_all
 from sim.tools.rights import part_of
 
@@ -60,54 +61,66 @@ branch = in_plain_code(branch_async)
 
 
 async def _branch(folder: Path, at_ns: int, options: BranchOptions) -> RunResult:
-    overrides, seed, models = tuple(options.overrides), options.seed, options.models
     with open_run(folder) as stored:
         check_not_running(stored)
-        info, again = stored.info, with_batches(stored, options)
-        changes = {"set": list(overrides), "seed": seed, **({"model": list(models)} if models else {})}
-        origin = {"run": info.id, "at_ns": at_ns, **changes}
+        again = with_batches(stored, options)
         kept = _options(stored, again)
-        out = (options.out or _runs_beside(folder)) if options.record else None
         if at_ns == 0:
             scenario_text(stored, again)
-            kept["model"] = list(models) or kept.get("model", [])
-            return await _from_start(stored, again, kept, out)
-        end = end_of(stored)
-        if at_ns > end:
+            return await _from_start(stored, again, kept)
+        if at_ns > (end := end_of(stored)):
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
-        rebuilt = RebuiltSimulation.of(stored, again, checked=True, until=options.until)
-        rebuilt.check_branch(folder, at_ns, overrides, models)
-        rebuilt.check_batching(overrides, models)
+        origin = Origin(stored.info.id, at_ns, tuple(options.overrides), options.seed, options.models)
+        rebuilt = RecordedSpec.from_record(stored, again, checked=True, until=options.until)
+        rebuilt.check_branch(folder, at_ns, origin.overrides, origin.models)
+        rebuilt.check_batching(origin.overrides, origin.models)
         doubts = InDoubtEffects(stored, options.effects or {}, undecided=False, at_ns=at_ns)
-        given = rebuilt.simulation.scenario.recorded_files()
-        kept |= hashes_of(given)
-        header = _header(info, rebuilt, kept, origin)
         await rebuilt.prepare()
-        new = None if out is None else create_run(out, header, rebuilt.text, given)
-        history = RunHistory(stored, at_ns)
-        gone_live = False
+        return await _continued(stored, rebuilt, again, kept, origin, doubts)
 
-        def live(runner: RunController, doubtful: list[EffectHandle]) -> bool:
-            nonlocal gone_live
-            runner.live.prepare(parse_all(overrides))  # nothing is kept of a branch that is not possible
-            if overrides or seed is not None or models:  # else the branch must have the record of the original run
-                runner.host.submit("branch", changes)
-            gone_live = doubts.settle(runner, doubtful)
-            return gone_live
 
-        level = level_of(kept)
-        with nullcontext(HashRecorder(level=level)) if new is None else RunRecorder(new, level=level) as recorder:
-            keeper = VerifyingRecorder(history, rebuilt.pause, recorder, copy=True)
-            name, epoch = ("", None) if isinstance(recorder, HashRecorder) else (recorder.folder.name, recorder.epoch)
-            session = rebuilt.session(again, keeper, history, live, folder=new, uid=name, epoch=epoch)
-            try:
-                result = await session.carry_out()
-            finally:
-                if not gone_live:  # the replay failed, or a person must decide first: keep nothing
-                    recorder.close()
-                    if new is not None:
-                        remove_run(new)
-            return attrs.evolve(result, run=result.run if gone_live else None, doubts=doubts.open)
+async def _continued(
+    stored: StoredRun,
+    rebuilt: RecordedSpec,
+    again: BranchOptions,
+    options: Mapping[str, Any],
+    origin: Origin,
+    doubts: InDoubtEffects,
+) -> RunResult:
+    """Repeat a run up to the time of a branch, and continue it live, with a record of its own."""
+    history = RunHistory(stored, origin.at_ns)
+    gone_live = False
+
+    def live(runner: RunController, doubtful: list[EffectHandle]) -> bool:
+        nonlocal gone_live
+        runner.live.prepare(parse_all(origin.overrides))  # nothing is kept of a branch that is not possible
+        if origin.overrides or origin.seed is not None or origin.models:  # else it has the record of its run
+            runner.host.submit("branch", origin.changes)
+        gone_live = doubts.settle(runner, doubtful)
+        return gone_live
+
+    with _recorder(rebuilt, _place(stored, again), options, origin) as recorder:
+        kept = Kept.by(recorder, VerifyingRecorder(history, rebuilt.pause, recorder, copy=True))
+        try:
+            result = await execute(rebuilt, again, kept, past=history, then=live)
+        finally:
+            if not gone_live:  # the replay failed, or a person must decide first: keep nothing
+                recorder.close()
+                if kept.folder is not None:
+                    remove_run(kept.folder)
+        return attrs.evolve(result, run=result.run if gone_live else None, doubts=doubts.open)
+
+
+def _recorder(
+    rebuilt: RecordedSpec, out: Path | None, options: Mapping[str, Any], origin: Origin
+) -> AbstractContextManager[HashRecorder | RunRecorder]:
+    """Return what records a branch: in a new run folder in `out`; None: nowhere."""
+    level = level_of(options)
+    if out is None:
+        return nullcontext(HashRecorder(level=level))
+    given = rebuilt.simulation.scenario.recorded_files()
+    header = rebuilt.header({**options, **hashes_of(given)}, origin)
+    return RunRecorder(create_run(out, header, str(rebuilt.text), given), level=level)
 
 
 def _options(stored: StoredRun, again: BranchOptions) -> dict[str, Any]:
@@ -126,40 +139,32 @@ def _options(stored: StoredRun, again: BranchOptions) -> dict[str, Any]:
     return kept
 
 
-def _header(
-    info: RunInfo, rebuilt: RebuiltSimulation, options: Mapping[str, Any], origin: Mapping[str, Any]
-) -> RunHeader:
-    return RunHeader(
-        name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=options, code=rebuilt.code,
-        origin=origin, versions={**package_versions(rebuilt.simulation.code), **versions()},
-    )  # fmt: skip
-
-
-async def _from_start(stored: StoredRun, again: BranchOptions, kept: Mapping[str, Any], out: Path | None) -> RunResult:
+async def _from_start(stored: StoredRun, again: BranchOptions, kept: Mapping[str, Any]) -> RunResult:
     """Run the scenario again: a branch at time 0 has no history."""
     info = stored.info
-    shared = part_of(again, HostOptions) | {
-        "access": attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ())))
-    }
+    models = again.models or tuple(kept.get("model", ()))
+    hosting = part_of(again, HostOptions) | {"access": attrs.evolve(again.access or Access(), models=models)}
     chosen = RunOptions(
-        **shared,
+        **hosting,
         seed=info.seed if again.seed is None else again.seed,
         mode="tick" if info.mode == "tick" else "autonomous",
         until=kept["until"],
         clock=kept.get("clock"),
         speed=kept.get("speed"),
-        out=out,
+        out=_place(stored, again),
         overrides=[*kept["set"], *again.overrides],
         tags=kept["tags"],
     )
-    origin = {"run": info.id, "at_ns": 0, "set": [], "seed": again.seed}  # what was set is in the options
+    origin = Origin(info.id, 0, seed=again.seed)  # what was set is in the options
     with missing_packages_named(stored):
         return await run_from(stored.path / SCENARIO, chosen, origin)
 
 
-def _runs_beside(folder: Path) -> Path:
-    """Return the folder in which a branch of a run is written: that of the run, or `runs` if it is in an archive."""
-    return folder.parent if archive_of(folder) is None else Path("runs")
+def _place(stored: StoredRun, again: BranchOptions) -> Path | None:
+    """Return the folder in which a branch is written: that of its run, or `runs` if that is in an archive."""
+    if not again.record:
+        return None
+    return again.out or (stored.path.parent if archive_of(stored.path) is None else Path("runs"))
 
 
 def end_of(stored: StoredRun) -> int:

@@ -7,10 +7,12 @@ from sim.kernel.levels import level_of
 from sim.record.history import RunHistory
 from sim.record.reader import open_run, run_folder
 from sim.record.verifying_recorder import PARTS, VerifyingRecorder
+from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code, running_on
 from sim.runner.options import VerifyOptions, taking
-from sim.runner.rebuild import RebuiltSimulation, check_not_running
+from sim.runner.rebuild import RecordedSpec, check_not_running
 from sim.runner.result import ReplayResult, RunResult
+from sim.runner.spec import Kept
 
 
 @taking(VerifyOptions)
@@ -31,14 +33,14 @@ async def replay_async(run: str | PathLike[str], options: VerifyOptions) -> Repl
     folder, parts = run_folder(run), options.parts
     with open_run(folder) as stored:
         check_not_running(stored)
-        rebuilt = RebuiltSimulation.of(stored, options, checked=False)
+        rebuilt = RecordedSpec.from_record(stored, options, checked=False)
         history = RunHistory(stored)
         keeper = VerifyingRecorder(history, rebuilt.pause, parts=parts)
         difference: str | None = None
         cause: str | None = None
         result: RunResult | None = None
         try:
-            result = await rebuilt.session(options, keeper, history).carry_out()
+            result = await execute(rebuilt, options, Kept(keeper), past=history)
         except DivergenceError as error:
             difference, cause = str(error), error.hint
         info = stored.info

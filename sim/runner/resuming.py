@@ -13,12 +13,14 @@ from sim.record.archive import check_not_archived
 from sim.record.history import RunHistory
 from sim.record.reader import open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
+from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import ResumeOptions, taking
-from sim.runner.rebuild import RebuiltSimulation, check_endpoint, with_batches
+from sim.runner.rebuild import RecordedSpec, check_endpoint, with_batches
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
+from sim.runner.spec import Kept
 
 
 @taking(ResumeOptions)
@@ -61,7 +63,7 @@ async def _resume(folder: Path, options: ResumeOptions) -> RunResult:
     with recorder, open_run(folder) as stored:
         again = with_batches(stored, options)
         check_endpoint(stored, again)
-        rebuilt = RebuiltSimulation.of(stored, again, checked=True)
+        rebuilt = RecordedSpec.from_record(stored, again, checked=True)
         if rebuilt.simulation.models is not None:
             rebuilt.simulation.models.expected = stored.info.options.get("expected", {})
         rebuilt.check_batching()
@@ -76,9 +78,12 @@ async def _resume(folder: Path, options: ResumeOptions) -> RunResult:
                 rebuilt.lose_calls()
             return settled
 
+        def begun(runner: RunController) -> None:
+            doubts.attach(runner)
+            if again.begun is not None:
+                again.begun(runner)
+
         await rebuilt.prepare()
-        session = rebuilt.session(
-            again, keeper, history, live, folder=folder, uid=stored.info.uid, epoch=recorder.epoch
-        )
-        result = await attrs.evolve(session, begun=doubts.attach).carry_out()
+        hosting, kept = attrs.evolve(again, begun=begun), Kept.by(recorder, keeper, stored.info.uid)
+        result = await execute(rebuilt, hosting, kept, past=history, then=live)
         return attrs.evolve(result, doubts=doubts.open)
