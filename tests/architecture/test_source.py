@@ -15,6 +15,7 @@ TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 BANNED_NAMES = {"eval", "exec", "__import__"}
 MOST_BY_PLACE = 6
 """The most arguments of a call that are told apart by their place alone."""
+MOST_LINES = 60
 BANNED_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml"}
 
 
@@ -79,6 +80,12 @@ def crowded_in(tree: ast.AST) -> list[str]:
     return [f"{ast.unparse(call.func)}, line {call.lineno}" for call in calls if len(call.args) > MOST_BY_PLACE]
 
 
+def long_in(tree: ast.AST) -> list[str]:
+    """List the functions with more than `MOST_LINES`, with their docstring."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [node.name for node in found if (node.end_lineno or 0) - node.lineno >= MOST_LINES]
+
+
 def banned_in(tree: ast.AST) -> list[str]:
     """List what runs text or bytes as code: the banned builtins and modules used in `tree`."""
     names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
@@ -136,6 +143,11 @@ def test_the_check_of_long_calls_sees_them():
     """The check above finds a call with seven, and takes names and `*rest` for what they are."""
     assert crowded_in(ast.parse("def f():\n    g.h(1, 2, 3, 4, 5, 6, 7)")) == ["g.h, line 2"]
     assert not crowded_in(ast.parse("f(1, 2, 3, 4, 5, *rest, g=7, h=8)"))
+
+
+def test_functions_are_short():
+    """No function has more than 60 lines, but the iteration of a loop, whose steps a reader has to see together."""
+    assert found_in(SIM_FILES, lambda path: long_in(tree_of(path))) == {"sim/actors/loop.py": ["iterate_now"]}
 
 
 def test_every_test_states_its_rule():
