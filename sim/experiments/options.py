@@ -91,7 +91,7 @@ class SweepOptions(StudyOptions):
 
     Args:
         vary: how each key is varied; see `variable`.
-        design, samples: see `points_of`.
+        design, samples, second_order: see `points_of`.
         listed: combinations that are tried as they are, each with all combinations of what is varied.
         baseline: the combination from which differences of a sweep are taken, as `key=value` texts that name it alone.
         overrides: `key=value` overrides of all runs.
@@ -104,6 +104,7 @@ class SweepOptions(StudyOptions):
     vary: Sequence[str] = ()
     design: Design = "factorial"
     samples: int | None = None
+    second_order: bool = False
     listed: Sequence[Point] = ()
     baseline: Sequence[str] = ()
     overrides: Sequence[str] = ()

@@ -162,8 +162,9 @@ class VariedOptions(ExperimentOptions):
             stands for evenly spread values. Keys in a tuple change together: `{("a.x", "a.y"): [(1, 10), (2, 20)]}`.
         points: combinations that are tried as they are: a CSV or JSON Lines file, a DataFrame with a column for each
             key, or a list of mappings.
-        design: `factorial` (all combinations), or `latin` or `sobol` for `samples` combinations within ranges.
-        samples: the number of combinations of a latin or sobol design.
+        design: `factorial` (all combinations), `latin` or `sobol` for `samples` combinations within ranges, or, of a
+            sweep, `saltelli`, `morris` or `fast` for sensitivity indices; see `Experiment.sensitivity`.
+        samples: the number of combinations of a latin or sobol design, and N of a design for sensitivity indices.
         overrides: `key=value` changes to all runs.
         recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
             otherwise `samples`, and `all` of a bench.
@@ -197,10 +198,12 @@ class SweepArguments(VariedOptions):
 
     Args:
         baseline: the combination with which all others are compared seed by seed, such as `{"beta": 0.02}`.
+        second_order: whether a saltelli design shows what pairs of inputs do together.
         mode: `autonomous` or `tick`; None: that of the scenario.
     """
 
     baseline: Mapping[str, Any] | None = None
+    second_order: bool = False
     mode: Mode | None = None
 
 

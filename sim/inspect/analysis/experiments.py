@@ -31,6 +31,7 @@ from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
 from sim.experiments.plan import Plan, TrialHosting, make_sweep
 from sim.experiments.points import as_number, named
 from sim.experiments.results import Results
+from sim.experiments.sensitivity import Sensitivity, sensitivity_of, sensitivity_rows
 from sim.experiments.series import Band, Trials, bands, difference_bands, metrics_of, trials_of
 from sim.experiments.table_files import Form, differences_cells, estimates_cells, table_text
 from sim.experiments.tables import differences_table, estimates_table, reach_table
@@ -55,7 +56,9 @@ from sim.scenario.overrides import value_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-What = Literal["trials", "estimates", "differences", "reached", "series", "series_estimates", "series_differences"]
+What = Literal[
+    "trials", "estimates", "differences", "reached", "series", "series_estimates", "series_differences", "sensitivity"
+]
 
 _SHOWN: Final = 40
 """How many combinations an experiment is shown with."""
@@ -141,6 +144,18 @@ class Experiment:
         with contextlib.closing(Results(self.folder, read_only=True)) as results:
             return tuple(differences(results, named(self.plan.points, _overrides(baseline))))
 
+    def sensitivity(self, *outcomes: str) -> tuple[Sensitivity, ...]:
+        """Return which inputs matter for the outcomes of a sweep with a design for sensitivity analysis.
+
+        Args:
+            outcomes: the outcomes; none: those that matter.
+
+        Raises:
+            UsageError: if the design is another one, there is no such outcome, or SALib is not installed.
+        """
+        with contextlib.closing(Results(self.folder, read_only=True)) as results:
+            return tuple(sensitivity_of(results, outcomes))
+
     @property
     def page(self) -> Path:
         """The page with all charts and tables."""
@@ -154,7 +169,8 @@ class Experiment:
                 a row for each combination or arm and outcome; `differences`: a row for each arm and outcome;
                 `reached`: a row for each arm and agent that it reached; `series`: a row for each sample of each trial,
                 with a column for each metric; `series_estimates`: a row for each combination or arm, metric and time,
-                with the mean over seeds; `series_differences`: the same for arms minus baseline, seed by seed.
+                with the mean over seeds; `series_differences`: the same for arms minus baseline, seed by seed;
+                `sensitivity`: a row for each outcome, input and index of a design for sensitivity analysis.
             as_: `pandas`, `polars` or `arrow`; by default the first of these that is installed.
 
         Raises:
@@ -164,6 +180,7 @@ class Experiment:
             "trials": self._trials, "estimates": self._estimates, "differences": self._differences,
             "reached": self._reached, "series": self._series, "series_estimates": partial(self._bands, bands),
             "series_differences": partial(self._bands, difference_bands),
+            "sensitivity": lambda: sensitivity_rows(self.sensitivity()),
         }  # fmt: skip
         if what not in made:
             hint = did_you_mean(str(what), made) or f"there are {', '.join(made)}"
@@ -440,7 +457,10 @@ def sweep(scenario: str | PathLike[str], options: SweepArguments) -> Experiment:
         UsageError: if an argument is not.
     """
     baseline = _overrides(options.baseline or {})
-    return _made(make_sweep(Path(scenario), baseline=baseline, mode=options.mode, **options.varied()), options)
+    plan = make_sweep(
+        Path(scenario), baseline=baseline, mode=options.mode, second_order=options.second_order, **options.varied()
+    )
+    return _made(plan, options)
 
 
 @taking(BenchArguments)
