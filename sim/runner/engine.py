@@ -1,4 +1,4 @@
-"""`execute`: runs what was built, from its beginning or on from its past, and closes its record (edge)."""
+"""The engine: `execute` runs what was built, from its beginning or on from its past, and closes its record (edge)."""
 
 import contextlib
 import gc

@@ -1,4 +1,4 @@
-"""What is run, where its record goes, and from where it comes: the records that `execute` needs."""
+"""The records that `execute` needs: `Spec` is what is run, `Kept` where its record goes, `Origin` where it comes from."""
 
 from collections.abc import Mapping
 from pathlib import Path
