@@ -24,7 +24,7 @@ effect, so a tick does not wait for the person.
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
 
 import attrs
@@ -599,4 +599,12 @@ def _make(world: "World", settings: ApprovalSettings) -> None:
     world.add_service(Approvals(world, settings))
 
 
-define_section("approvals", ApprovalSettings, _make)
+def _draws(settings: ApprovalSettings) -> Iterator[str]:
+    person = settings.simulated
+    if settings.person == "simulated" and person.policy == "chance" and 0 < person.chance < 1:
+        yield f"whether {person.name} approves a call, with the probability {person.chance:g}"
+    if settings.person == "simulated" and person.latency_p95 > person.latency:
+        yield f"how long {person.name} takes to decide"
+
+
+define_section("approvals", ApprovalSettings, _make, draws=_draws)

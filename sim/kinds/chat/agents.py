@@ -252,6 +252,6 @@ def _check(scenario: Any, until_ns: int | None) -> None:
 define_family(
     Family(
         "chat_agent", ChatAgent, settings=ChatAgentSettings, prepare=_prepare, check=_check,
-        actions=(answer_chat, run_python), tools=TOOLS,
+        actions=(answer_chat, run_python), tools=TOOLS, draws=(),
     )
 )  # fmt: skip
