@@ -1,4 +1,4 @@
-"""The records that `execute` needs: `Spec` is what is run, `Kept` where its record goes, `Origin` where it comes from."""
+"""Records that `execute` needs: `Spec`, what is run; `Kept`, where its record goes; `Origin`, where it comes from."""
 
 from collections.abc import Mapping
 from pathlib import Path
