@@ -111,7 +111,7 @@ def test_what_the_simulation_reports_under_is_not_for_agents() -> None:
 
 
 def test_no_other_list_of_these_topics_exists() -> None:
-    """What the simulation publishes is listed once; other modules name the few topics that they read, or ask the list."""
+    """What the simulation publishes is listed once; other modules name the few that they read, or ask the list."""
     for file, tree in SOURCES.items():
         if file.name == "topic.py" and file.parent.name == "events":
             continue
