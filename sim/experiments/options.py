@@ -77,6 +77,7 @@ class SweepKeywords(StudyKeywords, total=False):
     vary: Sequence[str]
     design: Design
     samples: int | None
+    second_order: bool
     listed: Sequence[Point]
     baseline: Sequence[str]
     overrides: Sequence[str]
@@ -118,7 +119,7 @@ class SweepOptions(StudyOptions):
 
     Args:
         vary: how each key is varied; see `variable`.
-        design, samples: see `points_of`.
+        design, samples, second_order: see `points_of`.
         listed: combinations that are tried as they are, each with all combinations of what is varied.
         baseline: the combination from which differences of a sweep are taken, as `key=value` texts that name it alone.
         overrides: `key=value` overrides of all runs.
@@ -131,6 +132,7 @@ class SweepOptions(StudyOptions):
     vary: Sequence[str] = ()
     design: Design = "factorial"
     samples: int | None = None
+    second_order: bool = False
     listed: Sequence[Point] = ()
     baseline: Sequence[str] = ()
     overrides: Sequence[str] = ()

@@ -32,7 +32,7 @@ MOST_TRIALS: Final = 1_000_000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
 _MAX_SEED: Final = 2**63 - 1
 
-_SELDOM: Final = ("bench", "definitions", "baseline")
+_SELDOM: Final = ("bench", "definitions", "baseline", "second_order")
 """The fields of plans that are written only if they have a value."""
 
 Mode = Literal["autonomous", "tick"]
@@ -120,7 +120,7 @@ class Plan:
             that it was made for.
         name: the name of the scenario.
         vary: how each key is varied, as it was given; of arms, what each arm changes.
-        design, samples, design_seed: the design; see `points_of`.
+        design, samples, design_seed, second_order: the design; see `points_of`.
         points: the combinations, or what each arm changes. Without variables it is one empty combination; the first arm
             is the baseline, which changes nothing. Of a bench, each combination in each mode, with the name of the mode
             under the key `mode`.
@@ -164,6 +164,7 @@ class Plan:
     bench: BenchPlan | None = None
     definitions: tuple[Definition, ...] = ()
     baseline: int | None = None
+    second_order: bool = False
 
     @property
     def compared_with(self) -> int | None:
@@ -232,7 +233,9 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON. What few plans have is left out of the others, so that their ids stay."""
         return {
-            name: value for name, value in attrs.asdict(self).items() if value not in (None, ()) or name not in _SELDOM
+            name: value
+            for name, value in attrs.asdict(self).items()
+            if name not in _SELDOM or not (value is None or value is False or value == ())
         }
 
     @classmethod
@@ -372,7 +375,7 @@ class Varied:
         variables = [variable(text) for text in options.vary]
         if any(one.key == MODE for one in variables):
             raise UsageError("the mode is no key of a scenario", hint="sim bench compares modes: --mode")
-        points = points_of(variables, options.design, options.samples, first)
+        points = points_of(variables, options.design, options.samples, first, second_order=options.second_order)
         if options.listed:
             if options.design != "factorial":
                 said = f"the design {options.design} samples combinations, and others are listed"
@@ -409,6 +412,7 @@ class Varied:
             "design": options.design,
             "samples": options.samples,
             "design_seed": first,
+            "second_order": options.second_order,
             "points": self.points,
             "seeds": (first, count),
             "precision": options.precision,

@@ -7,6 +7,7 @@ from typing import Final, Unpack
 import attrs
 
 from sim.base.errors import UsageError
+from sim.experiments.indices import is_method
 from sim.experiments.modes import modes_of
 from sim.experiments.options import SweepKeywords, SweepOptions
 from sim.experiments.plan import BenchPlan, Plan, Varied
@@ -38,6 +39,8 @@ def make_bench(
     _check_seeds(seeds, chosen)
     if chosen.baseline:
         raise UsageError("a bench compares modes, not combinations with a baseline", hint="sim sweep has --baseline")
+    if is_method(chosen.design):
+        raise UsageError(f"the design {chosen.design} is for sensitivity analysis, not for modes", hint="use sim sweep")
     if seeds:
         chosen = attrs.evolve(chosen, first_seed=seeds[0], count=len(seeds))
     compared = modes_of(tuple(modes))

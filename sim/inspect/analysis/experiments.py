@@ -33,6 +33,7 @@ from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
 from sim.experiments.plan import Hosting, Mode, Plan, make_sweep
 from sim.experiments.points import as_number, named
 from sim.experiments.results import Results
+from sim.experiments.sensitivity import Sensitivity, sensitivity_of, sensitivity_rows
 from sim.experiments.series import Band, Trials, bands, difference_bands, metrics_of, trials_of
 from sim.experiments.table_files import Form, differences_cells, estimates_cells, table_text
 from sim.experiments.tables import differences_table, estimates_table, reach_table
@@ -56,7 +57,9 @@ Values = str | Iterable[Any]
 Changes = Mapping[str, Any] | Sequence[str]
 """What an arm changes: values by key, or `key=value` texts."""
 
-What = Literal["trials", "estimates", "differences", "reached", "series", "series_estimates", "series_differences"]
+What = Literal[
+    "trials", "estimates", "differences", "reached", "series", "series_estimates", "series_differences", "sensitivity"
+]
 
 _SHOWN: Final = 40
 """How many combinations an experiment is shown with."""
@@ -143,6 +146,18 @@ class Experiment:
         with contextlib.closing(Results(self.folder, read_only=True)) as results:
             return tuple(differences(results, named(self.plan.points, _overrides(baseline))))
 
+    def sensitivity(self, *outcomes: str) -> tuple[Sensitivity, ...]:
+        """Return which inputs matter for the outcomes of a sweep with a design for sensitivity analysis.
+
+        Args:
+            outcomes: the outcomes; none: those that matter.
+
+        Raises:
+            UsageError: if the design is another one, there is no such outcome, or SALib is not installed.
+        """
+        with contextlib.closing(Results(self.folder, read_only=True)) as results:
+            return tuple(sensitivity_of(results, outcomes))
+
     @property
     def page(self) -> Path:
         """The page with all charts and tables."""
@@ -156,7 +171,8 @@ class Experiment:
                 a row for each combination or arm and outcome; `differences`: a row for each arm and outcome;
                 `reached`: a row for each arm and agent that it reached; `series`: a row for each sample of each trial,
                 with a column for each metric; `series_estimates`: a row for each combination or arm, metric and time,
-                with the mean over seeds; `series_differences`: the same for arms minus baseline, seed by seed.
+                with the mean over seeds; `series_differences`: the same for arms minus baseline, seed by seed;
+                `sensitivity`: a row for each outcome, input and index of a design for sensitivity analysis.
             as_: `pandas`, `polars` or `arrow`; by default the first of these that is installed.
 
         Raises:
@@ -166,6 +182,7 @@ class Experiment:
             "trials": self._trials, "estimates": self._estimates, "differences": self._differences,
             "reached": self._reached, "series": self._series, "series_estimates": partial(self._bands, bands),
             "series_differences": partial(self._bands, difference_bands),
+            "sensitivity": lambda: sensitivity_rows(self.sensitivity()),
         }  # fmt: skip
         if what not in made:
             hint = did_you_mean(str(what), made) or f"there are {', '.join(made)}"
@@ -435,6 +452,7 @@ def sweep(
     baseline: Mapping[str, Any] | None = None,
     design: Design = "factorial",
     samples: int | None = None,
+    second_order: bool = False,
     mode: Mode | None = None,
     overrides: Sequence[str] = (),
     recording: Level | None = None,
@@ -451,8 +469,10 @@ def sweep(
         points: combinations that are tried as they are: a CSV or JSON Lines file, a DataFrame with a column for each
             key, or a list of mappings.
         baseline: the combination with which all others are compared seed by seed, such as `{"beta": 0.02}`.
-        design: `factorial` (all combinations), or `latin` or `sobol` for `samples` combinations within ranges.
-        samples: the number of combinations of a latin or sobol design.
+        design: `factorial` (all combinations), `latin` or `sobol` for `samples` combinations within ranges, or
+            `saltelli`, `morris` or `fast` for sensitivity indices; see `Experiment.sensitivity`.
+        samples: the number of combinations of a latin or sobol design, and N of a design for sensitivity indices.
+        second_order: whether a saltelli design shows what pairs of inputs do together.
         mode: `autonomous` or `tick`; None: that of the scenario.
         overrides: `key=value` changes to all runs.
         recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
@@ -465,8 +485,8 @@ def sweep(
     """
     chosen = ExperimentOptions.of(options)
     plan = make_sweep(
-        Path(scenario), baseline=_overrides(baseline or {}), design=design, samples=samples, mode=mode,
-        recording=recording, **_varied(vary, points, overrides, chosen),
+        Path(scenario), baseline=_overrides(baseline or {}), design=design, samples=samples,
+        second_order=second_order, mode=mode, recording=recording, **_varied(vary, points, overrides, chosen),
     )  # fmt: skip
     return _made(plan, chosen)
 
