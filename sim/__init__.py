@@ -142,8 +142,8 @@ _HOMES = {
     "runs sweep sweep_async",
     "inspect.compare.comparison": "Comparison",
     "base.errors": "ActorError Cancelled CausalityError ClosedError DivergenceError ForeignAwaitError Interrupt "
-    "KernelError LimitError LivelockError NameTakenError OutOfMemoryError RecordWarning RunError ScenarioError SimError "
-    "TransitionError UsageError",
+    "KernelError LimitError LivelockError NameTakenError OutOfMemoryError RecordWarning RunError ScenarioError "
+    "SimError TransitionError UsageError",
     "events": "Event EventBus",
     "experiments.scoring": "ScoreCost Scores score score_async",
     "experiments.testing": "TestReport property test",

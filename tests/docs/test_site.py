@@ -94,7 +94,7 @@ def test_the_page_of_the_api_names_every_public_name():
 
 def _errors_of_sim():
     """Return the names of all classes of errors and warnings in `sim`."""
-    classes = {}
+    classes: dict[str, ast.ClassDef] = {}
     for path in (ROOT / "sim").rglob("*.py"):
         classes |= {node.name: node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)}
     found = {"BaseException", "Exception", "UserWarning", "ValueError", "MemoryError"}
