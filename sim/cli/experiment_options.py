@@ -12,6 +12,7 @@ from sim.cli.run import MAX_SEED
 from sim.experiments.options import Precision
 from sim.experiments.plan import Hosting, Plan
 from sim.resources import to_micro
+from sim.runner.options import check_reached
 from sim.tools.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -96,6 +97,7 @@ def hosting_of(
     access = access_of(endpoint, plan.models)
     if access is not None:
         access.check_key()
+    check_reached(access, options["edge_workers"])
     return Hosting(
         access=access, rights=attrs.evolve(rights, allow=plan.allow), stuck=say_stuck,
         ceiling_micro=None if ceiling is None else to_micro(ceiling), **options,

@@ -292,5 +292,8 @@ def _hosted(job: TrialJob) -> dict[str, Any]:
     """Return how the runs of a job are hosted, as options of runs."""
     hosting = job.hosting
     ending: OnInterrupt = "raise" if parent_process() is None else "return"
-    own = {"access": hosting.access, "backend": hosting.backend, "stuck": hosting.stuck, "on_interrupt": ending}
+    own = {
+        "access": hosting.access, "backend": hosting.backend, "edge_workers": hosting.edge_workers,
+        "stuck": hosting.stuck, "on_interrupt": ending,
+    }  # fmt: skip
     return {**hosting.rights.keywords, **own}

@@ -54,6 +54,7 @@ class Hosting:
         ceiling_micro, ceiling_tokens: what the models of all trials may take; no trial begins after that. None: no
             limit. Trials that are under way then end, so each should have its own `models.ceiling`.
         backend: the async library that hosts the trials; it does not change their results.
+        edge_workers: how many worker processes make the model calls of each process that runs trials; 0: it does.
         max_wall: real time after which the experiment is interrupted; it can be resumed. None: no limit.
         stuck: called in the process of a trial with each step that does not return. Other processes must be able to
             import it.
@@ -69,6 +70,7 @@ class Hosting:
     ceiling_micro: int | None = None
     ceiling_tokens: int | None = None
     backend: Backend = "asyncio"
+    edge_workers: int = 0
     max_wall: Duration | None = None
     stuck: Callable[[Stuck], None] | None = None
 

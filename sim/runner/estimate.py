@@ -139,7 +139,7 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
         checked = checked.model_copy(update={"models": checked.models.with_known_latency()})
     dry = attrs.evolve(
         chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise",
-        allow_commands=False,
+        allow_commands=False, edge_workers=0,
     )  # fmt: skip
     trace = _Trace()
 

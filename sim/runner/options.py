@@ -26,6 +26,7 @@ OnInterrupt = Literal["raise", "return"]
 MODES: Final = ("autonomous", "tick")
 CLOCKS: Final = ("virtual", "wall")
 MAX_SEED: Final = 2**63 - 1
+MOST_EDGE_WORKERS: Final = 64
 Watcher = Callable[[RunController], None]
 
 
@@ -41,6 +42,25 @@ def check_above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Durati
     """Check that a duration is above 0 s, if there is one."""
     if value is not None and to_ns(value) == 0:
         raise UsageError(f"{attribute.name} must be above 0 s, not {value!r}")
+
+
+def check_edge_workers(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """Check a number of worker processes for calls of models."""
+    if type(value) is not int or not 0 <= value <= MOST_EDGE_WORKERS:
+        raise UsageError(f"{attribute.name} are 0 to {MOST_EDGE_WORKERS} processes, not {value!r:.60}")
+
+
+def check_reached(access: "Access | None", edge_workers: int) -> None:
+    """Check that worker processes, if there are to be any, have calls to make.
+
+    Raises:
+        UsageError: if no model is at an endpoint.
+    """
+    if edge_workers and (access is None or not access.outside):
+        raise UsageError(
+            "worker processes are asked for, but no model is at an endpoint",
+            hint="add --model openai:NAME, or leave out --edge-workers",
+        )
 
 
 def check_backend(options: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -78,6 +98,7 @@ class HostKeywords(RightsKeywords, total=False):
 
     backend: Backend
     access: "Access | None"
+    edge_workers: int
     progress: Watcher | bool | None
     stuck: Callable[[Stuck], None] | None
     max_wall: Duration | None
@@ -137,6 +158,8 @@ class HostOptions(Options, Rights):
         backend: `asyncio` or `trio`; it does not change the result.
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
+        edge_workers: how many worker processes make the calls of models at endpoints; 0: the process of the run does.
+            A replay starts none.
         progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called with the runner about
             every tenth of a second of real time.
         stuck: called with each step that does not return.
@@ -156,6 +179,14 @@ class HostOptions(Options, Rights):
         metadata=shown("The async library that hosts the run.", words=("asyncio", "trio"), told=True),
     )
     access: "Access | None" = None
+    edge_workers: int = attrs.field(
+        default=0,
+        validator=check_edge_workers,
+        metadata=shown(
+            "Worker processes that make the calls of models at endpoints; 0: the process of the run does.",
+            metavar="N", least=0, most=MOST_EDGE_WORKERS, told=True,
+        ),
+    )  # fmt: skip
     progress: Watcher | bool | None = None
     stuck: Callable[[Stuck], None] | None = None
     max_wall: Duration | None = attrs.field(
@@ -165,6 +196,18 @@ class HostOptions(Options, Rights):
     )
     on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
     begun: Watcher | None = None
+
+    def reached(self, access: "Access | None") -> "Access | None":
+        """Return how models are reached, with the worker processes that were asked for.
+
+        Args:
+            access: how they are reached otherwise.
+
+        Raises:
+            UsageError: if there are to be workers, and there is nothing for them to do.
+        """
+        check_reached(access, self.edge_workers)
+        return attrs.evolve(access, edge_workers=self.edge_workers) if access and self.edge_workers else access
 
 
 @attrs.frozen(kw_only=True)

@@ -112,6 +112,7 @@ async def run_from(
     autonomous = checked.execution.use_autonomous_loops
     mode: Mode = chosen.mode or ("autonomous" if autonomous else "tick")
     seed = checked.seed if chosen.seed is None else chosen.seed
+    chosen = attrs.evolve(chosen, access=chosen.reached(chosen.access))
     simulation = build(
         checked, seed=seed, rights=chosen, access=chosen.access, until_ns=until_ns,
     )  # fmt: skip

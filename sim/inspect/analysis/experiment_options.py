@@ -19,7 +19,14 @@ from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns, to_text
 from sim.llm import Access
 from sim.resources import to_micro
-from sim.runner.options import Backend, Options, check_above_zero, check_backend
+from sim.runner.options import (
+    Backend,
+    Options,
+    check_above_zero,
+    check_backend,
+    check_edge_workers,
+    check_reached,
+)
 from sim.tools.rights import Rights, RightsKeywords
 
 Watcher = Callable[[Progress], object]
@@ -37,6 +44,7 @@ class WorkerKeywords(RightsKeywords, total=False):
     ceiling: float | None
     ceiling_tokens: int | None
     backend: Backend
+    edge_workers: int
     max_wall: Duration | None
     stuck: Callable[[Stuck], None] | None
 
@@ -74,6 +82,7 @@ class WorkerOptions(Options, Rights):
         ceiling: what the models of all trials may cost; no trial begins after that. Trials under way then end.
         ceiling_tokens: the same for their tokens, input and output together.
         backend: `asyncio` or `trio`; it does not change the results.
+        edge_workers: how many worker processes make the model calls of each process that runs trials; 0: it does.
         max_wall: real time (seconds, or text such as `10m`) after which the experiment is interrupted: it is returned
             without the trials that are not done, which `resume` carries out.
         stuck: called with each step of a trial that does not return, in the process of the trial. If other processes
@@ -89,6 +98,7 @@ class WorkerOptions(Options, Rights):
     ceiling: float | None = None
     ceiling_tokens: int | None = None
     backend: Backend = attrs.field(default="asyncio", validator=check_backend)
+    edge_workers: int = attrs.field(default=0, validator=check_edge_workers)
     max_wall: Duration | None = attrs.field(default=None, validator=check_above_zero)
     stuck: Callable[[Stuck], None] | None = None
 
@@ -112,6 +122,7 @@ class WorkerOptions(Options, Rights):
             raise UsageError("other language models are given than the plan has", hint=hint)
         access = attrs.evolve(access, models=plan.models)
         access.check_key()
+        check_reached(access, self.edge_workers)
         rights = Rights(**self.keywords | {"allow": plan.allow})
         shared = {field.name for field in attrs.fields(Hosting)} & {field.name for field in attrs.fields(type(self))}
         given = {name: getattr(self, name) for name in shared} | {"access": access if plan.models else None}
