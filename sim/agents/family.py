@@ -98,6 +98,8 @@ class Family:
         views: SQL views of a run file by name; see `sim.record.views`. Run files have them from `define_family` on.
         position: whether its agents bring their own position in space; see `Agent.home`.
         base: the kind that it is like, if it was made for a class that inherits from the class of that kind.
+        draws: what its agents draw at random, one phrase each, beside what their rules and models draw; None: not said,
+            so it is not known.
     """
 
     kind: str
@@ -110,6 +112,7 @@ class Family:
     views: Mapping[str, str] = attrs.field(factory=dict)
     position: bool = False
     base: str | None = None
+    draws: tuple[str, ...] | None = None
 
     def begin(self, plan: WorldPlan) -> Make:
         """Add to a world what the family needs, and return the function that creates one agent."""
@@ -254,7 +257,7 @@ def class_family(kind: str, agent: type[Agent]) -> Family:
     inherited = next((above[one] for one in agent.__mro__[1:] if one in above), None)
     if inherited is None:
         return Family(kind, agent)
-    return attrs.evolve(inherited, kind=kind, agent=agent, views={}, base=inherited.base or inherited.kind)
+    return attrs.evolve(inherited, kind=kind, agent=agent, views={}, base=inherited.base or inherited.kind, draws=None)
 
 
 def allow_families(names: Collection[str]) -> None:

@@ -10,7 +10,7 @@ import attrs
 
 from sim.agents.interview import Question
 from sim.base.errors import UsageError
-from sim.world.section import Range, define_section
+from sim.world.section import Range, define_section, draws_nothing
 
 EVIDENCE: Final[Mapping[str, str]] = {
     "agent": """
@@ -91,4 +91,6 @@ class ScoreSettings:
     measures: Mapping[str, Measure] = attrs.field(factory=dict)
 
 
-SCORE = define_section("score", ScoreSettings)  # the record alone matters, so a world has nothing of it
+SCORE = define_section(
+    "score", ScoreSettings, draws=draws_nothing
+)  # the record alone matters, so a world has nothing of it

@@ -18,7 +18,7 @@ import attrs
 from sim.base.errors import UsageError
 from sim.base.expressions import Expression, ExpressionError, did_you_mean
 from sim.kernel import to_ns
-from sim.world.section import Reads, define_section
+from sim.world.section import Reads, define_section, draws_nothing
 
 Role = Literal[
     "metric", "time", "condition", "survey", "option", "question", "group", "measure", "judge", "sql", "slots", "pool",
@@ -425,5 +425,5 @@ class OutcomeSettings:
     scale: Literal["linear", "log"] = "linear"
 
 
-OUTCOMES = define_section("outcomes", OutcomeSettings, by_name=True)
+OUTCOMES = define_section("outcomes", OutcomeSettings, by_name=True, draws=draws_nothing)
 """What a study of the scenario measures, by name. A run is the same with and without it."""

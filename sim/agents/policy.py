@@ -393,4 +393,4 @@ def _prepare(plan: WorldPlan) -> Make:
     return make
 
 
-define_family(Family("policy", PolicyAgent, prepare=_prepare))
+define_family(Family("policy", PolicyAgent, prepare=_prepare, draws=()))

@@ -13,14 +13,15 @@ from typing import Any, BinaryIO, Final
 import attrs
 
 from sim.archives.crate import CITATION, METADATA, Details, Study, citation_of, metadata_of
-from sim.archives.odd import odd_description
-from sim.archives.software import Software, named_software, software_of
+from sim.archives.odd import Pace, Subject, odd_description, without_scenario
+from sim.archives.software import MODULES, Software, named_software, software_of
 from sim.archives.wheels import entry
 from sim.base.crashpoints import reach
 from sim.base.errors import UsageError
 from sim.base.text import plain
 from sim.experiments.folder import PLAN, names_of, table_and_page
 from sim.experiments.integrity import check_whole
+from sim.experiments.modes import modes_of
 from sim.experiments.plan import Plan, check_scenario
 from sim.experiments.recorded import RUNS
 from sim.experiments.results import FILE, Results
@@ -29,8 +30,8 @@ from sim.record import StoredRun, open_run, run_folder
 from sim.record.archive import EXPERIMENT, MOST_FILES, RUN_FILES, check_not_archived
 from sim.record.drafts import draft_folder, open_new, sync_folder
 from sim.record.files import DATABASE, LOCK, SCENARIO, failure, is_settled, versions
-from sim.scenario import load
-from sim.scenario.loading import read_text
+from sim.scenario import Scenario, load
+from sim.scenario.loading import loads_branch, read_text
 from sim.scenario.yaml_tree import read_tree
 
 RUN: Final = "run/"
@@ -89,8 +90,7 @@ def archive_run(run: str | Path, target: Path, details: Details | None = None, *
         software = software_of(info.versions, info.code)
         text = read_text(folder / SCENARIO)
         study = _study_of_run(stored, text, given)
-        facts = {"seed": info.seed, "mode": info.mode, "until": info.options.get("until", "as in the scenario")}
-        odd = odd_description(text, tuple(info.options.get("set", ())), facts)
+        odd = _odd_of_run(stored, text, software)
         files = _run_files(RUN, folder)
         if info.status == "killed":  # a lock that nobody holds tells it from a run under way
             files[f"{RUN}{folder.name}/{LOCK}"] = b""
@@ -128,7 +128,7 @@ def archive_experiment(folder: Path, target: Path, details: Details | None = Non
             files |= _run_files(PAST, Path(plan.past.run))
         files |= _trials(folder)
         study = _study_of_plan(plan, scenario.description, folder, given)
-        return _write(target, files, software, odd_description(text, plan.overrides, _facts(plan)), study, given)
+        return _write(target, files, software, odd_description(_subject(plan, scenario, text, software)), study, given)
 
 
 def _portable(plan: Plan, folder: Path, draft: Path) -> dict[str, bytes | Path]:
@@ -159,6 +159,52 @@ def _trials(folder: Path) -> dict[str, bytes | Path]:
             f" {MOST_FILES:,} files", hint="carry the plan out again without `record`, or in parts",
         )  # fmt: skip
     return files
+
+
+def _odd_of_run(stored: StoredRun, text: str, software: Software) -> str:
+    """Return the description of the model of a run, with all that its options changed."""
+    info, given = stored.info, stored.info.options
+    overrides, changes = tuple(given.get("set", ())), tuple((info.origin or {}).get("set", ()))
+    keys = {"until": "until", "clock": "execution.clock", "speed": "execution.speed"}
+    chosen = tuple(f"{key}={given[name]}" for name, key in keys.items() if given.get(name) is not None)
+    try:  # without `allow`: no code of agents is run to describe it
+        scenario = loads_branch(text, str(stored.path / SCENARIO), (*overrides, *chosen), changes)
+    except UsageError as error:
+        return without_scenario(info.name, text, str(error))
+    facts = {"seed": info.seed, "mode": info.mode}
+    if changes:
+        facts["changed at the beginning of this branch"] = ", ".join(changes)
+    pace = Pace("tick" if info.mode == "tick" else "autonomous", scenario)
+    subject = Subject(
+        scenario=scenario, text=text, paces=(pace,), overrides=(*overrides, *chosen), facts=facts,
+        models=(*given.get("model", ()),), sources=_sources(software),
+    )  # fmt: skip
+    return odd_description(subject)
+
+
+def _subject(plan: Plan, scenario: Scenario, text: str, software: Software) -> Subject:
+    """Return what the description of an experiment is about."""
+    chosen = () if plan.until is None else (f"until={plan.until}",)
+    as_run = load(plan.file, (*plan.overrides, *chosen)) if chosen else scenario
+    if plan.bench is None:
+        autonomous = as_run.execution.use_autonomous_loops and plan.mode != "tick"
+        paces: tuple[Pace, ...] = (Pace(plan.mode or ("autonomous" if autonomous else "tick"), as_run),)
+    else:
+        synchronised = as_run.execution.sync is not None
+        compared = [(mode.name, mode.settings(synchronised=synchronised)) for mode in modes_of(tuple(plan.bench.modes))]
+        paces = tuple(
+            Pace(mode, load(plan.file, (*plan.overrides, *chosen, *changes)), name)
+            for name, (mode, changes) in compared
+        )
+    return Subject(
+        scenario=as_run, text=text, paces=paces, overrides=(*plan.overrides, *chosen), facts=_facts(plan),
+        models=plan.models, sources=_sources(software),
+    )  # fmt: skip
+
+
+def _sources(software: Software) -> dict[str, bytes]:
+    """Return the packed modules of agents, by path."""
+    return {path.removeprefix(MODULES): text for path, text in software.files.items() if path.startswith(MODULES)}
 
 
 def _facts(plan: Plan) -> dict[str, Any]:

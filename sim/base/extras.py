@@ -23,6 +23,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "designs": ("scipy",),
     "graphs": ("networkx",),
     "figures": ("matplotlib",),
+    "sensitivity": ("SALib", "numpy"),
     "ray": ("ray",),
 }
 """What `sim` imports of each extra. A test compares the names with pyproject.toml."""

@@ -1,12 +1,17 @@
-"""`sim report`: a report of a run as one HTML file."""
+"""`sim report`: a report of a run, or of the sensitivity of a sweep, as one HTML file."""
 
+import contextlib
 from pathlib import Path
 
 import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
+from sim.base.errors import UsageError
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
+from sim.cli.render.table import print_table
 from sim.inspect.report import REPORT, write_report
+
+_WHAT = ("sensitivity",)
 
 
 @click.command(
@@ -15,22 +20,70 @@ from sim.inspect.report import REPORT, write_report
 
     \b
       sim report ecology
-      sim report ecology-1-3f --to ecology.html""",
+      sim report ecology-1-3f --to ecology.html
+      sim report experiments/contagion-1 sensitivity""",
 )
 @click.argument("run")
+@click.argument("what", required=False, type=click.Choice(_WHAT))
 @click.option(
-    "--to", "target", type=PATH, metavar="FILE", help=f"The file to write. Default: {REPORT} in the run folder."
-)
+    "--to", "target", type=PATH, metavar="FILE",
+    help=f"The file to write. Default: {REPORT} or sensitivity.html in the folder.",
+)  # fmt: skip
+@click.option("--outcome", "outcomes", multiple=True, metavar="NAME", help="Of sensitivity: this outcome. Repeatable.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @OUT
 @common
-def command(run: str, target: Path | None, force: bool, out: Path, as_json: bool) -> None:
+def command(
+    run: str, what: str | None, target: Path | None, *, outcomes: tuple[str, ...], force: bool, out: Path, as_json: bool
+) -> None:  # fmt: skip
     """Write a report of RUN as one HTML file that needs no network and can be shared. RUN is a folder, or the beginning
     of a name in `sim list`. The run can still be running.
+
+    With `sensitivity`, RUN is the folder of a sweep with a design for sensitivity (saltelli, morris, fast): which
+    inputs matter for its outcomes, with intervals, and how much of the variance is chance.
     """
+    if what == "sensitivity":
+        _report_sensitivity(Path(run), target, outcomes, force=force, as_json=as_json)
+        return
+    if outcomes:
+        raise UsageError("a report of a run has no outcomes to choose", hint="leave --outcome out")
     with reading(out, run) as stored:
         file = write_report(stored, target, force=force)
     if as_json:
         print_json({"file": file, "bytes": file.stat().st_size})
     else:
         click.echo(plain(file))
+
+
+def _report_sensitivity(
+    folder: Path, target: Path | None, outcomes: tuple[str, ...], *, force: bool, as_json: bool
+) -> None:  # fmt: skip
+    """Print the sensitivity of the outcomes of a sweep, and write its page."""
+    from sim.experiments.integrity import check_experiment  # the imports are slow
+    from sim.experiments.results import Results
+    from sim.experiments.sensitivity import chance_text, influences_table, pairs_table, sensitivity_of, to_json
+    from sim.experiments.sensitivity_page import PAGE, render_sensitivity
+    from sim.record.archive import is_archive, unpacked_experiment
+    from sim.record.page_file import page_file
+
+    place = unpacked_experiment(folder) if is_archive(folder) else folder
+    integrity = check_experiment(place).integrity
+    integrity.warn()
+    with contextlib.closing(Results(place, read_only=True)) as results:
+        found = sensitivity_of(results, outcomes)
+        text = render_sensitivity(results, found, integrity.told_in(place))
+        with page_file(place, PAGE, target, suffix=".sensitivity.html", force=force) as (file, draft):
+            draft.write(text)
+        if as_json:
+            print_json({**to_json(results, found), "file": file})
+            return
+    for one in found:
+        click.secho(plain(one.outcome), bold=True)
+        if one.inputs:
+            print_table(*influences_table(one), named=True)
+        if one.pairs:
+            print_table(*pairs_table(one), named=True)
+        for note in filter(None, (one.note, chance_text(one))):
+            click.echo(plain(note))
+        click.echo()
+    click.echo(plain(file))

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import attrs
 import click
@@ -13,11 +13,13 @@ from sim.cli.declared import options_of
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
 from sim.cli.render.experiments import work_on
-from sim.cli.render.output import PATH, common
+from sim.cli.render.output import PATH, common, say
 from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, found, host_options
 from sim.experiments.arms import check_past
+from sim.experiments.designs import Design
 from sim.experiments.folder import begin, go_on
+from sim.experiments.indices import is_method, size_text
 from sim.experiments.listed import listed
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario
 from sim.experiments.workers import check_workers, workers_of
@@ -36,8 +38,14 @@ _PLANNED = (
         "--points", type=PATH, metavar="FILE",
         help="Combinations in a CSV file (keys in the first line) or a JSON Lines file, as they are.",
     ),
-    click.option("--design", type=click.Choice(["factorial", "latin", "sobol"]), help="Default: factorial."),
-    click.option("--samples", type=click.IntRange(1, 100_000), help="Combinations of a latin or sobol design."),
+    click.option(
+        "--design", type=click.Choice([one for one in get_args(Design) if one != "list"]),
+        help="Default: factorial. For sensitivity indices: saltelli, morris or fast.",
+    ),
+    click.option(
+        "--samples", type=click.IntRange(1, 100_000),
+        help="Combinations of a latin or sobol design; N of a design for sensitivity, which has several for each.",
+    ),
 )  # fmt: skip
 _RUNS = options_of(
     RunOptions, "until", "overrides", until="The simulated time of each run.", overrides="Change a value in all runs."
@@ -133,9 +141,21 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
             allow_imports(Path(plan.file).parent)
         hosting = hosting_of(plan, endpoint, rights, **hosted)
         check_workers(plan, start.jobs, start.on)
+        if is_method(plan.design):
+            say(_size(plan))
         results = results or opened.enter_context(contextlib.closing(begin(plan, start.out)))
         workers = workers_of(plan, results.folder, start.jobs, start.on)
         return work_on(results, workers, hosting, again=start.again, as_json=start.as_json)
+
+
+def _size(plan: Plan) -> str:
+    """Return how many runs a design for sensitivity analysis takes, in one line."""
+    assert is_method(plan.design), "only these have such sizes"
+    size = size_text(plan.design, len(plan.vary), plan.samples or 0, second_order=plan.second_order)
+    count = plan.seeds[1]
+    most = "" if plan.precision is None else f", and up to {plan.precision.most_seeds:,} until it is precise"
+    seeds = f"{count:,} seed{'' if count == 1 else 's'}{most}"
+    return f"sim: design {plan.design}: {size} × {seeds}: {len(plan.points) * count:,} runs"
 
 
 _HOSTED = ("other_endpoint", "allow_change", "ceiling", "ceiling_tokens")

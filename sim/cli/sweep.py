@@ -21,6 +21,7 @@ from sim.runner.options import RunOptions
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02..0.2:10 --until-precision 5%
       sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02..0.2 --design sobol --samples 16
       sim sweep scenarios/contagion.yaml --points design.csv --seeds 20 --baseline agents.person.state.beta=0.05
+      sim sweep scenarios/contagion.yaml --vary agents.person.state.beta=0.02..0.2 --design morris --samples 10
       sim sweep --resume experiments/contagion-1""",
 )
 @click.argument("scenario", type=PATH, required=False)
@@ -28,6 +29,7 @@ from sim.runner.options import RunOptions
     "--baseline", multiple=True, metavar="KEY=VALUE",
     help="The combination with which all others are compared, seed by seed. Repeatable.",
 )  # fmt: skip
+@click.option("--second-order", is_flag=True, default=None, help="Of saltelli: also what pairs of inputs do together.")
 @options_of(RunOptions, "mode", mode="Default: that of the scenario.")
 @study_options("10", "samples", "experiments/NAME-NUMBER")
 def command(scenario: Path | None, **options: Any) -> int:

@@ -11,6 +11,7 @@ from sim.base.pages import Chart, Markup, svg, tag
 from sim.base.pages.chart import legend_of, ticks
 from sim.base.pages.document import light_colours
 from sim.experiments.estimate import Estimate
+from sim.experiments.points import as_number
 
 WIDTH = 560.0
 _RIGHT, _ABOVE, _BELOW, _LEFT = 14.0, 10.0, 24.0, 46.0
@@ -212,6 +213,40 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
         for place, value in series.values:
             parts.append(_point(x(place), value, y, series, f"{series.name}, {axis} {number(place)}"))
     return Drawing(label, height, parts, given)
+
+
+def scatter(label: str, given: Sequence[tuple[str, float]], axis: str) -> Drawing:
+    """Return points over the values of a key; values that are no numbers have equal distances.
+
+    Args:
+        label: a description of the chart, for screen readers.
+        given: the value of the key and the number at it, for each point.
+        axis: the label of the axis.
+    """
+    height = 220.0
+    numbers = [as_number(text) for text, _ in given]
+    names = list(dict.fromkeys(text for text, _ in given)) if None in numbers else []
+    places = [float(names.index(text)) for text, _ in given] if names else [one for one in numbers if one is not None]
+    low, high = min(places), max(places)
+    floor, top = min(value for _, value in given), max(value for _, value in given)
+    span = top - floor or abs(top) or 1.0
+    marks = [floor, floor + span / 2, floor + span] if top > floor else [floor]
+
+    def x(place: float) -> float:
+        return _LEFT + 20 + (place - low) / (high - low or 1) * (WIDTH - _LEFT - _RIGHT - 40)
+
+    def y(value: float) -> float:
+        return height - 44 - (value - floor) / span * (height - 54 - _ABOVE)
+
+    told = [(float(at), name) for at, name in enumerate(names)] if names else [(at, number(at)) for at in (low, high)]
+    parts: list[Iterable[Markup | str]] = [_levels(marks, y)]
+    parts.append([_text(x(at), height - 22, _cut(name), "middle") for at, name in told])
+    parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
+    parts.append([
+        tag("circle", cx=f"{x(at):.1f}", cy=f"{y(value):.1f}", r=2.2, fill="var(--c0)", fill_opacity=0.45)
+        for at, (_, value) in zip(places, given, strict=True)
+    ])  # fmt: skip
+    return Drawing(label, height, parts)
 
 
 def is_geometric(places: Sequence[float]) -> bool:

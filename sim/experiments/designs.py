@@ -1,8 +1,9 @@
 """Designs: which combinations of values an experiment tries.
 
 A full factorial tries all combinations. A Latin hypercube (McKay et al. 1979) and a Sobol sequence (Sobol 1967, with
-the scrambling of Owen 1998) spread a given number of combinations over the ranges; scipy computes them. A list of
-combinations, from a file or a DataFrame, is tried as it is, each with all combinations of what is varied besides.
+the scrambling of Owen 1998) spread a given number of combinations over the ranges; scipy computes them. The designs of
+`indices` are for sensitivity analysis. A list of combinations, from a file or a DataFrame, is tried as it is, each with
+all combinations of what is varied besides.
 """
 
 import json
@@ -16,11 +17,12 @@ import attrs
 
 from sim.base.errors import ScenarioError, UsageError
 from sim.base.extras import need
+from sim.experiments.indices import block_of, check_size, is_method, sampled
 from sim.experiments.points import Point
 from sim.scenario.fields import plain
 from sim.scenario.overrides import Override, value_text
 
-Design = Literal["factorial", "latin", "sobol", "list"]
+Design = Literal["factorial", "latin", "sobol", "saltelli", "morris", "fast", "list"]
 
 MOST_POINTS: Final = 100_000
 _RANGE: Final = re.compile(r"(?P<low>[-+\d.eE]+)\.\.(?P<high>[-+\d.eE]+)(?::(?P<count>\d{1,12}))?")
@@ -197,31 +199,43 @@ def _number(value: float) -> str:
     return f"{value:.12g}"
 
 
-def points_of(variables: Sequence[Variable], design: Design, samples: int | None, seed: int) -> tuple[Point, ...]:
+def points_of(
+    variables: Sequence[Variable], design: Design, samples: int | None, seed: int, *, second_order: bool = False
+) -> tuple[Point, ...]:
     """Return the combinations of a design.
 
     Args:
         variables: the varied keys.
         design: the design.
-        samples: the number of combinations, for `latin` and `sobol`.
+        samples: the number of combinations, for `latin` and `sobol`; of samples, for `saltelli`, `morris` and `fast`.
         seed: the seed of the sample.
+        second_order: whether a `saltelli` design shows what pairs of inputs do together.
 
     Raises:
-        UsageError: if the design and the other arguments do not fit, there are too many combinations, or scipy is
-            missing.
+        UsageError: if the design and the other arguments do not fit, there are too many combinations, or scipy or SALib
+            is missing.
     """
     keys = [key for one in variables for key in one.key.split(",")]
     if len(set(keys)) < len(keys):
         raise UsageError("a key is varied twice", hint="give all its values in one option: key=a,b,c")
+    if second_order and design != "saltelli":
+        raise UsageError("effects of pairs of inputs need the design saltelli", hint="--design saltelli")
     if design in ("factorial", "list"):
         if samples is not None:
             raise UsageError("a factorial design tries all combinations", hint="--samples is for latin and sobol")
         return tuple(map(_each, _factorial(variables)))
     if samples is None or not variables:
         raise UsageError(f"the design {design} needs --samples and --vary", hint="for example --samples 64")
-    if samples > MOST_POINTS:
-        raise UsageError(f"a design has at most {MOST_POINTS:,} combinations, not {samples:,}")
-    shares = _sample(design, len(variables), samples, seed)
+    count = samples
+    if is_method(design):
+        check_size(design, samples)
+        count = math.prod(block_of(design, len(variables), samples, second_order=second_order))
+    if count > MOST_POINTS:
+        raise UsageError(f"a design has at most {MOST_POINTS:,} combinations, not {count:,}")
+    if is_method(design):
+        shares = sampled(design, len(variables), samples, seed, second_order=second_order)
+    else:
+        shares = _sample(design, len(variables), samples, seed)
     return tuple(_each({one.key: one.at(share) for one, share in zip(variables, row, strict=True)}) for row in shares)
 
 

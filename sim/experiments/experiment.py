@@ -15,7 +15,7 @@ from sim.experiments.bench.sessions import Session
 from sim.experiments.estimate import Estimate
 from sim.experiments.measure import Measured, run_job
 from sim.experiments.outcomes import KnownOutcomes, is_count
-from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of, mode_of
+from sim.experiments.plan import Plan, TrialHosting, TrialJob, jobs_of, mode_of
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool import Deadline, Ended
 from sim.experiments.recorded import RUNS, SCRATCH
@@ -86,7 +86,7 @@ class Progress:
 
 
 def carry_out(
-    results: Results, workers: AbstractContextManager[Workers], hosting: Hosting, *, again: bool = False
+    results: Results, workers: AbstractContextManager[Workers], hosting: TrialHosting, *, again: bool = False
 ) -> Generator[Progress]:
     """Run the trials that are missing, and yield after each.
 
@@ -132,14 +132,14 @@ def carry_out(
                 return
 
 
-def _check_first(plan: Plan, trial: Trial, hosting: Hosting) -> bool:
+def _check_first(plan: Plan, trial: Trial, hosting: TrialHosting) -> bool:
     """Check the names of the outcomes that matter with a trial; return False if it measured nothing."""
     if trial.status != "measured":
         return False
     if not set(plan.outcomes) <= trial.outcomes.keys():
         given = (*plan.overrides, *overrides_of(plan.points[trial.point]))
-        scenario = load(Path(plan.file), given if plan.past is None else (), plan.allow, hosting.rights.kinds)
-        KnownOutcomes.of((scenario,), hosting.rights.kinds).check_first(plan.outcomes, trial.outcomes)
+        scenario = load(Path(plan.file), given if plan.past is None else (), plan.allow, hosting.kinds)
+        KnownOutcomes.of((scenario,), hosting.kinds).check_first(plan.outcomes, trial.outcomes)
     return True
 
 
@@ -176,7 +176,7 @@ def seeds_of(results: Results) -> list[int]:
     All arms have the same seeds, and all modes of a combination, because they are compared seed by seed.
     """
     plan, done = results.plan, results.done()
-    values = _values(results) if plan.precision is not None else {}
+    values = values_of(results) if plan.precision is not None else {}
     size = plan.together
     groups = (range(first, first + size) for first in range(0, len(plan.points), size))
     return [count for group in groups for count in [_needed(plan, done, group, values)] * size]
@@ -203,7 +203,7 @@ def _needed(
     return needed
 
 
-def _values(results: Results) -> dict[int, dict[str, dict[int, float]]]:
+def values_of(results: Results) -> dict[int, dict[str, dict[int, float]]]:
     """Return the outcomes that matter: the value by combination, name and seed. What was not counted is 0."""
     found: dict[int, dict[str, dict[int, float]]] = {}
     own, known = results.own(), results.names()
@@ -252,7 +252,7 @@ def _is_precise(found: Estimate, most: float) -> bool:
 
 def evaluate(results: Results) -> list[PointEstimates]:
     """Return the estimates of an experiment, by combination."""
-    plan, values = results.plan, _values(results)
+    plan, values = results.plan, values_of(results)
     failed: dict[int, int] = {}
     measured: dict[int, int] = {}
     for (number, _), status in results.done().items():
@@ -288,7 +288,7 @@ def differences(results: Results, baseline: int | None = None) -> list[Differenc
         baseline: a combination of a sweep; None: the baseline of the plan, without which there are no differences.
     """
     plan = results.plan if baseline is None else attrs.evolve(results.plan, baseline=baseline)
-    return [] if plan.compared_with is None else differences_of(plan, _values(results))
+    return [] if plan.compared_with is None else differences_of(plan, values_of(results))
 
 
 @attrs.frozen
@@ -314,7 +314,7 @@ def spots_of(results: Results, outcome: str, *, differences: bool = False) -> li
         outcome: its name.
         differences: whether to take its differences from the baseline.
     """
-    plan, values = results.plan, _values(results)
+    plan, values = results.plan, values_of(results)
     start = plan.compared_with if differences else None
     base = {} if start is None else values.get(start, {}).get(outcome, {})
     found = []

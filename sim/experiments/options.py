@@ -1,7 +1,7 @@
 """The options of the plans of experiments: each is one field, which the verbs and the Python functions share."""
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypedDict
+from typing import Final, Literal
 
 import attrs
 
@@ -58,33 +58,6 @@ class Precision:
         return cls(value, most_seeds or MOST_SEEDS)
 
 
-class StudyKeywords(TypedDict, total=False):
-    """The options that all plans share; see `StudyOptions`."""
-
-    first_seed: int | None
-    count: int | None
-    precision: Precision | None
-    outcomes: Sequence[str]
-    until: str | None
-    allow: Sequence[str]
-    answers: Answers | None
-    record: bool
-
-
-class SweepKeywords(StudyKeywords, total=False):
-    """The options that the plans of sweeps and benches share; see `SweepOptions`."""
-
-    vary: Sequence[str]
-    design: Design
-    samples: int | None
-    listed: Sequence[Point]
-    baseline: Sequence[str]
-    overrides: Sequence[str]
-    models: Sequence[str]
-    recording: Level | None
-    kinds: Kinds | None
-
-
 @attrs.frozen(kw_only=True)
 class StudyOptions(Options):
     """What the plans of sweeps, benches and arms can say; None stands for the default.
@@ -118,7 +91,7 @@ class SweepOptions(StudyOptions):
 
     Args:
         vary: how each key is varied; see `variable`.
-        design, samples: see `points_of`.
+        design, samples, second_order: see `points_of`.
         listed: combinations that are tried as they are, each with all combinations of what is varied.
         baseline: the combination from which differences of a sweep are taken, as `key=value` texts that name it alone.
         overrides: `key=value` overrides of all runs.
@@ -131,6 +104,7 @@ class SweepOptions(StudyOptions):
     vary: Sequence[str] = ()
     design: Design = "factorial"
     samples: int | None = None
+    second_order: bool = False
     listed: Sequence[Point] = ()
     baseline: Sequence[str] = ()
     overrides: Sequence[str] = ()

@@ -28,7 +28,8 @@ def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
     table = tag("section", tag("h2", heading), tag("p", note, class_="note"), _table(estimates, names, plan))
     compared = (_differences(results), _reach(results) if plan.arms else None) if plan.compared_with is not None else ()
     over_time = _over_time(results)
-    main = tag("main", _head(plan), compared, shown, over_time, table, _without_value(results), _problems(results))
+    parts = [_head(plan), compared, shown, over_time, table, _without_value(results), _problems(results)]
+    main = tag("main", parts)
     return document(f"{plan.name}: {'arms' if plan.arms else 'sweep'}", main, style=page_style())
 
 
@@ -65,7 +66,7 @@ def _differences(results: Results) -> Markup:
     named = "" if results.plan.arms or start is None else f", {results.plan.label(start)}"
     return tag(
         "section", tag("h2", f"Differences from the baseline{named}"), tag("p", note, class_="note"),
-        tag("div", cards[:_CARDS], class_="cards wide"), _rows(headings, lines, 2),
+        tag("div", cards[:_CARDS], class_="cards wide"), rows_table(headings, lines, 2),
     )  # fmt: skip
 
 
@@ -125,11 +126,11 @@ def _reach(results: Results) -> Markup | None:
     return tag(
         "section", tag("h2", "Agents reached"), tag("p", note, class_="note"),
         tag("div", tag("div", reach_drawing(found).html()), class_="cards wide"),
-        _rows(["arm", "agent", "seeds", "median time"], lines, 2),
+        rows_table(["arm", "agent", "seeds", "median time"], lines, 2),
     )  # fmt: skip
 
 
-def _rows(headings: Sequence[str], lines: Sequence[Sequence[str]], names: int) -> Markup:
+def rows_table(headings: Sequence[str], lines: Sequence[Sequence[str]], names: int) -> Markup:
     """Return a table. Its first `names` columns are text, the others numbers."""
     kinds = [None if column < names else "n" for column in range(len(headings))]
     head = tag("tr", [tag("th", one, class_=kind) for one, kind in zip(headings, kinds, strict=True)])
@@ -150,7 +151,7 @@ def _table(rows: Sequence[PointEstimates], names: Sequence[str], plan: Plan) -> 
         seeds = f"{row.seeds}" + (f" ({row.failed} failed)" if row.failed else "")
         cells = [*([row.label] if plan.arms else []), *(row.point[key] for key in keys), seeds]
         lines.append([*cells, *(written(row.outcomes[name]) if name in row.outcomes else "" for name in names)])
-    return _rows(headings, lines, 1 if plan.arms else 0)
+    return rows_table(headings, lines, 1 if plan.arms else 0)
 
 
 def _without_value(results: Results) -> Markup | None:

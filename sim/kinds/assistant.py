@@ -197,4 +197,4 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         raise UsageError(f"agents.{entry.name} answers in conversations", hint="add `conversations: {}`")
 
 
-define_family(Family("assistant", Assistant, settings=AssistantSettings, check=_check, actions=(answer,)))
+define_family(Family("assistant", Assistant, settings=AssistantSettings, check=_check, actions=(answer,), draws=()))

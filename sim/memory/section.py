@@ -4,7 +4,7 @@ from sim.memory.actions import ACTIONS
 from sim.memory.service import Memories
 from sim.memory.settings import MemorySettings
 from sim.memory.time_frame import civil_time_frame
-from sim.world.section import define_section
+from sim.world.section import define_section, draws_nothing
 from sim.world.world import World
 
 
@@ -18,4 +18,4 @@ def make(world: World, settings: MemorySettings) -> None:
         world.actions.register(handler)
 
 
-MEMORY = define_section("memory", MemorySettings, make)
+MEMORY = define_section("memory", MemorySettings, make, draws=draws_nothing)

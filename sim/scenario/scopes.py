@@ -2,13 +2,13 @@
 
 import keyword
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import attrs
 
 from sim.agents import Family, metric_functions, toolbox  # noqa: F401 - the modules declare functions
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
-from sim.base.expressions.declared import DECLARED, Needs, RuleFunction
+from sim.base.expressions.declared import DECLARED, Needs, RuleFunction, Senses
 from sim.llm.names import NAMES as MODEL_NAMES
 from sim.scenario.population import Population
 from sim.scenario.symbols import Kind, Symbols
@@ -23,10 +23,24 @@ formula of an artifact, that of a tool, a scripted answer, the call of a tool, t
 (for each agent that it may concern), a property of a place, its variables and rules (`site`), a property of runs, or a
 condition on an event in one (`answer`: on one that follows another)."""
 
-AGENT_NAMES = frozenset(
-    {"now", "me", "index", "group", "place", "balance", "iteration", "event", "message", "messages",
-     "result", "woken_by", "pi"}
-)  # fmt: skip
+NAMES_OF_RULES: Final[Mapping[str, tuple[Senses, str]]] = {
+    "now": ("nothing", "the simulated time"),
+    "me": ("nothing", "its own name"),
+    "index": ("nothing", "its own number among the agents of its entry"),
+    "group": ("self", "its own group"),
+    "place": ("shared", "the place where it is"),
+    "balance": ("shared", "its own money"),
+    "iteration": ("self", "the number of its iterations"),
+    "event": ("shared", "the event that woke it, or the next one of those it subscribes to"),
+    "message": ("shared", "the message that it reads"),
+    "messages": ("shared", "the number of messages that wait for it"),
+    "result": ("self", "the result of its last action"),
+    "woken_by": ("shared", "what woke it"),
+    "pi": ("nothing", "the number π"),
+}
+"""The names that rules can use beside state variables: what they read (see `Senses`), and in words."""
+
+AGENT_NAMES = frozenset(NAMES_OF_RULES)
 AGENT_FUNCTIONS = frozenset(functions_at("agent"))
 WORLD_FUNCTIONS = frozenset(functions_at("world"))
 _START_FUNCTIONS = frozenset(functions_at("start"))

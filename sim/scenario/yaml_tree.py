@@ -7,7 +7,7 @@ built from parser events one by one, so that limits stop a hostile file before i
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import attrs
@@ -31,6 +31,12 @@ MAX_NODES = 30_000
 MAX_DEPTH = 50
 MAX_INT = 2**63 - 1
 MAX_PROBLEMS = 100
+
+_KEPT_TEXTS = 4
+_KEPT_LENGTH = 50_000
+_kept: dict[str, list[Any]] = {}
+"""The parser's events of the texts that were read last, the oldest first: a loop over seeds, a replay and a branch read
+the same text again, and parsing is most of the time that it takes to load a scenario."""
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029"  # control characters and odd line ends
@@ -171,7 +177,7 @@ def read_tree(text: str, file: str) -> tuple[Any, list[Problem]]:
         return REFUSED_VALUE, [mark.problem("a word that starts with ! is too long; only plain values are read")]
     builder = _Builder(file)
     try:
-        for event in YAML(typ="safe", pure=True).parse(text):
+        for event in _events(text):
             builder.take(event)
     except _Stop:
         return REFUSED_VALUE, builder.problems
@@ -182,6 +188,22 @@ def read_tree(text: str, file: str) -> tuple[Any, list[Problem]]:
     if not builder.documents:
         return REFUSED_VALUE, [Problem(file, 1, 1, "the file is empty; a scenario needs at least a name and one agent")]
     return builder.root, builder.problems
+
+
+def _events(text: str) -> Iterator[Any]:
+    """Yield the parser's events. They are kept only once all were taken, so that limits stop the parser, too."""
+    events = _kept.pop(text, None)
+    if events is None:
+        events = []
+        for event in YAML(typ="safe", pure=True).parse(text):
+            events.append(event)
+            yield event
+    else:
+        yield from events
+    if len(text) <= _KEPT_LENGTH:
+        _kept[text] = events
+        while len(_kept) > _KEPT_TEXTS:
+            _kept.pop(next(iter(_kept)), None)
 
 
 def _mark_at(text: str, index: int, file: str) -> Mark:

@@ -14,7 +14,7 @@ import attrs
 from sim.base.permissions import Permission
 from sim.tools.tool import Tool
 from sim.world import Inhabitant, Service, World
-from sim.world.section import Level, define_section
+from sim.world.section import Level, define_section, draws_nothing
 
 
 @attrs.frozen
@@ -219,4 +219,4 @@ def _make(world: World, settings: AccessSettings) -> None:
     world.add_service(Access(world, settings))
 
 
-define_section("access", AccessSettings, _make)
+define_section("access", AccessSettings, _make, draws=draws_nothing)

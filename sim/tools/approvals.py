@@ -24,7 +24,7 @@ effect, so a tick does not wait for the person.
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
 
 import attrs
@@ -349,7 +349,16 @@ class Approvals(Service):
             raise Refused(f"{tool} needs approval, but {len(self._open)} gates are open, {own} of {agent.agent_id}")
         kept = decode(encode(arguments))  # a copy, because the agent may change its arguments later
         expires_ns = min(MAX_NS, kernel.now + settings.expires)
-        gate = Gate(id, agent.agent_id, tool, hash_arguments(kept), kept, reason, kernel.now, expires_ns)
+        gate = Gate(
+            id=id,
+            agent=agent.agent_id,
+            tool=tool,
+            arguments_hash=hash_arguments(kept),
+            arguments=kept,
+            reason=reason,
+            created_ns=kernel.now,
+            expires_ns=expires_ns,
+        )
         self._tell(gate, arguments_hash=gate.arguments_hash, expires_ns=expires_ns, reason=reason)
         kernel.emit("gate.arguments", {"gate": id, "arguments": kept}, gate.agent)  # on record only: not for all to see
         self.gates[id] = gate
@@ -590,4 +599,12 @@ def _make(world: "World", settings: ApprovalSettings) -> None:
     world.add_service(Approvals(world, settings))
 
 
-define_section("approvals", ApprovalSettings, _make)
+def _draws(settings: ApprovalSettings) -> Iterator[str]:
+    person = settings.simulated
+    if settings.person == "simulated" and person.policy == "chance" and 0 < person.chance < 1:
+        yield f"whether {person.name} approves a call, with the probability {person.chance:g}"
+    if settings.person == "simulated" and person.latency_p95 > person.latency:
+        yield f"how long {person.name} takes to decide"
+
+
+define_section("approvals", ApprovalSettings, _make, draws=_draws)

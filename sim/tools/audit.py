@@ -12,7 +12,7 @@ import attrs
 
 from sim.kernel.codec import decode, encode, freeze
 from sim.record.audit_chain import FIRST, TOPIC, record_hash
-from sim.world.section import define_section
+from sim.world.section import define_section, draws_nothing
 from sim.world.service import Service
 
 if TYPE_CHECKING:
@@ -79,4 +79,4 @@ def _make(world: "World", settings: AuditSettings) -> None:
     world.add_service(Audit(world))
 
 
-define_section("audit", AuditSettings, _make)
+define_section("audit", AuditSettings, _make, draws=draws_nothing)

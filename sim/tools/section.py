@@ -19,7 +19,7 @@ from sim.tools.schema import OPEN
 from sim.tools.tool import CONTEXT, Tool, hidden, injected, without_injected
 from sim.world import Inhabitant, Refused, World
 from sim.world.json_schema import schema_fault
-from sim.world.section import Duration, Formula, Json, Level, Range, define_section
+from sim.world.section import Duration, Formula, Json, Level, Range, define_section, draws_nothing
 
 
 @attrs.frozen
@@ -236,4 +236,4 @@ def _make(world: World, settings: ToolsSettings) -> None:
         tools.add(*(_server_tool(server, name, spec, tools.servers) for name, spec in declared.tools.items()))
 
 
-define_section("tools", ToolsSettings, _make)
+define_section("tools", ToolsSettings, _make, draws=draws_nothing)

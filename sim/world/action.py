@@ -162,6 +162,8 @@ class ActionHandler:
         last: whether it must be the last action of an iteration.
         idle: whether it only lets time pass, so that its success does not end a series of failures.
         awaits_work: whether it waits for work that may never come, so an endless wait does not count as a deadlock.
+        draws: whether it draws random numbers; None: not said, so of an action of others it is not known. An action of
+            `sim` says it if it does.
     """
 
     kind: str
@@ -176,6 +178,7 @@ class ActionHandler:
     last: bool = False
     idle: bool = False
     awaits_work: bool = False
+    draws: bool | None = None
     creates: tuple[str, ...] = attrs.field(init=False)
     """The arguments that name an artifact which the action can create."""
     allowed: Mapping[str, tuple[type, ...]] = attrs.field(init=False)
@@ -292,12 +295,14 @@ def action(
     last: bool = False,
     idle: bool = False,
     awaits_work: bool = False,
+    draws: bool | None = None,
     everywhere: bool = True,
 ) -> Callable[[Callable[..., Any]], ActionHandler]:
     """Define a kind of action by the function that applies it.
 
     Args:
-        kind, permission, wait, ready, undo, ends, scope, either, last, idle, awaits_work: see `ActionHandler`.
+        kind, permission, wait, ready, undo, ends, scope, either, last, idle, awaits_work, draws: see
+            `ActionHandler`.
         everywhere: whether every world has this kind; if not, register it with `World.actions.register`.
 
     Returns:
@@ -322,6 +327,7 @@ def action(
             last=last,
             idle=idle,
             awaits_work=awaits_work,
+            draws=draws,
         )
         if not DEFINED.is_free(kind, function.__module__):
             raise UsageError(f"the action {kind!r} is already defined")

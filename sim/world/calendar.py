@@ -7,7 +7,7 @@ import attrs
 from sim.base.expressions import ExpressionError, rule_function
 from sim.kernel import to_ns
 from sim.kernel.calendar import Calendar
-from sim.world.section import define_section
+from sim.world.section import define_section, draws_nothing
 from sim.world.world import World
 
 
@@ -73,4 +73,4 @@ def _make(world: World, settings: CalendarSettings) -> None:
     world.calendar = settings.calendar
 
 
-CALENDAR = define_section("calendar", CalendarSettings, _make)
+CALENDAR = define_section("calendar", CalendarSettings, _make, draws=draws_nothing)

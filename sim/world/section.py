@@ -9,7 +9,7 @@ kind of agent are defined in the same way.
 import inspect
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
@@ -103,12 +103,24 @@ class Section:
             artifacts and models, and before agents. Normally it adds a service. None: the settings are for agents.
         by_name: whether the section is a mapping of such settings by name. A text stands for settings of which it is
             the first one.
+        draws: what the part draws at random; see `Draws`.
     """
 
     key: str
     settings: type
     make: "Callable[[World, Any], None] | None"
     by_name: bool = False
+    draws: "Draws | None" = None
+
+
+Draws = Callable[[Any], Iterable[str]]
+"""Returns what is drawn at random with given settings: one phrase each, such as `how long a person needs`, for
+descriptions of models. None in its place: it is not known."""
+
+
+def draws_nothing(settings: Any) -> Iterable[str]:
+    """Say that nothing is drawn at random; see `Draws`."""
+    return ()
 
 
 SECTIONS: Final[Registry[Section]] = Registry("sections", OF_SIM)
@@ -116,8 +128,9 @@ SECTIONS: Final[Registry[Section]] = Registry("sections", OF_SIM)
 
 
 def define_section(
-    key: str, settings: type, make: "Callable[[World, Any], None] | None" = None, *, by_name: bool = False
-) -> Section:
+    key: str, settings: type, make: "Callable[[World, Any], None] | None" = None, *, by_name: bool = False,
+    draws: Draws | None = None,
+) -> Section:  # fmt: skip
     """Define a section; see `Section` for the arguments.
 
     Raises:
@@ -126,7 +139,7 @@ def define_section(
     if not SECTIONS.is_free(key, settings.__module__):
         raise UsageError(f"the section {key!r} is already defined")
     check_settings(settings)
-    section = SECTIONS[key] = Section(key, settings, make, by_name)
+    section = SECTIONS[key] = Section(key, settings, make, by_name, draws)
     return section
 
 

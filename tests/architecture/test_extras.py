@@ -182,6 +182,11 @@ def test_the_main_job_needs_no_extra(run, tmp_path):
             "the design latin needs the package scipy",
             "designs",
         ),
+        (
+            ["sweep", "SCENARIO", "--vary", "agents.writer.count=1..4", "--design", "morris", "--samples", "2"],
+            "the design morris needs the package SALib",
+            "sensitivity",
+        ),
         (["sweep", "SCENARIO", "--seeds", "2", "--on", "ray"], "experiments on Ray need the package ray", "ray"),
         (["tools", "--mcp", "files=server"], "MCP servers need the package mcp", "mcp"),
     ],

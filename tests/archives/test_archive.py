@@ -18,14 +18,16 @@ from ruamel.yaml import YAML
 import sim
 from sim.archives import Author, Details, archive_experiment, archive_run, check_archive, repeat
 from sim.archives.fresh import _Environment
-from sim.archives.odd import odd_description
-from sim.archives.software import software_of
+from sim.archives.software import Software, software_of
 from sim.archives.wheels import wheel_of
+from sim.archives.write import _odd_of_run
 from sim.base.errors import RunError, UsageError
+from sim.base.registry import Definitions, using
 from sim.cli import main
 from sim.cli.archive import command
 from sim.experiments.folder import FOLDER
 from sim.experiments.results import FILE
+from sim.record import open_run
 from sim.record.archive import is_known, unpacked_run
 
 ROOT = Path(__file__).parents[2]
@@ -111,6 +113,35 @@ def test_it_has_the_run_its_code_and_what_describes_it(crowd):
         "software/modules/paths/straight.py", "software/modules/paths/unit.py", "software/modules/strollers.py",
         "software/versions.txt", "ro-crate-metadata.json",
     ]  # fmt: skip
+
+
+def test_its_description_is_of_the_run(crowd):
+    """The description names the class of agents in code, from the packed source, and the mode and end of the run."""
+    with zipfile.ZipFile(crowd / "crowd.zip") as opened:
+        page = opened.read("ODD.md").decode()
+    assert "**walker** decides in code: `strollers.Walker`" in page
+    assert "was not there" not in page
+    assert "The run ends after 5m." in page
+    assert "| mode | `autonomous` |" in page
+    assert "| walker | 0.1s | 10s |" in page
+
+
+def test_a_run_whose_scenario_needs_code_is_archived_with_a_description_to_be_written(tmp_path, monkeypatch):
+    """If the scenario cannot be checked without running code, the description says so, and claims nothing."""
+    (tmp_path / "measuring.py").write_text("import sim\n\n@sim.metric\ndef odd(world):\n    return 1\n")
+    (tmp_path / "x.yaml").write_text(
+        "name: x\nuntil: 2s\nagents: [{name: a, rules: [{do: noop}]}]\n"
+        "metrics: {modules: [measuring], values: {n: odd()}}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with using(Definitions()):
+        result = sim.run(tmp_path / "x.yaml", allow=("measuring",), out=tmp_path / "runs")
+    assert result.run is not None
+    with open_run(result.run) as stored:
+        page = _odd_of_run(stored, (tmp_path / "x.yaml").read_text(), Software({}))
+    assert "which cannot be checked here" in page
+    assert "the module 'measuring' is not allowed" in page
+    assert "## " not in page
 
 
 def test_the_same_run_gives_the_same_bytes(crowd, tmp_path):
@@ -518,25 +549,6 @@ def test_compiled_packages_are_not_packed():
     """A package with compiled files is no wheel for every machine, and is refused by name."""
     with pytest.raises(RunError, match="msgspec has compiled files"):
         wheel_of("msgspec")
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_scenario_is_described(path):
-    """The description of each scenario has the seven elements of the ODD protocol, and names each entry of agents."""
-    text = path.read_text()
-    page = odd_description(text, (), {"seed": 1})
-    assert [int(number) for number in re.findall(r"^## (\d)\. ", page, re.MULTILINE)] == [1, 2, 3, 4, 5, 6, 7]
-    for name in re.findall(r"^  - name: (\S+)", text, re.MULTILINE):
-        assert f"**{name}".replace("_", r"\_") in page
-
-
-def test_hostile_scenarios_are_text_in_a_description():
-    """Markup in a scenario stays text: no element, no broken table."""
-    page = odd_description(SCENARIO, (), {"seed": "<script>|`x`"})
-    assert "&lt;b>walks" in page
-    assert r"A crowd \| that \*walks\*" in page
-    assert "<b>" not in page.replace("`<", "")
-    assert r"<script>\|`x`" in page  # as code
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from sim.agents.metric_functions import MetricFunctions
 from sim.agents.toolbox import DRAWS, Toolbox
-from sim.archives.odd import _SENSES
 from sim.base.errors import UsageError
 from sim.base.expressions import PURE_FUNCTIONS, Refers, functions_at, rule_function
 from sim.base.expressions.declared import DECLARED, table_of_functions
@@ -55,5 +54,4 @@ def test_each_place_has_what_is_declared_for_it() -> None:
     assert set(MetricFunctions(lab.world, lab.manager).functions) == scopes.functions_of("world")
     assert scopes.functions_of("start") == DRAWS - {"richest"} | civil | set(PURE_FUNCTIONS)
     assert set(PURE_FUNCTIONS) | {"in_sight", "position", "chance"} <= _LOCAL_FUNCTIONS
-    assert {"neighbours", "state_of", "task", "richest"} <= _SENSES
     assert not _LOCAL_FUNCTIONS & {"neighbours", "state_of", "richest", "agents"}

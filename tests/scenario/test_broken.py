@@ -9,7 +9,7 @@ import pytest
 import sim
 from sim.base.errors import ScenarioError
 from sim.scenario import load, loads
-from sim.scenario.yaml_tree import MAX_BYTES, MAX_NODES
+from sim.scenario.yaml_tree import MAX_BYTES, MAX_NODES, read_tree
 
 FILES = sorted((Path(__file__).parent / "broken").glob("*.yaml"))
 SEVERAL = {"alias-recursive": 3}  # the anchor, the alias, and a list where text is expected
@@ -123,6 +123,26 @@ def test_a_long_tag_is_refused_before_it_is_scanned():
     """The parser scans a tag in quadratic time, so a long one is refused first."""
     with pytest.raises(ScenarioError):
         loads("name: " + "!" * 1_000_000)
+
+
+def test_a_text_that_is_read_again_gives_the_same_and_shares_nothing():
+    """The work of the parser is kept for the next time, but no position and no part of the tree of an earlier one."""
+    text = "name: x\nagents: [{name: a, state: {x: [1]}}]\nsed: 1\n"
+    first, _ = read_tree(text, "one.yaml")
+    first["agents"][0]["state"]["x"].append(2)
+    second, problems = read_tree(text, "two.yaml")
+    assert (second["agents"], problems) == ([{"name": "a", "state": {"x": [1]}}], [])
+    assert [read_tree(text, file)[0].keys_at["sed"].file for file in ("two.yaml", "one.yaml")] == [
+        "two.yaml",
+        "one.yaml",
+    ]
+    for file in ("one.yaml", "two.yaml"):
+        with pytest.raises(ScenarioError) as caught:
+            loads(text, file)
+        assert str(caught.value).startswith(f"{file}:3:1: sed:")
+    broken = [read_tree("a: &x 1\nb: [\n", "f.yaml")[1] for _ in range(2)]
+    assert broken[0] == broken[1]
+    assert [problem.line for problem in broken[0]] == [1, 3]
 
 
 def test_all_problems_come_at_once_in_file_order():

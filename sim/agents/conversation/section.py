@@ -4,7 +4,7 @@ from sim.agents.conversation.actions import ACTIONS
 from sim.agents.conversation.records import ConversationSettings
 from sim.agents.conversation.service import Conversations
 from sim.world import World
-from sim.world.section import define_section
+from sim.world.section import define_section, draws_nothing
 
 
 def make(world: World, settings: ConversationSettings) -> None:
@@ -14,4 +14,4 @@ def make(world: World, settings: ConversationSettings) -> None:
         world.actions.register(handler)
 
 
-CONVERSATIONS = define_section("conversations", ConversationSettings, make)
+CONVERSATIONS = define_section("conversations", ConversationSettings, make, draws=draws_nothing)

@@ -230,6 +230,18 @@ def _exp(x: Any) -> float:
 
 
 @rule_function(place="any", pure=True)
+def _sin(x: Any) -> float:
+    """Return sine of an angle in radians."""
+    return math.sin(x)
+
+
+@rule_function(place="any", pure=True)
+def _cos(x: Any) -> float:
+    """Return cosine of an angle in radians."""
+    return math.cos(x)
+
+
+@rule_function(place="any", pure=True)
 def _sum(x: Any) -> float:
     """Return sum of a list; for numbers with fractions it is rounded once, so their order does not matter."""
     try:

@@ -4,7 +4,7 @@ from sim.kinds.chat.agents import ACTIONS
 from sim.kinds.chat.service import Chats
 from sim.kinds.chat.settings import ChatSettings
 from sim.world import World
-from sim.world.section import define_section
+from sim.world.section import define_section, draws_nothing
 
 
 def _make(world: World, settings: ChatSettings) -> None:
@@ -13,4 +13,4 @@ def _make(world: World, settings: ChatSettings) -> None:
         world.actions.register(handler)
 
 
-CHAT = define_section("chat", ChatSettings, _make)
+CHAT = define_section("chat", ChatSettings, _make, draws=draws_nothing)

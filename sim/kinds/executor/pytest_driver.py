@@ -175,6 +175,8 @@ def run(paths: list[str]) -> dict[str, Any]:
         import pytest
     except ImportError:
         return {"fault": "pytest is not installed"}
+    # Plugins that happen to be installed would make the outcome depend on the machine, and take most of the time.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # noqa: TID251 - of the sandbox, where this is the main program
     folder = Path.cwd()
     sys.path.insert(0, str(folder))  # after all that the driver needs is imported: a workspace can have a `json.py`
     outcomes, coverage, told, errors = Outcomes(folder), Coverage(folder), io.StringIO(), io.StringIO()

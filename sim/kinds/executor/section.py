@@ -4,7 +4,7 @@ from sim.kinds.executor.agents import ACTIONS
 from sim.kinds.executor.service import Executors
 from sim.kinds.executor.settings import ExecutorsSettings
 from sim.world import World
-from sim.world.section import define_section
+from sim.world.section import define_section, draws_nothing
 
 
 def _make(world: World, settings: ExecutorsSettings) -> None:
@@ -13,4 +13,4 @@ def _make(world: World, settings: ExecutorsSettings) -> None:
         world.actions.register(handler)
 
 
-EXECUTOR = define_section("executor", ExecutorsSettings, _make)
+EXECUTOR = define_section("executor", ExecutorsSettings, _make, draws=draws_nothing)

@@ -125,6 +125,7 @@ def define_agent_kind(kind: AgentKind) -> Family:
         Family(
             kind.name, OrchestratedAgent, settings=AgentSettings, prepare=prepare, check=check,
             actions=(orchestrate, archive_last_session, take_message), tools=TOOLS,
+            draws=("a part of the wait before a run of an orchestrated agent is repeated after a failure",),
         )
     )  # fmt: skip
     _KINDS[kind.name] = kind

@@ -102,4 +102,4 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         raise UsageError(f"agents.{monitors[-1].name}: one health monitor is enough", hint="remove the others")
 
 
-define_family(Family("health_monitor", HealthMonitor, check=_check, actions=(check_health,)))
+define_family(Family("health_monitor", HealthMonitor, check=_check, actions=(check_health,), draws=()))

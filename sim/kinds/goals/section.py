@@ -4,7 +4,7 @@ from sim.kinds.goals.actions import ACTIONS
 from sim.kinds.goals.service import Goals
 from sim.kinds.goals.settings import GoalsSettings
 from sim.world import World
-from sim.world.section import define_section
+from sim.world.section import define_section, draws_nothing
 
 
 def _make(world: World, settings: GoalsSettings) -> None:
@@ -13,4 +13,4 @@ def _make(world: World, settings: GoalsSettings) -> None:
         world.actions.register(handler)
 
 
-GOALS = define_section("goals", GoalsSettings, _make)
+GOALS = define_section("goals", GoalsSettings, _make, draws=draws_nothing)

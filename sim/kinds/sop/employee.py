@@ -160,4 +160,6 @@ def _check_action(where: str, kind: str, given: Mapping[str, Any]) -> None:
             raise UsageError(f"{where}: {kind} needs the argument {name!r}")
 
 
-define_family(Family("employee", Employee, settings=EmployeeSettings, check=_check, actions=(work_cycle, run_step)))
+define_family(
+    Family("employee", Employee, settings=EmployeeSettings, check=_check, actions=(work_cycle, run_step), draws=())
+)

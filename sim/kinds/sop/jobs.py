@@ -171,6 +171,6 @@ def _check(scenario: Any, until_ns: int | None) -> None:
 define_family(
     Family(
         "recurring_jobs", RecurringJobs, settings=JobsSettings, check=_check,
-        actions=(look, maintain_memories, summarize_day),
+        actions=(look, maintain_memories, summarize_day), draws=(),
     )
 )  # fmt: skip

@@ -4,7 +4,7 @@ from sim.kinds.sop.channels import Channels
 from sim.kinds.sop.service import Sops
 from sim.kinds.sop.settings import SopSettings
 from sim.world import World
-from sim.world.section import define_section
+from sim.world.section import define_section, draws_nothing
 
 
 def _make(world: World, settings: SopSettings) -> None:
@@ -12,4 +12,4 @@ def _make(world: World, settings: SopSettings) -> None:
     world.add_service(Sops(world, settings))
 
 
-SOP = define_section("sop", SopSettings, _make)
+SOP = define_section("sop", SopSettings, _make, draws=draws_nothing)

@@ -143,4 +143,4 @@ def _ask_person(world: World, sops: Sops, agent: Inhabitant, task: Task, step: S
     sops.await_person(task, gate.id, agent.agent_id)
 
 
-define_family(Family("step_worker", StepWorker, settings=WorkerSettings, actions=(run_step,)))
+define_family(Family("step_worker", StepWorker, settings=WorkerSettings, actions=(run_step,), draws=()))

@@ -10,7 +10,7 @@ from sim.kernel import NS, Kernel, to_text
 from sim.kinds.town.generation import MAX_AGENTS, generate
 from sim.kinds.town.trace import DAY_STEPS, Trace
 from sim.kinds.town.villager import Villager, villagers
-from sim.world.section import Duration, define_section
+from sim.world.section import Duration, define_section, draws_nothing
 from sim.world.space import Reach, Space, chebyshev, manhattan, within
 
 VILLAGER = "villager"
@@ -106,5 +106,10 @@ def space_of(trace: Trace, kernel: Kernel) -> Space:
     return Space(reach, within(trace.width, trace.height), lambda: kernel.now // STEP_NS)
 
 
-define_section("town", TownSettings)
-define_family(Family(VILLAGER, Villager, prepare=_prepare, check=check_town, position=True))
+define_section("town", TownSettings, draws=draws_nothing)  # its villagers are drawn
+define_family(
+    Family(
+        VILLAGER, Villager, prepare=_prepare, check=check_town, position=True,
+        draws=("the day of each resident of the town: sleep, errands, whom it meets, and its calls of models",),
+    )
+)  # fmt: skip

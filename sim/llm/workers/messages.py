@@ -126,7 +126,10 @@ class Failed(Record, frozen=True, array_like=True, tag="failed"):
     @classmethod
     def of(cls, number: int, error: ModelError) -> "Failed":
         """Return the message for an error."""
-        return cls(number, error.kind, str(error), error.retry_after, error.usage, error.hint, error.reasoning)
+        return cls(
+            number=number, kind=error.kind, message=str(error), retry_after=error.retry_after, usage=error.usage,
+            hint=error.hint, reasoning=error.reasoning,
+        )  # fmt: skip
 
     @property
     def error(self) -> ModelError:

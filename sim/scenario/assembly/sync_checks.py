@@ -8,6 +8,7 @@ from sim.agents import PolicyAgent
 from sim.base.errors import UsageError
 from sim.base.expressions import functions_at
 from sim.scenario import schema
+from sim.scenario.scopes import NAMES_OF_RULES
 from sim.world import Sharing
 from sim.world.action import DEFINED
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _LOCAL_FUNCTIONS = frozenset(
     name for name, function in functions_at("any", "agent").items() if function.senses != "shared"
 )
-_LOCAL_NAMES = frozenset({"now", "me", "index", "group", "iteration", "result", "pi"})
+_LOCAL_NAMES = frozenset(name for name, (senses, _) in NAMES_OF_RULES.items() if senses != "shared")
 
 
 def reach_of(entry: schema.Agent, models: "Models | None") -> Sharing:

@@ -65,6 +65,15 @@ def test_coverage_counts_the_lines_that_ran(tmp_path: Path) -> None:
 
 
 @needs_sandbox
+def test_plugins_that_are_installed_are_loaded_only_if_a_project_asks(tmp_path: Path) -> None:
+    """The outcome of tests does not depend on what else is installed, unless their project says what it needs."""
+    test = "import sys\n\ndef test_it(anyio_backend_name):\n    assert 'xdist' not in sys.modules\n"
+    asks = "pytest_plugins = ['anyio.pytest_plugin']\n"
+    ran = with_tests(tmp_path, [write("one.py", RIGHT)], files={"test_two.py": test, "conftest.py": asks})
+    assert ran.state().progress_metrics["tests_failed"] == 0
+
+
+@needs_sandbox
 def test_tests_run_again_only_when_files_change(tmp_path: Path) -> None:
     """A step that changes no file, and a run that the executor plans itself, cause no second run."""
     run: Any = {"workspace.run_tests": {}}

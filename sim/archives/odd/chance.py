@@ -1,0 +1,236 @@
+"""Every place of a scenario that can draw random numbers, and every part of which that is not known."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from sim.agents.family import family_for
+from sim.archives.odd.subject import OBSERVING, Subject, expressions_in
+from sim.archives.odd.text import code, codes, listed, words
+from sim.base.errors import UsageError
+from sim.base.expressions import functions_at
+from sim.base.words import ACTIONS
+from sim.llm.access import INSIDE, Access
+from sim.llm.behaviour import Draw
+from sim.scenario.models import Models
+from sim.scenario.values import compile_value
+from sim.world.action import DEFINED
+from sim.world.section import SECTIONS
+
+DRAWING: Final = frozenset(name for name, function in functions_at("any", "agent", "start").items() if function.draws)
+"""The functions that draw."""
+
+_IN_SANDBOX: Final = frozenset({"run_python", "run_tests"})
+"""The actions of `sim` that run commands, if the operator allows it."""
+
+
+@attrs.frozen
+class Chance:
+    """What is random in a scenario.
+
+    Attributes:
+        drawn: what is, or can be, drawn: one phrase each.
+        unknown: the parts that may draw without that being known here: one phrase each.
+        outside: what comes from outside of the simulation, which the record has: one phrase each.
+    """
+
+    drawn: tuple[str, ...]
+    unknown: tuple[str, ...]
+    outside: tuple[str, ...]
+
+    @property
+    def none(self) -> bool:
+        """Whether it is known that nothing is random."""
+        return not (self.drawn or self.unknown or self.outside)
+
+
+def chance_of(subject: Subject) -> Chance:
+    """Return what is random in a scenario."""
+    drawn = (*_orders(subject), *_expressions(subject), *_samples(subject), *_sections(subject), *_models(subject))
+    return Chance(tuple(dict.fromkeys(drawn)), tuple(_unknown(subject)), tuple(_outside(subject)))
+
+
+def _orders(subject: Subject) -> Iterator[str]:
+    for pace in subject.paces:
+        execution, mode = pace.scenario.execution, f" (mode {words(pace.name)})" if pace.name else ""
+        if execution.ties == "shuffled":
+            yield f"the order of what happens at one instant{mode}"
+        if pace.mode == "tick" and execution.sync is None and execution.tick.order == "shuffled":
+            yield f"the order in which agents have their turns, anew in each tick{mode}"
+
+
+def _expressions(subject: Subject) -> Iterator[str]:
+    """Yield the places whose expressions draw, each with the functions."""
+    found: dict[str, dict[str, None]] = {}
+    scenario = subject.scenario
+    parts = {name: getattr(scenario, name) for name in type(scenario).model_fields if name not in OBSERVING}
+    for key, value in parts.items():
+        for path, expression in expressions_in(value, "" if key == "sections" else key):
+            for name in sorted(expression.functions & DRAWING):
+                found.setdefault(_place(subject, path), {})[name] = None
+    for number, intervention in enumerate(scenario.interventions):
+        for key, value in (intervention.set or {}).items():
+            for name in sorted(_called(value) & DRAWING):
+                where = f"what the intervention {number + 1} sets {code(key)} to"
+                found.setdefault(where, {})[name] = None
+    yield from (f"{place}: {codes(names)}" for place, names in found.items())
+
+
+def _called(value: object) -> frozenset[str]:
+    """Return the functions that a value which an intervention sets may call; it can be a condition without `=`."""
+    if isinstance(value, dict):
+        return frozenset(name for part in value.values() for name in _called(part))
+    if isinstance(value, list | tuple):
+        return frozenset(name for part in value for name in _called(part))
+    if not isinstance(value, str):
+        return frozenset()
+    try:
+        return compile_value(value if value.startswith("=") else f"={value}").functions
+    except UsageError:  # a text, and no expression
+        return frozenset()
+
+
+def _place(subject: Subject, path: str) -> str:
+    """Return the words for the part of a scenario with an expression, from its path: `agents[0].rules[1].when`."""
+    first, _, rest = path.partition(".")
+    number = int(first.partition("[")[2].rstrip("]") or 0)
+    part = rest.partition(".")[0].partition("[")[0]
+    if first.startswith("agents["):
+        name = words(subject.scenario.agents[number].name)
+        if part == "rules":
+            return f"the rules of {name}"
+        if part == "state":
+            return f"the value at the start of {code(rest.split('.')[1])} of {name}"
+        return f"the setting {code(part)} of {name}"
+    if first.startswith("interventions["):
+        return f"whom the intervention {number + 1} concerns"
+    if first == "models":
+        return "the scripted answers of language models"
+    if first == "places":
+        return "what places do in their rules" if part == "rules" else f"{code(part)} of places at the start"
+    return f"the part {code(first)}"
+
+
+def _samples(subject: Subject) -> Iterator[str]:
+    for entry in subject.scenario.agents:
+        if entry.sample is not None:
+            yield f"which rows of {code(entry.table)} the agents {words(entry.name)} are"
+
+
+def _sections(subject: Subject) -> Iterator[str]:
+    for key, settings in subject.scenario.sections.items():
+        draws = SECTIONS[key].draws
+        yield from () if draws is None else (f"{words(what)} ({code(key)})" for what in draws(settings))
+    drawing: dict[str, list[str]] = {}
+    for entry in subject.scenario.agents:
+        family = family_for(entry)
+        for what in () if family is None else family.draws or ():
+            drawing.setdefault(what, []).append(words(entry.name))
+    yield from (f"{words(what)} ({listed(names)})" for what, names in drawing.items())
+
+
+# -- models
+
+
+def providers_of(subject: Subject) -> frozenset[str]:
+    """Return the providers whose models can answer."""
+    models = subject.scenario.models
+    if models is None:
+        return frozenset()
+    chains = Access(models=subject.models).chains()
+    named = {provider for chain in chains.values() for provider, _ in chain}
+    return frozenset(named | (set() if "*" in chains else {models.provider}))
+
+
+def _models(subject: Subject) -> Iterator[str]:
+    models = subject.scenario.models
+    if models is None:
+        return
+    providers = providers_of(subject)
+    if providers.intersection(INSIDE) and any(rule.choose and len(rule.choose) > 1 for rule in models.rules):
+        yield "which of several scripted answers a language model gives"
+    if "simulated" in providers:
+        yield from _simulated(models)
+    if providers.difference(INSIDE) and models.latency is not None and _varies(models.latency.made()):
+        yield "how long a call of a language model at an endpoint takes in simulated time"
+    for number, fault in enumerate(models.faults, 1):
+        if fault.share < 1:
+            yield f"which calls of language models the fault {number} ({code(fault.kind)}) affects"
+        if fault.kind == "malformed_arguments" or fault.kind == "truncate":
+            yield f"where the fault {number} ({code(fault.kind)}) cuts an answer"
+    if _can_fail(models, providers):
+        yield "a part of the wait before a call of a language model is repeated after a failure"
+
+
+def _simulated(models: Models) -> Iterator[str]:
+    profile = models.simulated.profile()
+    varying: Mapping[str, object] = {
+        "the time until an answer begins": profile.first_token,
+        "the time for each token of it": profile.per_token,
+    }
+    if models.simulated.server is None:
+        names = [name for name, draw in varying.items() if isinstance(draw, Draw) and _varies(draw)]
+        if names:
+            yield f"of simulated calls of language models, {listed(names)}"
+    if isinstance(profile.output_tokens, Draw) and _varies(profile.output_tokens):
+        yield "of simulated calls of language models, the length of an answer"
+    if any(0 < failure.share < 1 for failure in profile.failures):
+        kinds = codes(failure.kind for failure in profile.failures if failure.share)
+        yield f"which simulated calls of language models fail ({kinds})"
+    if any(failure.share and _varies(failure.after) for failure in profile.failures):
+        yield "the time until a failure of a simulated call of a language model shows"
+
+
+def _varies(draw: Draw) -> bool:
+    """Return whether a distribution has more than one value."""
+    if draw.kind == "exponential":
+        return draw.a > 0
+    return draw.kind != "constant" and draw.a != draw.b
+
+
+def _can_fail(models: Models, providers: frozenset[str]) -> bool:
+    """Return whether a call can fail so that it is repeated: not if all that answers are scripts that never do."""
+    scripts = (reply for number, rule in enumerate(models.rules) for reply in rule.made(number).replies)
+    return providers != {"scripted"} or bool(models.faults) or any(reply.fail for reply in scripts)
+
+
+# -- what is not known, and what comes from outside
+
+
+def _unknown(subject: Subject) -> Iterator[str]:
+    for entry in subject.scenario.agents:
+        family = family_for(entry)
+        if family is None or family.draws is None:
+            yield f"what the code of {words(entry.name)} ({code(entry.kind)}) draws"
+    kinds = {do.kind for entry in subject.scenario.agents for rule in entry.rules for do in rule.do}
+    for kind in sorted(kinds):
+        if kind not in ACTIONS and DEFINED[kind].draws is not False:
+            drawn = "draws random numbers, as it declares" if DEFINED[kind].draws else "draws"
+            yield f"what the code of the action {code(kind)} {drawn}"
+    for key in subject.scenario.sections:
+        if SECTIONS[key].draws is None:
+            yield f"what the code of the part {code(key)} draws"
+    places = subject.scenario.places
+    if places is not None and places.graph is not None and ":" in places.graph:
+        yield f"how the code of {code(places.graph)} makes the graph of places"
+
+
+def _outside(subject: Subject) -> Iterator[str]:
+    scenario, execution = subject.scenario, subject.scenario.execution
+    providers = sorted(providers_of(subject).difference(INSIDE))
+    if providers:
+        measured = scenario.models is not None and scenario.models.latency is None
+        yield f"answers of language models at {listed(map(code, providers))}" + (", and their time" if measured else "")
+    if execution.clock == "wall":
+        yield "the pace of real time, which the simulated time follows"
+    approvals = scenario.sections.get("approvals")
+    if approvals is not None and approvals.person == "real":
+        yield "the decisions of a person who approves calls"
+    tools = scenario.sections.get("tools")
+    servers = getattr(tools, "servers", None)
+    if servers:
+        yield f"the answers of the MCP servers {codes(servers)}"
+    acts = {one.kind for entry in scenario.agents if (family := family_for(entry)) for one in family.actions}
+    if getattr(tools, "commands", None) or acts & _IN_SANDBOX:
+        yield "the output of commands in a sandbox, where the operator allows them"

@@ -1,0 +1,190 @@
+"""Designs for sensitivity analysis, and the indices that follow from their outcomes. SALib computes both.
+
+`saltelli` (Saltelli et al., Computer Physics Communications 181, 2010) and `fast` (the extended Fourier amplitude test;
+Saltelli, Tarantola and Chan, Technometrics 41, 1999) split the variance of an outcome by inputs. `morris` (Morris,
+Technometrics 33, 1991) changes one input at a time, and needs far fewer combinations.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeGuard, get_args
+
+import attrs
+
+from sim.base.errors import UsageError
+from sim.base.extras import need
+from sim.experiments.estimate import Estimate
+
+Method = Literal["saltelli", "morris", "fast"]
+
+LEVELS: Final = 4
+"""The levels of each input in a Morris design, as in Morris (1991): its steps go over two thirds of a range."""
+
+FEWEST_FAST: Final = 65
+"""The fewest combinations for each input of `fast`: 4 M² + 1, where M = 4 harmonics are counted as first order."""
+
+_RESAMPLES: Final = 300
+"""Bootstrap samples of an interval; half its width is then known to 4 %."""
+
+_SEED: Final = 1
+"""The seed of bootstrap samples: the same results have the same intervals. (SALib takes 0 for no seed.)"""
+
+
+def is_method(design: str) -> TypeGuard[Method]:
+    """Return whether a design is one for sensitivity analysis."""
+    return design in get_args(Method)
+
+
+def block_of(method: Method, inputs: int, samples: int, *, second_order: bool) -> tuple[int, int]:
+    """Return into how many blocks the combinations of a design fall, and how many are in each.
+
+    What a block shows does not depend on the others: of `saltelli`, one sample with its changes of single inputs, and
+    of `morris`, one way through the space. The combinations of `fast` are one block.
+
+    Args:
+        method: the design.
+        inputs: the number of varied inputs.
+        samples: the number of samples.
+        second_order: whether pairs of inputs are looked at as well.
+    """
+    if method == "saltelli":
+        return samples, (2 * inputs + 2 if second_order else inputs + 2)
+    return (samples, inputs + 1) if method == "morris" else (1, samples * inputs)
+
+
+def size_text(method: Method, inputs: int, samples: int, *, second_order: bool) -> str:
+    """Return how the number of combinations of a design comes about."""
+    blocks, each = block_of(method, inputs, samples, second_order=second_order)
+    how = {
+        "saltelli": f"{samples:,} × ({'2 × ' if second_order else ''}{inputs} + 2)",
+        "morris": f"{samples:,} × ({inputs} + 1)",
+        "fast": f"{samples:,} × {inputs}",
+    }[method]
+    return f"{how} = {blocks * each:,} combinations"
+
+
+def check_size(method: Method, samples: int) -> None:
+    """Check that a design can have so many samples.
+
+    Raises:
+        UsageError: if it cannot.
+    """
+    if method == "saltelli" and (samples < 2 or samples & (samples - 1)):
+        raise UsageError(f"a saltelli design has a power of two of samples, not {samples:,}", hint="such as 64 or 1024")
+    if method == "morris" and samples < 2:
+        raise UsageError("a morris design has at least 2 ways through the space", hint="10 to 50 are common")
+    if method == "fast" and samples < FEWEST_FAST:
+        said = f"a fast design has at least {FEWEST_FAST} combinations for each input, not {samples:,}"
+        raise UsageError(said, hint=f"--samples {FEWEST_FAST}, or more")
+
+
+def sampled(method: Method, inputs: int, samples: int, seed: int, *, second_order: bool = False) -> Any:
+    """Return the combinations of a design, as an array of the unit cube: a row for each, a column for each input.
+
+    Raises:
+        UsageError: if SALib is missing.
+    """
+    need("sensitivity", f"the design {method} needs")
+    problem = _problem(inputs)
+    if method == "saltelli":
+        from SALib.sample import sobol
+
+        return sobol.sample(problem, samples, calc_second_order=second_order, seed=seed)
+    if method == "morris":
+        from SALib.sample import morris
+
+        return morris.sample(problem, samples, num_levels=LEVELS, seed=seed)
+    from SALib.sample import fast_sampler
+
+    return fast_sampler.sample(problem, samples, seed=seed)
+
+
+@attrs.frozen
+class Indices:
+    """The indices of the inputs of one outcome, in their order. What a design does not show is None.
+
+    Attributes:
+        first: the share of the variance that an input explains by itself.
+        total: the same with all its joint effects with other inputs.
+        effect: the mean size of the elementary effects, regardless of their signs (mu*).
+        mean_effect: the mean of the elementary effects (mu).
+        spread: their standard deviation (sigma): of an input that acts alone and in proportion it is 0.
+        pairs: the share that two inputs explain together and neither alone, by the places of both.
+    """
+
+    first: Sequence[Estimate] | None = None
+    total: Sequence[Estimate] | None = None
+    effect: Sequence[Estimate] | None = None
+    mean_effect: Sequence[float] | None = None
+    spread: Sequence[float] | None = None
+    pairs: Mapping[tuple[int, int], Estimate] = attrs.field(factory=dict)
+
+
+def indices_of(
+    method: Method, inputs: int, values: Sequence[float], rows: Any, *, second_order: bool = False
+) -> Indices:
+    """Return the indices of an outcome with bootstrapped 95 % intervals.
+
+    Args:
+        method: the design.
+        inputs: the number of inputs.
+        values: the outcome of each combination of whole blocks; they are not all the same.
+        rows: these combinations in the unit cube.
+        second_order: whether the design shows pairs of inputs.
+
+    Raises:
+        UsageError: if SALib is missing.
+    """
+    need("sensitivity", "sensitivity indices need")
+    import numpy as np
+
+    given, problem = np.asarray(values, dtype=float), _problem(inputs)
+    if method == "morris":
+        from SALib.analyze import morris
+
+        found = morris.analyze(
+            problem, np.asarray(rows), given, num_resamples=_RESAMPLES, num_levels=LEVELS, seed=_SEED
+        )
+        count = len(values) // (inputs + 1)
+        return Indices(
+            effect=_estimates(count, found["mu_star"], found["mu_star_conf"]),
+            mean_effect=[float(one) for one in found["mu"]], spread=[float(one) for one in found["sigma"]],
+        )  # fmt: skip
+    if method == "fast":
+        found = _fast(problem, given)
+        count = len(values) // inputs
+    else:
+        from SALib.analyze import sobol
+
+        found = sobol.analyze(problem, given, calc_second_order=second_order, num_resamples=_RESAMPLES, seed=_SEED)
+        count = len(values) // block_of(method, inputs, 1, second_order=second_order)[1]
+    pairs = {
+        (one, other): Estimate(count, float(found["S2"][one][other]), float(found["S2_conf"][one][other]))
+        for one in range(inputs) if second_order
+        for other in range(one + 1, inputs)
+    }  # fmt: skip
+    return Indices(
+        _estimates(count, found["S1"], found["S1_conf"]), _estimates(count, found["ST"], found["ST_conf"]), pairs=pairs
+    )
+
+
+def _fast(problem: Mapping[str, Any], values: Any) -> Any:
+    """Return the indices of a FAST design, without the traces that SALib leaves: a warning, and a seed of numpy."""
+    import numpy as np
+    from SALib.analyze import fast
+
+    before = np.random.get_state()
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return fast.analyze(problem, values, num_resamples=_RESAMPLES, seed=_SEED)
+    finally:
+        np.random.set_state(before)
+
+
+def _estimates(count: int, values: Sequence[Any], halves: Sequence[Any]) -> list[Estimate]:
+    return [Estimate(count, float(value), float(half)) for value, half in zip(values, halves, strict=True)]
+
+
+def _problem(inputs: int) -> dict[str, Any]:
+    """Return the inputs as SALib takes them: all in the unit interval."""
+    return {"num_vars": inputs, "names": [f"x{place}" for place in range(inputs)], "bounds": [[0.0, 1.0]] * inputs}

@@ -1,0 +1,278 @@
+"""Which inputs matter: the sensitivity indices of the outcomes of a sweep, and how much of the variance is chance."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
+from sim.experiments.designs import points_of, variable
+from sim.experiments.estimate import Estimate, mean_of
+from sim.experiments.experiment import Values, values_of
+from sim.experiments.indices import Indices, Method, block_of, indices_of, is_method, sampled
+from sim.experiments.plan import Plan
+from sim.experiments.points import short
+from sim.experiments.results import Results
+from sim.experiments.score_tables import Cell, Table, rounded
+from sim.experiments.variance import Cell as Level
+from sim.experiments.variance import components
+
+
+@attrs.frozen
+class Chance:
+    """How the variance of the outcome of single runs is split; the three shares add up to 1.
+
+    Attributes:
+        inputs: the share of the inputs.
+        seeds: the share of the seeds, where a seed shifts the outcome in the same way whatever the inputs are.
+        together: the share of what a seed does with certain inputs alone.
+    """
+
+    inputs: float
+    seeds: float
+    together: float
+
+
+@attrs.frozen
+class Influence:
+    """One input of one outcome. What the design does not show is None.
+
+    Attributes:
+        key: what is varied; several keys that change together are one input.
+        first: the share of the variance that it explains by itself, with its 95 % interval.
+        total: the same with all its joint effects with other inputs.
+        effect: how much the outcome changes over its range, regardless of the sign: mu* of Morris.
+        mean_effect: the same with the sign: mu.
+        spread: how differently it acts in different places: sigma.
+    """
+
+    key: str
+    first: Estimate | None = None
+    total: Estimate | None = None
+    effect: Estimate | None = None
+    mean_effect: float | None = None
+    spread: float | None = None
+
+
+@attrs.frozen
+class Sensitivity:
+    """The sensitivity of one outcome.
+
+    Attributes:
+        outcome: its name.
+        inputs: its inputs, in the order of the plan; empty: there is no variance, or too few values.
+        pairs: the share of the variance that two inputs explain together and neither alone, by both keys.
+        blocks: how many samples are used; see `indices.block_of`.
+        left_out: how many are not, because a combination has no value.
+        seeds: the number of seeds whose mean is taken.
+        chance: how the variance of single runs is split; None: there is one seed, or no variance.
+        note: why there are no indices, or what to know about them.
+        means: the mean over seeds by combination.
+    """
+
+    outcome: str
+    inputs: tuple[Influence, ...]
+    pairs: Mapping[tuple[str, str], Estimate]
+    blocks: int
+    left_out: int
+    seeds: int
+    chance: Chance | None
+    note: str
+    means: Mapping[int, float] = attrs.field(repr=False)
+
+
+def sensitivity_of(results: Results, outcomes: Sequence[str] = ()) -> list[Sensitivity]:
+    """Return the sensitivity of outcomes of a sweep.
+
+    Args:
+        results: the results; trials can be missing.
+        outcomes: the outcomes; empty: those that matter.
+
+    Raises:
+        UsageError: if its design is none for sensitivity analysis, there is no such outcome, or SALib is missing.
+    """
+    plan = results.plan
+    if not is_method(plan.design) or plan.past is not None or plan.bench is not None:
+        hint = "sim sweep FILE --vary KEY=low..high --design saltelli --samples 64"
+        raise UsageError(f"a {plan.design} design has no sensitivity indices", hint=hint)
+    rows = _rows(plan, plan.design)
+    values = values_of(results)
+    names = list(dict.fromkeys(name for by_name in values.values() for name in by_name))
+    if not names:
+        raise UsageError("no trial was measured, so there are no outcomes", hint=f"sim sweep --resume {results.folder}")
+    for name in outcomes:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
+            raise UsageError(f"there is no outcome {name!r:.60}", hint=hint)
+    return [_of_outcome(plan, plan.design, name, values, rows) for name in outcomes or names]
+
+
+def _rows(plan: Plan, method: Method) -> Any:
+    """Return the combinations of a plan in the unit cube, drawn again.
+
+    Raises:
+        UsageError: if these are not those of the plan.
+    """
+    variables = [variable(text) for text in plan.vary]
+    samples, seed, pairs = plan.samples or 0, plan.design_seed, plan.second_order
+    if points_of(variables, plan.design, samples, seed, second_order=pairs) != plan.points:
+        raise UsageError(
+            f"the combinations of the plan are not those that its {method} design has here",
+            hint="install the version of SALib that made it, or make the sweep again",
+        )
+    return sampled(method, len(variables), samples, seed, second_order=pairs)
+
+
+def _of_outcome(plan: Plan, method: Method, name: str, values: Mapping[int, Values], rows: Any) -> Sensitivity:
+    by_point = {point: by_name[name] for point, by_name in values.items() if by_name.get(name)}
+    means = {point: mean_of([*by_seed.values()]) for point, by_seed in by_point.items()}
+    keys = _names(plan)
+    blocks, size = block_of(method, len(keys), plan.samples or 0, second_order=plan.second_order)
+    whole = [at for at in range(blocks) if all(point in means for point in range(at * size, (at + 1) * size))]
+    used = [point for at in whole for point in range(at * size, (at + 1) * size)]
+    chosen = [means[point] for point in used]
+    note = _why_not(method, whole, blocks, chosen)
+    found = Indices()
+    if not note:
+        found = indices_of(method, len(keys), chosen, rows[used], second_order=plan.second_order)
+        note = _caution(method, len(whole), blocks)
+    return Sensitivity(
+        outcome=name,
+        inputs=() if found == Indices() else tuple(_influences(keys, found)),
+        pairs={(keys[one], keys[other]): pair for (one, other), pair in found.pairs.items()},
+        blocks=len(whole),
+        left_out=blocks - len(whole),
+        seeds=max(map(len, by_point.values()), default=0),
+        chance=_chance(by_point),
+        note=note,
+        means=means,
+    )
+
+
+def _names(plan: Plan) -> list[str]:
+    """Return how the inputs are called; keys that change together are one."""
+    every = plan.points[0]
+    return [
+        ", ".join(short(key, every) for key in variable(text).key.split(",")) for text in plan.vary
+    ]  # fmt: skip
+
+
+def _why_not(method: Method, whole: Sequence[int], blocks: int, values: Sequence[float]) -> str:
+    """Return why there are no indices; empty if there are."""
+    if method == "fast" and not whole:
+        return "some combinations have no value, and a fast design needs all of them"
+    if len(whole) < 2 and method != "fast":
+        return f"{len(whole)} of {blocks} samples have values for all their combinations, which are too few"
+    return "it is the same for all combinations" if min(values) == max(values) else ""
+
+
+def _caution(method: Method, whole: int, blocks: int) -> str:
+    """Return what to know about indices; empty if there is nothing."""
+    told = []
+    if whole < blocks:
+        told.append(
+            f"{blocks - whole:,} of {blocks:,} samples are left out, because a combination has no value; what the"
+            " others show can differ from the whole"
+        )
+    if method == "fast":
+        told.append("intervals of a fast design are rough: the bootstrap along its curve is known to be unreliable")
+    return "; ".join(told)
+
+
+def _influences(keys: Sequence[str], found: Indices) -> Iterable[Influence]:
+    for place, key in enumerate(keys):
+        yield Influence(
+            key,
+            None if found.first is None else found.first[place],
+            None if found.total is None else found.total[place],
+            None if found.effect is None else found.effect[place],
+            None if found.mean_effect is None else found.mean_effect[place],
+            None if found.spread is None else found.spread[place],
+        )
+
+
+def _chance(by_point: Mapping[int, Mapping[int, float]]) -> Chance | None:
+    """Return how the variance of single runs is split, from the combinations that have a value for each seed."""
+    seeds = {seed for by_seed in by_point.values() for seed in by_seed}
+    cells: dict[Level, tuple[float]] = {
+        (str(point), str(seed)): (value,)
+        for point, by_seed in by_point.items() if len(by_seed) == len(seeds)
+        for seed, value in by_seed.items()
+    }  # fmt: skip
+    if len(seeds) < 2 or not cells:
+        return None
+    shares = {part.source: part.share for part in components(cells, ("inputs", "seeds"))}
+    if not sum(shares.values()):
+        return None
+    return Chance(shares.get("inputs", 0.0), shares.get("seeds", 0.0), shares.get("residual", 0.0))
+
+
+def chance_text(found: Sensitivity) -> str:
+    """Return how much of the variance of single runs is chance, in one sentence."""
+    if found.seeds < 2:
+        return "One seed: how much of the variance is chance is not known; take --seeds 2 or more."
+    if found.chance is None or not found.chance.inputs + found.chance.together:
+        return ""
+    chance, left = found.chance, found.chance.together / found.seeds
+    return (
+        f"Seeds make {chance.seeds + chance.together:.0%} of the variance of single runs: {chance.seeds:.0%} in the"
+        f" same way for all combinations, {chance.together:.0%} differently for each. The indices are of means over"
+        f" {found.seeds} seeds, in which {left / (chance.inputs + left):.0%} of the variance is chance."
+    )
+
+
+def influences_table(found: Sensitivity) -> Table:
+    """Return a line for each input, those with the largest effect first."""
+    rows: list[list[Cell]] = []
+    variances = any(one.first is not None for one in found.inputs)
+    for one in ordered(found):
+        pairs = (one.first, one.total) if variances else (one.effect,)
+        cells: list[Cell] = [one.key]
+        for value in pairs:
+            cells += [None, None] if value is None else [rounded(value.mean), rounded(value.half)]
+        rows.append(cells if variances else [*cells, rounded(one.mean_effect), rounded(one.spread)])
+    heads = ["first order", "±", "total", "±"] if variances else ["effect (mu*)", "±", "mean (mu)", "spread (sigma)"]
+    return ["input", *heads], rows
+
+
+def pairs_table(found: Sensitivity) -> Table:
+    """Return a line for each pair of inputs, those with the largest joint effect first."""
+    pairs = sorted(found.pairs.items(), key=lambda item: -item[1].mean)
+    rows: list[list[Cell]] = [[*keys, rounded(one.mean), rounded(one.half)] for keys, one in pairs]
+    return ["input", "and", "second order", "±"], rows
+
+
+def ordered(found: Sensitivity) -> list[Influence]:
+    """Return the inputs of an outcome, those with the largest effect first."""
+    return sorted(found.inputs, key=lambda one: -(one.total or one.effect or Estimate(0, 0.0, None)).mean)
+
+
+def sensitivity_rows(found: Iterable[Sensitivity]) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the columns and a row for each outcome, input (or pair of inputs) and index, for a DataFrame."""
+    rows: list[tuple[Any, ...]] = []
+    for one in found:
+        for each in one.inputs:
+            indices = (("first", each.first), ("total", each.total), ("effect", each.effect))
+            rows += [(one.outcome, each.key, name, it.n, it.mean, it.half) for name, it in indices if it is not None]
+            numbers = (("mean_effect", each.mean_effect), ("spread", each.spread))
+            rows += [(one.outcome, each.key, name, one.blocks, it, None) for name, it in numbers if it is not None]
+        rows += [(one.outcome, " and ".join(keys), "second", it.n, it.mean, it.half) for keys, it in one.pairs.items()]
+    return ["outcome", "input", "index", "samples", "value", "half"], rows
+
+
+def to_json(results: Results, found: Sequence[Sensitivity]) -> dict[str, Any]:
+    """Return the sensitivity of the outcomes of a sweep as JSON."""
+    plan = results.plan
+    return {
+        "folder": str(results.folder), "id": plan.id, "design": plan.design, "samples": plan.samples,
+        "outcomes": [
+            {
+                "outcome": one.outcome, "samples": one.blocks, "left_out": one.left_out, "seeds": one.seeds,
+                "inputs": [attrs.asdict(each) for each in one.inputs],
+                "pairs": [{"inputs": keys, **attrs.asdict(pair)} for keys, pair in one.pairs.items()],
+                "chance": None if one.chance is None else attrs.asdict(one.chance), "note": one.note or None,
+            }
+            for one in found
+        ],
+    }  # fmt: skip
