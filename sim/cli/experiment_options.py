@@ -16,8 +16,8 @@ from sim.tools.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_SEEDS = (
-    click.option("--first-seed", type=click.IntRange(0, MAX_SEED), help="Default: that of the scenario or run."),
+_FIRST = click.option("--first-seed", type=click.IntRange(0, MAX_SEED), help="Default: that of the scenario or run.")
+_ENOUGH = (
     click.option(
         "--until-precision", "share", metavar="PERCENT",
         help="Add seeds until half of each 95 % interval is at most this share of the mean, for example 5%.",
@@ -27,6 +27,8 @@ _SEEDS = (
         "--outcome", "outcomes", multiple=True, metavar="OUTCOME",
         help="What matters: a name, or an expression such as 'mean(gini, from=200s)'. Repeatable. Default: `outcomes`.",
     ),
+)  # fmt: skip
+_KEPT = (
     click.option(
         "--answers", type=click.Choice(["seed", "all", "fresh"]),
         help="Trials that share answers of models at an endpoint: of one seed (default), all, or none (of a bench).",
@@ -46,18 +48,19 @@ _WORKERS = (
 )
 
 
-def seed_options(count: str) -> Callable[[Command], Command]:
+def seed_options(count: str, *, fixed: bool = False) -> Callable[[Command], Command]:
     """Return what adds the options of seeds, precision and shared answers to a command.
 
     Args:
         count: the number of seeds by default.
+        fixed: whether the command has a fixed number of seeds, and outcomes of its own, as a fit has.
     """
     number = click.option(
         "--seeds", "count", type=click.IntRange(1, 100_000), help=f"The number of seeds. Default: {count}."
     )
 
     def add(command: Command) -> Command:
-        for option in reversed((number, *_SEEDS)):
+        for option in reversed((number, _FIRST, *(() if fixed else _ENOUGH), *_KEPT)):
             command = option(command)
         return command
 
