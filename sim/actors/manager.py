@@ -48,13 +48,13 @@ class Totals:
     def plus(self, loop: AgentLoop) -> "Totals":
         """Return the totals with the counts of one more loop."""
         return Totals(
-            self.loops + 1,
-            self.iterations + loop.iteration_count,
-            self.errors + loop.failures,
-            self.wakeups + loop.wakeups,
-            self.dropped + loop.agent.mailbox.dropped,
-            self.dead + loop.agent.mailbox.dead,
-            self.unmatched + loop.agent.mailbox.unmatched,
+            loops=self.loops + 1,
+            iterations=self.iterations + loop.iteration_count,
+            errors=self.errors + loop.failures,
+            wakeups=self.wakeups + loop.wakeups,
+            dropped=self.dropped + loop.agent.mailbox.dropped,
+            dead=self.dead + loop.agent.mailbox.dead,
+            unmatched=self.unmatched + loop.agent.mailbox.unmatched,
         )
 
 

@@ -193,8 +193,10 @@ class _Environment:
         chosen = sys.executable if python is None else self._found(python)
         if uv is not None:
             alone = "--no-project"  # no file of a folder above says anything
-            self._step(f"find Python {chosen}", uv, "python", "find", alone, "--no-python-downloads", chosen)
-            self._step("make a new environment", uv, "venv", "--quiet", alone, "--python", chosen, str(self._own))
+            find = [uv, "python", "find", alone, "--no-python-downloads", chosen]
+            make = [uv, "venv", "--quiet", alone, "--python", chosen, str(self._own)]
+            self._step(f"find Python {chosen}", *find)
+            self._step("make a new environment", *make)
             version = self._prepared()
             install = [uv, "pip", "install", "--quiet", "-p", str(self.python)]
             self._installed([*install, "--no-build", *what], [*install, *what])

@@ -17,8 +17,9 @@ from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading,
 from sim.cli.render.table import Cell, print_table
 from sim.cli.rights_options import rights_options
 from sim.cli.run import CHANGE, allow_imports, host_options
-from sim.runner.asking import Survey, SurveyCost, ask
+from sim.runner.asking import Survey, ask
 from sim.runner.rebuild import models_asked
+from sim.runner.result import SurveyCost
 from sim.scenario.yaml_tree import read_tree
 from sim.tools.rights import Rights
 

@@ -18,7 +18,7 @@ from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
 from sim.experiments.workers import check_workers, workers_of
 from sim.runner import branch
-from sim.runner.options import RunOptions
+from sim.runner.options import BranchOptions
 from sim.runner.rebuild import models_asked
 from sim.tools.rights import Rights
 
@@ -49,12 +49,10 @@ _COMPARISON = (
 @click.argument("run")
 @click.option("--at", required=True, metavar="DURATION", help="The simulated time at which the branch begins.")
 @options_of(
-    RunOptions, "overrides", "tags", "seed", "until", seed="The seed of random draws after that time.",
+    BranchOptions, "overrides", "tags", "seed", "until", seed="The seed of random draws after that time.",
     until="The simulated time at which the branch ends.",
 )  # fmt: skip
-@click.option(
-    "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME", help="A language model to use after that time."
-)
+@options_of(BranchOptions, "models")
 @_ARM
 @seed_options("10")
 @worker_options

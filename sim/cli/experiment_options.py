@@ -10,7 +10,7 @@ from sim.cli.model_options import access_of
 from sim.cli.render.progress import say_stuck
 from sim.cli.run import MAX_SEED
 from sim.experiments.options import Precision
-from sim.experiments.plan import Hosting, Plan
+from sim.experiments.plan import Plan, TrialHosting
 from sim.resources import to_micro
 from sim.tools.rights import Rights
 
@@ -80,7 +80,7 @@ def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def hosting_of(
     plan: Plan, endpoint: dict[str, Any], rights: Rights, *, ceiling: float | None, **options: Any
-) -> Hosting:
+) -> TrialHosting:
     """Return what the operator gives to the trials of a plan.
 
     Args:
@@ -88,7 +88,7 @@ def hosting_of(
         endpoint: the options of endpoints.
         rights: what the operator lets the scenario do.
         ceiling: what the models of all trials may cost.
-        options: further fields of `Hosting`.
+        options: further fields of `TrialHosting`.
 
     Raises:
         UsageError: if an option is not valid, or a key is missing.
@@ -96,7 +96,7 @@ def hosting_of(
     access = access_of(endpoint, plan.models)
     if access is not None:
         access.check_key()
-    return Hosting(
-        access=access, rights=attrs.evolve(rights, allow=plan.allow), stuck=say_stuck,
+    return TrialHosting(
+        **attrs.evolve(rights, allow=plan.allow).keywords, access=access, stuck=say_stuck,
         ceiling_micro=None if ceiling is None else to_micro(ceiling), **options,
     )  # fmt: skip

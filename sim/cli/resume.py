@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from sim.cli.declared import options_of
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.person import ask_run, wait_options
 from sim.cli.render.output import OUT, common, say
@@ -12,6 +13,7 @@ from sim.cli.rerun import EFFECT, again_options, at_work, decided, models_of, pr
 from sim.record import find_run
 from sim.record.inbox import paused_by_people, status_of
 from sim.runner import resume
+from sim.runner.options import ResumeOptions
 from sim.tools.rights import Rights
 
 
@@ -28,9 +30,7 @@ from sim.tools.rights import Rights
 @click.argument("run")
 @click.argument("agent", required=False)
 @EFFECT
-@click.option("--undecided", is_flag=True, help="Continue with unresolved in-doubt effects; their agents stay paused.")
-@click.option("--take-over", is_flag=True, help="Take the run from a process that holds it but hangs.")
-@click.option("--allow-loss", is_flag=True, help="Continue even if the last records are lost.")
+@options_of(ResumeOptions, "undecided", "take_over", "allow_loss")
 @endpoint_options
 @again_options
 @wait_options

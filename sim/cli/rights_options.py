@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+REPLAY_RIGHTS = tuple(name for name in shown_fields(Rights) if name != "mcp")
+"""The options of rights of a command that replays a run, which starts no MCP server."""
+
 ALLOW = options_of(Rights, "allow")
 _MCP_ENV = click.option(
     "--mcp-env", multiple=True, metavar="NAME=VARIABLE",
@@ -38,8 +41,7 @@ def rights_options(command: Command) -> Command:
 
 def replay_rights_options(command: Command) -> Command:
     """Do as `rights_options`, for a command that replays a run and so starts no MCP server."""
-    names = [name for name in shown_fields(Rights) if name != "mcp"]
-    return options_of(Rights, *names)(_with_rights(command))
+    return options_of(Rights, *REPLAY_RIGHTS)(_with_rights(command))
 
 
 def _with_rights(command: Command) -> Command:

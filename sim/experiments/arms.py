@@ -10,21 +10,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final, Unpack
+from typing import Final
 
 import attrs
 
 from sim.base.errors import RunError, ScenarioError, UsageError
 from sim.experiments.estimate import Estimate, least_effect
-from sim.experiments.options import SEEDS, StudyKeywords, StudyOptions
+from sim.experiments.options import SEEDS, StudyOptions
 from sim.experiments.outcomes import KnownOutcomes
-from sim.experiments.plan import Mode, Past, Plan, check_seeds, check_trials
+from sim.experiments.plan import Past, Plan, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.levels import level_of
 from sim.record import RunInfo, StoredRun, open_run
 from sim.record.archive import check_not_archived
 from sim.record.files import SCENARIO
 from sim.runner.fingerprint import code_hashes
+from sim.runner.options import taking
 from sim.scenario import Scenario, loads
 from sim.scenario.live_changes import check_state_variables, read_changes
 from sim.scenario.overrides import FILE, parse_all
@@ -109,22 +110,28 @@ def arms_of(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def make_arms(
-    run: Path,
-    *,
-    at: Duration,
-    arms: Mapping[str, Sequence[str]],
-    allow_change: bool = False,
-    **options: Unpack[StudyKeywords],
-) -> Plan:
+@attrs.frozen(kw_only=True)
+class ArmsPlanOptions(StudyOptions):
+    """What the plan of arms can say.
+
+    Args:
+        at: the simulated time at which the arms begin.
+        arms: what each arm changes, as `key=value` overrides by its name. The baseline need not be given.
+        allow_change: whether the code may have changed since the run was recorded.
+    """
+
+    at: Duration
+    arms: Mapping[str, Sequence[str]]
+    allow_change: bool = False
+
+
+@taking(ArmsPlanOptions)
+def make_arms(run: Path, options: ArmsPlanOptions) -> Plan:
     """Return the plan of arms of a recorded run.
 
     Args:
         run: the folder of the run.
-        at: the simulated time at which the arms begin.
-        arms: what each arm changes, as `key=value` overrides by its name. The baseline need not be given.
-        allow_change: whether the code may have changed since the run was recorded.
-        options: see `StudyOptions`. The first seed is that of the draws after this time.
+        options: see `ArmsPlanOptions`. The first seed is that of the draws after this time.
 
     Raises:
         UsageError: if the arguments contradict each other, the run ends before, or a parameter cannot change then.
@@ -133,52 +140,53 @@ def make_arms(
     """
     from sim.runner.rebuild import models_asked  # the import is slow
 
-    chosen = StudyOptions.of(options)
-    _check_names(arms)
+    _check_names(options.arms)
     check_not_archived(run, "an experiment refers to the folder of its run")
-    at_ns = to_ns(at)
-    info = _checked_run(run, at_ns, allow_change=allow_change)
+    at_ns = to_ns(options.at)
+    info = _checked_run(run, at_ns, allow_change=options.allow_change)
     file = run / SCENARIO
     text = file.read_text(encoding="utf-8")
-    own, ends = tuple(info.options.get("set", ())), chosen.until or info.options.get("until")
-    variants = []
-    for name, overrides in arms.items():
-        with _naming_the_arm(name):
-            variants.append(_check_arm(text, file, own, overrides, tuple(chosen.allow), at_ns, ends))
-    wanted = KnownOutcomes.of(variants).choose(chosen.outcomes, chosen.allow)
+    wanted = KnownOutcomes.of(_arm_scenarios(text, file, info, at_ns, options)).choose(options.outcomes, options.allow)
     if wanted.read_records and level_of(info.options) != "all":
         raise UsageError("an outcome reads the record of each trial, and not all of this run is recorded")
-    first = info.seed if chosen.first_seed is None else chosen.first_seed
-    count = SEEDS if chosen.count is None else chosen.count
-    check_seeds(first, count, chosen.precision)
-    names = (BASELINE, *(name for name in arms if name != BASELINE))
-    check_trials(len(names), count, chosen.precision)
-    points = tuple(dict(_pair(override) for override in arms.get(name, ())) for name in names)
-    mode: Mode = "tick" if info.mode == "tick" else "autonomous"
-    vary = tuple(f"{name}:{override}" for name, overrides in arms.items() for override in overrides or ("",))
+    first = info.seed if options.first_seed is None else options.first_seed
+    count = SEEDS if options.count is None else options.count
+    check_seeds(first, count, options.precision)
+    names = (BASELINE, *(name for name in options.arms if name != BASELINE))
+    check_trials(len(names), count, options.precision)
     return Plan(
         file=str(file.resolve()),
         sha256=hashlib.sha256(text.encode()).hexdigest(),
         name=info.name,
-        vary=vary,
+        vary=tuple(f"{name}:{override}" for name, own in options.arms.items() for override in own or ("",)),
         design="factorial",
         samples=None,
         design_seed=first,
-        points=points,
+        points=tuple(dict(_pair(override) for override in options.arms.get(name, ())) for name in names),
         seeds=(first, count),
-        precision=chosen.precision,
+        precision=options.precision,
         outcomes=wanted.names,
         definitions=wanted.definitions,
-        mode=mode,
-        until=chosen.until,
+        mode="tick" if info.mode == "tick" else "autonomous",
+        until=options.until,
         overrides=(),
-        allow=tuple(chosen.allow),
+        allow=tuple(options.allow),
         models=tuple(models_asked(info.options)),
-        answers=chosen.answers or "seed",
-        record=chosen.record,
+        answers=options.answers or "seed",
+        record=options.record,
         past=Past(str(run.resolve()), info.uid, to_text(at_ns)),
         arms=names,
     )
+
+
+def _arm_scenarios(text: str, file: Path, info: RunInfo, at_ns: int, options: ArmsPlanOptions) -> list[Scenario]:
+    """Return the scenario of each arm, checked."""
+    own, ends, allow = tuple(info.options.get("set", ())), options.until or info.options.get("until"), options.allow
+    found = []
+    for name, overrides in options.arms.items():
+        with _naming_the_arm(name):
+            found.append(_check_arm(text, file, own, overrides=overrides, allow=tuple(allow), at_ns=at_ns, until=ends))
+    return found
 
 
 def _checked_run(run: Path, at_ns: int, *, allow_change: bool) -> RunInfo:

@@ -15,7 +15,7 @@ from sim.experiments.bench.sessions import Session
 from sim.experiments.estimate import Estimate
 from sim.experiments.measure import Measured, run_job
 from sim.experiments.outcomes import KnownOutcomes, is_count
-from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of, mode_of
+from sim.experiments.plan import Plan, TrialHosting, TrialJob, jobs_of, mode_of
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool import Deadline, Ended
 from sim.experiments.recorded import RUNS, SCRATCH
@@ -86,7 +86,7 @@ class Progress:
 
 
 def carry_out(
-    results: Results, workers: AbstractContextManager[Workers], hosting: Hosting, *, again: bool = False
+    results: Results, workers: AbstractContextManager[Workers], hosting: TrialHosting, *, again: bool = False
 ) -> Generator[Progress]:
     """Run the trials that are missing, and yield after each.
 
@@ -132,14 +132,14 @@ def carry_out(
                 return
 
 
-def _check_first(plan: Plan, trial: Trial, hosting: Hosting) -> bool:
+def _check_first(plan: Plan, trial: Trial, hosting: TrialHosting) -> bool:
     """Check the names of the outcomes that matter with a trial; return False if it measured nothing."""
     if trial.status != "measured":
         return False
     if not set(plan.outcomes) <= trial.outcomes.keys():
         given = (*plan.overrides, *overrides_of(plan.points[trial.point]))
-        scenario = load(Path(plan.file), given if plan.past is None else (), plan.allow, hosting.rights.kinds)
-        KnownOutcomes.of((scenario,), hosting.rights.kinds).check_first(plan.outcomes, trial.outcomes)
+        scenario = load(Path(plan.file), given if plan.past is None else (), plan.allow, hosting.kinds)
+        KnownOutcomes.of((scenario,), hosting.kinds).check_first(plan.outcomes, trial.outcomes)
     return True
 
 

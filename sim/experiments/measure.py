@@ -28,12 +28,14 @@ from sim.experiments.trial import Status, Trial, figures_of, sentence
 from sim.experiments.values import Found
 from sim.llm.shared_answers import SharedAnswers
 from sim.record.answer_book import AnswerBook
+from sim.runner.engine import PATIENT
 from sim.runner.event_loop import blocking
-from sim.runner.options import OnInterrupt, RunOptions
+from sim.runner.options import Decisions, Hosting, OnInterrupt, RunOptions
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
-from sim.runner.running import PATIENT, run_from
+from sim.runner.running import run_from
 from sim.scenario import Scenario, load
+from sim.tools.rights import part_of
 
 _MOST_KEPT: Final = 256
 """The most scenarios that a worker keeps. Trials of a seed have all combinations, so those that came first are kept."""
@@ -231,7 +233,7 @@ def _folder(job: TrialJob) -> Iterator[Path | None]:
 def scenario_of(job: TrialJob, overrides: Sequence[str]) -> Scenario:
     """Return the scenario of a trial."""
     plan, given = job.plan, (*overrides, *((f"until={job.plan.until}",) if job.plan.until is not None else ()))
-    return _loaded(plan.sha256, Path(plan.file), given, plan.allow, job.hosting.rights.kinds)
+    return _loaded(plan.sha256, Path(plan.file), given, plan.allow, job.hosting.kinds)
 
 
 def _loaded(
@@ -283,14 +285,11 @@ def _run_arm(job: TrialJob, overrides: Sequence[str], watch: Watch, runs: Path |
     assert plan.past is not None, "arms have a past"
     return branch(
         plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=runs,
-        record=runs is not None, other_endpoint=hosting.other_endpoint,
-        allow_change=hosting.allow_change, begun=watch, **_hosted(job),
+        record=runs is not None, begun=watch, **part_of(hosting, Decisions), **_hosted(job),
     )  # fmt: skip
 
 
 def _hosted(job: TrialJob) -> dict[str, Any]:
     """Return how the runs of a job are hosted, as options of runs."""
-    hosting = job.hosting
     ending: OnInterrupt = "raise" if parent_process() is None else "return"
-    own = {"access": hosting.access, "backend": hosting.backend, "stuck": hosting.stuck, "on_interrupt": ending}
-    return {**hosting.rights.keywords, **own}
+    return {**part_of(job.hosting, Hosting), "max_wall": None, "on_interrupt": ending}  # which is that of all trials

@@ -1,7 +1,7 @@
 """The options of the plans of experiments: each is one field, which the verbs and the Python functions share."""
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypedDict
+from typing import Final, Literal
 
 import attrs
 
@@ -56,34 +56,6 @@ class Precision:
         if not 0 < value < 1:
             raise UsageError(f"the precision {text!r:.40} is no share of a mean", hint="for example 5%")
         return cls(value, most_seeds or MOST_SEEDS)
-
-
-class StudyKeywords(TypedDict, total=False):
-    """The options that all plans share; see `StudyOptions`."""
-
-    first_seed: int | None
-    count: int | None
-    precision: Precision | None
-    outcomes: Sequence[str]
-    until: str | None
-    allow: Sequence[str]
-    answers: Answers | None
-    record: bool
-
-
-class SweepKeywords(StudyKeywords, total=False):
-    """The options that the plans of sweeps and benches share; see `SweepOptions`."""
-
-    vary: Sequence[str]
-    design: Design
-    samples: int | None
-    second_order: bool
-    listed: Sequence[Point]
-    baseline: Sequence[str]
-    overrides: Sequence[str]
-    models: Sequence[str]
-    recording: Level | None
-    kinds: Kinds | None
 
 
 @attrs.frozen(kw_only=True)

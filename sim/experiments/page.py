@@ -28,7 +28,8 @@ def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
     table = tag("section", tag("h2", heading), tag("p", note, class_="note"), _table(estimates, names, plan))
     compared = (_differences(results), _reach(results) if plan.arms else None) if plan.compared_with is not None else ()
     over_time = _over_time(results)
-    main = tag("main", _head(plan), compared, shown, over_time, table, _without_value(results), _problems(results))
+    parts = [_head(plan), compared, shown, over_time, table, _without_value(results), _problems(results)]
+    main = tag("main", parts)
     return document(f"{plan.name}: {'arms' if plan.arms else 'sweep'}", main, style=page_style())
 
 

@@ -1,32 +1,27 @@
 """The plan of an experiment: combinations, modes or arms, seeds. A plan can be cited, and carried out again."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
+from typing import Any, Final, Literal
 
 import attrs
 
 from sim.base.errors import ScenarioError, UsageError
 from sim.experiments.designs import Design, joined, points_of, variable
 from sim.experiments.modes import modes_of
-from sim.experiments.options import SEEDS, Answers, Precision, SweepKeywords, SweepOptions
+from sim.experiments.options import SEEDS, Answers, Precision, SweepOptions
 from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
 from sim.experiments.points import MODE, Point, label_of, named, overrides_of
-from sim.host.watchdog import Stuck
-from sim.kernel import Duration
 from sim.kernel.codec import decode_as, encode
-from sim.runner.options import Backend
+from sim.runner.options import Decisions, Hosting, taking
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import check_families, check_kinds
 from sim.scenario.digest import scenario_digest
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all
 from sim.scenario.packaged import find_scenario
-from sim.tools.rights import NO_RIGHTS, Kinds, Rights
-
-if TYPE_CHECKING:
-    from sim.llm.access import Access
+from sim.tools.rights import Kinds
 
 MOST_TRIALS: Final = 1_000_000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
@@ -38,39 +33,26 @@ _SELDOM: Final = ("bench", "definitions", "baseline", "second_order")
 Mode = Literal["autonomous", "tick"]
 
 
-@attrs.frozen
-class Hosting:
+@attrs.frozen(kw_only=True)
+class TrialHosting(Hosting, Decisions):
     """What the operator gives to the trials. It is no part of a plan, because it can hold secrets and permissions.
 
-    Attributes:
-        access: how models at an endpoint are reached; None: there are none.
-        rights: what the operator lets the scenario do. Of what may be imported, only what the plan needs.
-        other_endpoint: whether arms may ask another endpoint than the run did.
+    Of what may be imported, it has only what the plan needs.
+
+    Args:
         answers: the file of the answers that trials share; None: they share none.
         runs: the folder for the run folders of trials; None: they are not recorded.
         scratch: the folder for records that only an outcome reads, which are removed after that; None: that of the
             system for files that are not kept.
-        allow_change: whether arms may go on from a run although its scenario or the code has changed since.
         ceiling_micro, ceiling_tokens: what the models of all trials may take; no trial begins after that. None: no
             limit. Trials that are under way then end, so each should have its own `models.ceiling`.
-        backend: the async library that hosts the trials; it does not change their results.
-        max_wall: real time after which the experiment is interrupted; it can be resumed. None: no limit.
-        stuck: called in the process of a trial with each step that does not return. Other processes must be able to
-            import it.
     """
 
-    access: "Access | None" = None
-    rights: Rights = NO_RIGHTS
-    other_endpoint: bool = False
     answers: Path | None = None
     runs: Path | None = None
     scratch: Path | None = None
-    allow_change: bool = False
     ceiling_micro: int | None = None
     ceiling_tokens: int | None = None
-    backend: Backend = "asyncio"
-    max_wall: Duration | None = None
-    stuck: Callable[[Stuck], None] | None = None
 
     def is_used_up(self, micro: int, tokens: int) -> bool:
         """Return whether a ceiling is reached, if so much was spent."""
@@ -309,7 +291,7 @@ class TrialJob:
     plan: Plan
     seed: int
     points: Mapping[int, Point]
-    hosting: Hosting
+    hosting: TrialHosting
 
 
 def mode_of(plan: Plan, point: Point) -> str:
@@ -317,7 +299,9 @@ def mode_of(plan: Plan, point: Point) -> str:
     return point[MODE] if plan.mode is None else plan.mode
 
 
-def jobs_of(plan: Plan, wanted: Sequence[tuple[int, int]], hosting: Hosting, *, by_seed: bool) -> Iterator[TrialJob]:
+def jobs_of(
+    plan: Plan, wanted: Sequence[tuple[int, int]], hosting: TrialHosting, *, by_seed: bool
+) -> Iterator[TrialJob]:
     """Yield the jobs for some combinations and seeds.
 
     Args:
@@ -431,23 +415,34 @@ class Varied:
         return plan
 
 
-def make_sweep(file: Path, *, mode: Mode | None = None, **options: Unpack[SweepKeywords]) -> Plan:
+@attrs.frozen(kw_only=True)
+class SweepPlanOptions(SweepOptions):
+    """What the plan of a sweep can say.
+
+    Args:
+        mode: the mode; None: that of the scenario.
+    """
+
+    mode: Mode | None = None
+
+
+@taking(SweepPlanOptions)
+def make_sweep(file: Path, options: SweepPlanOptions) -> Plan:
     """Return the plan of a sweep. The scenario is checked with the combinations, the first 100 of many.
 
     Args:
         file: the scenario file, or PACKAGE:NAME of one of an installed package.
-        mode: the mode; None: that of the scenario.
-        options: see `SweepOptions`.
+        options: see `SweepPlanOptions`.
 
     Raises:
         ScenarioError: if the scenario is not valid.
         UsageError: if the arguments contradict each other, there are too many trials, or a kind of agent or an outcome
             is not known.
     """
-    varied = Varied.of(file, SweepOptions.of(options))
+    varied = Varied.of(file, options)
     own: Mode = "autonomous" if varied.scenario.execution.use_autonomous_loops else "tick"
     texts = varied.options.baseline
-    return varied.plan(mode=mode or own, baseline=named(varied.points, texts) if texts else None)
+    return varied.plan(mode=options.mode or own, baseline=named(varied.points, texts) if texts else None)
 
 
 def check_recorded(scenario: Scenario, hint: str) -> None:

@@ -175,8 +175,8 @@ def _summary(name: str, judge: str, scores: Sequence[Score], options: Sequence[s
     told = [score for score in scores if score.value is not None or score.option is not None]
     runs, agents = (len(set(own)) for own in ([one.run for one in told], [one.agent for one in told]))
     return ScoreSummary(
-        name, judge, runs, agents, len(scores) - len(told), Estimate.of(units),
-        {option: chosen[option] for option in options},
+        measure=name, judge=judge, runs=runs, agents=agents, missing=len(scores) - len(told), mean=Estimate.of(units),
+        options={option: chosen[option] for option in options},
     )  # fmt: skip
 
 

@@ -138,10 +138,16 @@ def _of_outcome(plan: Plan, method: Method, name: str, values: Mapping[int, Valu
         found = indices_of(method, len(keys), chosen, rows[used], second_order=plan.second_order)
         note = _caution(method, len(whole), blocks)
     return Sensitivity(
-        name, () if found == Indices() else tuple(_influences(keys, found)),
-        {(keys[one], keys[other]): pair for (one, other), pair in found.pairs.items()}, len(whole),
-        blocks - len(whole), max(map(len, by_point.values()), default=0), _chance(by_point), note, means,
-    )  # fmt: skip
+        outcome=name,
+        inputs=() if found == Indices() else tuple(_influences(keys, found)),
+        pairs={(keys[one], keys[other]): pair for (one, other), pair in found.pairs.items()},
+        blocks=len(whole),
+        left_out=blocks - len(whole),
+        seeds=max(map(len, by_point.values()), default=0),
+        chance=_chance(by_point),
+        note=note,
+        means=means,
+    )
 
 
 def _names(plan: Plan) -> list[str]:

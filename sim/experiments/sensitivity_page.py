@@ -56,13 +56,13 @@ def _section(plan: Plan, found: Sensitivity) -> Markup:
     told = [tag("p", one, class_="note") for one in (found.note, chance_text(found)) if one]
     cards = [bars_of(found, what).card(what) for what in _kinds(found)] if found.inputs else []
     dots = [drawing.card(f"over {key}", note) for key, note, drawing in _scatters(plan, found)]
-    return tag(
-        "section", tag("h2", plan.shown(found.outcome)), told,
+    parts = [
         tag("div", cards, class_="cards wide") if cards else None,
         _table(influences_table(found)) if found.inputs else None,
         _table(pairs_table(found)) if found.pairs else None,
         tag("div", dots, class_="cards wide") if dots else None,
-    )  # fmt: skip
+    ]
+    return tag("section", tag("h2", plan.shown(found.outcome)), told, parts)
 
 
 def _kinds(found: Sensitivity) -> list[str]:

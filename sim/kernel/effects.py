@@ -215,9 +215,16 @@ class Effects:
         known: Literal["modelled", "measured"] = "modelled" if handle.modelled else "measured"
         kernel.recorder.intent(
             IntentRow(
-                actor.name, ordinal, effect.kind, handle.request_hash, effect.request, known, effect.safety, kernel.now
+                actor=actor.name,
+                ordinal=ordinal,
+                kind=effect.kind,
+                request_hash=handle.request_hash,
+                request=effect.request,
+                latency=known,
+                safety=effect.safety,
+                time_ns=kernel.now,
             )
-        )  # fmt: skip
+        )
         handle.state = "running"
         self.in_flight[actor.name, ordinal] = handle
         latency = effect.deadline_ns

@@ -780,7 +780,7 @@ class Models(Service):
             how = {"error": outcome.kind, "message": str(outcome)[:500]}
             if isinstance(outcome, RuleFault):
                 self.counts.failed_by_rule(outcome)
-        self._count(agent, plan, request, stake, started, bills, how)
+        self._count(agent, plan, request, stake=stake, started=started, bills=bills, how=how)
 
     def _count(
         self,
@@ -803,7 +803,17 @@ class Models(Service):
         if self.trace is not None:
             now = self._world.kernel.now
             targets = plan.route.targets
-            self.trace(Traced(agent.agent_id, agent.group, request, plan.input_tokens, targets, started, now))
+            self.trace(
+                Traced(
+                    agent_id=agent.agent_id,
+                    group=agent.group,
+                    request=request,
+                    input_tokens=plan.input_tokens,
+                    targets=targets,
+                    started_ns=started,
+                    ended_ns=now,
+                )
+            )
         target = Target.parse(bills[-1].model)
         note: dict[str, Any] = {
             "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,
@@ -846,7 +856,7 @@ class Models(Service):
         self.counts.in_flight -= 1
         bills = [self._bill(target, usage, attempts=0)]
         how = {"error": "abandoned", "message": "the answer is no longer needed"}
-        self._count(agent, plan, request, stake, started, bills, how)
+        self._count(agent, plan, request, stake=stake, started=started, bills=bills, how=how)
 
     def _emit(self, topic: str, note: Mapping[str, Any], agent: Caller) -> None:
         self._world.kernel.emit(topic, freeze(note), agent.agent_id)

@@ -205,8 +205,7 @@ class RunRecorder(_Buffer):
 
     def result(self, row: ResultRow, /) -> None:
         """Record the outcome of an effect. The actor may get it after the callback of `durable`."""
-        actor, ordinal, outcome, value, attempts, stamp = row
-        self._writer.put(Tables.result, actor, ordinal, outcome, encode(value), attempts, stamp)
+        self._writer.put(Tables.result, row, encode(row.value))
 
     def closed(self, row: ClosedRow, /) -> None:
         """Record how an effect ended for its actor."""

@@ -20,7 +20,7 @@ from sim.base.crashpoints import reach
 from sim.base.errors import RunError, SimError
 from sim.kernel.codec import encode
 from sim.kernel.levels import Level
-from sim.kernel.rows import IntentRow
+from sim.kernel.rows import IntentRow, ResultRow
 from sim.record.audit_chain import AuditFile, hashes_in
 from sim.record.contents import content_hash
 from sim.record.files import BUSY_SECONDS, DATABASE, failure, lock_folder, recover, unlock, wall_label
@@ -197,7 +197,7 @@ class Tables:
         data = b",".join(self._pending)  # joined once, because a chunk is long
         fact = (first, self._pending_events, self._hash.stream)
         id = self._insert(
-            "INSERT INTO chunks (first_event, count, hash, data) VALUES (?, ?, ?, CAST(? AS TEXT))", *fact, data
+            "INSERT INTO chunks (first_event, count, hash, data) VALUES (?, ?, ?, CAST(? AS TEXT))", (*fact, data)
         )
         self._seal.add("chunk", id, *fact)
         if self._audit is not None:
@@ -205,7 +205,7 @@ class Tables:
         self._pending.clear()
         self._pending_events = 0
 
-    def _insert(self, sql: str, *values: Any) -> int:
+    def _insert(self, sql: str, values: tuple[Any, ...]) -> int:
         """Insert a row and return its id."""
         id = self._execute(sql, values).lastrowid
         assert id is not None, "a row was inserted"
@@ -218,7 +218,7 @@ class Tables:
     def _arrive(self, time_ns: int, delta: int, kind: str, data: bytes, effect: int | None) -> None:
         hash = arrival_hash(time_ns, delta, kind, data, effect)
         sql = "INSERT INTO arrivals (time_ns, delta, kind, data, effect, hash) VALUES (?, ?, ?, CAST(? AS TEXT), ?, ?)"
-        self._seal.add("arrival", self._insert(sql, time_ns, delta, kind, data, effect, hash), hash)
+        self._seal.add("arrival", self._insert(sql, (time_ns, delta, kind, data, effect, hash)), hash)
 
     def intent(self, row: IntentRow, request: tuple[bytes, list[bytes]], bodies: list[bytes], count: int) -> None:
         """Store the intent to start an effect, with the count and the hash of the events before it."""
@@ -231,32 +231,42 @@ class Tables:
         id = self._insert(
             "INSERT INTO effects (id, actor, ordinal, kind, request_hash, request, parts, latency, safety, time_ns,"
             " events_before, hash_before) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?, ?)",
-            self._last_effect, actor, ordinal, kind, request_hash, skeleton, ids, *place,
+            (self._last_effect, actor, ordinal, kind, request_hash, skeleton, ids, *place),
         )  # fmt: skip
         self._hash.add_effect(actor, ordinal, kind, request_hash)
-        self._seal.add("intent", id, actor, ordinal, kind, request_hash, *place)
+        fact = (id, actor, ordinal, kind, request_hash, *place)
+        self._seal.add("intent", *fact)
         self._effects += 1
         if safety == "unsafe":
-            self._unsafe.append(UnsafeEffect(id, actor, ordinal, kind, request_hash, time_ns, shortened(asked)))
+            self._unsafe.append(
+                UnsafeEffect(
+                    id=id,
+                    actor=actor,
+                    ordinal=ordinal,
+                    kind=kind,
+                    request_hash=request_hash,
+                    time_ns=time_ns,
+                    request=shortened(asked),
+                )
+            )
 
     def _content(self, part: bytes) -> int:
         """Store a part of a request, unless it is stored already, and return its id."""
         hash = content_hash(part)
         found = self._execute("SELECT id FROM contents WHERE hash = ?", (hash,)).fetchone()
         if found is None:
-            id = self._insert("INSERT INTO contents (hash, data) VALUES (?, CAST(? AS TEXT))", hash, part)
+            id = self._insert("INSERT INTO contents (hash, data) VALUES (?, CAST(? AS TEXT))", (hash, part))
             self._seal.add("content", id, hash)
             return id
         return int(found[0])
 
-    def result(
-        self, actor: str, ordinal: int, outcome: str, value: bytes, attempts: int, stamp: tuple[int, int] | None
-    ) -> None:
-        """Store the outcome of an effect.
+    def result(self, row: ResultRow, value: bytes) -> None:
+        """Store the outcome of an effect, with its encoded value.
 
         Raises:
             RunError: if the effect has an outcome already, or no intent.
         """
+        actor, ordinal, outcome, _, attempts, stamp = row
         hash = result_hash(actor, ordinal, outcome, value, attempts, stamp is not None)
         changed = self._execute(
             "UPDATE effects SET outcome = ?, result = CAST(? AS TEXT), attempts = ?, arrived = ?,"

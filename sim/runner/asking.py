@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -17,7 +17,7 @@ from sim.agents.interview import USE, Question, SurveyAnswer, interview, intervi
 from sim.base.errors import RunError, UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.text import of_error, plain
-from sim.kernel import Duration, to_ns, to_seconds, to_text
+from sim.kernel import to_ns, to_seconds, to_text
 from sim.kernel.duration import seconds_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.levels import level_of
@@ -31,10 +31,13 @@ from sim.record.history import RunHistory
 from sim.record.reader import StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.branching import end_of
+from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code
-from sim.runner.options import ReplayKeywords, ReplayOptions
-from sim.runner.rebuild import RebuiltSimulation, check_endpoint, check_not_running
+from sim.runner.options import AskOptions, ReplayOptions, taking
+from sim.runner.rebuild import RecordedSpec, check_endpoint, check_not_running
+from sim.runner.result import SurveyCost
 from sim.runner.runner import RunController
+from sim.runner.spec import Kept
 
 if TYPE_CHECKING:
     from sim.base.pages import Table
@@ -44,24 +47,6 @@ Prompt = tuple[Agent, Question, tuple[ChatMessage, ...]]
 
 MOST_ANSWERS: Final = 100_000
 _CONCURRENT: Final = 256  # questions that are under way at the same time
-
-
-@attrs.frozen
-class SurveyCost:
-    """What a survey will take at most.
-
-    Attributes:
-        agents, questions: their numbers.
-        input_tokens: the tokens of all prompts, estimated.
-        most: the most money, if no answer has to be asked for again.
-        outside: whether models at an endpoint answer.
-    """
-
-    agents: int
-    questions: int
-    input_tokens: int
-    most: float
-    outside: bool
 
 
 @attrs.frozen(repr=False)
@@ -102,17 +87,9 @@ class Survey:
         return self._table().html()
 
 
+@taking(AskOptions)
 @in_definitions
-async def ask_async(
-    run: str | PathLike[str],
-    questions: Sequence[Question | str],
-    *,
-    at: Duration | None = None,
-    agents: Sequence[str] = (),
-    models: Sequence[str] = (),
-    confirm: Callable[[SurveyCost], bool] | None = None,
-    **options: Unpack[ReplayKeywords],
-) -> Survey:
+async def ask_async(run: str | PathLike[str], questions: Sequence[Question | str], options: AskOptions) -> Survey:
     """Ask agents of a recorded run questions, as they are at one moment; see `sim.agents.interview`.
 
     The run is not changed. Answers of models at an endpoint are kept in the run folder (`answers.db`), so that a survey
@@ -121,35 +98,29 @@ async def ask_async(
     Args:
         run: the run: its folder, or its name in the folder `runs`.
         questions: the questions.
-        at: the simulated time; what is due at it has not happened yet, except at time 0, at which agents begin. None:
-            the end of the record.
-        agents: names of agents, entries and groups; empty: all agents.
-        models: language models that replace those of the run, as in `Access.models`.
-        confirm: called with the cost before anything is asked; if it returns False, nothing is.
-        options: see `ReplayOptions`.
+        options: see `AskOptions`.
 
     Raises:
         UsageError: if the record ends before, an agent does not exist, the scenario has no language models, or answers
             are to come in batches.
         RunError: if the run cannot be replayed.
     """
-    chosen = ReplayOptions.of(options)
     asked = tuple(one if isinstance(one, Question) else Question(one) for one in questions)
     if not asked:
         raise UsageError("there are no questions", hint='for example: sim ask RUN "How are you?"')
-    if chosen.access is not None and chosen.access.batching:
+    if options.access is not None and options.access.batching:
         raise UsageError("questions to agents are answered online, not in batches", hint="leave --batch out")
     if len({one.ask for one in asked}) < len(asked):
         raise UsageError("a question is asked twice", hint="word it differently, so that its answers can be told apart")
     with open_run(run_folder(run)) as stored:
         check_not_running(stored)
         end = end_of(stored)
-        at_ns = end if at is None else to_ns(at)
+        at_ns = end if options.at is None else to_ns(options.at)
         if at_ns > end:
             raise UsageError(f"the record of {run} ends at {to_text(end)}, before {to_text(at_ns)}")
-        check_endpoint(stored, chosen, models)
-        survey = _Survey(stored, at_ns, asked, tuple(agents), confirm)
-        return await survey.carry_out(chosen, tuple(models))
+        check_endpoint(stored, options, options.models)
+        survey = _Survey(stored, at_ns, asked, options.agents, options.confirm)
+        return await survey.carry_out(options, options.models)
 
 
 ask = in_plain_code(ask_async)
@@ -169,7 +140,7 @@ class _Survey:
     failure: Exception | None = None
 
     async def carry_out(self, again: ReplayOptions, models: tuple[str, ...]) -> Survey:
-        rebuilt = RebuiltSimulation.of(self.stored, again, checked=True)
+        rebuilt = RecordedSpec.from_record(self.stored, again, checked=True)
         rebuilt.check_moment(self.stored.path, self.at_ns)
         if models:
             rebuilt.check_models(models)
@@ -181,7 +152,7 @@ class _Survey:
         )
         with AnswerBook(self.stored.path / ANSWERS) as book:
             service.shared = SharedAnswers(book, "survey")
-            await rebuilt.session(again, keeper, history, partial(self._begin, rebuilt, models)).carry_out()
+            await execute(rebuilt, again, Kept(keeper), past=history, then=partial(self._begin, rebuilt, models))
         if self.failure is not None:
             raise self.failure
         if self.cost is None:
@@ -192,7 +163,7 @@ class _Survey:
         )
 
     def _begin(
-        self, rebuilt: RebuiltSimulation, models: tuple[str, ...], runner: RunController, _: list[EffectHandle]
+        self, rebuilt: RecordedSpec, models: tuple[str, ...], runner: RunController, _: list[EffectHandle]
     ) -> bool:
         """Have the questions asked when the replay has reached its moment; return whether there is anything to ask."""
         if models:

@@ -1,31 +1,31 @@
 """`branch`: a new run that shares the record of another one up to a time, and continues live (edge)."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import attrs
 
 from sim.base.errors import UsageError
-from sim.kernel import Duration, to_ns, to_text
+from sim.kernel import to_ns, to_text
 from sim.kernel.codec import decode
 from sim.kernel.effects import EffectHandle
 from sim.kernel.levels import level_of
 from sim.llm import Access
-from sim.record import HashRecorder, RunHeader, RunRecorder, create_run
+from sim.record import HashRecorder, RunRecorder, create_run
 from sim.record.archive import archive_of
-from sim.record.files import SCENARIO, hashes_of, remove_run, versions
+from sim.record.files import SCENARIO, hashes_of, remove_run
 from sim.record.history import RunHistory
-from sim.record.reader import RunInfo, StoredRun, open_run, run_folder
+from sim.record.reader import StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
-from sim.runner.event_loop import in_definitions, in_plain_code, running_on
-from sim.runner.fingerprint import package_versions
+from sim.runner.engine import execute
+from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
-from sim.runner.options import HostOptions, ReplayKeywords, ReplayOptions, RunOptions, check_tags
+from sim.runner.options import BranchOptions, HostOptions, RunOptions, taking
 from sim.runner.rebuild import (
-    RebuiltSimulation,
+    RecordedSpec,
     check_endpoint,
     check_not_running,
     missing_packages_named,
@@ -35,129 +35,103 @@ from sim.runner.rebuild import (
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
 from sim.runner.running import run_from
+from sim.runner.spec import Kept, Origin
 from sim.scenario.overrides import parse_all
 from sim.tools.rights import part_of
 
 
+@taking(BranchOptions)
 @in_definitions
-async def branch_async(
-    run: str | PathLike[str],
-    *,
-    at: Duration,
-    overrides: Sequence[str] = (),
-    seed: int | None = None,
-    until: Duration | None = None,
-    out: str | PathLike[str] | None = None,
-    effects: Mapping[int, str] | None = None,
-    models: Sequence[str] = (),
-    record: bool = True,
-    tags: Sequence[str] = (),
-    **options: Unpack[ReplayKeywords],
-) -> RunResult:
+async def branch_async(run: str | PathLike[str], options: BranchOptions) -> RunResult:
     """Create a new run that copies the record of another run up to a time and then continues live.
 
     Args:
         run: the original run: its folder, or its name in the folder `runs`.
-        at: the simulated time of the branch; what is due at that time is not copied.
-        overrides: `key=value` changes of live parameters; at time 0, of any parameter.
-        seed: the seed of all draws after `at`.
-        until: the simulated time at which the branch ends; by default that of the original run.
-        out: the folder for run folders; by default that of the original run.
-        effects: decisions about effects that started before `at` and have no recorded outcome, as in `resume`.
-        models: language models that replace those used before `at`, as in `Access.models`.
-        record: whether the branch gets a run folder. Without, nothing is kept but the result.
-        tags: words by which `sim list --tag` finds the branch; it has none of the original run.
-        options: see `ReplayOptions`.
+        options: see `BranchOptions`.
 
     Raises:
         UsageError: if the time is after the end of the record, or a parameter cannot change during a run.
         ScenarioError: if a changed parameter is not valid.
         RunError: as `resume`.
     """
-    chosen = ReplayOptions.of(options)
-    return await _branch(
-        run_folder(run), to_ns(at), chosen, overrides=tuple(overrides), seed=seed, until=until,
-        out=None if out is None else Path(out), effects=effects or {}, models=tuple(models), record=record,
-        tags=check_tags(tags),
-    )  # fmt: skip
+    return await _branch(run_folder(run), to_ns(options.at), options)
 
 
 branch = in_plain_code(branch_async)
 
 
-async def _branch(
-    folder: Path,
-    at_ns: int,
-    again: ReplayOptions,
-    *,
-    overrides: tuple[str, ...],
-    seed: int | None,
-    until: Duration | None,
-    out: Path | None,
-    effects: Mapping[int, str],
-    models: tuple[str, ...],
-    record: bool,
-    tags: tuple[str, ...],
-) -> RunResult:
+async def _branch(folder: Path, at_ns: int, options: BranchOptions) -> RunResult:
     with open_run(folder) as stored:
         check_not_running(stored)
-        info, again = stored.info, with_batches(stored, again)
-        changes = {"set": list(overrides), "seed": seed, **({"model": list(models)} if models else {})}
-        origin = {"run": info.id, "at_ns": at_ns, **changes}
-        kept = _options(stored, again, until=until, models=models, tags=tags)
+        again = with_batches(stored, options)
+        kept = _options(stored, again)
         if at_ns == 0:
             scenario_text(stored, again)
-            kept["model"] = list(models) or kept.get("model", [])
-            parent = (out or _runs_beside(folder)) if record else None
-            return await _from_start(stored, again, kept, overrides, seed, parent)
-        end = end_of(stored)
-        if at_ns > end:
+            return await _from_start(stored, again, kept)
+        if at_ns > (end := end_of(stored)):
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
-        rebuilt = RebuiltSimulation.of(stored, again, checked=True, until=until)
-        rebuilt.check_branch(folder, at_ns, overrides, models)
-        rebuilt.check_batching(overrides, models)
-        doubts = InDoubtEffects(stored, effects, undecided=False, at_ns=at_ns)
-        given = rebuilt.simulation.scenario.recorded_files()
-        kept |= hashes_of(given)
-        header = _header(info, rebuilt, kept, origin)
+        origin = Origin(stored.info.id, at_ns, tuple(options.overrides), options.seed, options.models)
+        rebuilt = RecordedSpec.from_record(stored, again, checked=True, until=options.until)
+        rebuilt.check_branch(folder, at_ns, origin.overrides, origin.models)
+        rebuilt.check_batching(origin.overrides, origin.models)
+        doubts = InDoubtEffects(stored, options.effects or {}, undecided=False, at_ns=at_ns)
         await rebuilt.prepare()
-        new = create_run(out or _runs_beside(folder), header, rebuilt.text, given) if record else None
-        history = RunHistory(stored, at_ns)
-        gone_live = False
-
-        def live(runner: RunController, doubtful: list[EffectHandle]) -> bool:
-            nonlocal gone_live
-            runner.live.prepare(parse_all(overrides))  # nothing is kept of a branch that is not possible
-            if overrides or seed is not None or models:  # else the branch must have the record of the original run
-                runner.host.submit("branch", changes)
-            gone_live = doubts.settle(runner, doubtful)
-            return gone_live
-
-        level = level_of(kept)
-        with nullcontext(HashRecorder(level=level)) if new is None else RunRecorder(new, level=level) as recorder:
-            keeper = VerifyingRecorder(history, rebuilt.pause, recorder, copy=True)
-            name, epoch = ("", None) if isinstance(recorder, HashRecorder) else (recorder.folder.name, recorder.epoch)
-            try:
-                result = await rebuilt.session(again, keeper, history, live, new, name, epoch).carry_out()
-            finally:
-                if not gone_live:  # the replay failed, or a person must decide first: keep nothing
-                    recorder.close()
-                    if new is not None:
-                        remove_run(new)
-            return attrs.evolve(result, run=result.run if gone_live else None, doubts=doubts.open)
+        return await _continued(stored, rebuilt, again, kept, origin, doubts)
 
 
-def _options(
-    stored: StoredRun, again: ReplayOptions, *, until: Duration | None, models: tuple[str, ...], tags: tuple[str, ...]
-) -> dict[str, Any]:
+async def _continued(
+    stored: StoredRun,
+    rebuilt: RecordedSpec,
+    again: BranchOptions,
+    options: Mapping[str, Any],
+    origin: Origin,
+    doubts: InDoubtEffects,
+) -> RunResult:
+    """Repeat a run up to the time of a branch, and continue it live, with a record of its own."""
+    history = RunHistory(stored, origin.at_ns)
+    gone_live = False
+
+    def live(runner: RunController, doubtful: list[EffectHandle]) -> bool:
+        nonlocal gone_live
+        runner.live.prepare(parse_all(origin.overrides))  # nothing is kept of a branch that is not possible
+        if origin.overrides or origin.seed is not None or origin.models:  # else it has the record of its run
+            runner.host.submit("branch", origin.changes)
+        gone_live = doubts.settle(runner, doubtful)
+        return gone_live
+
+    with _recorder(rebuilt, _place(stored, again), options, origin) as recorder:
+        kept = Kept.by(recorder, VerifyingRecorder(history, rebuilt.pause, recorder, copy=True))
+        try:
+            result = await execute(rebuilt, again, kept, past=history, then=live)
+        finally:
+            if not gone_live:  # the replay failed, or a person must decide first: keep nothing
+                recorder.close()
+                if kept.folder is not None:
+                    remove_run(kept.folder)
+        return attrs.evolve(result, run=result.run if gone_live else None, doubts=doubts.open)
+
+
+def _recorder(
+    rebuilt: RecordedSpec, out: Path | None, options: Mapping[str, Any], origin: Origin
+) -> AbstractContextManager[HashRecorder | RunRecorder]:
+    """Return what records a branch: in a new run folder in `out`; None: nowhere."""
+    level = level_of(options)
+    if out is None:
+        return nullcontext(HashRecorder(level=level))
+    given = rebuilt.simulation.scenario.recorded_files()
+    header = rebuilt.header({**options, **hashes_of(given)}, origin)
+    return RunRecorder(create_run(out, header, str(rebuilt.text), given), level=level)
+
+
+def _options(stored: StoredRun, again: BranchOptions) -> dict[str, Any]:
     """Return the options of a branch: those of its run, but for what is changed."""
     options = stored.info.options
     kept = {
         **options,
-        "until": options.get("until") if until is None else until,
-        "endpoint": check_endpoint(stored, again, models),
-        "tags": list(tags),
-        **({"model_later": list(models)} if models else {}),
+        "until": options.get("until") if again.until is None else again.until,
+        "endpoint": check_endpoint(stored, again, again.models),
+        "tags": list(again.tags),
+        **({"model_later": list(again.models)} if again.models else {}),
     }
     kept.pop("batch", None)
     if again.access is not None and again.access.batching:
@@ -165,47 +139,32 @@ def _options(
     return kept
 
 
-def _header(
-    info: RunInfo, rebuilt: RebuiltSimulation, options: Mapping[str, Any], origin: Mapping[str, Any]
-) -> RunHeader:
-    return RunHeader(
-        name=info.name, seed=info.seed, mode=info.mode, backend=running_on(), options=options, code=rebuilt.code,
-        origin=origin, versions={**package_versions(rebuilt.simulation.code), **versions()},
-    )  # fmt: skip
-
-
-async def _from_start(
-    stored: StoredRun,
-    again: ReplayOptions,
-    kept: dict[str, Any],
-    overrides: tuple[str, ...],
-    seed: int | None,
-    out: Path | None,
-) -> RunResult:
+async def _from_start(stored: StoredRun, again: BranchOptions, kept: Mapping[str, Any]) -> RunResult:
     """Run the scenario again: a branch at time 0 has no history."""
     info = stored.info
-    shared = part_of(again, HostOptions) | {
-        "access": attrs.evolve(again.access or Access(), models=tuple(kept.get("model", ())))
-    }
+    models = again.models or tuple(kept.get("model", ()))
+    hosting = part_of(again, HostOptions) | {"access": attrs.evolve(again.access or Access(), models=models)}
     chosen = RunOptions(
-        **shared,
-        seed=info.seed if seed is None else seed,
+        **hosting,
+        seed=info.seed if again.seed is None else again.seed,
         mode="tick" if info.mode == "tick" else "autonomous",
         until=kept["until"],
         clock=kept.get("clock"),
         speed=kept.get("speed"),
-        out=out,
-        overrides=[*kept["set"], *overrides],
+        out=_place(stored, again),
+        overrides=[*kept["set"], *again.overrides],
         tags=kept["tags"],
     )
-    origin = {"run": info.id, "at_ns": 0, "set": [], "seed": seed}  # what was set is in the options
+    origin = Origin(info.id, 0, seed=again.seed)  # what was set is in the options
     with missing_packages_named(stored):
         return await run_from(stored.path / SCENARIO, chosen, origin)
 
 
-def _runs_beside(folder: Path) -> Path:
-    """Return the folder in which a branch of a run is written: that of the run, or `runs` if it is in an archive."""
-    return folder.parent if archive_of(folder) is None else Path("runs")
+def _place(stored: StoredRun, again: BranchOptions) -> Path | None:
+    """Return the folder in which a branch is written: that of its run, or `runs` if that is in an archive."""
+    if not again.record:
+        return None
+    return again.out or (stored.path.parent if archive_of(stored.path) is None else Path("runs"))
 
 
 def end_of(stored: StoredRun) -> int:

@@ -8,9 +8,10 @@ the calls for real, and scales the others by what they took.
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 import attrs
 
@@ -22,12 +23,12 @@ from sim.llm.needs import Need, needs_of
 from sim.llm.prices import Prices
 from sim.llm.service import Traced
 from sim.llm.types import TokenUsage
-from sim.runner.event_loop import with_definitions
-from sim.runner.options import RunKeywords, RunOptions
+from sim.runner.event_loop import blocking, with_definitions
+from sim.runner.options import EstimateOptions, taking
 from sim.runner.probing import Probe
 from sim.runner.probing import probe as measure
 from sim.runner.runner import RunController
-from sim.runner.running import run
+from sim.runner.running import run_from
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.models import prices_of
 from sim.scenario.packaged import find_scenario
@@ -95,8 +96,9 @@ class _Trace:
         return sizes
 
 
+@taking(EstimateOptions)
 @with_definitions
-def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpack[RunKeywords]) -> Mapping[str, Any]:
+def estimate(scenario: Scenario | str | Path, options: EstimateOptions) -> Mapping[str, Any]:
     """Return the model calls and the spending of a run with these options, in the form of `RunResult.models`.
 
     In addition, `bounds` has what the same calls can take at most (`tokens`, and `seconds` one after another), and with
@@ -108,8 +110,7 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
 
     Args:
         scenario: a scenario, or the path of a scenario file.
-        probe: how many calls are made for real, to scale the others; they cost money.
-        options: see `RunOptions`; nothing is recorded, and the clock is virtual.
+        options: see `EstimateOptions`.
 
     Raises:
         ScenarioError: if the file is not valid.
@@ -118,14 +119,38 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
         RunError: if the run fails.
         KeyboardInterrupt: if the estimate was interrupted, so that the run after it does not start.
     """
-    chosen = RunOptions.of(options)
-    if isinstance(scenario, Scenario):
-        checked = scenario
-    else:
-        path, allow = find_scenario(scenario, chosen.allow)
-        chosen = attrs.evolve(chosen, allow=allow)
-        checked = load(path, chosen.overrides, allow, chosen.kinds)
-    foreign = next((entry for entry in checked.agents if not _is_of_sim(entry.kind, chosen.kinds)), None)
+    checked, chosen = _checked(scenario, options)
+    trace = _Trace()
+    found = _dry_run(checked, chosen, trace)
+    if not found:
+        return found
+    access = chosen.access
+    outside = access is not None and access.outside
+    deadline = 0.0 if checked.models is None else to_seconds(checked.models.retry.deadline)
+    bounds, needs = _bounds(found, trace, access, deadline), _needs(trace, access)
+    measured: dict[str, Any] = {"calls": 0, "all": len(trace.times)}
+    if outside and "surveys" in found:  # of answers that are filler text
+        found = {**found, "surveys": {ask: {**tally, "missing": None} for ask, tally in found["surveys"].items()}}
+    if options.probe and access is not None and outside:
+        at_once = max(1, min(options.probe, trace.most_at_once(), access.concurrency))
+        asked = attrs.evolve(chosen, expected={"needs": needs})
+        seen = measure(checked, asked, trace.chosen(options.probe), at_once)
+        found, measured = _scaled(found, seen, len(trace.times), checked)
+    return {**found, "bounds": bounds, "measured": measured, "needs": needs}
+
+
+def _checked(scenario: Scenario | str | Path, options: EstimateOptions) -> tuple[Scenario, EstimateOptions]:
+    """Return a scenario that can be estimated, and the options with what its package needs.
+
+    Raises:
+        UsageError: if an agent has its own code, or there are tools of MCP servers.
+    """
+    checked = scenario
+    if not isinstance(checked, Scenario):
+        path, allow = find_scenario(checked, options.allow)
+        options = attrs.evolve(options, allow=allow)
+        checked = load(path, options.overrides, allow, options.kinds)
+    foreign = next((entry for entry in checked.agents if not _is_of_sim(entry.kind, options.kinds)), None)
     if foreign is not None:
         raise UsageError(
             f"the agent {foreign.name} has its own code ({foreign.kind}), so its model calls cannot be estimated"
@@ -133,36 +158,23 @@ def estimate(scenario: Scenario | str | Path, *, probe: int = 0, **options: Unpa
     tools = checked.sections.get("tools")
     if isinstance(tools, ToolsSettings) and tools.servers:
         raise UsageError("the scenario has tools of MCP servers, which an estimate does not call, so it cannot be made")
-    original = checked
-    access = (chosen.access or Access()).offline()
-    if checked.models is not None and checked.models.latency is not None:
-        checked = checked.model_copy(update={"models": checked.models.with_known_latency()})
-    dry = attrs.evolve(
-        chosen, access=access, out=None, clock="virtual", speed=None, overrides=(), expected={}, on_interrupt="raise",
-        allow_commands=False,
-    )  # fmt: skip
-    trace = _Trace()
+    return checked, options
+
+
+def _dry_run(scenario: Scenario, options: EstimateOptions, trace: _Trace) -> Mapping[str, Any]:
+    """Run a scenario with simulated models, at which nothing leaves this process, and return its model calls."""
+    if scenario.models is not None and scenario.models.latency is not None:
+        scenario = scenario.model_copy(update={"models": scenario.models.with_known_latency()})
 
     def begun(runner: RunController) -> None:
         if runner.simulation.models is not None:
             runner.simulation.models.trace = trace.add
 
-    dry = attrs.evolve(dry, begun=begun)
-    fields = {field.name: getattr(dry, field.name) for field in attrs.fields(RunOptions)}
-    found = run(checked, **fields).models
-    if not found:
-        return found
-    deadline = 0.0 if original.models is None else to_seconds(original.models.retry.deadline)
-    bounds = _bounds(found, trace, chosen.access, deadline)
-    needs = _needs(trace, chosen.access)
-    measured: dict[str, Any] = {"calls": 0, "all": len(trace.times)}
-    if chosen.access is not None and chosen.access.outside and "surveys" in found:  # of answers that are filler text
-        found = {**found, "surveys": {ask: {**tally, "missing": None} for ask, tally in found["surveys"].items()}}
-    if probe and chosen.access is not None and chosen.access.outside:
-        at_once = max(1, min(probe, trace.most_at_once(), chosen.access.concurrency))
-        seen = measure(original, attrs.evolve(chosen, expected={"needs": needs}), trace.chosen(probe), at_once)
-        found, measured = _scaled(found, seen, len(trace.times), original)
-    return {**found, "bounds": bounds, "measured": measured, "needs": needs}
+    dry = attrs.evolve(
+        options, access=(options.access or Access()).offline(), out=None, clock="virtual", speed=None, overrides=(),
+        expected={}, on_interrupt="raise", allow_commands=False, begun=begun,
+    )  # fmt: skip
+    return blocking(partial(run_from, scenario, dry), dry.backend).models
 
 
 def _is_of_sim(kind: str, kinds: Kinds | None) -> bool:

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from sim.base.registry import Definitions, using
-from sim.runner.options import Backend, HostOptions
+from sim.runner.options import Backend, Hosting
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,7 +63,7 @@ def in_plain_code(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     @functools.wraps(work)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         given = {name: value for name, value in kwargs.items() if name == "backend"}
-        return blocking(functools.partial(work, *args, **kwargs), HostOptions.of(given).backend)
+        return blocking(functools.partial(work, *args, **kwargs), Hosting.of(given).backend)
 
     call.__name__ = call.__qualname__ = work.__name__.removesuffix("_async")  # so that it can be pickled
     work.__doc__ = f"As `{call.__name__}`, inside an asyncio or trio program, which keeps running meanwhile."

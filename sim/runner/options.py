@@ -1,10 +1,13 @@
-"""The options of runs and of runs from a record: spelled out for type checkers, and checked by name at run time."""
+"""The options of runs and of runs from a record: each is one field of a record, from which Python and the command line
+take its name, its type, its check and its help.
+"""
 
+import functools
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 import attrs
 
@@ -14,8 +17,10 @@ from sim.base.shown import shown
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.kernel.levels import LEVELS, Level
+from sim.record.verifying_recorder import PARTS, Part
+from sim.runner.result import SurveyCost
 from sim.runner.runner import Mode, RunController
-from sim.tools.rights import Rights, RightsKeywords
+from sim.tools.rights import Rights
 from sim.world.action import near
 
 if TYPE_CHECKING:
@@ -27,6 +32,12 @@ MODES: Final = ("autonomous", "tick")
 CLOCKS: Final = ("virtual", "wall")
 MAX_SEED: Final = 2**63 - 1
 Watcher = Callable[[RunController], None]
+
+Taken = ParamSpec("Taken")
+Chosen = TypeVar("Chosen", covariant=True)
+First = TypeVar("First")
+Second = TypeVar("Second")
+Result = TypeVar("Result")
 
 
 def _one_of(*allowed: str) -> Callable[[object, "attrs.Attribute[Any]", object], None]:
@@ -48,6 +59,10 @@ def check_backend(options: object, attribute: "attrs.Attribute[Any]", value: obj
     _one_of("asyncio", "trio")(options, attribute, value)
     if value == "trio":
         need("trio", "the event loop trio needs")
+
+
+def _words(values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(values)
 
 
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
@@ -73,45 +88,41 @@ def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
     return unique
 
 
-class HostKeywords(RightsKeywords, total=False):
-    """The options that `run` and runs from a record share; see `HostOptions`."""
-
-    backend: Backend
-    access: "Access | None"
-    progress: Watcher | bool | None
-    stuck: Callable[[Stuck], None] | None
-    max_wall: Duration | None
-    on_interrupt: OnInterrupt
-    begun: Watcher | None
+_ARGS: Final = "    Args:\n"
 
 
-class RunKeywords(HostKeywords, total=False):
-    """The options of `run`; see `RunOptions`."""
+def _parts(text: str) -> tuple[str, dict[str, str], str]:
+    """Take a docstring apart: what is before its arguments, the lines of each argument, and what is after them."""
+    before, _, rest = text.partition(_ARGS)
+    arguments: dict[str, str] = {}
+    name, size = "", 0
+    for line in rest.splitlines(keepends=True):
+        if not line.startswith(" " * 8) or not line.strip():
+            break
+        if not line.startswith(" " * 12):
+            name = line.strip().partition(":")[0]
+        arguments[name] = arguments.get(name, "") + line
+        size += len(line)
+    return before, arguments, rest[size:]
 
-    seed: int | None
-    mode: Mode | None
-    until: Duration | None
-    clock: Literal["virtual", "wall"] | None
-    speed: float | None
-    out: str | PathLike[str] | None
-    overrides: Sequence[str]
-    tags: Sequence[str]
-    expected: Mapping[str, Any]
-    recording: Level | None
-    default_recording: Level | None
 
-
-class ReplayKeywords(HostKeywords, total=False):
-    """The options that `replay`, `resume` and `branch` share; see `ReplayOptions`."""
-
-    allow_change: bool
-    other_endpoint: bool
+def _with_arguments_of(text: str, others: Sequence[str]) -> str:
+    """Return a docstring with the arguments of others before its own."""
+    before, own, after = _parts(text)
+    arguments = {name: lines for other in others for name, lines in _parts(other)[1].items()} | own
+    return "".join((before.rstrip(), "\n\n", _ARGS, *arguments.values(), after or "    ")) if arguments else text
 
 
 class Options:
-    """Options that keyword arguments give, with errors that name the nearest option."""
+    """Options that keyword arguments give, with errors that name the nearest option.
+
+    The docstring of a record of options tells its own fields; those of the records that it is made of are added.
+    """
 
     __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.__doc__ = _with_arguments_of(cls.__doc__ or "", [base.__doc__ or "" for base in cls.__mro__[:0:-1]])
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Self:
@@ -129,22 +140,69 @@ class Options:
         return cls(**keywords)
 
 
+class _Taking(Protocol[Taken, Chosen]):
+    """What gives a function its options; see `taking`."""
+
+    @overload
+    def __call__(self, work: Callable[[First, Chosen], Result], /) -> Callable[Concatenate[First, Taken], Result]: ...
+
+    @overload
+    def __call__(
+        self, work: Callable[[First, Second, Chosen], Result], /
+    ) -> Callable[Concatenate[First, Second, Taken], Result]: ...
+
+
+def taking(record: Callable[Taken, Chosen]) -> _Taking[Taken, Chosen]:
+    """Return what lets a function, which has a record as its last argument, take its fields as keyword arguments.
+
+    So each option is declared once, as a field. Type checkers, `help` and notebooks see each of them, with its type.
+
+    Args:
+        record: a class of `Options`.
+    """
+    options: Any = record
+
+    def add(work: Callable[..., Any]) -> Callable[..., Any]:
+        *own, _ = inspect.signature(work).parameters.values()
+
+        def arguments(args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+            late = [keywords.pop(one.name) for one in own[len(args) :] if one.name in keywords]
+            if len(args) + len(late) != len(own):
+                needed = " and ".join(one.name for one in own)
+                raise TypeError(f"{work.__name__.removesuffix('_async')} takes {needed}, and options by their names")
+            return [*args, *late, options.of(keywords)]
+
+        if inspect.iscoroutinefunction(work):
+
+            @functools.wraps(work)
+            async def call(*args: Any, **keywords: Any) -> Any:
+                return await work(*arguments(args, keywords))
+
+        else:
+
+            @functools.wraps(work)
+            def call(*args: Any, **keywords: Any) -> Any:
+                return work(*arguments(args, keywords))
+
+        fields = inspect.signature(options).parameters.values()
+        call.__signature__ = inspect.signature(work).replace(parameters=[*own, *fields])  # type: ignore[attr-defined]  # any function has it
+        return call
+
+    return cast("_Taking[Taken, Chosen]", add)
+
+
 @attrs.frozen(kw_only=True)
-class HostOptions(Options, Rights):
-    """How a run is hosted, and what the operator lets it do; see `Rights`.
+class Hosting(Options, Rights):
+    """How runs are hosted, those of an experiment too, and what the operator lets them do; see `Rights`.
 
     Args:
         backend: `asyncio` or `trio`; it does not change the result.
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
-        progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called with the runner about
-            every tenth of a second of real time.
-        stuck: called with each step that does not return.
-        max_wall: real time (seconds, or text such as `10m`) after which the run is interrupted; `resume` continues it.
-        on_interrupt: what a signal does once the run is suspended and its record is closed. `raise`: SIGINT raises
-            KeyboardInterrupt and SIGTERM raises SystemExit(143), so that the program ends. `return`: the result is
-            returned, with the status `interrupted`.
-        begun: called once with the runner before the first step; for observers that read it from their own threads.
+        stuck: called with each step that does not return. Of an experiment: in the process of the trial; if other
+            processes cannot import it, as a function in a cell of a notebook, the trials run in this one.
+        max_wall: real time (seconds, or text such as `10m`) after which the run or the experiment is interrupted;
+            `resume` continues it.
 
     Raises:
         UsageError: if a value is not allowed, or the package `trio` is needed and missing.
@@ -156,30 +214,81 @@ class HostOptions(Options, Rights):
         metadata=shown("The async library that hosts the run.", words=("asyncio", "trio"), told=True),
     )
     access: "Access | None" = None
-    progress: Watcher | bool | None = None
     stuck: Callable[[Stuck], None] | None = None
     max_wall: Duration | None = attrs.field(
         default=None,
         validator=check_above_zero,
         metadata=shown("Real time after which it is interrupted; it can be resumed.", metavar="DURATION"),
     )
+
+
+@attrs.frozen(kw_only=True)
+class HostOptions(Hosting):
+    """How one run is hosted.
+
+    Args:
+        progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called with the runner about
+            every tenth of a second of real time.
+        on_interrupt: what a signal does once the run is suspended and its record is closed. `raise`: SIGINT raises
+            KeyboardInterrupt and SIGTERM raises SystemExit(143), so that the program ends. `return`: the result is
+            returned, with the status `interrupted`.
+        begun: called once with the runner before the first step; for observers that read it from their own threads.
+    """
+
+    progress: Watcher | bool | None = None
     on_interrupt: OnInterrupt = attrs.field(default="raise", validator=_one_of("raise", "return"))
     begun: Watcher | None = None
 
 
+@attrs.frozen(kw_only=True, slots=False)
+class Change(Options):
+    """What a run has in place of the values of its scenario, or a branch in place of those of its run; None: the same.
+
+    Args:
+        seed: the seed of all random streams; of a branch, of all draws after the time at which it begins.
+        until: simulated time at which the run ends; what is due at it does not happen.
+        overrides: `key=value` changes to the scenario; of a branch at a time above 0, of live parameters alone.
+    """
+
+    seed: int | None = attrs.field(
+        default=None, metadata=shown("The seed of all random streams.", least=0, most=MAX_SEED)
+    )
+    until: Duration | None = attrs.field(
+        default=None,
+        metadata=shown("The simulated time at which the run ends, exclusive: 90s or 1h30m.", metavar="DURATION"),
+    )
+    overrides: Sequence[str] = attrs.field(
+        default=(),
+        metadata=shown("Change a value of the scenario.", written="--set", metavar="KEY=VALUE", many=True),
+    )
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Keep(Options):
+    """What is kept of a run.
+
+    Args:
+        out: the folder for run folders. None: of a run, nothing is recorded; of a branch, that of its run.
+        tags: words by which `sim list --tag` finds the run; they are in its record, but not in its hash. A branch has
+            none of its run.
+    """
+
+    out: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
+    tags: Sequence[str] = attrs.field(
+        default=(),
+        converter=check_tags,
+        metadata=shown("A word by which `sim list --tag` finds the run.", written="--tag", metavar="NAME", many=True),
+    )
+
+
 @attrs.frozen(kw_only=True)
-class RunOptions(HostOptions):
+class RunOptions(HostOptions, Keep, Change):
     """How a scenario is run; None stands for the value in the scenario.
 
     Args:
-        seed: the seed of all random streams.
         mode: `autonomous` or `tick`.
-        until: simulated time at which the run ends; what is due at it does not happen.
         clock: `virtual` jumps from event to event, `wall` follows real time.
         speed: simulated seconds per real second with the wall clock.
-        out: the folder for run folders; None records nothing.
-        overrides: `key=value` changes to the scenario.
-        tags: words by which `sim list --tag` finds the run; they are in its record, but not in its hash.
         expected: the result of `estimate` for this run, to be compared with the actual figures.
         recording: how much is recorded: `all`, `changes` or `samples`.
         default_recording: how much is recorded if neither the scenario nor `recording` says.
@@ -188,13 +297,6 @@ class RunOptions(HostOptions):
     mode: Mode | None = attrs.field(
         default=None, validator=_one_of(*MODES), metadata=shown("The mode of the run.", words=MODES)
     )
-    seed: int | None = attrs.field(
-        default=None, metadata=shown("The seed of all random streams.", least=0, most=MAX_SEED)
-    )
-    until: Duration | None = attrs.field(
-        default=None,
-        metadata=shown("The simulated time at which the run ends, exclusive: 90s or 1h30m.", metavar="DURATION"),
-    )
     clock: Literal["virtual", "wall"] | None = attrs.field(
         default=None,
         validator=_one_of(*CLOCKS),
@@ -202,16 +304,6 @@ class RunOptions(HostOptions):
     )
     speed: float | None = attrs.field(
         default=None, metadata=shown("Simulated seconds per real second with --clock wall.", above=0)
-    )
-    out: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
-    overrides: Sequence[str] = attrs.field(
-        default=(),
-        metadata=shown("Change a value of the scenario.", written="--set", metavar="KEY=VALUE", many=True),
-    )
-    tags: Sequence[str] = attrs.field(
-        default=(),
-        converter=check_tags,
-        metadata=shown("A word by which `sim list --tag` finds the run.", written="--tag", metavar="NAME", many=True),
     )
     expected: Mapping[str, Any] = attrs.field(factory=dict)
     recording: Level | None = attrs.field(
@@ -223,13 +315,24 @@ class RunOptions(HostOptions):
 
 
 @attrs.frozen(kw_only=True)
-class ReplayOptions(HostOptions):
-    """How a recorded run is run again.
+class EstimateOptions(RunOptions):
+    """For which run the spending on language models is estimated. Nothing is recorded, and the clock is virtual.
 
     Args:
-        allow_change: continue although the scenario or the code has changed since the record; the replay is verified
-            in any case.
-        other_endpoint: allow sending prompts to an endpoint other than the one on record.
+        probe: how many calls are made for real, to scale the others; they cost money.
+    """
+
+    probe: int = 0
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Decisions(Options):
+    """What the operator accepts when a record is run again.
+
+    Args:
+        allow_change: accept that the scenario or the code has changed since the record; the replay is verified in any
+            case.
+        other_endpoint: let prompts go to an endpoint other than the one on record.
     """
 
     allow_change: bool = attrs.field(
@@ -240,3 +343,94 @@ class ReplayOptions(HostOptions):
         default=False,
         metadata=shown("Allow prompts to go to a different endpoint than in the recorded run.", flag=True),
     )
+
+
+@attrs.frozen(kw_only=True)
+class ReplayOptions(HostOptions, Decisions):
+    """How a recorded run is run again."""
+
+
+@attrs.frozen(kw_only=True)
+class VerifyOptions(ReplayOptions):
+    """How a recorded run is run again, to be compared with its record.
+
+    Args:
+        parts: the parts of the record to compare.
+    """
+
+    parts: frozenset[Part] = PARTS
+
+
+@attrs.frozen(kw_only=True)
+class ContinueOptions(ReplayOptions):
+    """How a run is continued from its record.
+
+    Args:
+        effects: decisions about in-doubt effects, by id: `retry`, `done`, `done:JSON` or `failed`. If one is missing,
+            nothing is changed, and the result lists the effect in `doubts`. Of a branch, they are about effects that
+            started before it begins.
+    """
+
+    effects: Mapping[int, str] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ResumeOptions(ContinueOptions):
+    """How a run that was killed, interrupted or failed is continued.
+
+    Args:
+        undecided: continue although decisions are missing; the agents of those effects stay paused.
+        take_over: fence out a process that has the run but hangs.
+        allow_loss: continue although the last records are lost; unsafe effects that may have been executed in the lost
+            part need a decision like in-doubt effects.
+    """
+
+    undecided: bool = attrs.field(
+        default=False,
+        metadata=shown("Continue with unresolved in-doubt effects; their agents stay paused.", flag=True),
+    )
+    take_over: bool = attrs.field(
+        default=False, metadata=shown("Take the run from a process that holds it but hangs.", flag=True)
+    )
+    allow_loss: bool = attrs.field(
+        default=False, metadata=shown("Continue even if the last records are lost.", flag=True)
+    )
+
+
+@attrs.frozen(kw_only=True)
+class BranchOptions(ContinueOptions, Keep, Change):
+    """From when on, and how, a branch differs from its run.
+
+    Args:
+        at: the simulated time of the branch; what is due at that time is not copied.
+        models: language models that replace those used before `at`, as in `Access.models`.
+        record: whether the branch gets a run folder. Without, nothing is kept but the result.
+    """
+
+    at: Duration
+    models: tuple[str, ...] = attrs.field(
+        default=(),
+        converter=_words,
+        metadata=shown(
+            "A language model to use after that time.", written="--model", metavar="[TIER=]PROVIDER:NAME", many=True
+        ),
+    )
+    record: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class AskOptions(ReplayOptions):
+    """When, and which, agents of a recorded run are asked.
+
+    Args:
+        at: the simulated time; what is due at it has not happened yet, except at time 0, at which agents begin. None:
+            the end of the record.
+        agents: names of agents, entries and groups; empty: all agents.
+        models: language models that replace those of the run, as in `Access.models`.
+        confirm: called with the cost before anything is asked; if it returns False, nothing is.
+    """
+
+    at: Duration | None = None
+    agents: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    models: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    confirm: Callable[[SurveyCost], bool] | None = None

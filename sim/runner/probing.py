@@ -18,7 +18,7 @@ from sim.llm.service import Models, Traced
 from sim.llm.types import Answer, Attempt, ModelError
 from sim.runner.event_loop import in_plain_code
 from sim.runner.options import RunOptions
-from sim.runner.running import speed_of
+from sim.runner.spec import speed_of
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import build
 from sim.scenario.assembly.models import check_batching, declared_by

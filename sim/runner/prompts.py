@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from typing import Any, Unpack
+from typing import Any
 
 import attrs
 
@@ -14,9 +14,11 @@ from sim.llm.types import Answer, ModelError, ModelRequest
 from sim.record import StoredRun
 from sim.record.history import RunHistory
 from sim.record.verifying_recorder import VerifyingRecorder
+from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code
-from sim.runner.options import ReplayKeywords, ReplayOptions
-from sim.runner.rebuild import RebuiltSimulation, check_not_running
+from sim.runner.options import ReplayOptions, taking
+from sim.runner.rebuild import RecordedSpec, check_not_running
+from sim.runner.spec import Kept
 
 _CALLS = "SELECT id FROM events WHERE topic = 'model.call' ORDER BY id"
 _IN_CORE = (
@@ -43,8 +45,9 @@ def calls_in_core(stored: StoredRun) -> int:
     return int(count)
 
 
+@taking(ReplayOptions)
 @in_definitions
-async def repeated_prompts_async(stored: StoredRun, **options: Unpack[ReplayKeywords]) -> dict[int, RepeatedPrompt]:
+async def repeated_prompts_async(stored: StoredRun, options: ReplayOptions) -> dict[int, RepeatedPrompt]:
     """Return the requests and answers of all model calls of a run, by the id of the event `model.call`.
 
     The run is replayed for this. Nothing is executed outside of it, and nothing is written.
@@ -58,8 +61,7 @@ async def repeated_prompts_async(stored: StoredRun, **options: Unpack[ReplayKeyw
         RunError: if the run has not ended, or a replay differs from the record, because the code has changed.
     """
     check_not_running(stored)
-    again = ReplayOptions.of(options)
-    rebuilt = RebuiltSimulation.of(stored, again, checked=False)
+    rebuilt = RecordedSpec.from_record(stored, options, checked=False)
     found: list[RepeatedPrompt] = []
 
     def listen(_agent: Caller, request: ModelRequest, outcome: Answer | ModelError | None) -> None:
@@ -70,7 +72,7 @@ async def repeated_prompts_async(stored: StoredRun, **options: Unpack[ReplayKeyw
     history = RunHistory(stored)
     keeper = VerifyingRecorder(history, rebuilt.pause)
     try:
-        await rebuilt.session(again, keeper, history).carry_out()
+        await execute(rebuilt, options, Kept(keeper), past=history)
     except DivergenceError as error:
         raise RunError(f"the prompts of {stored.path} cannot be repeated: {error}") from error
     ids = [id for (id,) in stored.query(_CALLS)]

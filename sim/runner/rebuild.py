@@ -1,52 +1,46 @@
 """Rebuilds the simulation of a stored run from its scenario: what `replay`, `resume` and `branch` share."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import attrs
 
 from sim.base.errors import RunError, UsageError
 from sim.kernel import Duration, to_ns, to_text
-from sim.kernel.effects import EffectHandle
 from sim.llm import Access, Batching
 from sim.llm.batches.settings import uses_batches
 from sim.record.files import GIVEN, SCENARIO
-from sim.record.history import RunHistory
 from sim.record.reader import StoredRun
-from sim.record.verifying_recorder import VerifyingRecorder
-from sim.runner.event_loop import running_on
 from sim.runner.fingerprint import code_hashes, other_packages
 from sim.runner.options import ReplayOptions, RunOptions
-from sim.runner.runner import RunController
-from sim.runner.running import Session, speed_of
-from sim.scenario.assembly.build import Simulation, build
+from sim.runner.runner import Mode, RunController
+from sim.runner.spec import Spec, speed_of
+from sim.scenario.assembly.build import build
 from sim.scenario.assembly.live_parameters import LiveParameters
 from sim.scenario.live_changes import read_changes
 from sim.scenario.loading import loads
 from sim.scenario.overrides import parse_all
-from sim.tools import Tools
 
 
-@attrs.frozen
-class RebuiltSimulation:
-    """The simulation of a stored run, ready to be replayed."""
+@attrs.frozen(kw_only=True)
+class RecordedSpec(Spec):
+    """What a stored run was: its simulation, built again from its record.
 
-    simulation: Simulation
-    text: str
-    until_ns: int
-    mode: Any
-    speed: float | None
+    Attributes:
+        access: how its models are reached.
+        changed_code: the modules and packages that are not what they were when it was recorded.
+    """
+
     access: Access
-    code: Mapping[str, str]
     changed_code: tuple[str, ...]
 
     @classmethod
-    def of(
+    def from_record(
         cls, stored: StoredRun, again: ReplayOptions, *, checked: bool, until: Duration | None = None
-    ) -> "RebuiltSimulation":
+    ) -> Self:
         """Build the simulation of a stored run.
 
         Args:
@@ -69,9 +63,12 @@ class RebuiltSimulation:
             simulation = build(
                 scenario, seed=info.seed, rights=again, access=access, until_ns=until_ns,
             )  # fmt: skip
-        code = code_hashes(simulation.code)
-        changed = _changed_code(stored, code, refuse=checked and not again.allow_change)
-        return cls(simulation, text, until_ns, info.mode, speed_of(scenario, options), access, code, changed)
+        changed = _changed_code(stored, code_hashes(simulation.code), refuse=checked and not again.allow_change)
+        mode: Mode = "tick" if info.mode == "tick" else "autonomous"
+        return cls(
+            simulation=simulation, text=text, until_ns=until_ns, mode=mode, speed=speed_of(scenario, options),
+            access=access, changed_code=changed,
+        )  # fmt: skip
 
     def check_batching(self, overrides: Sequence[str] = (), models: Sequence[str] = ()) -> None:
         """Check that calls can be answered in batches from now on, if the operator has asked for it.
@@ -92,12 +89,6 @@ class RebuiltSimulation:
 
             check_batching(scenario.models, access, self.speed)
 
-    async def prepare(self) -> None:
-        """Check, before the run continues live, that its MCP servers and the endpoint of its models are there."""
-        Tools.of(self.simulation.world).check_servers()
-        if self.simulation.models is not None:
-            await self.simulation.models.prepare()
-
     def lose_calls(self) -> None:
         """Bill the model calls that were in flight when the process ended."""
         models, kernel = self.simulation.models, self.simulation.world.kernel
@@ -108,24 +99,9 @@ class RebuiltSimulation:
         """Make the kernel stop at the end of the current instant."""
         self.simulation.world.kernel.pause()
 
-    def session(
-        self,
-        again: ReplayOptions,
-        keeper: VerifyingRecorder,
-        history: RunHistory,
-        live: Callable[[RunController, list[EffectHandle]], bool] | None = None,
-        folder: Path | None = None,
-        uid: str = "",
-        epoch: int | None = None,
-    ) -> Session:
-        """Return the session that replays the run, and continues with `live` as the run `uid` in `folder`."""
-        return Session(
-            self.simulation, keeper, folder, uid, self.until_ns, self.mode, self.speed, running_on(),
-            progress=again.progress, stuck=again.stuck, begun=again.begun, history=history, live=live,
-            inputs=self._inputs, max_wall=again.max_wall, on_interrupt=again.on_interrupt, epoch=epoch,
-        )  # fmt: skip
+    def attach(self, runner: RunController) -> None:
+        """Register the input with which a branch leaves its past."""
 
-    def _inputs(self, runner: RunController) -> None:
         def leave(data: Mapping[str, Any]) -> None:
             """Change parameters, seed or models: from here on the branch differs from its original run."""
             if data["set"]:
@@ -265,7 +241,10 @@ def check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str
     return now
 
 
-def with_batches(stored: StoredRun, again: ReplayOptions) -> ReplayOptions:
+Again = TypeVar("Again", bound=ReplayOptions)
+
+
+def with_batches(stored: StoredRun, again: Again) -> Again:
     """Return the options with batches as the run on record has them, unless the operator decides otherwise."""
     access = again.access or Access()
     if access.batching is None and uses_batches(stored.path, stored.info.options):

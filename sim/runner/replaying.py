@@ -1,23 +1,23 @@
 """`replay`: run a stored run again and compare it with its record (edge)."""
 
 from os import PathLike
-from typing import Unpack
 
 from sim.base.errors import DivergenceError
 from sim.kernel.levels import level_of
 from sim.record.history import RunHistory
 from sim.record.reader import open_run, run_folder
-from sim.record.verifying_recorder import PARTS, Part, VerifyingRecorder
+from sim.record.verifying_recorder import PARTS, VerifyingRecorder
+from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code, running_on
-from sim.runner.options import ReplayKeywords, ReplayOptions
-from sim.runner.rebuild import RebuiltSimulation, check_not_running
+from sim.runner.options import VerifyOptions, taking
+from sim.runner.rebuild import RecordedSpec, check_not_running
 from sim.runner.result import ReplayResult, RunResult
+from sim.runner.spec import Kept
 
 
+@taking(VerifyOptions)
 @in_definitions
-async def replay_async(
-    run: str | PathLike[str], *, parts: frozenset[Part] = PARTS, **options: Unpack[ReplayKeywords]
-) -> ReplayResult:
+async def replay_async(run: str | PathLike[str], options: VerifyOptions) -> ReplayResult:
     """Run a run again, with effects answered from the record, and report whether it is the same.
 
     No effect is executed, and nothing is written. Changed code is accepted: the replay shows whether the change
@@ -25,23 +25,22 @@ async def replay_async(
 
     Args:
         run: the run: its folder, or its name in the folder `runs`.
-        parts: the parts of the record to compare.
-        options: see `ReplayOptions`.
+        options: see `VerifyOptions`.
 
     Raises:
         UsageError, RunError: if the run cannot be read, or something that it needs is missing.
     """
-    folder, again = run_folder(run), ReplayOptions.of(options)
+    folder, parts = run_folder(run), options.parts
     with open_run(folder) as stored:
         check_not_running(stored)
-        rebuilt = RebuiltSimulation.of(stored, again, checked=False)
+        rebuilt = RecordedSpec.from_record(stored, options, checked=False)
         history = RunHistory(stored)
         keeper = VerifyingRecorder(history, rebuilt.pause, parts=parts)
         difference: str | None = None
         cause: str | None = None
         result: RunResult | None = None
         try:
-            result = await rebuilt.session(again, keeper, history).carry_out()
+            result = await execute(rebuilt, options, Kept(keeper), past=history)
         except DivergenceError as error:
             difference, cause = str(error), error.hint
         info = stored.info

@@ -35,7 +35,13 @@ class Distribution:
         deviation = statistics.stdev(ordered) if len(ordered) > 1 else None
         p95 = statistics.quantiles(ordered, n=20, method="inclusive")[-1] if len(ordered) > 1 else ordered[0]
         return cls(
-            len(ordered), statistics.fmean(ordered), deviation, ordered[0], statistics.median(ordered), p95, ordered[-1]
+            n=len(ordered),
+            mean=statistics.fmean(ordered),
+            deviation=deviation,
+            minimum=ordered[0],
+            median=statistics.median(ordered),
+            p95=p95,
+            maximum=ordered[-1],
         )
 
 
@@ -60,6 +66,24 @@ class InDoubtEffect:
     time: float
     request: str
     lost: bool = False
+
+
+@attrs.frozen
+class SurveyCost:
+    """What a survey will take at most.
+
+    Attributes:
+        agents, questions: their numbers.
+        input_tokens: the tokens of all prompts, estimated.
+        most: the most money, if no answer has to be asked for again.
+        outside: whether models at an endpoint answer.
+    """
+
+    agents: int
+    questions: int
+    input_tokens: int
+    most: float
+    outside: bool
 
 
 @attrs.frozen(repr=False)

@@ -1,9 +1,7 @@
 """`resume`: replay the record of a run that ended early, and continue it live (edge)."""
 
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Unpack
 
 import attrs
 
@@ -15,66 +13,44 @@ from sim.record.archive import check_not_archived
 from sim.record.history import RunHistory
 from sim.record.reader import open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
+from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
-from sim.runner.options import ReplayKeywords, ReplayOptions
-from sim.runner.rebuild import RebuiltSimulation, check_endpoint, with_batches
+from sim.runner.options import ResumeOptions, taking
+from sim.runner.rebuild import RecordedSpec, check_endpoint, with_batches
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
+from sim.runner.spec import Kept
 
 
+@taking(ResumeOptions)
 @in_definitions
-async def resume_async(
-    run: str | PathLike[str],
-    *,
-    effects: Mapping[int, str] | None = None,
-    undecided: bool = False,
-    take_over: bool = False,
-    allow_loss: bool = False,
-    **options: Unpack[ReplayKeywords],
-) -> RunResult:
+async def resume_async(run: str | PathLike[str], options: ResumeOptions) -> RunResult:
     """Continue a run that was killed, interrupted or failed: replay and verify its record, then continue live.
 
     Args:
         run: the run: its folder, or its name in the folder `runs`.
-        effects: decisions about in-doubt effects, by id: `retry`, `done`, `done:JSON` or `failed`. If one is missing,
-            nothing is changed, and the result lists the effect in `doubts`.
-        undecided: continue although decisions are missing; the agents of those effects stay paused.
-        take_over: fence out a process that has the run but hangs.
-        allow_loss: continue although the last records are lost; unsafe effects that may have been executed in the lost
-            part need a decision like in-doubt effects.
-        options: see `ReplayOptions`.
+        options: see `ResumeOptions`.
 
     Raises:
         UsageError: if the run has finished, or a decision is not valid.
         RunError: if the run cannot be continued; DivergenceError if the replay differs from the record.
     """
-    chosen = ReplayOptions.of(options)
     folder = run_folder(run)
     check_not_archived(folder, "a run that is resumed is written to its folder")
-    return await _resume(
-        folder, chosen, effects=effects or {}, undecided=undecided, take_over=take_over, allow_loss=allow_loss,
-    )  # fmt: skip
+    return await _resume(folder, options)
 
 
 resume = in_plain_code(resume_async)
 
 
-async def _resume(
-    folder: Path,
-    again: ReplayOptions,
-    *,
-    effects: Mapping[int, str],
-    undecided: bool,
-    take_over: bool,
-    allow_loss: bool,
-) -> RunResult:
+async def _resume(folder: Path, options: ResumeOptions) -> RunResult:
     with open_run(folder, verify=False) as stored:
         if stored.info.status == "finished":
             raise UsageError(
                 f"{folder} has finished: there is nothing to continue", hint="sim branch makes a new run from it"
             )
-        if stored.info.lost is not None and not allow_loss:
+        if stored.info.lost is not None and not options.allow_loss:
             raise RunError(
                 stored.info.lost,
                 hint="restore the files if you have them; --allow-loss continues from what is left, and asks about"
@@ -83,15 +59,15 @@ async def _resume(
         stored.unsafe_lost()  # report damage before anything is written
         stored.check(lost=False)
         level = level_of(stored.info.options)
-    recorder = RunRecorder(folder, resumed=True, take_over=take_over, level=level)
+    recorder = RunRecorder(folder, resumed=True, take_over=options.take_over, level=level)
     with recorder, open_run(folder) as stored:
-        again = with_batches(stored, again)
+        again = with_batches(stored, options)
         check_endpoint(stored, again)
-        rebuilt = RebuiltSimulation.of(stored, again, checked=True)
+        rebuilt = RecordedSpec.from_record(stored, again, checked=True)
         if rebuilt.simulation.models is not None:
             rebuilt.simulation.models.expected = stored.info.options.get("expected", {})
         rebuilt.check_batching()
-        doubts = InDoubtEffects(stored, effects, undecided=undecided, lost=stored.unsafe_lost())
+        doubts = InDoubtEffects(stored, options.effects or {}, undecided=options.undecided, lost=stored.unsafe_lost())
         history = RunHistory(stored)
         keeper = VerifyingRecorder(history, rebuilt.pause, recorder)
 
@@ -102,7 +78,12 @@ async def _resume(
                 rebuilt.lose_calls()
             return settled
 
+        def begun(runner: RunController) -> None:
+            doubts.attach(runner)
+            if again.begun is not None:
+                again.begun(runner)
+
         await rebuilt.prepare()
-        session = rebuilt.session(again, keeper, history, live, folder, stored.info.uid, recorder.epoch)
-        result = await attrs.evolve(session, begun=doubts.attach).carry_out()
+        hosting, kept = attrs.evolve(again, begun=begun), Kept.by(recorder, keeper, stored.info.uid)
+        result = await execute(rebuilt, hosting, kept, past=history, then=live)
         return attrs.evolve(result, doubts=doubts.open)

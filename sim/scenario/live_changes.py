@@ -196,7 +196,9 @@ def _read_state(scenario: Scenario, override: Override, given: str, key: str, va
         raise override.error(str(error), error.hint) from None
     single = known.is_single(name)
     later = not single and key in declared and all(_is_for_start(known, one) for one in template.expressions)
-    return StateChange(override, name, single, entries, key, template, later)
+    return StateChange(
+        override=override, name=name, single=single, entries=entries, key=key, value=template, later=later
+    )
 
 
 def _is_for_start(known: Symbols, expression: Expression) -> bool:

@@ -217,7 +217,16 @@ class _Reader:
             return None
         states = {to.removeprefix("state."): tuple(one) for to, one in cells.items() if to.startswith("state.")}
         others = {to: tuple(one) for to, one in cells.items() if not to.startswith("state.")}
-        return Population(name, names, states, others, len(self._table.rows), drawn, weights, again)
+        return Population(
+            entry=name,
+            names=names,
+            states=states,
+            others=others,
+            rows=len(self._table.rows),
+            sample=drawn,
+            weights=weights,
+            replace=again,
+        )
 
     def _at(self, key: str) -> Mark:
         return self._entry.values_at[key]

@@ -349,7 +349,16 @@ class Approvals(Service):
             raise Refused(f"{tool} needs approval, but {len(self._open)} gates are open, {own} of {agent.agent_id}")
         kept = decode(encode(arguments))  # a copy, because the agent may change its arguments later
         expires_ns = min(MAX_NS, kernel.now + settings.expires)
-        gate = Gate(id, agent.agent_id, tool, hash_arguments(kept), kept, reason, kernel.now, expires_ns)
+        gate = Gate(
+            id=id,
+            agent=agent.agent_id,
+            tool=tool,
+            arguments_hash=hash_arguments(kept),
+            arguments=kept,
+            reason=reason,
+            created_ns=kernel.now,
+            expires_ns=expires_ns,
+        )
         self._tell(gate, arguments_hash=gate.arguments_hash, expires_ns=expires_ns, reason=reason)
         kernel.emit("gate.arguments", {"gate": id, "arguments": kept}, gate.agent)  # on record only: not for all to see
         self.gates[id] = gate

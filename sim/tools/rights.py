@@ -1,7 +1,7 @@
 """What the operator lets a scenario do: one record from the command line and Python to the world."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 
 Kinds = Mapping[str, "type[Agent]"]
 """Classes of agents that a scenario may name as `kind`; the host program gives them."""
-
-
-class RightsKeywords(TypedDict, total=False):
-    """Rights as keyword arguments; see `Rights`."""
-
-    kinds: Kinds | None
-    definitions: "Definitions | None"
-    allow: tuple[str, ...]
-    allow_commands: bool
-    mcp: "Sequence[McpServer]"
 
 
 @attrs.frozen(kw_only=True)
@@ -58,6 +48,11 @@ class Rights:
             many=True,
         ),
     )
+
+    @property
+    def reach_outside(self) -> bool:
+        """Whether a run can have an effect outside of it, so that it is not repeated without need."""
+        return self.allow_commands or bool(self.mcp)
 
     @property
     def keywords(self) -> dict[str, Any]:

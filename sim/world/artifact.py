@@ -59,7 +59,14 @@ class Artifact(Record, frozen=True):
     def rewritten(self, raw: Raw) -> "Artifact":
         """Return the next version, with new content."""
         return Artifact(
-            self.id, self.owner, raw, self.version + 1, self.readers, self.writers, self.price, self.formula
+            id=self.id,
+            owner=self.owner,
+            raw=raw,
+            version=self.version + 1,
+            readers=self.readers,
+            writers=self.writers,
+            price=self.price,
+            formula=self.formula,
         )
 
     def allows(self, access: Access, agent_id: str, groups: Iterable[str]) -> bool:

@@ -13,6 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SIM_FILES = sorted((ROOT / "sim").rglob("*.py"))
 TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 BANNED_NAMES = {"eval", "exec", "__import__"}
+MOST_BY_PLACE = 6
+"""The most arguments of a call that are told apart by their place alone."""
+MOST_LINES = 60
 BANNED_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml"}
 
 
@@ -71,6 +74,18 @@ def silent_in(tree: ast.AST) -> list[str]:
     return [node.name for node in tests if not ast.get_docstring(node)]
 
 
+def crowded_in(tree: ast.AST) -> list[str]:
+    """List the calls with more than `MOST_BY_PLACE` positional arguments; `*rest` counts as one."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [f"{ast.unparse(call.func)}, line {call.lineno}" for call in calls if len(call.args) > MOST_BY_PLACE]
+
+
+def long_in(tree: ast.AST) -> list[str]:
+    """List the functions with more than `MOST_LINES`, with their docstring."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [node.name for node in found if (node.end_lineno or 0) - node.lineno >= MOST_LINES]
+
+
 def banned_in(tree: ast.AST) -> list[str]:
     """List what runs text or bytes as code: the banned builtins and modules used in `tree`."""
     names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
@@ -117,6 +132,22 @@ def test_the_privacy_check_works_in_both_directions():
     inside, outside = ROOT / "sim" / "record" / "reader.py", ROOT / "sim" / "world" / "places.py"
     assert not is_foreign_private("sim.record._schema.TABLES", inside)
     assert is_foreign_private("sim.record._schema.TABLES", outside)
+
+
+def test_long_calls_name_their_arguments():
+    """No call has more than six positional arguments: a reader cannot tell apart what a seventh stands for."""
+    assert found_in(SIM_FILES, lambda path: crowded_in(tree_of(path))) == {}
+
+
+def test_the_check_of_long_calls_sees_them():
+    """The check above finds a call with seven, and takes names and `*rest` for what they are."""
+    assert crowded_in(ast.parse("def f():\n    g.h(1, 2, 3, 4, 5, 6, 7)")) == ["g.h, line 2"]
+    assert not crowded_in(ast.parse("f(1, 2, 3, 4, 5, *rest, g=7, h=8)"))
+
+
+def test_functions_are_short():
+    """No function has more than 60 lines, but the iteration of a loop, whose steps a reader has to see together."""
+    assert found_in(SIM_FILES, lambda path: long_in(tree_of(path))) == {"sim/actors/loop.py": ["iterate_now"]}
 
 
 def test_every_test_states_its_rule():

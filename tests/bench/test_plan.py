@@ -4,7 +4,7 @@ from sim.base.errors import ScenarioError, UsageError
 from sim.experiments.bench.job import _Setting
 from sim.experiments.bench.plan import make_bench
 from sim.experiments.modes import modes_of
-from sim.experiments.plan import Hosting, Plan, TrialJob, jobs_of
+from sim.experiments.plan import Plan, TrialHosting, TrialJob, jobs_of
 from sim.experiments.points import overrides_of
 from tests.bench.conftest import SCENARIO
 
@@ -31,7 +31,7 @@ def jobs(plan: Plan) -> list[TrialJob]:
     """Return all jobs of a plan."""
     seeds = plan.some_seeds(plan.seeds[1])
     wanted = [(point, seed) for seed in seeds for point in range(len(plan.points))]
-    return list(jobs_of(plan, wanted, Hosting(), by_seed=False))
+    return list(jobs_of(plan, wanted, TrialHosting(), by_seed=False))
 
 
 def test_varied_values_are_combined(file):

@@ -12,7 +12,7 @@ from sim.experiments.bench.plan import make_bench
 from sim.experiments.experiment import carry_out, evaluate
 from sim.experiments.folder import begin, go_on, write
 from sim.experiments.options import Precision
-from sim.experiments.plan import Hosting
+from sim.experiments.plan import TrialHosting
 from sim.experiments.pool import Inline
 from sim.experiments.results import Results
 from tests.proof.forking import Commands
@@ -111,12 +111,12 @@ def test_a_stopped_bench_continues_with_the_job_that_was_not_done(tiny, tmp_path
     hashes = {}
     for name, stopped in (("whole", False), ("stopped", True)):
         with contextlib.closing(begin(plan, tmp_path / name)) as results:
-            for progress in carry_out(results, Inline(), Hosting()):
+            for progress in carry_out(results, Inline(), TrialHosting()):
                 if stopped and progress.done == 4:  # two jobs of two modes
                     break
         before = done_by(tmp_path / name)
         with contextlib.closing(go_on(tmp_path / name)) as results:
-            ran = [(one.last.seed, one.last.mode) for one in carry_out(results, Inline(), Hosting())]
+            ran = [(one.last.seed, one.last.mode) for one in carry_out(results, Inline(), TrialHosting())]
             hashes[name] = results.hash()
             write(results, evaluate(results))
             assert len(results.sessions()) == (2 if stopped else 1)
@@ -131,9 +131,9 @@ def test_real_time_can_be_limited(tiny, tmp_path):
     with contextlib.closing(
         begin(make_bench(tiny, modes=("autonomous",), count=2, until="30s"), tmp_path / "b")
     ) as one:
-        assert list(carry_out(one, Inline(), Hosting(max_wall=1e-9))) == []
+        assert list(carry_out(one, Inline(), TrialHosting(max_wall=1e-9))) == []
         assert "0 of 2 runs were done" in write(one, evaluate(one)).read_text()
-        ran = [progress.last.seed for progress in carry_out(one, Inline(), Hosting(max_wall="1h"))]
+        ran = [progress.last.seed for progress in carry_out(one, Inline(), TrialHosting(max_wall="1h"))]
         assert ran == [3, 4]
 
 
@@ -144,7 +144,7 @@ def test_the_modes_of_a_combination_have_the_same_seeds(tiny, tmp_path):
         tiny, modes=("tick-parallel", "autonomous"), until="1m", precision=Precision(0.01, 13), outcomes=["mean_luck"]
     )
     with contextlib.closing(begin(plan, tmp_path / "b")) as results:
-        *_, last = carry_out(results, Inline(), Hosting())
+        *_, last = carry_out(results, Inline(), TrialHosting())
         assert (last.done, last.planned) == (26, 26)
         assert {seed for _, seed in results.done()} == set(range(3, 16))
 

@@ -12,10 +12,23 @@ import pytest
 from sim.base.shown import shown, shown_fields
 from sim.cli import verbs
 from sim.cli.declared import options_of
-from sim.experiments.plan import Hosting
-from sim.inspect.analysis.experiment_options import ExperimentKeywords, WorkerOptions
-from sim.runner.options import HostKeywords, HostOptions, ReplayKeywords, ReplayOptions, RunKeywords, RunOptions
-from sim.tools.rights import Rights, RightsKeywords
+from sim.experiments.plan import TrialHosting
+from sim.inspect.analysis.experiment_options import WorkerOptions
+from sim.runner.options import (
+    BranchOptions,
+    Change,
+    ContinueOptions,
+    Decisions,
+    EstimateOptions,
+    Hosting,
+    HostOptions,
+    Keep,
+    ReplayOptions,
+    ResumeOptions,
+    RunOptions,
+    VerifyOptions,
+)
+from sim.tools.rights import Rights
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 FIELDS = {**shown_fields(RunOptions), **shown_fields(ReplayOptions)}
@@ -80,23 +93,20 @@ def test_every_field_is_an_option_or_there_is_a_reason():
     assert all(field.help.endswith(".") for field in FIELDS.values())
 
 
-@pytest.mark.parametrize(
-    ("keywords", "record"),
-    [(RightsKeywords, Rights), (HostKeywords, HostOptions), (RunKeywords, RunOptions), (ReplayKeywords, ReplayOptions)],
-)
-def test_type_checkers_know_every_field(keywords, record):
-    """The keywords that a type checker sees are the fields of the record."""
-    assert set(keywords.__annotations__) == {field.name for field in attrs.fields(record)}
-
-
 def test_experiments_take_how_runs_are_hosted():
-    """What says how a run is hosted says so for trials as well, in Python and for the workers."""
-    of_one_run = {"on_interrupt", "begun"}
-    hosted = {field.name for field in attrs.fields(HostOptions)} - of_one_run
-    assert hosted <= {field.name for field in attrs.fields(WorkerOptions)}
-    assert hosted <= set(ExperimentKeywords.__annotations__)
-    rights = {field.name for field in attrs.fields(Rights)}
-    assert hosted - rights - {"progress"} <= {field.name for field in attrs.fields(Hosting)}
+    """What says how a run is hosted is the same record for trials, in Python and for the workers."""
+    assert issubclass(WorkerOptions, Hosting)
+    assert issubclass(TrialHosting, Hosting)
+    assert issubclass(WorkerOptions, Decisions)
+    assert issubclass(TrialHosting, Decisions)
+
+
+def test_no_option_is_declared_twice():
+    """A record has what it shares with another from a record of which both are made."""
+    records = [Rights, Hosting, HostOptions, Change, Keep, Decisions, RunOptions, EstimateOptions, ReplayOptions]
+    records += [VerifyOptions, ContinueOptions, ResumeOptions, BranchOptions, TrialHosting]
+    own = [field.name for record in records for field in attrs.fields(record) if not field.inherited]
+    assert len(own) == len(set(own))
 
 
 def test_a_new_field_is_an_option_at_once():

@@ -10,28 +10,28 @@ import pytest
 
 import sim
 from sim.cli import bench, branch, study, sweep
-from sim.experiments.options import Precision, StudyKeywords, StudyOptions, SweepKeywords, SweepOptions
-from sim.experiments.plan import Hosting, Plan
+from sim.experiments.options import Precision, StudyOptions, SweepOptions
+from sim.experiments.plan import Plan, TrialHosting
 from sim.experiments.results import Results
-from sim.inspect.analysis.experiment_options import ExperimentKeywords, ExperimentOptions, WorkerKeywords, WorkerOptions
+from sim.inspect.analysis.experiment_options import ExperimentOptions
 from sim.tools.rights import Rights
 
 OTHER_NAMES = {
     "precision": ("until_precision", "most_seeds"), "count": ("seeds",), "ceiling_micro": ("ceiling",),
     "listed": ("points",),
-    "models": ("access",), "rights": tuple(field.name for field in attrs.fields(Rights)),
+    "models": ("access",),
 }  # fmt: skip
 """What a field is called in Python, where that is not its own name."""
 
 ON_COMMAND_LINE = {
     **OTHER_NAMES, "count": ("count",), "precision": ("share", "most_seeds"), "models": ("models",),
-    "access": ("base_url", "endpoints"), "rights": ("allow", "allow_commands", "mcp"),
-    "kinds": (),  # classes of a program
+    "access": ("base_url", "endpoints"),
+    "kinds": (), "definitions": (),  # of a program
     "stuck": (),  # such a step is reported in any case
 }  # fmt: skip
 
 MADE = {"answers", "runs", "scratch"}
-"""The fields of `Hosting` that are places in the folder of the experiment."""
+"""The fields of `TrialHosting` that are places in the folder of the experiment."""
 
 OPTIONS = (
     "--seeds", 3, "--first-seed", 7, "--until-precision", "5%", "--most-seeds", 20, "--outcome", "n", "--record",
@@ -70,7 +70,7 @@ def test_verbs_and_functions_have_the_same_options() -> None:
     """Each field of the records of plans and of hosting is an option of each verb and function that can have it;
     `sweep` and `bench` differ in modes, and in `--seed`; each option that verbs share has one spelling and one type.
     """
-    hosted = fields(Hosting) - MADE
+    hosted = fields(TrialHosting) - MADE
     every, of_sweeps = fields(StudyOptions) | hosted, fields(SweepOptions) | hosted
     verbs = {verb: options(command) for verb, command in (("sweep", sweep.command), ("bench", bench.command))}
     arms = options(branch.command)
@@ -101,9 +101,9 @@ def test_each_option_reaches_the_plan_or_the_hosting(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     Path("ants.yaml").write_text(SCENARIO)
-    given: list[tuple[Plan, Hosting]] = []
+    given: list[tuple[Plan, TrialHosting]] = []
 
-    def work_on(results: Results, _: object, hosting: Hosting, **__: object) -> int:
+    def work_on(results: Results, _: object, hosting: TrialHosting, **__: object) -> int:
         given.append((results.plan, hosting))
         return 0
 
@@ -117,24 +117,14 @@ def test_each_option_reaches_the_plan_or_the_hosting(
     assert command.main([*map(str, (*words, *OPTIONS))], standalone_mode=False) == 0
     ((plan, hosting),) = given
 
-    defaults = {field.name: field.default for field in attrs.fields(Hosting)}
-    left_out = MADE | ({"access"} if verb == "branch" else set())  # its run asks no model at an endpoint
+    defaults = {field.name: field.default for field in attrs.fields(TrialHosting)}
+    left_out = (
+        MADE | fields(Rights) | ({"access"} if verb == "branch" else set())
+    )  # its run asks no model at an endpoint
     assert [name for name in defaults.keys() - left_out if getattr(hosting, name) == defaults[name]] == []
-    assert hosting.rights == Rights(allow_commands=True)
+    assert Rights(**hosting.keywords) == Rights(allow_commands=True)
     assert (plan.seeds, plan.precision, plan.outcomes) == ((7, 3), Precision(0.05, 20), ("n",))
     assert (plan.until, plan.answers, plan.record) == ("30s", "all", True)
     if verb != "branch":
         assert (plan.vary, plan.models) == (("agents.ant.state.n=1,4",), ("openai:m",))
         assert plan.overrides == ("seed=4", "recording.level=changes")
-
-
-@pytest.mark.parametrize(
-    ("keywords", "record"),
-    [
-        (StudyKeywords, StudyOptions), (SweepKeywords, SweepOptions), (WorkerKeywords, WorkerOptions),
-        (ExperimentKeywords, ExperimentOptions),
-    ],
-)  # fmt: skip
-def test_what_a_type_checker_reads_is_what_is_checked(keywords: Any, record: Any) -> None:
-    """Keywords and records have the same names."""
-    assert keywords.__annotations__.keys() == fields(record)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import sim
-from sim.experiments.plan import Hosting
+from sim.experiments.plan import TrialHosting
 
 STUDY = """
 name: study
@@ -40,7 +40,7 @@ def test_no_trial_begins_when_the_ceiling_is_reached(tmp_path: Path):
 
 def test_a_ceiling_counts_money_or_tokens():
     """Whichever is reached first ends an experiment; without a ceiling, nothing does."""
-    assert not Hosting().is_used_up(10**12, 10**12)
-    assert Hosting(ceiling_micro=5).is_used_up(5, 0)
-    assert not Hosting(ceiling_micro=5).is_used_up(4, 10**9)
-    assert Hosting(ceiling_tokens=7, ceiling_micro=5).is_used_up(0, 7)
+    assert not TrialHosting().is_used_up(10**12, 10**12)
+    assert TrialHosting(ceiling_micro=5).is_used_up(5, 0)
+    assert not TrialHosting(ceiling_micro=5).is_used_up(4, 10**9)
+    assert TrialHosting(ceiling_tokens=7, ceiling_micro=5).is_used_up(0, 7)

@@ -11,7 +11,7 @@ import sim
 from sim.base.errors import UsageError
 from sim.experiments.experiment import carry_out, evaluate
 from sim.experiments.folder import begin
-from sim.experiments.plan import Hosting, Plan, make_sweep
+from sim.experiments.plan import Plan, TrialHosting, make_sweep
 from sim.experiments.pool import Inline
 from sim.experiments.workers import workers_of
 from tests.experiments.test_arms import SCENARIO
@@ -121,7 +121,7 @@ def test_a_machine_that_is_lost_costs_no_row(bees: Path, cluster: Any) -> None:
     here = _rows(plan, Inline())
     results = begin(plan)
     done = 0
-    for _ in carry_out(results, RayWorkers(plan, None, None), Hosting()):
+    for _ in carry_out(results, RayWorkers(plan, None, None), TrialHosting()):
         done += 1
         if done == 20:
             victim = next(node for node in cluster.list_all_nodes() if node is not cluster.head_node)
@@ -134,7 +134,7 @@ def test_a_machine_that_is_lost_costs_no_row(bees: Path, cluster: Any) -> None:
 
 def _rows(plan: Plan, workers: Inline) -> list[Any]:
     results = begin(plan)
-    for _ in carry_out(results, workers, Hosting()):
+    for _ in carry_out(results, workers, TrialHosting()):
         pass
     rows = [(row.label, row.seeds, row.failed, row.outcomes) for row in evaluate(results)]
     results.close()

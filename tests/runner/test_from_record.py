@@ -18,7 +18,7 @@ from sim.base.errors import DivergenceError, RunError, ScenarioError, UsageError
 from sim.host.host import Host
 from sim.kernel import NS, Effect, perform
 from sim.record import open_run
-from sim.runner import RunResult, branch, replay, resume, run
+from sim.runner import RunController, RunResult, branch, replay, resume, run
 from sim.runner.options import Backend
 from sim.world import NOOP, Action
 
@@ -235,7 +235,9 @@ def test_a_failed_run_replays_and_is_gone_on_with(record, tmp_path, monkeypatch,
 
 @both_hosts
 def test_an_interrupted_run_is_gone_on_with(record, monkeypatch, backend):
-    """A run that was suspended goes on where it was, with no call made twice, to the hash of an uninterrupted one."""
+    """A run that was suspended goes on where it was, with no call made twice, to the hash of an uninterrupted one; who
+    observes runs is told of it once.
+    """
     monkeypatch.setattr(Interrupts, "suspend", False)
     whole = record(Interrupts)
     monkeypatch.setattr(Interrupts, "suspend", True)
@@ -245,7 +247,9 @@ def test_an_interrupted_run_is_gone_on_with(record, monkeypatch, backend):
     monkeypatch.setattr(Interrupts, "suspend", False)
     found = replay(part.run, kinds={"asker": Interrupts}, backend=backend)
     assert (found.same, found.complete) == (True, False), found.difference
-    result = resume(part.run, kinds={"asker": Interrupts}, backend=backend)
+    told: list[RunController] = []
+    result = resume(part.run, kinds={"asker": Interrupts}, backend=backend, begun=told.append)
+    assert len(told) == 1
     assert (result.status, result.hash, result.events) == ("finished", whole.hash, whole.events)
     assert len(Asker.calls) == len(set(Asker.calls))
 

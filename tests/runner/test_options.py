@@ -1,32 +1,48 @@
-"""The options of runs: what the types say and what is checked at run time are the same."""
+"""The options of runs: each is declared once, as a field of a record."""
 
-from typing import Any, get_type_hints
+import inspect
+import re
+from typing import Any
 
 import attrs
 import pytest
 
 import sim
-from sim.llm import Access
-from sim.runner.options import ReplayKeywords, ReplayOptions, RunKeywords, RunOptions
-from sim.tools.mcp import McpServer
+from sim.inspect.analysis.experiment_options import ArmsArguments, BenchArguments, SweepArguments
+from sim.runner.estimate import estimate
+from sim.runner.options import AskOptions, BranchOptions, EstimateOptions, ResumeOptions, RunOptions, VerifyOptions
+
+VERBS: list[tuple[Any, Any, tuple[str, ...]]] = [
+    (sim.run, RunOptions, ("scenario",)), (sim.replay, VerifyOptions, ("run",)), (sim.resume, ResumeOptions, ("run",)),
+    (sim.branch, BranchOptions, ("run",)), (sim.ask, AskOptions, ("run", "questions")),
+    (sim.sweep, SweepArguments, ("scenario",)), (sim.bench, BenchArguments, ("scenario",)),
+    (sim.arms, ArmsArguments, ("run",)), (estimate, EstimateOptions, ("scenario",)),
+    (sim.run_async, RunOptions, ("scenario",)), (sim.sweep_async, SweepArguments, ("scenario",)),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("keywords", "options"), [(RunKeywords, RunOptions), (ReplayKeywords, ReplayOptions)])
-def test_the_signature_and_the_record_agree(keywords: Any, options: Any) -> None:
-    """Each option has the same name and the same type where a type checker reads it and where it is checked."""
-    late = {
-        "Access": Access,
-        "Agent": sim.Agent,
-        "McpServer": McpServer,
-        "Definitions": sim.Definitions,
-    }  # imported only if they are needed
-    hints = get_type_hints(options, localns=late)
-    declared = {field.name: hints[field.name] for field in attrs.fields(options)}
-    spelled_out = get_type_hints(keywords, localns=late)
+@pytest.mark.parametrize(("verb", "record", "own"), VERBS)
+def test_a_function_has_the_fields_of_its_record_as_options(verb: Any, record: Any, own: tuple[str, ...]) -> None:
+    """What `help` and a notebook show of a function are its own arguments and, by name, each field of its record; the
+    docstring of the record tells each of them once.
+    """
+    parameters = inspect.signature(verb).parameters
+    fields = {field.name for field in attrs.fields(record)}
+    assert tuple(parameters)[: len(own)] == own
+    assert set(parameters) == fields | set(own)
+    assert all(one.kind is one.KEYWORD_ONLY for name, one in parameters.items() if name in fields)
+    told = re.findall(r"^ {8}(\w[\w, ]*):", record.__doc__.partition("    Args:\n")[2], re.MULTILINE)
+    names = [name for line in told for name in line.split(", ")]
+    assert fields <= set(names)
+    assert len(names) == len(set(names))
 
-    assert set(spelled_out) == set(declared)
-    for name, hint in declared.items():
-        assert spelled_out[name] == hint or name == "out", name  # a path may be given as text
+
+def test_what_a_function_is_about_can_be_named_too(tmp_path) -> None:
+    """The scenario or the run may be given by its name; a call without one says what is needed."""
+    with pytest.raises(sim.UsageError, match=r"nothing\.yaml"):
+        sim.run(scenario=tmp_path / "nothing.yaml")  # type: ignore[call-arg]  # type checkers want it first
+    with pytest.raises(TypeError, match="replay takes run, and options by their names"):
+        sim.replay()  # type: ignore[call-arg]  # what is tested
 
 
 def test_a_misspelt_option_is_named(tmp_path) -> None:

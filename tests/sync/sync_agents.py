@@ -1,6 +1,7 @@
 """Agents and scenarios for the tests of synchronised rounds, and what runs them and keeps their records."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -12,10 +13,12 @@ from sim.kernel.waits import sleep_ns
 from sim.llm.service import Models
 from sim.llm.types import ChatMessage, ModelRequest, Sampling
 from sim.record import HashRecorder
+from sim.runner.engine import execute
 from sim.runner.event_loop import blocking
+from sim.runner.options import HostOptions
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
-from sim.runner.running import Session
+from sim.runner.spec import Kept, Spec
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
 from sim.tools.rights import Rights
@@ -253,8 +256,8 @@ def trial(
         begun(runner)
 
     simulation = build(scenario, seed=seed, rights=Rights(kinds=kinds))
-    session = Session(simulation, recorder, None, "", scenario.end_ns, mode, None, backend, begun=note)
-    result = blocking(session.carry_out, backend)
+    spec = Spec(simulation=simulation, text=None, until_ns=scenario.end_ns, mode=mode, speed=None)
+    result = blocking(partial(execute, spec, HostOptions(begun=note), Kept(recorder)), backend)
     return Trial(runners[0], recorder.rows, result)
 
 

@@ -39,7 +39,7 @@ from sim.base.expressions import did_you_mean, nearest
 from sim.base.permissions import Permission
 from sim.base.text import of_error
 from sim.events.bus import too_much
-from sim.kernel.codec import encode, freeze
+from sim.kernel.codec import Raw, encode, freeze
 from sim.llm.types import ChatMessage
 from sim.memory.index import words_of
 from sim.tools import Access, Tools
@@ -219,7 +219,9 @@ class Conversations(Service):
         now = self._world.kernel.now
         self._last += 1
         id = f"conversation-{self._last}"
-        made = Conversation(id, user.id, platform, channel, thread, now, now)
+        made = Conversation(
+            id=id, user=user.id, platform=platform, channel=channel, thread=thread, started_ns=now, last_active_ns=now
+        )
         place = {"platform": platform, "channel": channel, "thread": thread}
         self._tell("conversation.started", {"conversation": id, "user": user.id, **place})
         self._places[platform, channel, thread] = id
@@ -277,9 +279,7 @@ class Conversations(Service):
         ends = silent and held.count >= held.began[0] and begins
         number = message.id
         message = attrs.evolve(message, session=conversation.session + ends, seen=seen)
-        record = freeze(_data(message))  # first: it refuses what cannot be recorded
-        if len(record) > (most := self._world.event_bus.max_data_bytes):
-            raise too_much(f"{author}: a message", len(record), most)
+        record = self._recordable(message)  # first: it refuses what cannot be recorded
         if ends:
             self.end_session(conversation_id, SESSION_TIMEOUT)
         held.count = number
@@ -296,6 +296,18 @@ class Conversations(Service):
         self._settle(held, message, answers=answers)
         self._tell(TOPIC, record)
         return message
+
+    def _recordable(self, message: ConversationMessage) -> Raw:
+        """Return a message as data of an event.
+
+        Raises:
+            UsageError: if it is larger than an event may be.
+            ActorError: if it cannot be recorded.
+        """
+        record = freeze(_data(message))
+        if len(record) > (most := self._world.event_bus.max_data_bytes):
+            raise too_much(f"{message.author}: a message", len(record), most)
+        return record
 
     def draft(
         self,
@@ -588,7 +600,13 @@ class Conversations(Service):
         if held.count < first:
             return None
         ended = Session(
-            conversation_id, conversation.session, first, held.count, started_ns, conversation.last_active_ns, reason
+            conversation=conversation_id,
+            number=conversation.session,
+            first=first,
+            last=held.count,
+            started_ns=started_ns,
+            ended_ns=conversation.last_active_ns,
+            reason=reason,
         )
         held.ended.append(ended)
         held.conversation = attrs.evolve(conversation, session=conversation.session + 1)

@@ -125,9 +125,14 @@ class Transcripts:
             return
         place = None if thread is None else str(thread)
         self.found[id] = Transcript(
-            id, str(data.get("user")), str(data.get("platform")), str(data.get("channel")), place, time_ns,
-            deque(maxlen=self._lines),
-        )  # fmt: skip
+            id=id,
+            user=str(data.get("user")),
+            platform=str(data.get("platform")),
+            channel=str(data.get("channel")),
+            thread=place,
+            started_ns=time_ns,
+            lines=deque(maxlen=self._lines),
+        )
 
     def _message(self, transcript: Transcript, time_ns: int, data: Mapping[str, Any]) -> None:
         role, content, about = data.get("role"), str(data.get("content")), mapping(data.get("metadata"))

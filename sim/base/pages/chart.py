@@ -108,9 +108,10 @@ def _draw(label: str, axis: str, lines: Mapping[str, Sequence[tuple[float, float
         if known
     ]
     height = floor + _BELOW
+    ground = tag("rect", width="100%", height="100%", fill="#ffffff")
+    title = _text((_LEFT + _WIDTH - _RIGHT) / 2, height - 6, axis, "middle")
     return tag(
-        "svg", tag("rect", width="100%", height="100%", fill="#ffffff"), grid, below,
-        _text((_LEFT + _WIDTH - _RIGHT) / 2, height - 6, axis, "middle"), drawn, legend,
+        "svg", [ground, grid, below, title, drawn, legend],
         xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {height:g}", width=_WIDTH, height=height,
         role="img", aria_label=label, font_family="system-ui, sans-serif", font_size="12", fill="#5d6879",
         style="max-width: 100%; height: auto",

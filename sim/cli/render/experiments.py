@@ -28,7 +28,7 @@ from sim.experiments.experiment import (
     without_effect,
 )
 from sim.experiments.folder import write
-from sim.experiments.plan import Hosting
+from sim.experiments.plan import TrialHosting
 from sim.experiments.pool import Deadline
 from sim.experiments.results import Results
 from sim.experiments.tables import differences_table, estimates_table, reach_table
@@ -38,7 +38,7 @@ _RELIABLE = 10  # trials after which the time left is told: the first ones wait 
 
 
 def work_on(
-    results: Results, workers: AbstractContextManager[Workers], hosting: Hosting, *, again: bool, as_json: bool
+    results: Results, workers: AbstractContextManager[Workers], hosting: TrialHosting, *, again: bool, as_json: bool
 ) -> int:
     """Carry out an experiment, write and print its results, and return the exit code."""
     whole = _carry_out(results, workers, hosting, again=again)
@@ -66,7 +66,7 @@ def work_on(
     return 0 if whole and not failed else 1
 
 
-def _say_interrupted(results: Results, hosting: Hosting, *, again: bool) -> None:
+def _say_interrupted(results: Results, hosting: TrialHosting, *, again: bool) -> None:
     """Say what is not done, and how to continue."""
     money, tokens = results.spent()
     if hosting.is_used_up(money, tokens):
@@ -119,7 +119,9 @@ def stoppable() -> Iterator[None]:
             signal.signal(which, handler)
 
 
-def _carry_out(results: Results, workers: AbstractContextManager[Workers], hosting: Hosting, *, again: bool) -> bool:
+def _carry_out(
+    results: Results, workers: AbstractContextManager[Workers], hosting: TrialHosting, *, again: bool
+) -> bool:
     """Run what is missing, with `again` also what failed; return whether nothing of that is left to do."""
     line, following, began = StatusLine(live=sys.stderr.isatty()), 0.0, time.monotonic()
     first: int | None = None

@@ -22,6 +22,7 @@ from sim.cli.render.story import show_files
 from sim.cli.render.table import print_table
 from sim.cli.render.task import print_tasks, show_task
 from sim.cli.render.transcript import print_transcript, print_transcripts
+from sim.cli.rights_options import REPLAY_RIGHTS
 from sim.record import StoredRun
 from sim.record.schema import TABLES
 from sim.record.views import VIEWS, described
@@ -160,7 +161,7 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "chat": Page(
         help="What an agent or a person said and heard, in the order of time, whole.", show=_chat, named="AGENT",
-        options=("other", "prompts", "limit", "allow", "allow_commands"),
+        options=("other", "prompts", "limit", *REPLAY_RIGHTS),
         topics=("message.sent", "conversation.message", "channel.post", "survey.answer"),
     ),
     "conversation": Page(
@@ -194,7 +195,7 @@ PAGES: Final[Mapping[str, Page]] = {
 """What `sim show RUN VIEW` prints that is no table, by the name of the VIEW."""
 
 _TABLE: Final = ("agent", "last", "limit")
-_REPEATED: Final = ("again", "allow", "allow_commands")  # of the table of prompts
+_REPEATED: Final = ("again", *REPLAY_RIGHTS)  # of the table of prompts
 
 OPTIONS: Final = tuple(
     dict.fromkeys((*(option for page in PAGES.values() for option in page.options), *_TABLE, *_REPEATED))

@@ -108,7 +108,7 @@ def _warm(setting: _Setting, mode: Mode) -> None:
     """Run one instant, so that all modules are imported. What has an effect outside is not done twice for that."""
     hosting = setting.job.hosting
     outside = hosting.access is not None and hosting.access.outside
-    if outside or hosting.rights.allow_commands or hosting.rights.mcp:
+    if outside or hosting.reach_outside:
         return
     run_mode, changes = mode.settings(synchronised=False)
     overrides = (*setting.overrides, *changes)

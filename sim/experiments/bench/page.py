@@ -29,7 +29,8 @@ def render(bench: Bench) -> str:
         _figures(bench),
     )  # fmt: skip
     shown = [part for part in made if part]
-    body = tag("main", _header(bench), _tiles(bench), shown, outcomes(bench), meaning(bench), about(bench))
+    parts = [_header(bench), _tiles(bench), shown, outcomes(bench), meaning(bench), about(bench)]
+    body = tag("main", parts)
     return document(f"{bench.plan.name}: bench", body, style=style)
 
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Final
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.experiments.indices import is_method
 from sim.experiments.modes import modes_of
-from sim.experiments.options import SweepKeywords, SweepOptions
+from sim.experiments.options import SweepOptions
 from sim.experiments.plan import BenchPlan, Plan, Varied
 from sim.experiments.points import MODE
+from sim.runner.options import taking
 
 MOST_RUNS: Final = 10_000
 SEEDS: Final = 5
@@ -19,23 +20,33 @@ SEEDS: Final = 5
 _SET_BY_MODES: Final = frozenset({"execution.use_autonomous_loops", "execution.tick.concurrency"})
 
 
-def make_bench(
-    file: Path, *, modes: Sequence[str] = (), seeds: Sequence[int] = (), **options: Unpack[SweepKeywords]
-) -> Plan:
+@attrs.frozen(kw_only=True)
+class BenchPlanOptions(SweepOptions):
+    """What the plan of a bench can say.
+
+    Args:
+        modes: names of modes; empty: the default modes.
+        seeds: the seeds; empty: so many as `count` says, from the first one on.
+    """
+
+    modes: Sequence[str] = ()
+    seeds: Sequence[int] = ()
+
+
+@taking(BenchPlanOptions)
+def make_bench(file: Path, options: BenchPlanOptions) -> Plan:
     """Return the plan of a bench. The scenario is checked with the combinations, the first 100 of many.
 
     Args:
         file: the scenario file, or PACKAGE:NAME of one of an installed package.
-        modes: names of modes; empty: the default modes.
-        seeds: the seeds; empty: so many as the options say, from the first one on.
-        options: see `SweepOptions`.
+        options: see `BenchPlanOptions`.
 
     Raises:
         ScenarioError: if the scenario is not valid.
         UsageError: if the arguments contradict each other, there are too many runs, or a kind of agent or an outcome is
             not known or not allowed.
     """
-    chosen = SweepOptions.of(options)
+    chosen, seeds, modes = options, options.seeds, options.modes
     _check_seeds(seeds, chosen)
     if chosen.baseline:
         raise UsageError("a bench compares modes, not combinations with a baseline", hint="sim sweep has --baseline")

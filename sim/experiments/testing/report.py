@@ -150,7 +150,15 @@ def report_of(
         for result in results:
             total.update(result.reached)
         coverage = Coverage(parts_of(scenario, subject.text), dict(total), subject.text)
-    return TestReport(subject.file, scenario.name, tuple(properties), len(cases), results, found, coverage)
+    return TestReport(
+        file=subject.file,
+        scenario=scenario.name,
+        properties=tuple(properties),
+        planned=len(cases),
+        results=results,
+        found=found,
+        coverage=coverage,
+    )
 
 
 def command_for(subject: Subject, case: Case) -> str:

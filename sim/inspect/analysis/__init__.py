@@ -10,13 +10,21 @@ The modules:
 """
 
 from sim.inspect.analysis.agent import AgentRecord, AgentRecords
-from sim.inspect.analysis.experiment_options import ExperimentOptions, WorkerOptions
+from sim.inspect.analysis.experiment_options import (
+    ArmsArguments,
+    BenchArguments,
+    ExperimentOptions,
+    RetryOptions,
+    SweepArguments,
+    WorkerOptions,
+)
 from sim.inspect.analysis.experiments import Experiment, arms, arms_async, bench, bench_async, sweep, sweep_async
 from sim.inspect.analysis.listing import RunList, runs
 from sim.inspect.analysis.run import Run, diff
 from sim.inspect.analysis.run import open as open  # noqa: A004 - always used as `sim.open`
 
 __all__ = [
-    "AgentRecord", "AgentRecords", "Experiment", "ExperimentOptions", "Run", "RunList", "WorkerOptions", "arms",
-    "arms_async", "bench", "bench_async", "diff", "open", "runs", "sweep", "sweep_async",
+    "AgentRecord", "AgentRecords", "ArmsArguments", "BenchArguments", "Experiment", "ExperimentOptions",
+    "RetryOptions", "Run", "RunList", "SweepArguments", "WorkerOptions", "arms", "arms_async", "bench",
+    "bench_async", "diff", "open", "runs", "sweep", "sweep_async",
 ]  # fmt: skip

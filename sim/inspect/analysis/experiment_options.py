@@ -1,7 +1,7 @@
 """The options of `sweep` and `arms`."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -10,53 +10,31 @@ from typing import Any
 import attrs
 
 from sim.base.errors import UsageError
+from sim.experiments.designs import Design, varied
 from sim.experiments.experiment import Progress, Workers
-from sim.experiments.options import Answers, Precision, StudyKeywords
-from sim.experiments.plan import Hosting, Plan, check_allowed
+from sim.experiments.listed import listed
+from sim.experiments.options import Answers, Precision
+from sim.experiments.plan import Mode, Plan, TrialHosting, check_allowed
 from sim.experiments.pool import Inline
 from sim.experiments.workers import check_workers, workers_of
-from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns, to_text
+from sim.kernel.levels import Level
 from sim.llm import Access
 from sim.resources import to_micro
-from sim.runner.options import Backend, Options, check_above_zero, check_backend
-from sim.tools.rights import Rights, RightsKeywords
+from sim.runner.options import Decisions, Hosting
+from sim.tools.rights import part_of
 
 Watcher = Callable[[Progress], object]
 
+Values = str | Iterable[Any]
+"""How a key is varied: several values, or a text such as `0.02..0.2:4`."""
 
-class WorkerKeywords(RightsKeywords, total=False):
-    """The options with which an experiment is carried out; see `WorkerOptions`."""
-
-    jobs: int | None
-    on: str | None
-    progress: Watcher | bool | None
-    access: Access | None
-    other_endpoint: bool
-    allow_change: bool
-    ceiling: float | None
-    ceiling_tokens: int | None
-    backend: Backend
-    max_wall: Duration | None
-    stuck: Callable[[Stuck], None] | None
-
-
-class ExperimentKeywords(WorkerKeywords, total=False):
-    """The options that `sweep` and `arms` share; see `ExperimentOptions`."""
-
-    seeds: int | None
-    first_seed: int | None
-    until_precision: float | str | None
-    most_seeds: int | None
-    outcomes: Sequence[str]
-    until: Duration | None
-    answers: Answers | None
-    record: bool
-    out: str | PathLike[str] | None
+Changes = Mapping[str, Any] | Sequence[str]
+"""What an arm changes: values by key, or `key=value` texts."""
 
 
 @attrs.frozen(kw_only=True)
-class WorkerOptions(Options, Rights):
+class WorkerOptions(Hosting, Decisions):
     """How an experiment is carried out, and what the operator lets its scenario do; see `Rights`.
 
     Classes in `kinds` that are defined in the program itself, or in a cell of a notebook, are unknown to other
@@ -67,30 +45,15 @@ class WorkerOptions(Options, Rights):
         jobs: the number of processes; None: one for each core. 1 runs the trials in this process.
         on: `ray` or `ray:ADDRESS` runs the trials on a Ray cluster.
         progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called after each trial.
-        access: language models that replace the scenario's, and how to reach them.
-        other_endpoint: whether arms may ask another endpoint than the run did.
-        allow_change: whether arms may go on from a run although its scenario or the code has changed since. Its past is
-            verified in any case.
         ceiling: what the models of all trials may cost; no trial begins after that. Trials under way then end.
         ceiling_tokens: the same for their tokens, input and output together.
-        backend: `asyncio` or `trio`; it does not change the results.
-        max_wall: real time (seconds, or text such as `10m`) after which the experiment is interrupted: it is returned
-            without the trials that are not done, which `resume` carries out.
-        stuck: called with each step of a trial that does not return, in the process of the trial. If other processes
-            cannot import it, as a function in a cell of a notebook, the trials run in this one.
     """
 
     jobs: int | None = None
     on: str | None = None
     progress: Watcher | bool | None = None
-    access: Access | None = None
-    other_endpoint: bool = False
-    allow_change: bool = False
     ceiling: float | None = None
     ceiling_tokens: int | None = None
-    backend: Backend = attrs.field(default="asyncio", validator=check_backend)
-    max_wall: Duration | None = attrs.field(default=None, validator=check_above_zero)
-    stuck: Callable[[Stuck], None] | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.on is not None and self.definitions is not None:
@@ -98,7 +61,7 @@ class WorkerOptions(Options, Rights):
         if self.jobs is not None and not 1 <= self.jobs <= 1000:
             raise UsageError(f"jobs are 1 to 1000 processes, not {self.jobs!r}")
 
-    def hosting(self, plan: Plan) -> Hosting:
+    def hosting(self, plan: Plan) -> TrialHosting:
         """Return what the operator gives to the trials of a plan.
 
         Raises:
@@ -112,11 +75,10 @@ class WorkerOptions(Options, Rights):
             raise UsageError("other language models are given than the plan has", hint=hint)
         access = attrs.evolve(access, models=plan.models)
         access.check_key()
-        rights = Rights(**self.keywords | {"allow": plan.allow})
-        shared = {field.name for field in attrs.fields(Hosting)} & {field.name for field in attrs.fields(type(self))}
-        given = {name: getattr(self, name) for name in shared} | {"access": access if plan.models else None}
+        given = part_of(self, Hosting) | part_of(self, Decisions)
+        given |= {"allow": plan.allow, "access": access if plan.models else None}
         ceiling = None if self.ceiling is None else to_micro(self.ceiling)
-        return Hosting(**given, rights=rights, ceiling_micro=ceiling)
+        return TrialHosting(**given, ceiling_micro=ceiling, ceiling_tokens=self.ceiling_tokens)
 
     def workers(self, plan: Plan, folder: Path) -> contextlib.AbstractContextManager[Workers]:
         """Return who carries out a plan."""
@@ -170,7 +132,7 @@ class ExperimentOptions(WorkerOptions):
         if self.answers not in (None, "seed", "all", "fresh"):
             raise UsageError(f"the answers are seed, all or fresh, not {self.answers!r:.40}")
 
-    def planned(self) -> StudyKeywords:
+    def planned(self) -> dict[str, Any]:
         """Return the options that all plans share."""
         return {
             "first_seed": self.first_seed, "count": self.seeds, "outcomes": tuple(self.outcomes),
@@ -178,6 +140,97 @@ class ExperimentOptions(WorkerOptions):
             "until": None if self.until is None else to_text(to_ns(self.until)), "record": self.record,
             "allow": tuple(self.allow),
         }  # fmt: skip
+
+
+@attrs.frozen(kw_only=True)
+class RetryOptions(WorkerOptions):
+    """How an experiment is continued.
+
+    Args:
+        again: whether trials that failed are tried again.
+    """
+
+    again: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class VariedOptions(ExperimentOptions):
+    """What is varied, and how.
+
+    Args:
+        vary: the values by key, such as `{"agents.person.state.beta": [0.02, 0.1]}`; a text such as `"0.02..0.2:4"`
+            stands for evenly spread values. Keys in a tuple change together: `{("a.x", "a.y"): [(1, 10), (2, 20)]}`.
+        points: combinations that are tried as they are: a CSV or JSON Lines file, a DataFrame with a column for each
+            key, or a list of mappings.
+        design: `factorial` (all combinations), `latin` or `sobol` for `samples` combinations within ranges, or, of a
+            sweep, `saltelli`, `morris` or `fast` for sensitivity indices; see `Experiment.sensitivity`.
+        samples: the number of combinations of a latin or sobol design, and N of a design for sensitivity indices.
+        overrides: `key=value` changes to all runs.
+        recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
+            otherwise `samples`, and `all` of a bench.
+    """
+
+    vary: Mapping[Any, Values] | None = None
+    points: Any = None
+    design: Design = "factorial"
+    samples: int | None = None
+    overrides: Sequence[str] = ()
+    recording: Level | None = None
+
+    def varied(self) -> dict[str, Any]:
+        """Return what the plans of a sweep and of a bench say alike."""
+        return {
+            "vary": varied(self.vary or {}),
+            "listed": () if self.points is None else listed(self.points),
+            "design": self.design,
+            "samples": self.samples,
+            "overrides": tuple(self.overrides),
+            "recording": self.recording,
+            "models": () if self.access is None else self.access.models,
+            "kinds": self.kinds,
+            **self.planned(),
+        }
+
+
+@attrs.frozen(kw_only=True)
+class SweepArguments(VariedOptions):
+    """What a sweep tries.
+
+    Args:
+        baseline: the combination with which all others are compared seed by seed, such as `{"beta": 0.02}`.
+        second_order: whether a saltelli design shows what pairs of inputs do together.
+        mode: `autonomous` or `tick`; None: that of the scenario.
+    """
+
+    baseline: Mapping[str, Any] | None = None
+    second_order: bool = False
+    mode: Mode | None = None
+
+
+@attrs.frozen(kw_only=True)
+class BenchArguments(VariedOptions):
+    """What a bench compares.
+
+    Args:
+        modes: the modes, such as `tick-parallel` and `autonomous`; empty: the default modes.
+        seed_list: the seeds, instead of their number (`seeds`).
+    """
+
+    modes: Sequence[str] = ()
+    seed_list: Sequence[int] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ArmsArguments(ExperimentOptions):
+    """Which futures of a run are compared.
+
+    Args:
+        at: the simulated time at which the arms begin.
+        arms: what each arm changes, by its name, such as `{"low": {"agents.person.state.beta": 0.02}}`.
+    """
+
+    at: Duration
+    arms: Mapping[str, Changes]
 
 
 def _can_be_imported(needed: Any) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
@@ -13,7 +13,6 @@ from sim.base.pages import Chart, Table, tag
 from sim.base.text import plain
 from sim.experiments.arms import Difference, make_arms
 from sim.experiments.bench.plan import make_bench
-from sim.experiments.designs import Design, varied
 from sim.experiments.experiment import (
     PointEstimates,
     Spot,
@@ -28,34 +27,34 @@ from sim.experiments.experiment import (
 from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.folder import begin, go_on, table_and_page, write
 from sim.experiments.integrity import check_experiment
-from sim.experiments.listed import listed
 from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
-from sim.experiments.plan import Hosting, Mode, Plan, make_sweep
+from sim.experiments.plan import Plan, TrialHosting, make_sweep
 from sim.experiments.points import as_number, named
 from sim.experiments.results import Results
 from sim.experiments.sensitivity import Sensitivity, sensitivity_of, sensitivity_rows
 from sim.experiments.series import Band, Trials, bands, difference_bands, metrics_of, trials_of
 from sim.experiments.table_files import Form, differences_cells, estimates_cells, table_text
 from sim.experiments.tables import differences_table, estimates_table, reach_table
-from sim.inspect.analysis.experiment_options import ExperimentKeywords, ExperimentOptions, WorkerKeywords, WorkerOptions
-from sim.kernel import Duration
-from sim.kernel.levels import Level
+from sim.inspect.analysis.experiment_options import (
+    ArmsArguments,
+    BenchArguments,
+    Changes,
+    ExperimentOptions,
+    RetryOptions,
+    SweepArguments,
+    WorkerOptions,
+)
 from sim.record import run_folder
 from sim.record.archive import is_archive, unpacked_experiment
 from sim.record.frames import Frame, Library, frame
 from sim.record.integrity import Integrity
 from sim.runner.event_loop import beside_the_loop, is_cancelled, with_definitions
+from sim.runner.options import taking
 from sim.runner.progress import bar
 from sim.scenario.overrides import value_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Values = str | Iterable[Any]
-"""How a key is varied: several values, or a text such as `0.02..0.2:4`."""
-
-Changes = Mapping[str, Any] | Sequence[str]
-"""What an arm changes: values by key, or `key=value` texts."""
 
 What = Literal[
     "trials", "estimates", "differences", "reached", "series", "series_estimates", "series_differences", "sensitivity"
@@ -116,20 +115,19 @@ class Experiment:
         """Whether the experiment is complete and unchanged, as `sim verify` checks it; see `Integrity`."""
         return check_experiment(self.folder).integrity
 
-    def resume(self, *, again: bool = False, **options: Unpack[WorkerKeywords]) -> Self:
+    @taking(RetryOptions)
+    def resume(self, options: RetryOptions) -> Self:
         """Run the trials that are missing, and return the experiment with them.
 
         Args:
-            again: whether trials that failed are tried again.
-            options: see `WorkerOptions`.
+            options: see `RetryOptions`.
 
         Raises:
             UsageError: if the scenario or the run has changed since.
         """
-        chosen = WorkerOptions.of(options)
-        hosting = chosen.hosting(self.plan)
-        with contextlib.closing(go_on(self.folder, allow_change=chosen.allow_change)) as results:
-            _carry_out(results, chosen, hosting, again=again)
+        hosting = options.hosting(self.plan)
+        with contextlib.closing(go_on(self.folder, allow_change=options.allow_change)) as results:
+            _carry_out(results, options, hosting, again=options.again)
             return type(self)(results)
 
     def compare(self, baseline: Mapping[str, Any]) -> tuple[Difference, ...]:
@@ -443,131 +441,64 @@ class Experiment:
         return tag("div", [tag("p", note) for note in self._notes()], tables)
 
 
+@taking(SweepArguments)
 @with_definitions
-def sweep(
-    scenario: str | PathLike[str],
-    *,
-    vary: Mapping[Any, Values] | None = None,
-    points: Any = None,
-    baseline: Mapping[str, Any] | None = None,
-    design: Design = "factorial",
-    samples: int | None = None,
-    second_order: bool = False,
-    mode: Mode | None = None,
-    overrides: Sequence[str] = (),
-    recording: Level | None = None,
-    **options: Unpack[ExperimentKeywords],
-) -> Experiment:
+def sweep(scenario: str | PathLike[str], options: SweepArguments) -> Experiment:
     """Run a scenario with other values and seeds, and estimate its outcomes with 95 % intervals; see `sim sweep`.
 
     Each trial is written as soon as it is done. If the call is interrupted, `Experiment.open(folder).resume()` goes on.
 
     Args:
         scenario: the scenario file.
-        vary: the values by key, such as `{"agents.person.state.beta": [0.02, 0.1]}`; a text such as `"0.02..0.2:4"`
-            stands for evenly spread values. Keys in a tuple change together: `{("a.x", "a.y"): [(1, 10), (2, 20)]}`.
-        points: combinations that are tried as they are: a CSV or JSON Lines file, a DataFrame with a column for each
-            key, or a list of mappings.
-        baseline: the combination with which all others are compared seed by seed, such as `{"beta": 0.02}`.
-        design: `factorial` (all combinations), `latin` or `sobol` for `samples` combinations within ranges, or
-            `saltelli`, `morris` or `fast` for sensitivity indices; see `Experiment.sensitivity`.
-        samples: the number of combinations of a latin or sobol design, and N of a design for sensitivity indices.
-        second_order: whether a saltelli design shows what pairs of inputs do together.
-        mode: `autonomous` or `tick`; None: that of the scenario.
-        overrides: `key=value` changes to all runs.
-        recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
-            otherwise `samples`.
-        options: see `ExperimentOptions`.
+        options: see `SweepArguments`.
 
     Raises:
         ScenarioError: if the scenario is not valid.
         UsageError: if an argument is not.
     """
-    chosen = ExperimentOptions.of(options)
+    baseline = _overrides(options.baseline or {})
     plan = make_sweep(
-        Path(scenario), baseline=_overrides(baseline or {}), design=design, samples=samples,
-        second_order=second_order, mode=mode, recording=recording, **_varied(vary, points, overrides, chosen),
-    )  # fmt: skip
-    return _made(plan, chosen)
+        Path(scenario), baseline=baseline, mode=options.mode, second_order=options.second_order, **options.varied()
+    )
+    return _made(plan, options)
 
 
-def _varied(
-    vary: Mapping[Any, Values] | None, points: Any, overrides: Sequence[str], chosen: ExperimentOptions
-) -> dict[str, Any]:
-    """Return what the plans of a sweep and of a bench say alike."""
-    return {
-        "vary": varied(vary or {}),
-        "listed": () if points is None else listed(points),
-        "overrides": tuple(overrides),
-        "models": () if chosen.access is None else chosen.access.models,
-        "kinds": chosen.kinds,
-        **chosen.planned(),
-    }
-
-
+@taking(BenchArguments)
 @with_definitions
-def bench(
-    scenario: str | PathLike[str],
-    *,
-    modes: Sequence[str] = (),
-    seed_list: Sequence[int] = (),
-    vary: Mapping[Any, Values] | None = None,
-    points: Any = None,
-    design: Design = "factorial",
-    samples: int | None = None,
-    overrides: Sequence[str] = (),
-    recording: Level | None = None,
-    **options: Unpack[ExperimentKeywords],
-) -> Experiment:
+def bench(scenario: str | PathLike[str], options: BenchArguments) -> Experiment:
     """Run a scenario in several modes with the same seeds, and compare durations and outcomes; see `sim bench`.
 
     Args:
         scenario: the scenario file.
-        modes: the modes, such as `tick-parallel` and `autonomous`; empty: the default modes.
-        seed_list: the seeds, instead of their number (`seeds`).
-        vary, points, design, samples, overrides: see `sweep`.
-        recording: how much is recorded of each trial: `all`, `changes` or `samples`; None: what the scenario says,
-            otherwise `all`.
-        options: see `ExperimentOptions`.
+        options: see `BenchArguments`.
 
     Raises:
         ScenarioError: if the scenario is not valid.
         UsageError: if an argument is not.
     """
-    chosen = ExperimentOptions.of(options)
-    plan = make_bench(
-        Path(scenario), modes=modes, seeds=seed_list, design=design, samples=samples, recording=recording,
-        **_varied(vary, points, overrides, chosen),
-    )  # fmt: skip
-    return _made(plan, chosen)
+    plan = make_bench(Path(scenario), modes=options.modes, seeds=options.seed_list, **options.varied())
+    return _made(plan, options)
 
 
+@taking(ArmsArguments)
 @with_definitions
-def arms(
-    run: str | PathLike[str],
-    *,
-    at: Duration,
-    arms: Mapping[str, Changes],
-    **options: Unpack[ExperimentKeywords],
-) -> Experiment:
+def arms(run: str | PathLike[str], options: ArmsArguments) -> Experiment:
     """Compare several futures of a recorded run with a baseline that changes nothing; see `sim branch --arm`.
 
     Args:
         run: the run: its folder, or its name in the folder `runs`.
-        at: the simulated time at which the arms begin.
-        arms: what each arm changes, by its name, such as `{"low": {"agents.person.state.beta": 0.02}}`.
-        options: see `ExperimentOptions`.
+        options: see `ArmsArguments`.
 
     Raises:
         UsageError: if an argument is not valid, or a parameter cannot change then.
         ScenarioError: if a changed parameter is not valid.
         RunError: if the run cannot be read.
     """
-    chosen = ExperimentOptions.of(options)
-    changes = {name: _overrides(changed) for name, changed in arms.items()}
-    return _made(
-        make_arms(run_folder(run), at=at, arms=changes, allow_change=chosen.allow_change, **chosen.planned()), chosen
+    changes = {name: _overrides(changed) for name, changed in options.arms.items()}
+    plan = make_arms(
+        run_folder(run), at=options.at, arms=changes, allow_change=options.allow_change, **options.planned()
     )
+    return _made(plan, options)
 
 
 sweep_async = beside_the_loop(sweep)
@@ -600,7 +531,7 @@ def _made(plan: Plan, chosen: ExperimentOptions) -> Experiment:
         return Experiment(results)
 
 
-def _carry_out(results: Results, chosen: WorkerOptions, hosting: Hosting, *, again: bool = False) -> None:
+def _carry_out(results: Results, chosen: WorkerOptions, hosting: TrialHosting, *, again: bool = False) -> None:
     """Run the trials that are missing, until the task is cancelled that waits for this thread."""
     workers, progress = chosen.workers(results.plan, results.folder), chosen.progress
     try:

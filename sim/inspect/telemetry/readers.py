@@ -29,7 +29,8 @@ def read_run(runner: RunController, sheet: Sheet) -> None:
     world, simulation = runner.simulation.world, runner.simulation
     kernel = world.kernel
     clock = "virtual" if runner.speed is None else "wall"
-    sheet.add("run_info", 1, simulation.scenario.name, runner.mode, str(kernel.seed), clock, __version__)
+    labels = (simulation.scenario.name, runner.mode, str(kernel.seed), clock, __version__)
+    sheet.add("run_info", 1, *labels)
     sheet.add("simulated_seconds", world.now)
     sheet.add("until_seconds", math.inf if runner.until is None else runner.until)
     if runner.speed is not None:

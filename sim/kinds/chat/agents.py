@@ -160,7 +160,15 @@ def _incoming(
         raise Refused(f"attachments is a list of at most {_MOST_ATTACHMENTS} files")
     for one in files:
         _check_attachment(one)
-    made = IncomingMessage(platform, agent.agent_id, server, channel, thread, text, tuple(files))
+    made = IncomingMessage(
+        platform=platform,
+        platform_user_id=agent.agent_id,
+        platform_server_id=server,
+        platform_channel_id=channel,
+        platform_thread_id=thread,
+        content=text,
+        attachments=tuple(files),
+    )
     freeze(made.to_json())
     return made
 

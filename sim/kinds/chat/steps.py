@@ -101,7 +101,9 @@ async def run(world: World, agent: Inhabitant, incoming: IncomingMessage, use: s
     user = resolve_user(chats, incoming)
     persona = resolve_persona(chats, incoming)
     conversation = resolve_conversation(chats, user, incoming)
-    turn = Turn(world, agent, user, persona, conversation, incoming, use)
+    turn = Turn(
+        world=world, agent=agent, user=user, persona=persona, conversation=conversation, incoming=incoming, use=use
+    )
     try:
         response = save(turn, await _answer(turn))
         if response.refusal not in WITHHELD:
@@ -242,7 +244,14 @@ def build_context(turn: Turn, message: ConversationMessage, request: ModelReques
     """7. Return the prompt: of the persona, with memories, the summary and recent messages."""
     persona = turn.persona and turn.persona[1]
     return context.build_context(
-        turn.world, turn.chats, turn.agent, turn.user, turn.conversation, persona, message, request
+        turn.world,
+        turn.chats,
+        agent=turn.agent,
+        user=turn.user,
+        conversation=turn.conversation,
+        persona=persona,
+        message=message,
+        request=request,
     )
 
 

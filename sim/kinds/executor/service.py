@@ -224,12 +224,7 @@ class Executors(Service):
             Refused: if there are too many tasks, or no executor of its type.
         """
         settings, world = self.settings, self._world
-        if self.counts["tasks"] - self._ended() >= settings.open_tasks:
-            raise Refused(f"there are {settings.open_tasks} open tasks already")
-        self.require_type(given.type)
-        if not _NAME.fullmatch(given.project):
-            raise Refused(f"{given.project!r:.60} is not the name of a project: small letters, digits, _ and -")
-        before = [self._numbers[other] for other in given.depends_on] if depends_on is None else list(depends_on)
+        before = self._before(given, depends_on)
         task = world.tasks.create(
             creator, given.title or name, description=given.goal, kind=KIND, priority=given.priority, parent=parent,
             depends_on=before, data={"type": given.type, "project": given.project},
@@ -265,6 +260,16 @@ class Executors(Service):
             self._dependents.setdefault(other, []).append(task.id)
         self._offer_at(state, given.start)
         return state
+
+    def _before(self, given: ExecutionTask, depends_on: Sequence[int] | None) -> list[int]:
+        """Return the numbers of the tasks before a new one, for which there has to be room."""
+        most = self.settings.open_tasks
+        if self.counts["tasks"] - self._ended() >= most:
+            raise Refused(f"there are {most} open tasks already")
+        self.require_type(given.type)
+        if not _NAME.fullmatch(given.project):
+            raise Refused(f"{given.project!r:.60} is not the name of a project: small letters, digits, _ and -")
+        return [self._numbers[other] for other in given.depends_on] if depends_on is None else list(depends_on)
 
     def take(
         self,

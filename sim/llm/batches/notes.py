@@ -167,7 +167,15 @@ class Notes:
         return note
 
     def _planned(self, number: int, provider: str, path: str, model: str, ids: list[str], at: float) -> Note:
-        note = Note(number, provider, path, model, tuple(ids), at, batch_key(self._run, number, tuple(ids)))
+        note = Note(
+            number=number,
+            provider=provider,
+            path=path,
+            model=model,
+            ids=tuple(ids),
+            at=at,
+            key=batch_key(self._run, number, tuple(ids)),
+        )
         self._last = number
         self._all[number] = note
         for id in note.ids:

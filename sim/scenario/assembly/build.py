@@ -385,10 +385,10 @@ class AgentFactory:
         """
         world = self._world
         self._check_free(name)
-        group = entry.group_name if row is None or row.group is None else row.group
+        told = _NO_ROW if row is None else row
+        group = entry.group_name if told.group is None else told.group
         agent = self._instance(entry, name, index, group)
-        agent.persona = "" if row is None else row.persona
-        agent.entry, agent.kind, agent.part = entry.name, entry.kind, part
+        agent.entry, agent.kind, agent.part, agent.persona = entry.name, entry.kind, part, told.persona
 
         def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
             if value.constant:
@@ -406,26 +406,18 @@ class AgentFactory:
             else:
                 names[key] = start(f"state.{key}", value) if value.__class__ is ValueTemplate else value
         agent.state.update({key: names[key] for key in entry.state})
-        told = _NO_ROW if row is None else row
 
-        def own(key: str, value: Any, use: Callable[[Any], Any]) -> Any:
-            return computed(entry, key, name, lambda: use(value))
+        def first(
+            key: str, given: Any, value: ValueTemplate | None, use: Callable[[Any], Any], same: Any = None
+        ) -> Any:
+            if given is not None:
+                return computed(entry, key, name, lambda: use(given))
+            return same if same is not None or value is None else start(key, value, use)
 
-        if told.balance is not None:
-            micro = own("balance", told.balance, _money)
-        else:
-            micro = start("balance", entry.balance, _money) if known.micro is None else known.micro
-        if told.place is not None:
-            place = own("place", told.place, self._place)
-        else:
-            place = None if entry.place is None else start("place", entry.place, self._place)
-        position = agent.home
-        if entry.position is not None:
-            position = start("position", entry.position)
-        if told.start is not None:
-            delay_ns = own("start", told.start, to_ns)
-        else:
-            delay_ns = start("start", entry.start, to_ns) if known.delay_ns is None else known.delay_ns
+        micro = first("balance", told.balance, entry.balance, _money, known.micro)
+        place = first("place", told.place, entry.place, self._place)
+        position = agent.home if entry.position is None else start("position", entry.position)
+        delay_ns = first("start", told.start, entry.start, to_ns, known.delay_ns)
         return AgentSpec(entry, agent, micro, place, position, delay_ns)
 
     def _birth(self, parent: str, entry: str) -> str:

@@ -96,7 +96,8 @@ def _new_artifact(id: str, owner: str, raw: Raw, access: tuple[Access, Access], 
         raise Refused(str(error)) from error
     if micro < 0:
         raise Refused(f"a price cannot be below 0, as {price:g} is")
-    return Artifact(id, owner, raw, 1, *access, micro, computed)
+    readers, writers = access
+    return Artifact(id, owner, raw, readers=readers, writers=writers, price=micro, formula=computed)
 
 
 @action("edit")

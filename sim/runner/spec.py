@@ -1,0 +1,158 @@
+"""Records that `execute` needs: `Spec`, what is run; `Kept`, where its record goes; `Origin`, where it comes from."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+
+from sim.base.errors import UsageError
+from sim.host.pacing import check_speed
+from sim.kernel import to_ns
+from sim.record import HashRecorder, RunHeader, RunRecorder
+from sim.record.files import versions
+from sim.runner.event_loop import running_on
+from sim.runner.fingerprint import code_hashes, package_versions
+from sim.runner.options import RunOptions
+from sim.runner.runner import Mode, RunController, RunSink, check_rounds
+from sim.scenario import Scenario
+from sim.scenario.assembly.build import Simulation, build
+from sim.tools import Tools
+
+
+@attrs.frozen(kw_only=True)
+class Spec:
+    """What is run: a scenario, built with what the operator chose for it.
+
+    Attributes:
+        simulation: the world and its agents.
+        text: the text of the scenario; None: it is not known, so that the run cannot be recorded.
+        until_ns: the simulated nanoseconds at which the run ends.
+        mode: the mode.
+        speed: simulated seconds per real second; None jumps from event to event.
+    """
+
+    simulation: Simulation
+    text: str | None
+    until_ns: int
+    mode: Mode
+    speed: float | None
+
+    @classmethod
+    def of(cls, scenario: Scenario, text: str | None, options: RunOptions) -> Self:
+        """Build a scenario, and check that it can be run so, before anything is written.
+
+        Raises:
+            UsageError: if an option does not fit the scenario, or a key is missing.
+        """
+        until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
+        if until_ns == 0:
+            raise UsageError("a run must last longer than 0 s")
+        mode: Mode = options.mode or ("autonomous" if scenario.execution.use_autonomous_loops else "tick")
+        seed, access = scenario.seed if options.seed is None else options.seed, options.access
+        simulation = build(scenario, seed=seed, rights=options, access=access, until_ns=until_ns)
+        if simulation.models is not None:
+            simulation.models.expected = options.expected
+        if access is not None:
+            access.check_key()
+        speed = speed_of(scenario, options)
+        check_rounds(scenario, mode, speed)
+        if scenario.models is not None and access is not None:
+            from sim.scenario.assembly.models import check_batching  # the import is slow
+
+            check_batching(scenario.models, access, speed)
+        return cls(simulation=simulation, text=text, until_ns=until_ns, mode=mode, speed=speed)
+
+    async def prepare(self) -> None:
+        """Check, before the run is live, that its MCP servers and the endpoint of its models are there."""
+        Tools.of(self.simulation.world).check_servers()
+        if self.simulation.models is not None:
+            await self.simulation.models.prepare()
+
+    def attach(self, runner: RunController) -> None:
+        """Register what the record of such a run can have beside calls from outside: here, nothing."""
+
+    def header(self, options: Mapping[str, Any], origin: "Origin | None") -> RunHeader:
+        """Return what its record begins with.
+
+        Args:
+            options: what the operator chose.
+            origin: where it comes from; None: it is no branch.
+        """
+        code, scenario = self.simulation.code, self.simulation.scenario
+        return RunHeader(
+            name=scenario.name, seed=self.simulation.world.kernel.seed, mode=self.mode, backend=running_on(),
+            options=options, code=code_hashes(code), origin=None if origin is None else origin.to_json(),
+            versions={**package_versions(code), **versions()},
+        )  # fmt: skip
+
+
+@attrs.frozen
+class Origin:
+    """Where a branch comes from, as its record says it.
+
+    Attributes:
+        run: the id of its run.
+        at_ns: the simulated nanoseconds at which it begins.
+        overrides, seed, models: what it changes at that time.
+    """
+
+    run: str
+    at_ns: int
+    overrides: tuple[str, ...] = ()
+    seed: int | None = None
+    models: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What it changes, as the input that the record of a branch has at that time."""
+        models = {"model": list(self.models)} if self.models else {}
+        return {"set": list(self.overrides), "seed": self.seed, **models}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a JSON-like mapping."""
+        return {"run": self.run, "at_ns": self.at_ns, **self.changes}
+
+
+@attrs.frozen
+class Kept:
+    """Where the record of a run goes.
+
+    Attributes:
+        keeper: what takes its events.
+        folder: its run folder; None: it has none.
+        uid: the name of the run in the keys of its effects.
+        epoch: that of the recorder; None if the run takes nothing in from people outside.
+    """
+
+    keeper: RunSink
+    folder: Path | None = None
+    uid: str = ""
+    epoch: int | None = None
+
+    @classmethod
+    def by(cls, recorder: HashRecorder | RunRecorder, keeper: RunSink | None = None, uid: str | None = None) -> Self:
+        """Return where a recorder writes.
+
+        Args:
+            recorder: the recorder.
+            keeper: what takes the events before it; None: it takes them itself.
+            uid: the name of the run; None: that of its folder.
+        """
+        if isinstance(recorder, HashRecorder):
+            return cls(keeper or recorder)
+        return cls(keeper or recorder, recorder.folder, recorder.folder.name if uid is None else uid, recorder.epoch)
+
+
+def speed_of(scenario: Scenario, options: RunOptions) -> float | None:
+    """Return the simulated seconds per real second; None if the run jumps from event to event.
+
+    Raises:
+        UsageError: if a speed is given without the wall clock, or is not a number above 0.
+    """
+    clock = options.clock or scenario.execution.clock
+    if options.speed is not None and clock == "virtual":
+        raise UsageError("a speed needs the wall clock", hint="add --clock wall")
+    if options.speed is not None:
+        check_speed(options.speed)
+    return None if clock == "virtual" else options.speed or scenario.execution.speed
