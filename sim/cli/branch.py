@@ -8,7 +8,7 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.declared import options_of
-from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
+from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_given, worker_options
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, common, reading
@@ -123,5 +123,5 @@ def _named(options: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse(options: dict[str, Any], what: str, hint: str) -> None:
     for name, value in options.items():
-        if value not in (None, ()):
+        if was_given(value):
             raise UsageError(f"{name} {what}", hint=hint)

@@ -12,8 +12,16 @@ import pytest
 from sim.base.shown import shown, shown_fields
 from sim.cli import verbs
 from sim.cli.declared import options_of
+from sim.experiments.options import Study, Work
 from sim.experiments.plan import TrialHosting
-from sim.inspect.analysis.experiment_options import WorkerOptions
+from sim.inspect.analysis.experiment_options import (
+    ArmsArguments,
+    BenchArguments,
+    ExperimentOptions,
+    SweepArguments,
+    VariedOptions,
+    WorkerOptions,
+)
 from sim.runner.options import (
     BranchOptions,
     Change,
@@ -103,10 +111,13 @@ def test_experiments_take_how_runs_are_hosted():
 
 def test_no_option_is_declared_twice():
     """A record has what it shares with another from a record of which both are made."""
-    records = [Rights, Hosting, HostOptions, Change, Keep, Decisions, RunOptions, EstimateOptions, ReplayOptions]
-    records += [VerifyOptions, ContinueOptions, ResumeOptions, BranchOptions, TrialHosting]
-    own = [field.name for record in records for field in attrs.fields(record) if not field.inherited]
-    assert len(own) == len(set(own))
+    shared = [Rights, Hosting, Decisions]
+    runs = [HostOptions, Change, Keep, RunOptions, EstimateOptions, ReplayOptions, VerifyOptions, ContinueOptions]
+    runs += [ResumeOptions, BranchOptions]
+    experiments = [Study, Work, WorkerOptions, ExperimentOptions, VariedOptions, SweepArguments, BenchArguments]
+    for records in (runs, [*experiments, ArmsArguments]):
+        own = [field.name for record in (*shared, *records) for field in attrs.fields(record) if not field.inherited]
+        assert len(own) == len(set(own))
 
 
 def test_a_new_field_is_an_option_at_once():
