@@ -20,7 +20,26 @@ if TYPE_CHECKING:
     )
     from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
     from sim.agents.metric_functions import metric
-    from sim.base.errors import Interrupt, NameTakenError, RecordWarning, ScenarioError, SimError, UsageError
+    from sim.base.errors import (
+        ActorError,
+        Cancelled,
+        CausalityError,
+        ClosedError,
+        DivergenceError,
+        ForeignAwaitError,
+        Interrupt,
+        KernelError,
+        LimitError,
+        LivelockError,
+        NameTakenError,
+        OutOfMemoryError,
+        RecordWarning,
+        RunError,
+        ScenarioError,
+        SimError,
+        TransitionError,
+        UsageError,
+    )
     from sim.base.pages import Chart
     from sim.base.registry import Definitions
     from sim.events import Event, EventBus
@@ -59,6 +78,7 @@ if TYPE_CHECKING:
         run_until,
         sleep,
     )
+    from sim.llm import ModelError
     from sim.record.integrity import Integrity
     from sim.resources import (
         Container,
@@ -93,23 +113,24 @@ if TYPE_CHECKING:
     from sim.standalone import World
     from sim.tools.registry import Tools
     from sim.tools.tool import Tool, tool
-    from sim.world import Action, ActionResult, Message, Service
+    from sim.world import Action, ActionResult, Message, Refused, Service
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Action", "ActionResult", "Actor", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager", "AgentRecord",
-    "AgentRecords", "AgentState", "Chart", "Comparison", "Container", "Control", "Definitions", "Effect", "Event",
-    "EventBus",
-    "Experiment", "Integrity", "Interrupt", "Kernel", "Latch", "Message", "NameTakenError", "Outcome", "PauseReason",
+    "Action", "ActionResult", "Actor", "ActorError", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager",
+    "AgentRecord", "AgentRecords", "AgentState", "Cancelled", "CausalityError", "Chart", "ClosedError",
+    "Comparison", "Container", "Control", "Definitions", "DivergenceError", "Effect", "Event", "EventBus",
+    "Experiment", "ForeignAwaitError", "Integrity", "Interrupt", "Kernel", "KernelError", "Latch", "LimitError",
+    "LivelockError", "Message", "ModelError", "NameTakenError", "OutOfMemoryError", "Outcome", "PauseReason",
     "Preempted", "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "RecordWarning",
-    "ReplayResult", "Resource", "Run", "RunController", "RunList", "RunResult", "RunSummary", "Scenario",
-    "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError", "SimulationRunner", "Store", "Survey",
-    "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools", "UsageError", "WakeCondition", "World", "all_of",
-    "arms", "arms_async", "ask", "ask_async", "bench", "bench_async", "branch", "branch_async", "diff", "first_of",
-    "interview", "interview_prompt", "join", "load", "metric", "perform", "record_answer", "replay", "replay_async",
-    "resume", "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async", "sleep", "sweep",
-    "sweep_async", "test", "tool",
+    "Refused", "ReplayResult", "Resource", "Run", "RunController", "RunError", "RunList", "RunResult", "RunSummary",
+    "Scenario", "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError", "SimulationRunner",
+    "Store", "Survey", "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools", "TransitionError", "UsageError",
+    "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "bench", "bench_async", "branch",
+    "branch_async", "diff", "first_of", "interview", "interview_prompt", "join", "load", "metric", "perform",
+    "record_answer", "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs",
+    "score", "score_async", "sleep", "sweep", "sweep_async", "test", "tool",
 ]  # fmt: skip
 """The public names but `open` and `property`, so that `from sim import *` does not hide the built-in functions."""
 
@@ -120,7 +141,9 @@ _HOMES = {
     "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async bench bench_async diff open "
     "runs sweep sweep_async",
     "inspect.compare.comparison": "Comparison",
-    "base.errors": "Interrupt NameTakenError RecordWarning ScenarioError SimError UsageError",
+    "base.errors": "ActorError Cancelled CausalityError ClosedError DivergenceError ForeignAwaitError Interrupt "
+    "KernelError LimitError LivelockError NameTakenError OutOfMemoryError RecordWarning RunError ScenarioError "
+    "SimError TransitionError UsageError",
     "events": "Event EventBus",
     "experiments.scoring": "ScoreCost Scores score score_async",
     "experiments.testing": "TestReport property test",
@@ -134,7 +157,8 @@ _HOMES = {
     "standalone": "World",
     "record.integrity": "Integrity",
     "tools": "Tool Tools tool",
-    "world": "Action ActionResult Message Service",
+    "world": "Action ActionResult Message Refused Service",
+    "llm": "ModelError",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

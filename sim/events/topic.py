@@ -6,6 +6,7 @@ for one or more words.
 
 import re
 from functools import lru_cache
+from typing import Final
 
 from sim.base.errors import UsageError
 
@@ -26,47 +27,42 @@ def check_topic(topic: str) -> str:
     return topic
 
 
-OWN_TOPICS = frozenset({
-    "artifact.deleted", "artifact.invoked", "artifact.written", "channel.post", "ledger.transferred",
-    "mailbox.dead_letters", "memory.added", "memory.forgotten", "memory.pruned", "memory.repeated",
-    "memory.summarised", "message.refused", "message.sent", "metric.sample", "observation", "place.entered",
-    "session.archived",
-})  # fmt: skip
-OWN_WORDS = frozenset(
-    {
-        "action",
-        "agent",
-        "alert",
-        "audit",
-        "chat",
-        "conversation",
-        "execution",
-        "gate",
-        "goals",
-        "intervention",
-        "model",
-        "pool",
-        "sop",
-        "survey",
-        "task",
-        "user",
-    }
-)
-"""Topics, and first words of topics, that the simulation itself publishes.
+_OWN: Final = (
+    "action.**", "agent.**", "alert.**",
+    "artifact.deleted", "artifact.invoked", "artifact.written",
+    "audit.**", "channel.post",
+    "chat.**", "chat.budget_opened", "chat.budget_reset", "chat.file", "chat.job", "chat.location", "chat.response",
+    "chat.tokens",
+    "conversation.**", "conversation.message", "conversation.removed", "conversation.revised",
+    "conversation.session_ended", "conversation.started", "conversation.summarized", "conversation.summary_failed",
+    "conversation.withheld",
+    "execution.**", "execution.added", "execution.approved", "execution.confidence", "execution.denied",
+    "execution.ended", "execution.escalated", "execution.file", "execution.resumed", "execution.retry",
+    "execution.returned", "execution.started", "execution.step",
+    "gate.**", "goals.**", "intervention.**", "ledger.transferred", "mailbox.dead_letters",
+    "memory.added", "memory.forgotten", "memory.pruned", "memory.repeated", "memory.summarised",
+    "message.refused", "message.sent", "metric.sample", "model.**", "observation", "place.entered", "pool.**",
+    "session.archived", "sop.**", "survey.**", "task.**", "user.**",
+)  # fmt: skip
+"""The topics that the simulation itself publishes, the only list of them. `WORD.**` reserves the word, and all topics
+that begin with it; topics of it that follow are then all that there are.
 
 Reports, metrics and views rely on them. No action of an agent may use them, because it could falsify the record.
 """
 
+OWN_WORDS: Final = frozenset(one.removesuffix(".**") for one in _OWN if one.endswith(".**"))
+"""The words that are reserved, with all topics that begin with them."""
 
-FAMILY_TOPICS = frozenset({
-    "chat.budget_opened", "chat.budget_reset", "chat.file", "chat.job", "chat.location", "chat.response", "chat.tokens",
-    "conversation.message", "conversation.removed", "conversation.revised", "conversation.session_ended",
-    "conversation.started", "conversation.summarized", "conversation.summary_failed", "conversation.withheld",
-    "execution.added", "execution.approved", "execution.confidence", "execution.denied", "execution.ended",
-    "execution.escalated", "execution.file", "execution.resumed", "execution.retry",
-    "execution.returned", "execution.started", "execution.step",
-})  # fmt: skip
-"""The topics of chats, conversations and executors. A rule that waits for another one of theirs waits for ever."""
+OWN_TOPICS: Final = frozenset(one for one in _OWN if not one.endswith(".**"))
+"""The topics that are listed one by one."""
+
+COMPLETE_TOPICS: Final = frozenset(one for one in OWN_TOPICS if one.partition(".")[0] in OWN_WORDS)
+"""The topics of reserved words of which all are known. A rule that waits for another one of theirs waits for ever."""
+
+
+def is_own(topic: str) -> bool:
+    """Return whether only the simulation itself publishes under a topic."""
+    return topic in OWN_TOPICS or topic.partition(".")[0] in OWN_WORDS
 
 
 def check_free(topic: str) -> None:
@@ -75,7 +71,7 @@ def check_free(topic: str) -> None:
     Raises:
         UsageError: if it is not a topic, or is reserved for the simulation.
     """
-    if check_topic(topic) in OWN_TOPICS or topic.partition(".")[0] in OWN_WORDS:
+    if is_own(check_topic(topic)):
         raise UsageError(
             f"{topic!r} is not for agents: the simulation itself reports under it", hint="begin with another word"
         )

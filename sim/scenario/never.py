@@ -10,7 +10,7 @@ from typing import Any, Final
 from sim.agents.toolbox import DRAWS
 from sim.base.errors import Problem
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean
-from sim.events.topic import FAMILY_TOPICS, OWN_TOPICS, OWN_WORDS, matches
+from sim.events.topic import COMPLETE_TOPICS, OWN_TOPICS, OWN_WORDS, matches
 from sim.kernel.calendar import Calendar
 from sim.kernel.duration import MAX_NS, to_ns, to_text
 from sim.scenario.named import names_without_effect
@@ -182,11 +182,11 @@ def _never_published(scenario: Scenario, tree: Map) -> Iterator[Found]:
 
 def _never_published_by_sim(scenario: Scenario, tree: Map) -> Iterator[Found]:
     """Yield patterns of topics of chats, conversations and executors that these do not publish."""
-    words = {topic.partition(".")[0] for topic in FAMILY_TOPICS}
+    words = {topic.partition(".")[0] for topic in COMPLETE_TOPICS}
     for mark, where, pattern in _awaited(scenario, tree):
-        if pattern.partition(".")[0] in words and not any(matches(pattern, topic) for topic in FAMILY_TOPICS):
+        if pattern.partition(".")[0] in words and not any(matches(pattern, topic) for topic in COMPLETE_TOPICS):
             message = f"{where}: the simulation publishes nothing under the topic {pattern!r}"
-            yield mark, message, did_you_mean(pattern, FAMILY_TOPICS)
+            yield mark, message, did_you_mean(pattern, COMPLETE_TOPICS)
 
 
 def _published(scenario: Scenario, tree: Map) -> tuple[list[str], list[str]] | None:

@@ -1,5 +1,7 @@
 """The documentation site: it builds without a warning, is complete, and needs no network."""
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -88,6 +90,40 @@ def test_the_page_of_the_api_names_every_public_name():
     page = (ROOT / "docs" / "api.md").read_text()
     described = set(re.findall(r"^\.\. auto\w+:: ([\w.]+)", page, re.MULTILINE))
     assert [name for name in (*sim.__all__, "open") if name not in described] == [], "add them to docs/api.md"
+
+
+def _errors_of_sim():
+    """Return the names of all classes of errors and warnings in `sim`."""
+    classes: dict[str, ast.ClassDef] = {}
+    for path in (ROOT / "sim").rglob("*.py"):
+        classes |= {node.name: node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)}
+    found = {"BaseException", "Exception", "UserWarning", "ValueError", "MemoryError"}
+    known = 0
+    while known != len(found):
+        known = len(found)
+        found |= {name for name, node in classes.items() if {ast.unparse(base) for base in node.bases} & found}
+    return found & classes.keys()
+
+
+def _raised_by_public_names():
+    """Yield the name of each public function, class and method, and the words in front of what it raises."""
+    for name in (*sim.__all__, "open", "property"):
+        value = getattr(sim, name)
+        methods = inspect.getmembers(value) if inspect.isclass(value) else ()
+        for shown, one in ((name, value), *((f"{name}.{key}", one) for key, one in methods if not key.startswith("_"))):
+            raises = inspect.cleandoc(getattr(one, "__doc__", None) or "").partition("\nRaises:\n")[2].split("\n\n")[0]
+            yield shown, {word for entry in re.findall(r"^    ([\w, ]+):", raises, re.M) for word in entry.split(", ")}
+
+
+def test_an_error_that_documentation_names_can_be_imported_from_sim():
+    """Whatever a page or the docstring of a public name says that is raised, a program can catch by a public name."""
+    errors, public = _errors_of_sim(), set(sim.__all__)
+    assert {"RunError", "LimitError", "Refused", "ExpressionError"} <= errors
+    pages = {path.name: path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]}
+    told = [(name, set(re.findall(r"`(?:sim\.)?(\w+)`|\bsim\.(\w+)", text))) for name, text in pages.items()]
+    named = [(where, {word for pair in words for word in pair}) for where, words in told]
+    missing = [(where, sorted(words & errors - public)) for where, words in (*named, *_raised_by_public_names())]
+    assert [one for one in missing if one[1]] == [], "add them to sim/__init__.py and docs/api.md"
 
 
 @pytest.mark.proof

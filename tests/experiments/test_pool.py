@@ -81,20 +81,36 @@ def test_workers_that_end_between_two_jobs_cost_no_job() -> None:
 
 
 @pytest.mark.parametrize("how", ["exit", "interrupt"])
-def test_a_job_that_ends_its_process_does_not_end_the_main_process(how: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_ends_its_process_does_not_end_the_main_process(how: str) -> None:
     """SystemExit or KeyboardInterrupt in a worker costs that job alone, and stdout belongs to the results."""
-    with Pool(1) as pool:
-        found = dict(pool.run(work, [("do", 2), (how, 3), ("write", 4)]))
-    assert found == {("do", 2): 4, (how, 3): Ended(), ("write", 4): 16}
-    out, err = capfd.readouterr()
-    assert (out, "written past Python" in err) == ("", True)
+    program = (
+        "from sim.experiments.pool import Pool\nfrom tests.experiments.killed_sweep import work\n"
+        f"with Pool(1) as pool:\n    found = dict(pool.run(work, [('do', 2), ({how!r}, 3), ('write', 4)]))\n"
+        f"print([found['do', 2], found[{how!r}, 3], found['write', 4]])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{[4, Ended(), 16]}\n"
+    assert "written past Python" in done.stderr
+
+
+def test_workers_have_the_environment_of_their_program_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that was set after an earlier pool, such as a key, is there; one that was removed is not."""
+    for value in ("one", "two", None):
+        if value is None:
+            monkeypatch.delenv("SIM_TEST_KEY")
+        else:
+            monkeypatch.setenv("SIM_TEST_KEY", value)
+        with Pool(1) as pool:
+            assert dict(pool.run(os.getenv, ["SIM_TEST_KEY"])) == {"SIM_TEST_KEY": value}
 
 
 def children(of: int) -> set[int]:
-    """Return the processes that a process has begun."""
+    """Return the workers that a process has begun, itself or by the process that it forks them from."""
     told = subprocess.run(["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     lines = [line.split(None, 2) for line in told.splitlines()[1:]]
-    return {int(pid) for pid, parent, what in lines if int(parent) == of and "spawn_main" in what}
+    all_ = {int(pid): (int(parent), what) for pid, parent, what in lines}
+    servers = {pid for pid, (parent, what) in all_.items() if parent == of and "multiprocessing.forkserver" in what}
+    return {pid for pid, (parent, what) in all_.items() if parent in servers or (parent == of and "spawn_main" in what)}
 
 
 def alive(process: int) -> bool:

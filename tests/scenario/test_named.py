@@ -10,7 +10,7 @@ import pytest
 
 from sim.agents.conversation.service import TOPIC as MESSAGE
 from sim.base.errors import ScenarioError, UsageError
-from sim.events.topic import FAMILY_TOPICS
+from sim.events.topic import COMPLETE_TOPICS
 from sim.scenario import loads
 from sim.scenario.assembly.build import check_families
 from sim.scenario.never import never_happens
@@ -171,4 +171,4 @@ def test_the_topics_of_families_are_those_that_they_publish() -> None:
         published |= set(re.findall(r'tell\(\s*"((?:chat|conversation|execution)\.\w+)"', code))
         if "executor" in path.parts:
             published |= {f"execution.{word}" for word in re.findall(r'\breport\(\s*"(\w+)"', code)}
-    assert published == FAMILY_TOPICS
+    assert published == COMPLETE_TOPICS

@@ -1,4 +1,4 @@
-"""Every place of a scenario that can draw random numbers, and every part of which that is not known."""
+"""What chance decides in a scenario: every place that can draw, and every part of which that is not known."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a description is about: a checked scenario and how it was run. And all expressions in it, with their places."""
+"""The subject of a description: a checked scenario and how it was run, and all expressions in it with their places."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeGuard
 
 from sim.actors import AgentState
 from sim.events.coerce import mapping
+from sim.events.topic import is_own
 from sim.inspect.viewer.map import Map
 from sim.inspect.viewer.names import Names, Topics
 from sim.inspect.viewer.starts import Money, Start
@@ -18,12 +19,6 @@ the activity that others see.
 """
 
 _NUMBERS: Final = {state: number for number, state in enumerate(STATES)}
-_OF_THE_RUNTIME: Final = frozenset((
-    "agent", "metric", "message", "model", "mailbox", "ledger", "place", "artifact", "conversation", "user", "channel",
-    "memory", "task", "session", "chat", "sop", "gate", "audit", "execution",
-))  # fmt: skip
-"""First words of topics that the runtime itself publishes. Only others are the last event of an agent."""
-
 _LONGEST: Final = 100  # characters of an activity
 
 Change = tuple[int, int, Any]
@@ -78,7 +73,7 @@ class States:
                 self._walk(actor, time_ns, mapping(data.get("arguments")), found)
         elif topic == "place.entered":
             self._move(self._names.number(str(data.get("agent"))), data.get("to"), found)
-        elif self._names.is_agent(actor) and topic.partition(".")[0] not in _OF_THE_RUNTIME and topic != "observation":
+        elif self._names.is_agent(actor) and not is_own(topic):
             found.append((actor, EVENT, number))
         if (paid := self._money.paid(self._names.labels[actor], topic, data)) is not None:
             self._pay(*paid, found)
