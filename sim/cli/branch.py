@@ -13,7 +13,7 @@ from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, common, reading
 from sim.cli.rerun import EFFECT, again_options, at_work, decided, print_live
-from sim.cli.run import allow_imports
+from sim.cli.run import NO_RECORD, allow_imports
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
 from sim.experiments.workers import check_workers, workers_of
@@ -60,13 +60,14 @@ _COMPARISON = (
 @EFFECT
 @endpoint_options
 @again_options
+@NO_RECORD
 @OUT
 @common
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
     tags: tuple[str, ...], models: tuple[str, ...], decisions: tuple[str, ...], host: dict[str, Any],
     rights: Rights, allow_change: bool, quiet: bool, as_json: bool, other_endpoint: bool,
-    arms: tuple[str, ...], **options: Any,
+    no_record: bool, arms: tuple[str, ...], **options: Any,
 ) -> int:  # fmt: skip
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
@@ -86,7 +87,8 @@ def command(
             "--model": models,
             "--effect": decisions,
             "--tag": tags,
-            "--quiet": quiet or None,
+            "--quiet": quiet,
+            "--no-record": no_record,
         }
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
         if rights.allow:
@@ -109,7 +111,7 @@ def command(
     with at_work(rights, quiet=quiet) as working:
         result = branch(
             folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
-            models=models, tags=tags, allow_change=allow_change, access=access,
+            models=models, tags=tags, record=not no_record, allow_change=allow_change, access=access,
             other_endpoint=other_endpoint, **host, **working,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)
