@@ -12,7 +12,7 @@ from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_giv
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, common, reading
-from sim.cli.rerun import EFFECT, again_options, at_work, decided, print_live
+from sim.cli.rerun import again_options, at_work, decided, print_live
 from sim.cli.run import NO_RECORD, allow_imports
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
@@ -57,7 +57,7 @@ _COMPARISON = (
 @seed_options("10")
 @worker_options
 @_TO
-@EFFECT
+@options_of(BranchOptions, "effects")
 @endpoint_options
 @again_options
 @NO_RECORD
@@ -65,7 +65,7 @@ _COMPARISON = (
 @common
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
-    tags: tuple[str, ...], models: tuple[str, ...], decisions: tuple[str, ...], host: dict[str, Any],
+    tags: tuple[str, ...], models: tuple[str, ...], effects: tuple[str, ...], host: dict[str, Any],
     rights: Rights, allow_change: bool, quiet: bool, as_json: bool, other_endpoint: bool,
     no_record: bool, arms: tuple[str, ...], **options: Any,
 ) -> int:  # fmt: skip
@@ -85,7 +85,7 @@ def command(
             "--set": overrides,
             "--seed": seed,
             "--model": models,
-            "--effect": decisions,
+            "--effect": effects,
             "--tag": tags,
             "--quiet": quiet,
             "--no-record": no_record,
@@ -110,7 +110,7 @@ def command(
     access = access_of(options, models or asked)
     with at_work(rights, quiet=quiet) as working:
         result = branch(
-            folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
+            folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(effects),
             models=models, tags=tags, record=not no_record, allow_change=allow_change, access=access,
             other_endpoint=other_endpoint, **host, **working,
         )  # fmt: skip

@@ -376,7 +376,13 @@ class ContinueOptions(ReplayOptions):
             started before it begins.
     """
 
-    effects: Mapping[int, str] | None = None
+    effects: Mapping[int, str] | None = attrs.field(
+        default=None,
+        metadata=shown(
+            "Resolve an in-doubt effect: retry, or its outcome (done, done:JSON or failed).",
+            written="--effect", metavar="ID=DECISION", many=True,
+        ),
+    )  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)

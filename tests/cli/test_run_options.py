@@ -23,6 +23,7 @@ from sim.inspect.analysis.experiment_options import (
     WorkerOptions,
 )
 from sim.runner.options import (
+    AskOptions,
     BranchOptions,
     Change,
     ContinueOptions,
@@ -99,6 +100,23 @@ def test_every_field_is_an_option_or_there_is_a_reason():
     assert fields == FIELDS.keys() | OF_PROGRAMS.keys()
     assert not FIELDS.keys() & OF_PROGRAMS.keys()
     assert all(field.help.endswith(".") for field in FIELDS.values())
+
+
+OWN: dict[str, tuple[Any, dict[str, str | None]]] = {
+    "resume": (ResumeOptions, {}), "replay": (VerifyOptions, {"parts": None}),  # all of the record is compared
+    "branch": (BranchOptions, {"record": "no_record"}),
+    "ask": (AskOptions, {"at": "times", "confirm": "yes"}),
+}  # fmt: skip
+"""The record of each verb that begins with a run, and what stands for a field of it; None: nothing does."""
+
+
+@pytest.mark.parametrize("verb", OWN)
+def test_a_verb_has_the_fields_of_its_record(verb):
+    """What a function alone can be told, the command can be told as well."""
+    record, other = OWN[verb]
+    shared = {field.name for field in attrs.fields(ReplayOptions)} | OF_PROGRAMS.keys()
+    names = {other.get(field.name, field.name) for field in attrs.fields(record)} - shared - {None}
+    assert names <= params(verb).keys()
 
 
 def test_experiments_take_how_runs_are_hosted():
