@@ -79,7 +79,9 @@ def hosting_of(
     access = access_of(endpoint, plan.models)
     if access is not None:
         access.check_key()
-    return TrialHosting(
+    hosting = TrialHosting(
         **attrs.evolve(rights, allow=plan.allow).keywords, access=access, stuck=say_stuck,
         ceiling_micro=None if ceiling is None else to_micro(ceiling), **options,
     )  # fmt: skip
+    hosting.reached(access)
+    return hosting

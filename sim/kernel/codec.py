@@ -5,6 +5,7 @@ that imports `msgspec`.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import attrs
@@ -41,6 +42,9 @@ changed = msgspec.structs.replace
 
 as_dict = msgspec.structs.asdict
 """Return the fields of a record as a new dict."""
+
+pack = msgspec.msgpack.Encoder().encode
+"""Return a value as MessagePack, for messages between processes. It is not canonical, and nothing of it is recorded."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _items = msgspec.json.Decoder(list[Raw]).decode
@@ -169,6 +173,11 @@ def decode_as(data: bytes, kind: type[T]) -> T:
         if name not in known:
             raise ValueError(f"there is no field {name!r:.60}")
     return made
+
+
+def unpacker(kind: Any) -> Callable[[bytes], Any]:
+    """Return what reads a value of a type that `pack` wrote. It raises ValueError for any other bytes."""
+    return msgspec.msgpack.Decoder(kind).decode
 
 
 def decode(data: bytes | Raw) -> Any:

@@ -8,6 +8,7 @@ record.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -93,10 +94,11 @@ class Access:
         stream: whether endpoints send answers in parts even if nothing in this process observes them, so that other
             processes can see them in the run folder as they arrive.
         batching: how calls to endpoints are answered in batches. None: online, or as the run on record; False: online.
+        edge_workers: how many processes make the calls of endpoints; 0: the process of the run does.
 
     Raises:
-        UsageError: if the address, the key or a header is not valid (the message does not contain them), or if
-            `concurrency` is below 1.
+        UsageError: if the address, the key or a header is not valid (the message does not contain them), if
+            `concurrency` is below 1, or if there are both batches and worker processes.
     """
 
     models: tuple[str, ...] = ()
@@ -109,6 +111,7 @@ class Access:
     endpoints: Mapping[str, Endpoint] = attrs.field(factory=dict, repr=False)
     stream: bool = False
     batching: Batching | Literal[False] | None = None
+    edge_workers: int = 0
 
     def __attrs_post_init__(self) -> None:
         if self.base_url is not None:
@@ -124,6 +127,11 @@ class Access:
             raise UsageError("a header must have a name of letters, digits and hyphens, and a printable ASCII value")
         if self.concurrency < 1:
             raise UsageError(f"the concurrency must be at least 1, not {self.concurrency}")
+        if self.edge_workers and self.batching:
+            raise UsageError(
+                "worker processes are asked for with batches, which take a few requests only",
+                hint="leave out --edge-workers or --batch",
+            )
 
     def chains(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         """Return the (provider, model) pairs by tier, best first. The tier `*` means all calls.
@@ -244,7 +252,7 @@ class Access:
         ]
         return Access(tuple(named))
 
-    @property
+    @cached_property
     def secrets(self) -> tuple[str, ...]:
         """The secret texts, longest first: keys, addresses, header values, and the token in `Bearer TOKEN`.
 

@@ -6,7 +6,8 @@ give up. The same code runs in real time (at the edge) and in simulated time (in
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 import attrs
 
@@ -25,6 +26,7 @@ from sim.llm.types import (
     ClientClock,
     Completion,
     Delta,
+    Interrupted,
     ModelError,
     ModelRequest,
     Observer,
@@ -35,7 +37,11 @@ from sim.llm.types import (
 FIRST_GUESS = 256.0
 """Expected length of an answer in tokens before the first answer."""
 
+_LONGEST_DETAIL: Final = 300
+
 _MEMORY = 0.1  # weight of the latest answer in the moving average of answer lengths
+
+_MOST_LOST: Final = 3  # requests of one call whose process ended; after more, it is likely that the call is why
 
 _FREE = frozenset({"rate_limit", "overload", "quota", "auth", "not_found", "bad_request", "context_length"})
 """Classes of errors that occur before any token is used."""
@@ -81,6 +87,7 @@ class Client:
         tokenizer: estimates the tokens of a request.
         cost: maps a model and its usage to a cost in micro-units.
         capabilities: what is known of the models; a model gets no request that it is known not to be able to answer.
+        count: counts the tokens of a request elsewhere, as `tokenizer` does; if it returns None, they are counted here.
     """
 
     def __init__(
@@ -92,12 +99,14 @@ class Client:
         tokenizer: Tokenizer = APPROXIMATE,
         cost: Callable[[str, TokenUsage], int] = lambda model, usage: 0,
         capabilities: Capabilities | None = None,
+        count: Callable[[ModelRequest], Awaitable[int | None]] | None = None,
     ) -> None:
         self.capabilities = capabilities or Capabilities()
         self.clock = clock
         self.endpoints = endpoints
         self.policy = policy or RetryPolicy()
         self.tokenizer = tokenizer
+        self.count = count
         self._cost = cost
 
     async def complete(
@@ -135,17 +144,16 @@ class Client:
                 fallbacks.append(f"{target} → {chain[position + 1]}: {lacking}")
                 continue
             if lacking is not None:
-                lacking.attempts, lacking.refused_formats = tuple(call.attempts), tuple(call.refused_formats)
-                raise lacking
+                raise call.told(lacking)
             tried = len(call.attempts)
             outcome = await call.ask(target, keep=below)
             if isinstance(outcome, Completion):
                 cost = sum(self._cost(attempt.model, attempt.usage) for attempt in call.attempts if attempt.usage)
-                return Answer(outcome, tuple(call.attempts), cost, tuple(fallbacks), tuple(call.refused_formats))
+                return Answer(
+                    outcome, tuple(call.attempts), cost, tuple(fallbacks), tuple(call.refused_formats), tuple(call.lost)
+                )
             if not below or not steps_down(outcome.kind) or call.is_spent:
-                outcome.attempts = tuple(call.attempts)
-                outcome.refused_formats = tuple(call.refused_formats)
-                raise outcome
+                raise call.told(outcome)
             fallbacks.append(step_down(target, chain[position + 1], outcome, len(call.attempts) - tried))
         raise AssertionError("the last model of a chain answers or raises")
 
@@ -171,12 +179,20 @@ class _Call:
         self._counts: dict[Tokenizer, int] = {}  # input tokens, by how they were counted
         self.attempts: list[Attempt] = []
         self.refused_formats: list[tuple[str, str]] = []
+        self.lost: list[Attempt] = []
         self.spent = 0.0  # seconds of requests and of waiting between them
 
     @property
     def is_spent(self) -> bool:
         """Whether the call can make no further request, to any model."""
-        return len(self.attempts) >= self._policy.requests or self.spent >= self._policy.deadline
+        used_up = len(self.attempts) >= self._policy.requests or len(self.lost) > _MOST_LOST
+        return used_up or self.spent >= self._policy.deadline
+
+    def told(self, error: ModelError) -> ModelError:
+        """Return the failure of the call, with what was tried."""
+        error.attempts, error.refused_formats = tuple(self.attempts), tuple(self.refused_formats)
+        error.lost = tuple(self.lost)
+        return error
 
     async def ask(self, target: Target, *, keep: int) -> Completion | ModelError:
         """Send the request to one model until it answers or the retry policy gives up.
@@ -191,7 +207,16 @@ class _Call:
             if isinstance(permit, ModelError):
                 return permit
             started = self._clock.now()
-            outcome = await self._request_once(target, permit)
+            try:
+                outcome = await self._request_once(target, permit)
+            except Interrupted as error:
+                seconds = self._clock.now() - started
+                self.spent += seconds
+                if error.sent:
+                    self._lose(target, error, seconds)
+                    if len(self.lost) > _MOST_LOST:
+                        return ModelError("network", f"{error}, {len(self.lost)} times before an answer arrived")
+                continue
             seconds = self._clock.now() - started
             self.spent += seconds
             pause = None
@@ -216,7 +241,7 @@ class _Call:
         while True:
             shut = endpoint.breaker.wait()
             if not shut:
-                permit = await endpoint.governor.admit(self._agent, self._expected(endpoint))
+                permit = await endpoint.governor.admit(self._agent, await self._expected(endpoint))
                 shut = endpoint.breaker.wait()  # it can have opened during the wait
                 if not shut:
                     return permit
@@ -247,6 +272,8 @@ class _Call:
         except BaseException as error:
             if isinstance(error, SimError) or not isinstance(error, Exception):
                 permit.close(answered=False)
+                if isinstance(error, Interrupted):
+                    watch.discard("interrupted")
                 raise
             outcome = _unforeseen(error, self._sent())
         if isinstance(outcome, ModelError):
@@ -254,7 +281,7 @@ class _Call:
                 endpoint.learn(outcome.usage)
             endpoint.breaker.record(outcome.kind)
             permit.close(_tokens(outcome), outcome)
-            watch.discard(outcome)
+            watch.discard(outcome.kind)
         else:
             endpoint.breaker.record(None)
             endpoint.learn(outcome.usage)
@@ -269,11 +296,15 @@ class _Call:
         """Return the usage of a request without a reported usage: it was sent, so its input counts."""
         return TokenUsage(self._input_tokens(self._client.tokenizer), 0, estimated=True)
 
-    def _expected(self, endpoint: Endpoint) -> float:
+    async def _expected(self, endpoint: Endpoint) -> float:
         """Return the expected tokens of the request and its answer: an exact count, which takes longer than all other
         work on a call, only where a limit needs it.
         """
         tokenizer = self._client.tokenizer if endpoint.governor.counts_tokens else APPROXIMATE
+        if tokenizer is not APPROXIMATE and tokenizer not in self._counts and self._client.count is not None:
+            counted = await self._client.count(self._request)
+            if counted is not None:
+                self._counts[tokenizer] = counted
         return endpoint.expect(self._request, self._input_tokens(tokenizer))
 
     def _input_tokens(self, tokenizer: Tokenizer) -> int:
@@ -293,6 +324,16 @@ class _Call:
             usage=outcome.usage,
         )
         self.attempts.append(attempt)
+        if self._on_attempt is not None:
+            self._on_attempt(attempt)
+
+    def _lose(self, target: Target, error: Interrupted, seconds: float) -> None:
+        """Note a request whose process ended. Its answer is lost; its input is billed, because it may have arrived."""
+        detail = f"{error} before the answer arrived"
+        attempt = Attempt(
+            target.provider, target.model, "interrupted", seconds, detail=detail[:_LONGEST_DETAIL], usage=self._sent()
+        )
+        self.lost.append(attempt)
         if self._on_attempt is not None:
             self._on_attempt(attempt)
 
@@ -323,10 +364,10 @@ class _Watch:
         self._seen = True
         self._observe(part)
 
-    def discard(self, error: ModelError) -> None:
+    def discard(self, why: str) -> None:
         """Tell the observer that the parts it saw are invalid, if it saw any."""
         if self._seen:
-            self._show(Delta("discard", error.kind))
+            self._show(Delta("discard", why))
 
 
 def _tokens(error: ModelError) -> float | None:

@@ -29,6 +29,8 @@ from sim.llm.providers.openai.provider import OpenAIProvider
 from sim.llm.router import Target, targets_of
 from sim.llm.tokens import APPROXIMATE, Tokenizer
 from sim.llm.types import Answer, Attempt, ClientClock, ModelError, ModelRequest, Observer, Provider, TokenUsage, Wake
+from sim.llm.workers.pool import EdgeWorkers, WorkerFigures
+from sim.llm.workers.provider import WorkerProvider
 
 NO_LIMIT: Final = 3650 * 86400.0
 """Real seconds that a call may take if it is answered in batches, which have their own limit."""
@@ -106,6 +108,7 @@ class EdgeClient:
         place: returns the run that batches belong to. It is called only if the operator has asked for batches.
         written_calls: the providers whose models write tool calls as text.
         declared: by provider: what the scenario says that its models can do.
+        workers: makes the worker processes that the operator has asked for; None: requests are made in this process.
 
     Attributes:
         capabilities: what is known of the models; what endpoints say is known after `prepare`.
@@ -124,6 +127,7 @@ class EdgeClient:
         place: Callable[[], Place] | None = None,
         written_calls: frozenset[str] = frozenset(),
         declared: Mapping[str, Can] = MappingProxyType({}),
+        workers: EdgeWorkers | None = None,
     ) -> None:
         self.capabilities = Capabilities(declared)
         self._access = access
@@ -137,12 +141,16 @@ class EdgeClient:
         if access.batching:  # a batch has its own limits of time
             policy = attrs.evolve(policy, timeout=NO_LIMIT, deadline=NO_LIMIT)
         self._client = Client(
-            self._clock, self._endpoints, policy, tokenizer=tokenizer, cost=cost, capabilities=self.capabilities
-        )
+            self._clock, self._endpoints, policy, tokenizer=tokenizer, cost=cost, capabilities=self.capabilities,
+            count=None if workers is None else workers.count,
+        )  # fmt: skip
         self._place = place
+        self._workers = workers
         self._providers = tuple(self._provider(name, tokenizer) for name in access.providers or ("openai",))
 
-    def _provider(self, name: str, tokenizer: Tokenizer) -> OpenAIProvider | BatchProvider:
+    def _provider(self, name: str, tokenizer: Tokenizer) -> OpenAIProvider | BatchProvider | WorkerProvider:
+        if self._workers is not None:
+            return WorkerProvider(name, self._workers, lambda rates: self._endpoints[name].governor.learn(rates))
         online = OpenAIProvider(
             self._access.at(name),
             name=name,
@@ -198,7 +206,15 @@ class EdgeClient:
         """
         if not self._endpoints:
             self._open()
-        self._client.tokenizer.count("")
+        if self._workers is None:
+            self._client.tokenizer.count("")
+            await self._look()
+            return
+        async with self._workers.opened():
+            await self._look()
+
+    async def _look(self) -> None:
+        """Check that the endpoints can be reached, and note what they say of their models."""
         for provider in self._providers:
             await provider.probe()
             for target in targets_of(self._access):
@@ -211,6 +227,13 @@ class EdgeClient:
         """Close the connections."""
         for provider in self._providers:
             await provider.aclose()
+        if self._workers is not None:
+            await self._workers.aclose()
+
+    @property
+    def workers(self) -> WorkerFigures | None:
+        """What there is to say of its worker processes; None: it has none."""
+        return None if self._workers is None else self._workers.figures
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
@@ -226,7 +249,7 @@ class EdgeClient:
         for provider in self._providers:
             self._endpoints[provider.name] = self._endpoint(provider)
 
-    def _endpoint(self, provider: OpenAIProvider | BatchProvider) -> Endpoint:
+    def _endpoint(self, provider: OpenAIProvider | BatchProvider | WorkerProvider) -> Endpoint:
         if isinstance(provider, BatchProvider):  # requests that wait in a batch are no load, and a refusal says nothing
             breaker = Breaker(self._clock, share=math.inf)
             return Endpoint(provider, _Open(self._clock), breaker, written_calls=provider.name in self._written_calls)

@@ -75,6 +75,7 @@ def answer_to_json(answer: Answer) -> Json:
     """Return an answer as a JSON-like mapping."""
     value = plain(answer)
     del value["refused_formats"], value["completion"]["refused_format"]  # they are recorded beside the answer
+    del value["lost"]  # they are as well, or among the attempts
     del value["completion"]["batch"]  # it must not reach the core, where it would make a difference to online answers
     for name, nothing in (("vectors", ()), ("reasoning", ""), ("formatted", None)):
         if getattr(answer.completion, name) == nothing:

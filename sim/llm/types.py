@@ -235,6 +235,7 @@ class Answer:
 
     `refused_formats` has the model and the error of each request that was refused with its `preferred_format` and sent
     again without. Which call finds that out depends on which comes first, so these are no attempts of the call.
+    Nor are those in `lost`: requests whose worker process ended before their answer arrived, and that were sent again.
     """
 
     completion: Completion
@@ -242,6 +243,7 @@ class Answer:
     cost_micro: int = 0
     fallbacks: tuple[str, ...] = ()
     refused_formats: tuple[tuple[str, str], ...] = ()
+    lost: tuple[Attempt, ...] = ()
 
 
 class ModelError(SimError):
@@ -253,7 +255,7 @@ class ModelError(SimError):
         attempts: all attempts, if a client has given up.
         usage: the tokens that were used nevertheless.
         reasoning: what the model thought, if its answer was refused.
-        refused_format, refused_formats: as those of `Completion` and `Answer`.
+        refused_format, refused_formats, lost: as those of `Completion` and `Answer`.
     """
 
     def __init__(
@@ -275,6 +277,19 @@ class ModelError(SimError):
         self.reasoning = reasoning
         self.refused_format = ""
         self.refused_formats: tuple[tuple[str, str], ...] = ()
+        self.lost: tuple[Attempt, ...] = ()
+
+
+class Interrupted(SimError):
+    """The process that made a request ended before there was an outcome.
+
+    Attributes:
+        sent: whether the endpoint may have the request. If it has not, nothing was used.
+    """
+
+    def __init__(self, how: str, *, sent: bool) -> None:
+        super().__init__(f"the worker process {how}")
+        self.sent = sent
 
 
 class RuleFault(ModelError):

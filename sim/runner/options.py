@@ -31,6 +31,7 @@ OnInterrupt = Literal["raise", "return"]
 MODES: Final = ("autonomous", "tick")
 CLOCKS: Final = ("virtual", "wall")
 MAX_SEED: Final = 2**63 - 1
+MOST_EDGE_WORKERS: Final = 64
 Watcher = Callable[[RunController], None]
 
 Taken = ParamSpec("Taken")
@@ -52,6 +53,12 @@ def check_above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Durati
     """Check that a duration is above 0 s, if there is one."""
     if value is not None and to_ns(value) == 0:
         raise UsageError(f"{attribute.name} must be above 0 s, not {value!r}")
+
+
+def _check_edge_workers(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """Check a number of worker processes for calls of models."""
+    if type(value) is not int or not 0 <= value <= MOST_EDGE_WORKERS:
+        raise UsageError(f"{attribute.name} are 0 to {MOST_EDGE_WORKERS} processes, not {value!r:.60}")
 
 
 def check_backend(options: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -204,6 +211,8 @@ class Hosting(Options, Rights):
         backend: `asyncio` or `trio`; it does not change the result.
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
+        edge_workers: how many worker processes make the calls of models at endpoints; 0: the process of the run does.
+            In an experiment, each process that runs trials has so many. A replay starts none.
         stuck: called with each step that does not return. Of an experiment: in the process of the trial; if other
             processes cannot import it, as a function in a cell of a notebook, the trials run in this one.
         max_wall: real time (seconds, or text such as `10m`) after which the run or the experiment is interrupted;
@@ -219,12 +228,38 @@ class Hosting(Options, Rights):
         metadata=shown("The async library that hosts the run.", words=("asyncio", "trio"), told=True),
     )
     access: "Access | None" = None
+    edge_workers: int = attrs.field(
+        default=0,
+        validator=_check_edge_workers,
+        metadata=shown(
+            "Worker processes that make the calls of models at endpoints; 0: the process of the run does.",
+            metavar="N", least=0, most=MOST_EDGE_WORKERS, told=True,
+        ),
+    )  # fmt: skip
     stuck: Callable[[Stuck], None] | None = None
     max_wall: Duration | None = attrs.field(
         default=None,
         validator=check_above_zero,
         metadata=shown("Real time after which it is interrupted; it can be resumed.", metavar="DURATION"),
     )
+
+    def reached(self, access: "Access | None") -> "Access | None":
+        """Return how models are reached, with the worker processes that were asked for.
+
+        Args:
+            access: how they are reached otherwise.
+
+        Raises:
+            UsageError: if there are to be workers, and no model is at an endpoint.
+        """
+        if not self.edge_workers:
+            return access
+        if access is None or not access.outside:
+            raise UsageError(
+                "worker processes are asked for, but no model is at an endpoint",
+                hint="add --model openai:NAME, or leave out --edge-workers",
+            )
+        return attrs.evolve(access, edge_workers=self.edge_workers)
 
 
 @attrs.frozen(kw_only=True)

@@ -58,7 +58,9 @@ class RecordedSpec(Spec):
         )
         with missing_packages_named(stored):
             scenario = loads(text, str(stored.path / SCENARIO), info.options.get("set", ()), again.allow, again.kinds)
-            access = attrs.evolve(again.access or Access(), models=tuple(info.options.get("model", ())))
+            access = attrs.evolve(
+                again.access or Access(), models=tuple(info.options.get("model", ())), edge_workers=again.edge_workers
+            )
             until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
             simulation = build(
                 scenario, seed=info.seed, rights=again, access=access, until_ns=until_ns,
@@ -223,10 +225,12 @@ def check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str
         The fingerprint of the endpoint.
 
     Raises:
-        UsageError: if the endpoint is not the one on record, or a key is missing.
+        UsageError: if the endpoint is not the one on record, a key is missing, or there are to be worker processes
+            and no endpoint.
     """
     options = stored.info.options
     access = attrs.evolve(again.access or Access(), models=tuple(models or models_asked(options)))
+    again.reached(access)
     recorded, now = options.get("endpoint"), access.fingerprint
     if now is None:
         return recorded

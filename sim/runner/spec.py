@@ -49,7 +49,8 @@ class Spec:
         if until_ns == 0:
             raise UsageError("a run must last longer than 0 s")
         mode: Mode = options.mode or ("autonomous" if scenario.execution.use_autonomous_loops else "tick")
-        seed, access = scenario.seed if options.seed is None else options.seed, options.access
+        seed = scenario.seed if options.seed is None else options.seed
+        access = options.reached(options.access)
         simulation = build(scenario, seed=seed, rights=options, access=access, until_ns=until_ns)
         if simulation.models is not None:
             simulation.models.expected = options.expected

@@ -50,6 +50,7 @@ class Edge:
         return outcome
 
     waiting = None
+    workers = None
 
     async def prepare(self):
         pass

@@ -59,6 +59,8 @@ def _print_special(summary: Mapping[str, Any]) -> None:
     for name, count in summary.get("written_calls", {}).items():
         click.echo(f"{number(count)} answers look like tool calls that are written as text; they are read with")
         click.echo(f"  models.endpoints.{plain(name)}.tool_calls: text")
+    if workers := summary.get("edge_workers"):
+        _print_workers(workers)
     for name, state in summary.get("concurrency", {}).items():
         click.echo(f"{plain(name)} gets {state['reached']:g} requests at a time now, of at most {state['most']:g}")
     for name, counts in summary.get("formats", {}).items():
@@ -73,6 +75,16 @@ def _print_special(summary: Mapping[str, Any]) -> None:
             for ask, counts in surveys.items()
         ]
         print_table(("question", "answers", "missing"), shown)
+
+
+def _print_workers(workers: Mapping[str, int]) -> None:
+    """Print how many processes made the calls, and which of them ended before their time."""
+    count, replaced, again = workers["processes"], workers["replaced"], workers["interrupted"]
+    click.echo(f"calls were made by {'1 worker process' if count == 1 else f'{count} worker processes'}")
+    if replaced:
+        ended = "1 of them ended and was replaced" if replaced == 1 else f"{replaced} ended and were replaced"
+        requests = "1 request" if again == 1 else f"{number(again)} requests"
+        click.echo(f"{ended}; {requests} without an answer by then were sent again, and may be billed by the endpoint")
 
 
 def print_capabilities(known: Mapping[str, Any], needs: Sequence[Mapping[str, Any]]) -> None:

@@ -67,6 +67,7 @@ class WorkerOptions(Hosting, Decisions, Work):
             raise UsageError("other language models are given than the plan has", hint=hint)
         access = attrs.evolve(access, models=plan.models)
         access.check_key()
+        self.reached(access)
         given = part_of(self, Hosting) | part_of(self, Decisions)
         given |= {"allow": plan.allow, "access": access if plan.models else None}
         ceiling = None if self.ceiling is None else to_micro(self.ceiling)

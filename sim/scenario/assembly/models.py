@@ -28,6 +28,7 @@ from sim.scenario import models as schema
 from sim.world import World
 
 if TYPE_CHECKING:
+    from sim.kernel.ports import Background
     from sim.llm.batches.place import Place
 
 _ONLY = "default"
@@ -65,7 +66,7 @@ def furnish_models(
         world,
         router=_router(models, access, prices),
         core=Client(clock, endpoints, policy, cost=prices.cost),
-        edge=_edge(models, access, policy, prices, lambda: _place(Models.of(world))),
+        edge=_edge(models, access, policy, prices, lambda: Models.of(world)),
         prices=prices,
         spend=_spend(models.ceiling),
         access=access,
@@ -142,7 +143,7 @@ def change_models(service: Models, models: schema.Models, access: Access) -> Non
         UsageError: as `furnish_models`.
     """
     prices = prices_of(models)
-    edge = _edge(models, access, _policy(models), prices, lambda: _place(service))
+    edge = _edge(models, access, _policy(models), prices, lambda: service)
     service.change(_router(models, access, prices), edge, access)
 
 
@@ -243,8 +244,13 @@ def _place(service: Models) -> "Place":
     return service.place
 
 
+def _background(service: Models) -> "Background":
+    assert service.background is not None, "calls are made in a run"
+    return service.background
+
+
 def _edge(
-    models: schema.Models, access: Access, policy: RetryPolicy, prices: Prices, place: "Callable[[], Place]"
+    models: schema.Models, access: Access, policy: RetryPolicy, prices: Prices, service: Callable[[], Models]
 ) -> Callable[[], OutsideClient] | None:
     """Return a function that creates the client of endpoints; it imports their libraries."""
     if not access.outside:
@@ -256,15 +262,21 @@ def _edge(
         from sim.llm.tokens import exact
 
         first = next(model for chain in access.chains().values() for provider, model in chain if provider not in INSIDE)
+        workers = None
+        if access.edge_workers:
+            from sim.llm.workers.pool import edge_workers  # only for those who ask for it
+
+            workers = edge_workers(access, policy.timeout, first, lambda: _background(service()))
         return EdgeClient(
             access,
             policy=policy,
             tokenizer=exact(first),
             cost=prices.cost,
             wrap=lambda provider, clock: _wrap(models, provider, clock),
-            place=place,
+            place=lambda: _place(service()),
             written_calls=_writing(models),
             declared=declared_by(models),
+            workers=workers,
         )
 
     return make

@@ -67,10 +67,15 @@ class OpenAIProvider:
             ModelError: if the request fails.
         """
         if request.preferred_format is not None:
-            return await self._formats.complete(model, request, lambda request: self._complete(model, request, observe))
-        return await self._complete(model, request, observe)
+            return await self._formats.complete(model, request, lambda request: self.once(model, request, observe))
+        return await self.once(model, request, observe)
 
-    async def _complete(self, model: str, request: ModelRequest, observe: Observer | None) -> Completion:
+    async def once(self, model: str, request: ModelRequest, observe: Observer | None = None) -> Completion:
+        """Answer a request by one request over HTTP, with all of its fields.
+
+        Raises:
+            ModelError: if it fails.
+        """
         assembly = self.assembly(model, request, observe)
         failure = await self._exchange(model, request, assembly, stream=request.stream or observe is not None)
         lost_after_the_end = failure is not None and failure.kind in ("network", "timeout") and assembly.over

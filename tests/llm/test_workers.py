@@ -1,0 +1,513 @@
+"""Worker processes for model calls: the same answers, order and record as without, also if workers are killed.
+
+Most tests run the program of a worker in a thread, over a socket, because a process takes a second to start.
+"""
+
+import json
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import attrs
+import click
+import pytest
+
+import sim
+from sim.base.errors import RunError, UsageError
+from sim.cli import verbs
+from sim.llm.access import Access
+from sim.llm.batches.settings import Batching
+from sim.llm.endpoint import EdgeClient
+from sim.llm.limits.retry import RetryPolicy
+from sim.llm.providers.openai.formats import Formats
+from sim.llm.router import Target
+from sim.llm.tokens import count_request, exact
+from sim.llm.types import (
+    Answer,
+    ChatMessage,
+    Delta,
+    ModelError,
+    ModelRequest,
+    Sampling,
+    TokenUsage,
+    ToolSpec,
+)
+from sim.llm.workers.link import variables
+from sim.llm.workers.messages import LONGEST, Ask, Frames, framed, read_to_worker
+from sim.llm.workers.pool import MOST_IN_VAIN, EdgeWorkers, edge_workers
+from sim.llm.workers.program import serve
+from sim.runner.options import HostOptions
+from tests.llm.endpoint import Endpoint, Reply, Script, Seen, error, fitting, streamed, whole
+
+KEY = "sk-a-key-of-the-operator"
+MODEL = Target("openai", "m")
+BRIEF = RetryPolicy(immediate_delay=0.001, longest=0.001)
+ASK = ModelRequest((ChatMessage("system", "be brief"), ChatMessage("user", "what is it?")))
+TOOL = ToolSpec("look", "looks", {"type": "object", "properties": {"at": {"type": "string"}}})
+SCHEMA = {"type": "object", "properties": {"b": {"type": "string"}, "a": {"type": "string"}}}
+
+pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(openai|httpx2|httpcore2):ResourceWarning")
+
+
+class ThreadLink:
+    """A worker whose program runs in a thread; `kill` ends it in the middle of what it does."""
+
+    def __init__(self) -> None:
+        self.stuck = False  # whether it reads nothing
+        self._own, self._other = socket.socketpair()
+        self._own.setblocking(False)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            anyio.run(serve, lambda: self._other.recv(1 << 18), self._other.sendall)
+        self._other.close()
+
+    def kill(self) -> None:
+        with suppress(OSError):  # it has ended before
+            self._other.shutdown(socket.SHUT_RDWR)
+
+    async def send(self, data: bytes) -> bool:
+        if self.stuck:
+            await anyio.sleep_forever()
+        view = memoryview(data)
+        while view:
+            await anyio.wait_writable(self._own)
+            try:
+                view = view[self._own.send(view) :]
+            except OSError:
+                return False
+        return True
+
+    async def receive(self) -> bytes:
+        await anyio.wait_readable(self._own)
+        try:
+            return self._own.recv(1 << 18)
+        except OSError:
+            return b""
+
+    async def collect_errors(self) -> None:
+        return
+
+    async def ended(self) -> str:
+        return f"was ended by signal 9: {KEY}"
+
+    async def close(self, *, kill: bool = False) -> None:
+        with suppress(OSError):
+            self._other.shutdown(socket.SHUT_RDWR)
+        self._own.close()
+
+
+class Beside:
+    """Runs work beside a test."""
+
+    def __init__(self, group: Any) -> None:
+        self._group = group
+
+    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._group.start_soon(work)
+
+    async def idle(self) -> int:
+        return 0
+
+
+@attrs.define
+class Bench:
+    """A client with workers, beside an endpoint."""
+
+    client: EdgeClient
+    workers: EdgeWorkers
+    endpoint: Endpoint
+    links: list[ThreadLink]
+
+    async def ask(self, request: ModelRequest = ASK, **options: Any) -> Answer:
+        return await self.client.complete((MODEL,), request, agent="ann", **options)
+
+
+def with_workers(
+    check: Callable[[Bench], Awaitable[None]], script: Script, count: int = 2, backend: str = "asyncio", **given: Any
+) -> None:
+    """Run a test with a client that has workers."""
+    links: list[ThreadLink] = []
+
+    async def opened() -> ThreadLink:
+        links.append(ThreadLink())
+        return links[-1]
+
+    async def main() -> None:
+        with Endpoint(script) as endpoint:
+            policy = given.pop("policy", BRIEF)
+            access = Access(("openai:m",), base_url=endpoint.url, api_key=KEY, edge_workers=count, **given)
+            async with anyio.create_task_group() as group:
+                workers = edge_workers(access, policy.timeout, "m", lambda: Beside(group))
+                workers._open_link = opened
+                client = EdgeClient(access, policy=policy, tokenizer=exact("m"), workers=workers)
+                try:
+                    await client.prepare()
+                    await check(Bench(client, workers, endpoint, links))
+                finally:
+                    group.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await client.aclose()
+
+    anyio.run(main, backend=backend)
+
+
+def without(script: Script, request: ModelRequest, observe: Any = None, **given: Any) -> Any:
+    """Return the outcome of a request that this process makes itself."""
+
+    async def main() -> Any:
+        with Endpoint(script) as endpoint:
+            access = Access(("openai:m",), base_url=endpoint.url, api_key=KEY)
+            client = EdgeClient(access, tokenizer=exact("m"), **{"policy": BRIEF, **given})
+            try:
+                return await outcome(client.complete((MODEL,), request, agent="ann", observe=observe))
+            finally:
+                await client.aclose()
+
+    return anyio.run(main)
+
+
+async def outcome(calling: Awaitable[Answer]) -> Any:
+    """Return what a call gives, as plain values without durations."""
+    try:
+        answer = await calling
+    except ModelError as failure:
+        return failure.kind, str(failure), failure.hint, failure.usage, tried(failure.attempts), failure.refused_formats
+    return answer.completion, tried(answer.attempts), answer.refused_formats
+
+
+def numbered(script: Script, start: int) -> Script:
+    """Return a script that counts its requests from 0."""
+    return lambda seen: script(attrs.evolve(seen, number=seen.number - start))
+
+
+def held_until(go_on: anyio.Event) -> Script:
+    """Return a script that answers no request before an event."""
+    return lambda seen: YES(seen) if go_on.is_set() else Reply(end="hang")
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    while not condition():  # noqa: ASYNC110  # it is so in another thread
+        await anyio.sleep(0.001)
+
+
+def tried(attempts: Any) -> list[Any]:
+    """Return attempts without durations."""
+    return [attrs.evolve(attempt, seconds=None, waited=None) for attempt in attempts]
+
+
+def YES(seen: Seen) -> Reply:  # noqa: N802
+    """Answer at once."""
+    return Reply(body=whole("yes"))
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": "the \u20ac door"}'}}
+CASES: dict[str, tuple[Script, ModelRequest]] = {
+    "text": (lambda seen: Reply(body=whole("it is \ud83d\ude00 an owl")), ASK),
+    "half a pair": (lambda seen: Reply(body=whole("it is \ud83d an owl")), ASK),
+    "no usage": (lambda seen: Reply(body=whole("an owl, or so", usage=None)), ASK),
+    "stream": (lambda seen: Reply(events=streamed("it is an owl")), attrs.evolve(ASK, stream=True)),
+    "tools": (lambda seen: Reply(body=whole("", tool_calls=[CALL])), attrs.evolve(ASK, tools=(TOOL,))),
+    "schema": (lambda seen: Reply(body=whole('{"b": "x", "a": "y"}')), attrs.evolve(ASK, response_format=SCHEMA)),
+    "preferred": (lambda seen: Reply(body=whole('{"b": "x"}')), attrs.evolve(ASK, preferred_format=SCHEMA)),
+    "format refused": (
+        lambda seen: error(400, "no response_format") if "response_format" in seen.body else Reply(body=whole("{}")),
+        attrs.evolve(ASK, preferred_format=SCHEMA),
+    ),
+    "settings": (
+        lambda seen: Reply(body=whole(json.dumps(seen.body))),
+        attrs.evolve(ASK, sampling=Sampling(0.5, 0.9, 7, ("end",), 3), extra_body={"z": [1, None], "a": {"y": 1}}),
+    ),
+    "vectors": (
+        lambda seen: Reply(body={"data": [{"index": 0, "embedding": [0.5, -1.0]}], "usage": {"prompt_tokens": 3}}),
+        ModelRequest((), texts=("an owl",), use="embed"),
+    ),
+    "auth": (lambda seen: error(401, f"the key {KEY} is wrong"), ASK),
+    "refused": (lambda seen: error(400, "no"), ASK),
+    "no JSON": (lambda seen: Reply(body=b"<html>"), attrs.evolve(ASK, immediate=True)),
+    "key in the answer": (lambda seen: Reply(body=whole(f"the key is {KEY}")), ASK),
+    "retried": (lambda seen: YES(seen) if seen.number else Reply(503, {"retry-after": "0"}), ASK),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
+def test_workers_give_what_this_process_gives(backend):
+    """Answers, failures, attempts, usage and parts of answers are equal with workers and without, for each shape."""
+    expected: dict[str, Any] = {}
+    for name, (script, request) in CASES.items():
+        parts: list[Delta] = []
+        expected[name] = (without(script, request, parts.append if name == "stream" else None), parts)
+
+    async def check(bench: Bench) -> None:
+        for name, (script, request) in CASES.items():
+            bench.endpoint.script = numbered(script, len(bench.endpoint.seen))
+            bench.client._open()  # what is known of the endpoint so far must not matter
+            bench.client._providers[0]._formats = Formats()  # type: ignore[union-attr]
+            parts: list[Delta] = []
+            observe = parts.append if name == "stream" else None
+            assert (await outcome(bench.ask(request, observe=observe)), parts) == expected[name], name
+            assert bench.endpoint.seen[-1].headers["authorization"] == f"Bearer {KEY}"
+
+    with_workers(check, CASES["text"][0], backend=backend)
+
+
+def test_a_killed_worker_is_replaced_and_its_requests_are_sent_again():
+    """Each request that a killed worker had sent is one more attempt; one that it had not sent costs nothing."""
+
+    async def check(bench: Bench) -> None:
+        for victim in (0, 1):
+            held = anyio.Event()
+            bench.endpoint.script = held_until(held)
+            bench.endpoint.seen.clear()
+            answers: list[Answer] = []
+
+            async def call(answers: list[Answer] = answers) -> None:
+                answers.append(await bench.ask(attrs.evolve(ASK, immediate=True)))
+
+            async with anyio.create_task_group() as group:
+                for _ in range(4):
+                    group.start_soon(call)
+                await until(lambda: len(bench.endpoint.seen) == 4)
+                held.set()
+                for link in bench.links[-2:]:
+                    link.kill()
+            assert [len(answer.lost) for answer in answers] == [1, 1, 1, 1]
+            assert {attempt.outcome for answer in answers for attempt in answer.lost} == {"interrupted"}
+            assert {attempt.usage for answer in answers for attempt in answer.lost} == {SENT}
+            assert all(len(answer.attempts) == 1 for answer in answers), "an interrupted request is no failed attempt"
+            assert all(KEY not in answer.lost[0].detail for answer in answers)
+            assert len(bench.endpoint.seen) == 8, "each answer took two requests, and no request is unaccounted for"
+            assert bench.workers.figures.replaced == 2 * (victim + 1)
+            assert bench.workers.figures.interrupted == 4 * (victim + 1)
+
+    with_workers(check, YES)
+
+
+def test_a_request_that_was_not_sent_is_free():
+    """A worker that ends before it has read a request has not sent it: it is sent again, and nothing is billed."""
+
+    async def check(bench: Bench) -> None:
+        slot = bench.workers._slots[0]
+        await bench.ask()
+        async with anyio.create_task_group() as group:
+            answers: list[Answer] = []
+
+            async def call() -> None:
+                answers.append(await bench.ask())
+
+            bench.links[0].stuck = True
+            group.start_soon(call)
+            while not slot.calls:
+                await anyio.lowlevel.checkpoint()
+            bench.links[0].kill()
+        assert answers[0].lost == ()
+        assert len(bench.endpoint.seen) == 2
+
+    with_workers(check, YES, count=1)
+
+
+def test_a_request_that_kills_each_worker_fails():
+    """A call whose workers end one after another fails with one sentence, and does not end the run."""
+
+    async def check(bench: Bench) -> None:
+        def script(seen: Seen) -> Reply:
+            bench.links[-1].kill()
+            return Reply(end="hang")
+
+        bench.endpoint.script = script
+        with pytest.raises(ModelError, match=r"the worker process was ended by signal 9.*4 times") as found:
+            await bench.ask()
+        assert found.value.kind == "network"
+        assert KEY not in str(found.value)
+        assert len(found.value.lost) == 4
+
+    with_workers(check, YES, count=1)
+
+
+def test_workers_that_end_again_and_again_end_the_run():
+    """Workers that end without any answer are replaced a limited number of times; then the run has failed."""
+
+    async def check(bench: Bench) -> None:
+        async def dead() -> ThreadLink:
+            link = ThreadLink()
+            link.kill()
+            return link
+
+        bench.workers._open_link = dead
+        bench.links[0].kill()
+        await bench.ask()
+
+    with pytest.raises(BaseExceptionGroup) as found:
+        with_workers(check, lambda seen: Reply(end="hang"), count=1)
+    (error,) = found.value.exceptions
+    assert isinstance(error, RunError)
+    assert f"{MOST_IN_VAIN + 1} times without an answer in between" in str(error)
+    assert KEY not in str(error)
+
+
+def test_a_cancelled_call_cancels_its_request():
+    """A call that is no longer needed ends its request at the endpoint, and gives back its place."""
+
+    async def check(bench: Bench) -> None:
+        with anyio.move_on_after(5) as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(bench.ask)
+                await until(lambda: bench.endpoint.seen)
+                group.cancel_scope.cancel()
+            await until(lambda: not bench.workers._slots[0].calls)
+        assert not scope.cancelled_caught
+        bench.endpoint.script = YES
+        assert (await bench.ask()).completion.text == "yes"
+
+    with_workers(check, lambda seen: Reply(end="hang"), count=1, concurrency=1)
+
+
+def test_a_request_without_an_answer_times_out():
+    """The time limit of a request holds with workers, too, and its input is billed as without."""
+
+    async def check(bench: Bench) -> None:
+        with pytest.raises(ModelError) as found:
+            await bench.ask(attrs.evolve(ASK, immediate=True))
+        assert (found.value.kind, found.value.usage) == ("timeout", SENT)
+
+    policy = RetryPolicy(timeout=0.05, requests=1)
+    with_workers(check, lambda seen: Reply(end="hang"), count=1, policy=policy)
+
+
+def test_a_slow_worker_slows_its_own_calls():
+    """A worker that does not answer keeps the calls that it has; all others are made by the other one, in order."""
+
+    async def check(bench: Bench) -> None:
+        slow, quick = bench.workers._slots
+        bench.links[0].stuck = True
+        async with anyio.create_task_group() as group:
+            done: list[int] = []
+
+            async def call(number: int) -> None:
+                await bench.ask(ModelRequest((ChatMessage("user", str(number)),)))
+                done.append(number)
+
+            for number in range(20):
+                group.start_soon(call, number)
+            await until(lambda: len(done) == 18)
+            assert (slow.calls, quick.calls) == (2, 0)
+            group.cancel_scope.cancel()
+        asked = [int(seen.body["messages"][0]["content"]) for seen in bench.endpoint.seen]
+        assert sorted(asked) == sorted(done)
+        assert len(asked) == 18
+
+    with_workers(check, YES, concurrency=4)
+
+
+def test_requests_reach_the_endpoint_in_order():
+    """With one request at a time, workers send requests in the order of the calls, also if they count tokens first."""
+
+    async def check(bench: Bench) -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(12):
+                request = ModelRequest((ChatMessage("user", f"{number} {'word ' * (number % 3)}"),))
+                group.start_soon(bench.ask, request)
+        asked = [int(seen.body["messages"][0]["content"].split()[0]) for seen in bench.endpoint.seen]
+        assert asked == list(range(12))
+
+    with_workers(check, YES, concurrency=1, tokens_per_minute=10**6)
+
+
+def test_tokens_for_a_limit_are_counted_by_workers(monkeypatch):
+    """Where a limit needs exact counts, a worker counts; without an answer in time, the run counts the same itself."""
+    counts: list[int | None] = []
+
+    async def check(bench: Bench) -> None:
+        counts.append(await bench.workers.count(ASK))
+        bench.links[0].stuck = True
+        monkeypatch.setattr("sim.llm.workers.pool._COUNTING", 0.01)
+        counts.append(await bench.workers.count(ASK))
+
+    with_workers(check, YES, count=1)
+    assert counts == [count_request(exact("m"), ASK), None]
+
+
+def test_an_observer_that_fails_fails_its_call():
+    """An error of who watches an answer is the failure of that call, as without workers, and of no other."""
+
+    def watch(part: Delta) -> None:
+        if part.kind == "text":
+            raise ZeroDivisionError("no")
+
+    script = lambda seen: fitting(seen, "it is an owl")  # noqa: E731
+    expected = without(script, ASK, watch, policy=RetryPolicy(requests=1))
+
+    async def check(bench: Bench) -> None:
+        assert await outcome(bench.ask(observe=watch)) == expected
+        assert (await bench.ask()).completion.text == "it is an owl"
+
+    with_workers(check, script, count=1, policy=RetryPolicy(requests=1))
+
+
+def test_parts_of_an_interrupted_answer_are_taken_back():
+    """Who watches an answer is told that the parts of an interrupted request do not count."""
+    parts: list[str] = []
+
+    async def check(bench: Bench) -> None:
+        def watch(part: Delta) -> None:
+            parts.append(part.kind)
+            if part.kind == "text" and len(parts) == 1:
+                bench.links[-1].kill()
+
+        assert (await bench.ask(observe=watch)).completion.text == "it is an owl"
+
+    with_workers(check, lambda seen: Reply(events=streamed("it is an owl"), gap=0.02), count=1)
+    assert parts[0] == "text"
+    assert parts.count("discard") == 1
+    assert parts[-1] == "text"
+
+
+def test_frames_are_read_however_they_arrive():
+    """Messages survive any split of the bytes, and a frame that is too long to be one is refused."""
+    asks = [Ask(number, "openai", "m", attrs.evolve(ASK, tools=(TOOL,)), True) for number in range(3)]
+    stream = b"".join(map(framed, asks))
+    for size in (1, 7, 100, len(stream)):
+        frames = Frames()
+        chunks = [stream[start : start + size] for start in range(0, len(stream), size)]
+        assert [read_to_worker(body) for chunk in chunks for body in frames.feed(chunk)] == asks
+    with pytest.raises(ValueError, match="a frame of"):
+        list(Frames().feed((LONGEST + 1).to_bytes(4, "big")))
+
+
+def test_a_worker_gets_no_variable_of_the_operator():
+    """The variables of a worker are those that Python needs to start; keys are in none of them."""
+    own = {"PATH": "/bin", "OPENAI_API_KEY": KEY, "MY_KEY": KEY, "HOME": "/home/x"}
+    assert set(variables(own)) == {"PATH", "PYTHONPATH"}
+
+
+def test_batches_have_no_workers():
+    """Worker processes for calls that are answered in batches are refused."""
+    with pytest.raises(UsageError, match="batches, which take a few requests only"):
+        Access(("openai:m",), edge_workers=1, batching=Batching())
+
+
+SENT = TokenUsage(count_request(exact("m"), ASK), 0, estimated=True)
+
+
+@pytest.mark.parametrize("verb", ["run", "resume", "branch", "replay", "ask", "sweep", "bench"])
+def test_verbs_that_call_models_have_the_option(verb):
+    """Each command that runs something has --edge-workers, from the one field that declares it."""
+    command = verbs.get_command(click.Context(verbs), verb)
+    assert command is not None
+    assert {option.name: option.default for option in command.params}["edge_workers"] == 0
+
+
+def test_workers_without_calls_are_refused():
+    """Worker processes for a run without models at endpoints are a mistake, as are numbers that cannot be."""
+    with pytest.raises(UsageError, match="no model is at an endpoint"):
+        sim.run({"name": "quiet", "until": "1s", "agents": [{"name": "one"}]}, edge_workers=2)
+    wrong: list[Any] = [-1, 65, True, 1.5, "2"]
+    for count in wrong:
+        with pytest.raises(UsageError, match="edge_workers are 0 to 64 processes, not"):
+            HostOptions(edge_workers=count)
