@@ -34,6 +34,22 @@ agents:
 @W16.peer("sim, yaml", needs="openai", speed=150)
 def rules(meter: Meter, lib: Any, agents: int, times: int) -> None:
     """Agents with one rule that asks, recorded whole."""
+    _run(meter, agents, times, 0)
+
+
+@W16.peer("sim, yaml, 1 worker", needs="openai", speed=150)
+def one_worker(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """The same with a worker process that makes the calls. Its CPU time is not counted, as it can be another core's."""
+    _run(meter, agents, times, 1)
+
+
+@W16.peer("sim, yaml, 2 workers", needs="openai", speed=150)
+def two_workers(meter: Meter, lib: Any, agents: int, times: int) -> None:
+    """The same with two."""
+    _run(meter, agents, times, 2)
+
+
+def _run(meter: Meter, agents: int, times: int, workers: int) -> None:
     import sim
     from sim.llm.access import Access
 
@@ -41,7 +57,7 @@ def rules(meter: Meter, lib: Any, agents: int, times: int) -> None:
         file = Path(folder) / "model.yaml"
         file.write_text(_SCENARIO.format(agents=agents, times=times, prompt=_PROMPT), encoding="utf-8")
         access = Access((f"openai:{MODEL}",), base_url=url)
-        sim.run(file, seed=1, out=folder, access=access, begun=lambda runner: meter.begin())
+        sim.run(file, seed=1, out=folder, access=access, edge_workers=workers, begun=lambda _: meter.begin())
         meter.end(agents * times)
 
 

@@ -17,6 +17,8 @@ _VARY = click.option(
     "Repeatable.",
 )  # fmt: skip
 
+_SEARCH = ("targets", "loss", "sampler", "candidates", "batch_size", "held_out")
+
 
 @click.command(
     "fit",
@@ -29,7 +31,7 @@ _VARY = click.option(
 )
 @click.argument("scenario", type=PATH, required=False)
 @options_of(RunOptions, "mode", mode="Default: that of the scenario.")
-@study_options("5", "samples", "experiments/NAME-NUMBER", planned=(_VARY, options_of(FitOptions)), fixed=True)
+@study_options("5", "samples", "experiments/NAME-NUMBER", planned=(_VARY, options_of(FitOptions, *_SEARCH)), fixed=True)
 def command(scenario: Path | None, **options: Any) -> int:
     """Find the values of SCENARIO with which its runs agree with data: a CSV file with a column `time` and one for each
     metric, or with one row of outcomes.

@@ -8,15 +8,18 @@ record.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
 import attrs
 
-from sim.base.errors import UsageError
+from sim.base.errors import ActorError, UsageError
 from sim.base.extras import need
+from sim.kernel.codec import encode
 from sim.llm.batches.settings import Batching
+from sim.llm.defaults import CONCURRENCY
 from sim.llm.types import ErrorClass, StopReason
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
@@ -28,9 +31,6 @@ LOCAL: Final[Mapping[str, str]] = {
     "llamacpp": "http://127.0.0.1:8080/v1",
 }
 """The default addresses of model servers on this machine."""
-
-CONCURRENCY: Final = 64
-"""The default number of concurrent requests to one endpoint."""
 
 REDACTED = "[redacted]"
 
@@ -274,13 +274,23 @@ class Access:
         return text
 
     def scrub(self, value: Any) -> Any:
-        """Return a JSON-like value without secrets in its texts. Keys and numbers do not come from the endpoint."""
+        """Return a JSON-like value without secrets in its texts. Keys and numbers do not come from the endpoint.
+
+        Nearly all values have none, which one look at their JSON tells.
+        """
+        with suppress(ActorError):  # text that is no JSON
+            text = encode(value)
+            if not any(encode(secret)[1:-1] in text for secret in self.secrets):
+                return value
+        return self._scrubbed(value)
+
+    def _scrubbed(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.cut(value)
         if isinstance(value, Mapping):
-            return {key: self.scrub(part) for key, part in value.items()}
+            return {key: self._scrubbed(part) for key, part in value.items()}
         if isinstance(value, list | tuple):
-            return [self.scrub(part) for part in value]
+            return [self._scrubbed(part) for part in value]
         return value
 
 
