@@ -35,13 +35,14 @@ def fit_sections(results: Results) -> Markup:
         "p", f"{what}{early}; loss {plan.loss}; {len(found.agreeing)} candidates agree with the data.", class_="note"
     )
     cards = [*_compared(fit, found), *_losses(fit)]
-    return tag(
-        "section", tag("h2", "Fit"), size, tag("p", _NOTE, class_="note"),
+    parts = [
+        tag("h2", "Fit"), size, tag("p", _NOTE, class_="note"),
         _table(best_table(results, found)) if found.best else None,
         _table(intervals_table(found)) if found.intervals else None,
         tag("ul", [tag("li", one) for one in found.notes]) if found.notes else None,
         tag("div", cards, class_="cards wide") if cards else None,
-    )  # fmt: skip
+    ]  # fmt: skip
+    return tag("section", parts)
 
 
 def _table(table: Table) -> Markup:

@@ -89,8 +89,8 @@ def make_fit(file: Path, options: FitOptions) -> Plan:
     count = SEEDS if chosen.count is None else chosen.count
     held_out = count if chosen.held_out is None else chosen.held_out
     fit = FitPlan(
-        targets, chosen.loss, chosen.sampler, chosen.candidates, min(chosen.batch_size, chosen.candidates), held_out,
-        optuna_version(),
+        targets=targets, loss=chosen.loss, sampler=chosen.sampler, candidates=chosen.candidates,
+        batch=min(chosen.batch_size, chosen.candidates), held_out=held_out, version=optuna_version(),
     )  # fmt: skip
     check_search(variables, fit)
     if (most := fit.candidates * (count + held_out)) > MOST_TRIALS:

@@ -82,7 +82,9 @@ def found_by(results: Results) -> Found:
     without = sum(one.values is None for one in done)
     by_chance = tuple(_by_chance(fit, best[0])) if len(best) == 1 else ()
     notes = [*_notes(fit, best, by_chance, without), *_left_open(variables, intervals, agreeing)]
-    return Found(best, agreeing, intervals, by_chance, early, without, tuple(notes))
+    return Found(
+        best, agreeing, intervals, by_chance=by_chance, ended_early=early, without_loss=without, notes=tuple(notes)
+    )
 
 
 def _by_chance(fit: Fit, one: Candidate) -> list[float | None]:

@@ -92,8 +92,8 @@ class Fit:
             made.candidates.append(
                 Candidate(
                     number, point, sum(done.get((number, seed)) == "measured" for seed in search),
-                    tuple(map(made._loss, fit.targets, own)), tuple(map(made._loss, fit.targets, later)), False,
-                    tuple(curves[number]),
+                    losses=tuple(map(made._loss, fit.targets, own)), ended_early=False,
+                    held_out=tuple(map(made._loss, fit.targets, later)), curves=tuple(curves[number]),
                 )
             )  # fmt: skip
         made._end_early()
