@@ -23,7 +23,7 @@ class Shown:
         metavar: what stands for its value in the help.
         words: the words that can be given; empty: any text, or a number.
         number: whether the value is a number; a whole one, unless `above` is set.
-        least, most: the bounds of a whole number.
+        least, most: the bounds of a whole number; a least one with a point: of any number.
         above: what a number must be above.
         many: whether it can be given several times.
         flag: whether it has no value.
@@ -35,7 +35,7 @@ class Shown:
     metavar: str | None = None
     words: tuple[str, ...] = ()
     number: bool = False
-    least: int | None = None
+    least: float | None = None
     most: int | None = None
     above: float | None = None
     many: bool = False
@@ -45,7 +45,7 @@ class Shown:
 
 def shown(
     text: str, *, written: str | None = None, metavar: str | None = None, words: tuple[str, ...] = (),
-    least: int | None = None, most: int | None = None, above: float | None = None, many: bool = False,
+    least: float | None = None, most: int | None = None, above: float | None = None, many: bool = False,
     flag: bool = False, told: bool = False,
 ) -> Mapping[str, Shown]:  # fmt: skip
     """Return the metadata of a field that is an option of the command line; see `Shown`."""

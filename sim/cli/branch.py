@@ -8,12 +8,12 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.declared import options_of
-from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
+from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_given, worker_options
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, common, reading
-from sim.cli.rerun import EFFECT, again_options, at_work, decided, print_live
-from sim.cli.run import allow_imports
+from sim.cli.rerun import again_options, at_work, decided, print_live
+from sim.cli.run import NO_RECORD, allow_imports
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
 from sim.experiments.workers import check_workers, workers_of
@@ -57,16 +57,17 @@ _COMPARISON = (
 @seed_options("10")
 @worker_options
 @_TO
-@EFFECT
+@options_of(BranchOptions, "effects")
 @endpoint_options
 @again_options
+@NO_RECORD
 @OUT
 @common
 def command(
     run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
-    tags: tuple[str, ...], models: tuple[str, ...], decisions: tuple[str, ...], host: dict[str, Any],
+    tags: tuple[str, ...], models: tuple[str, ...], effects: tuple[str, ...], host: dict[str, Any],
     rights: Rights, allow_change: bool, quiet: bool, as_json: bool, other_endpoint: bool,
-    arms: tuple[str, ...], **options: Any,
+    no_record: bool, arms: tuple[str, ...], **options: Any,
 ) -> int:  # fmt: skip
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
@@ -84,9 +85,10 @@ def command(
             "--set": overrides,
             "--seed": seed,
             "--model": models,
-            "--effect": decisions,
+            "--effect": effects,
             "--tag": tags,
-            "--quiet": quiet or None,
+            "--quiet": quiet,
+            "--no-record": no_record,
         }
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
         if rights.allow:
@@ -108,8 +110,8 @@ def command(
     access = access_of(options, models or asked)
     with at_work(rights, quiet=quiet) as working:
         result = branch(
-            folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(decisions),
-            models=models, tags=tags, allow_change=allow_change, access=access,
+            folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(effects),
+            models=models, tags=tags, record=not no_record, allow_change=allow_change, access=access,
             other_endpoint=other_endpoint, **host, **working,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)
@@ -123,5 +125,5 @@ def _named(options: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse(options: dict[str, Any], what: str, hint: str) -> None:
     for name, value in options.items():
-        if value not in (None, ()):
+        if was_given(value):
             raise UsageError(f"{name} {what}", hint=hint)

@@ -35,6 +35,8 @@ def _option(record: type, name: str, given: Shown) -> Callable[[Command], Comman
         more["type"] = click.Choice(given.words)
     elif given.above is not None:
         more["type"] = click.FloatRange(given.above, min_open=True)
+    elif isinstance(given.least, float):
+        more["type"] = click.FloatRange(given.least)
     elif given.number:
         more["type"] = click.IntRange(given.least, given.most)
     if given.metavar is not None:

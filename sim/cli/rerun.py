@@ -21,11 +21,6 @@ from sim.tools.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-EFFECT = click.option(
-    "--effect", "decisions", multiple=True, metavar="ID=DECISION",
-    help="Resolve an in-doubt effect: retry, or its outcome (done, done:JSON or failed).",
-)  # fmt: skip
-
 
 def again_options(command: Command) -> Command:
     """Add the shared options of `replay`, `resume` and `branch` to a command."""

@@ -9,7 +9,7 @@ from sim.cli.declared import options_of
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.person import ask_run, wait_options
 from sim.cli.render.output import OUT, common, say
-from sim.cli.rerun import EFFECT, again_options, at_work, decided, models_of, print_live
+from sim.cli.rerun import again_options, at_work, decided, models_of, print_live
 from sim.record import find_run
 from sim.record.inbox import paused_by_people, status_of
 from sim.runner import resume
@@ -29,15 +29,14 @@ from sim.tools.rights import Rights
 )
 @click.argument("run")
 @click.argument("agent", required=False)
-@EFFECT
-@options_of(ResumeOptions, "undecided", "take_over", "allow_loss")
+@options_of(ResumeOptions, "effects", "undecided", "take_over", "allow_loss")
 @endpoint_options
 @again_options
 @wait_options
 @OUT
 @common
 def command(
-    run: str, agent: str | None, out: Path, *, wait: float, no_wait: bool, decisions: tuple[str, ...],
+    run: str, agent: str | None, out: Path, *, wait: float, no_wait: bool, effects: tuple[str, ...],
     undecided: bool, take_over: bool, allow_loss: bool, host: dict[str, Any], rights: Rights, allow_change: bool,
     quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
@@ -60,7 +59,7 @@ def command(
     access = access_of(endpoint, models_of(folder))
     with at_work(rights, quiet=quiet) as options:
         result = resume(
-            folder, effects=decided(decisions), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
+            folder, effects=decided(effects), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
             allow_change=allow_change, access=access, other_endpoint=other_endpoint, **host, **options,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet, undecided=undecided)

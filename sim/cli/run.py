@@ -40,6 +40,7 @@ HOST = tuple(name for name in shown_fields(HostOptions) if name not in shown_fie
 
 
 CHANGE = options_of(ReplayOptions, "allow_change")
+NO_RECORD = click.option("--no-record", is_flag=True, help="Do not record the run.")
 
 
 def host_options(command: Command) -> Command:
@@ -73,7 +74,7 @@ def host_options(command: Command) -> Command:
 @model_options
 @metrics_options
 @OUT
-@click.option("--no-record", is_flag=True, help="Do not record the run.")
+@NO_RECORD
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")
 @click.option(

@@ -10,7 +10,7 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.declared import options_of
-from sim.cli.experiment_options import chosen, hosting_of, seed_options, worker_options
+from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_given, worker_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import PATH, common, say
@@ -115,7 +115,7 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
         scenario, allow = found(scenario, rights.allow)
         rights = attrs.evolve(rights, allow=allow)
     endpoint = {name: options.pop(name) for name in ENDPOINT}
-    given = [name for name, value in options.items() if value not in (None, (), [])]
+    given = [name for name, value in options.items() if was_given(value)]
     if start.resume is None and start.plan_file is None:
         options["models"] = models_in(endpoint, options["models"])
     outside = scenario is not None or start.plan_file is not None or start.out is not None

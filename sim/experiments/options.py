@@ -1,15 +1,16 @@
 """The options of the plans of experiments: each is one field, which the verbs and the Python functions share."""
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import attrs
 
 from sim.base.errors import UsageError
+from sim.base.shown import shown
 from sim.experiments.designs import Design
 from sim.experiments.points import Point
 from sim.kernel.levels import Level
-from sim.runner.options import Options
+from sim.runner.options import MAX_SEED, Options
 from sim.tools.rights import Kinds
 
 SEEDS: Final = 10
@@ -58,31 +59,87 @@ class Precision:
         return cls(value, most_seeds or MOST_SEEDS)
 
 
-@attrs.frozen(kw_only=True)
-class StudyOptions(Options):
-    """What the plans of sweeps, benches and arms can say; None stands for the default.
+@attrs.frozen(kw_only=True, slots=False)
+class Study(Options):
+    """What the plan of each experiment can say, in Python and on the command line alike.
 
     Args:
         first_seed: the first seed; of a sweep or a bench, also that of a sample. None: that of the scenario; of arms,
             that of the run.
-        count: the number of seeds of each combination, at the beginning; None: 10, and 5 of a bench.
-        precision: when it is precise enough; None: after these seeds.
-        outcomes: the outcomes that matter; empty: all that the scenario defines.
-        until: the end of the trials; None: that of the scenario, or of the run.
-        allow: modules from which agents can be imported.
-        answers: which trials share the answers of models at an endpoint. None: those of one seed; of a bench, none,
-            since an answer that is there already would falsify the time of a mode.
-        record: whether each trial gets a run folder of its own.
+        outcomes: the outcomes that matter: names, and expressions such as `mean(gini, from=200s)`; empty: those that
+            the scenario has in `outcomes`, or else all that it defines.
+        answers: which trials share the answers of models at an endpoint: those of one seed (`seed`), `all`, or none
+            (`fresh`). None: `seed`; of a bench, `fresh`, since an answer that is there already would falsify the time
+            of a mode.
+        record: whether each trial gets a run folder, in the folder `runs` of the experiment.
     """
 
-    first_seed: int | None = None
+    first_seed: int | None = attrs.field(
+        default=None, metadata=shown("Default: that of the scenario or run.", least=0, most=MAX_SEED)
+    )
+    outcomes: Sequence[str] = attrs.field(
+        default=(),
+        metadata=shown(
+            "What matters: a name, or an expression such as 'mean(gini, from=200s)'. Repeatable. Default: `outcomes`.",
+            written="--outcome", metavar="OUTCOME", many=True,
+        ),
+    )  # fmt: skip
+    answers: Answers | None = attrs.field(
+        default=None,
+        metadata=shown(
+            "Trials that share answers of models at an endpoint: of one seed (default), all, or none (of a bench).",
+            words=get_args(Answers),
+        ),
+    )
+    record: bool = attrs.field(default=False, metadata=shown("Record each trial, in `runs` of the results.", flag=True))
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class Work(Options):
+    """Who carries out an experiment, and what its models may take.
+
+    Args:
+        jobs: the number of processes; None: one for each core. 1 runs the trials in this process.
+        on: `ray` or `ray:ADDRESS` runs the trials on a Ray cluster.
+        ceiling: what the models of all trials may cost; no trial begins after that. Trials under way then end.
+        ceiling_tokens: the same for their tokens, input and output together.
+    """
+
+    jobs: int | None = attrs.field(
+        default=None, metadata=shown("Parallel processes. Default: one per core.", least=1, most=1024)
+    )
+    on: str | None = attrs.field(
+        default=None,
+        metadata=shown(
+            "Run the trials as tasks of a Ray cluster. Without ADDRESS: a local one.", metavar="ray[:ADDRESS]"
+        ),
+    )
+    ceiling: float | None = attrs.field(
+        default=None,
+        metadata=shown(
+            "What the models of all trials may cost; no trial begins after that.", metavar="MONEY", least=0.0
+        ),
+    )
+    ceiling_tokens: int | None = attrs.field(
+        default=None, metadata=shown("The same for their tokens.", metavar="N", least=0)
+    )
+
+
+@attrs.frozen(kw_only=True)
+class StudyOptions(Study):
+    """What the plans of sweeps, benches and arms can say; None stands for the default.
+
+    Args:
+        count: the number of seeds of each combination, at the beginning; None: 10, and 5 of a bench.
+        precision: when it is precise enough; None: after these seeds.
+        until: the end of the trials; None: that of the scenario, or of the run.
+        allow: modules from which agents can be imported.
+    """
+
     count: int | None = None
     precision: Precision | None = None
-    outcomes: Sequence[str] = ()
     until: str | None = None
     allow: Sequence[str] = ()
-    answers: Answers | None = None
-    record: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -14,7 +14,7 @@ from sim.experiments.options import SEEDS, Answers, Precision, SweepOptions
 from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
 from sim.experiments.points import MODE, Point, label_of, named, overrides_of
 from sim.kernel.codec import decode_as, encode
-from sim.runner.options import Decisions, Hosting, taking
+from sim.runner.options import MAX_SEED, Decisions, Hosting, taking
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import check_families, check_kinds
 from sim.scenario.digest import scenario_digest
@@ -25,7 +25,6 @@ from sim.tools.rights import Kinds
 
 MOST_TRIALS: Final = 1_000_000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
-_MAX_SEED: Final = 2**63 - 1
 
 _SELDOM: Final = ("bench", "definitions", "baseline", "second_order")
 """The fields of plans that are written only if they have a value."""
@@ -273,7 +272,7 @@ class Plan:
                 raise UsageError("the plan does not have each of its combinations in each of its modes")
         if seeds and (len(set(seeds)) < len(seeds) or min(seeds) < 0 or self.seeds != (seeds[0], len(seeds))):
             raise UsageError("the plan does not have the seeds that it names")
-        if seeds and (self.precision is not None or max(seeds) > _MAX_SEED):
+        if seeds and (self.precision is not None or max(seeds) > MAX_SEED):
             raise UsageError("the plan names its seeds, and asks for more, or for one that is too large")
 
 
@@ -471,7 +470,8 @@ def _checked_variants(
         UsageError: if one of them sets a state variable or names a kind that there is not.
     """
     try:
-        variants = [_variant(file, given, point, allow, kinds) for point in points[:_CHECKED]]
+        first = points[:_CHECKED]  # without varied values, there is one, which is the scenario itself
+        variants = [_variant(file, given, point, allow, kinds) if point else scenario for point in first]
         check_state_variables(scenario, parse_all(overrides_of(points[0])))
         for variant in variants:
             check_kinds(variant, tuple(allow), kinds)
@@ -499,8 +499,8 @@ def check_seeds(first: int, count: int, precision: Precision | None) -> None:
         UsageError: if one is.
     """
     most = count if precision is None else max(count, precision.most_seeds)
-    if first + most - 1 > _MAX_SEED:
-        raise UsageError(f"a seed is at most {_MAX_SEED}")
+    if first + most - 1 > MAX_SEED:
+        raise UsageError(f"a seed is at most {MAX_SEED}")
 
 
 def check_trials(points: int, count: int, precision: Precision | None) -> None:

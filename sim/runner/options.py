@@ -114,9 +114,12 @@ def _parts(text: str) -> tuple[str, dict[str, str], str]:
 
 
 def _with_arguments_of(text: str, others: Sequence[str]) -> str:
-    """Return a docstring with the arguments of others before its own."""
+    """Return a docstring with the arguments of others after its own; those of rights come last."""
     before, own, after = _parts(text)
-    arguments = {name: lines for other in others for name, lines in _parts(other)[1].items()} | own
+    rights = _parts(Rights.__doc__ or "")[1]
+    more = {name: lines for other in others for name, lines in _parts(other)[1].items()}
+    arguments = own | {name: lines for name, lines in more.items() if name not in own | rights}
+    arguments |= {name: lines for name, lines in more.items() if name in rights}
     return "".join((before.rstrip(), "\n\n", _ARGS, *arguments.values(), after or "    ")) if arguments else text
 
 
@@ -191,7 +194,9 @@ def taking(record: Callable[Taken, Chosen]) -> _Taking[Taken, Chosen]:
             def call(*args: Any, **keywords: Any) -> Any:
                 return work(*arguments(args, keywords))
 
-        fields = inspect.signature(options).parameters.values()
+        parameters, rights = inspect.signature(options).parameters, attrs.fields_dict(Rights)
+        particular = {field.name for field in attrs.fields(options) if not field.inherited}
+        fields = sorted(parameters.values(), key=lambda one: (one.name not in particular, one.name in rights))
         call.__signature__ = inspect.signature(work).replace(parameters=[*own, *fields])  # type: ignore[attr-defined]  # any function has it
         return call
 
@@ -406,7 +411,13 @@ class ContinueOptions(ReplayOptions):
             started before it begins.
     """
 
-    effects: Mapping[int, str] | None = None
+    effects: Mapping[int, str] | None = attrs.field(
+        default=None,
+        metadata=shown(
+            "Resolve an in-doubt effect: retry, or its outcome (done, done:JSON or failed).",
+            written="--effect", metavar="ID=DECISION", many=True,
+        ),
+    )  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)

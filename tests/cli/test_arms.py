@@ -234,7 +234,7 @@ def test_intervals_cover_a_known_effect(bees: Path) -> None:
     assert 930 <= covered <= 970
 
 
-@pytest.mark.parametrize("option", [("--seed", "3"), ("--tag", "pilot"), ("--quiet",)])
+@pytest.mark.parametrize("option", [("--seed", "3"), ("--tag", "pilot"), ("--quiet",), ("--no-record",)])
 def test_what_is_for_a_single_branch_is_refused(bees: Path, option: tuple[str, ...]) -> None:
     """An option that arms would ignore is an error."""
     code, _, err = command("branch", bees, "--at", "4s", "--arm", "same:", *option)

@@ -10,10 +10,14 @@ import sim as package
 
 @pytest.fixture
 def runs(sim, tiny):
-    """A run with values and tags, a branch of it, a branch from its start, and a run with nothing set."""
+    """A run with values and tags, a branch of it, a branch from its start, and a run with nothing set; not a branch
+    that is not recorded.
+    """
     package.run(tiny, out="runs", overrides=["agents.walker.count=4"], tags=["pilot", "a.1"])
     assert sim("branch", "tiny", "--at", "5m", "--seed", "7", "--set", "events=[]", "--tag", "what-if").code == 0
     assert sim("branch", "tiny~1", "--at", "0s", "--set", "seed=9", "--tag", "pilot").code == 0
+    unrecorded = sim("branch", "tiny~1", "--at", "5m", "--no-record", "--json")
+    assert (unrecorded.code, json.loads(unrecorded.out)["run"]) == (0, None)
     assert sim("run", tiny, "-q").code == 0
     done = sim("list", "--json")
     return json.loads(done.out)["runs"][::-1]

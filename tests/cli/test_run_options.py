@@ -12,9 +12,18 @@ import pytest
 from sim.base.shown import shown, shown_fields
 from sim.cli import verbs
 from sim.cli.declared import options_of
+from sim.experiments.options import Study, Work
 from sim.experiments.plan import TrialHosting
-from sim.inspect.analysis.experiment_options import WorkerOptions
+from sim.inspect.analysis.experiment_options import (
+    ArmsArguments,
+    BenchArguments,
+    ExperimentOptions,
+    SweepArguments,
+    VariedOptions,
+    WorkerOptions,
+)
 from sim.runner.options import (
+    AskOptions,
     BranchOptions,
     Change,
     ContinueOptions,
@@ -93,6 +102,23 @@ def test_every_field_is_an_option_or_there_is_a_reason():
     assert all(field.help.endswith(".") for field in FIELDS.values())
 
 
+OWN: dict[str, tuple[Any, dict[str, str | None]]] = {
+    "resume": (ResumeOptions, {}), "replay": (VerifyOptions, {"parts": None}),  # all of the record is compared
+    "branch": (BranchOptions, {"record": "no_record"}),
+    "ask": (AskOptions, {"at": "times", "confirm": "yes"}),
+}  # fmt: skip
+"""The record of each verb that begins with a run, and what stands for a field of it; None: nothing does."""
+
+
+@pytest.mark.parametrize("verb", OWN)
+def test_a_verb_has_the_fields_of_its_record(verb):
+    """What a function alone can be told, the command can be told as well."""
+    record, other = OWN[verb]
+    shared = {field.name for field in attrs.fields(ReplayOptions)} | OF_PROGRAMS.keys()
+    names = {other.get(field.name, field.name) for field in attrs.fields(record)} - shared - {None}
+    assert names <= params(verb).keys()
+
+
 def test_experiments_take_how_runs_are_hosted():
     """What says how a run is hosted is the same record for trials, in Python and for the workers."""
     assert issubclass(WorkerOptions, Hosting)
@@ -103,10 +129,13 @@ def test_experiments_take_how_runs_are_hosted():
 
 def test_no_option_is_declared_twice():
     """A record has what it shares with another from a record of which both are made."""
-    records = [Rights, Hosting, HostOptions, Change, Keep, Decisions, RunOptions, EstimateOptions, ReplayOptions]
-    records += [VerifyOptions, ContinueOptions, ResumeOptions, BranchOptions, TrialHosting]
-    own = [field.name for record in records for field in attrs.fields(record) if not field.inherited]
-    assert len(own) == len(set(own))
+    shared = [Rights, Hosting, Decisions]
+    runs = [HostOptions, Change, Keep, RunOptions, EstimateOptions, ReplayOptions, VerifyOptions, ContinueOptions]
+    runs += [ResumeOptions, BranchOptions]
+    experiments = [Study, Work, WorkerOptions, ExperimentOptions, VariedOptions, SweepArguments, BenchArguments]
+    for records in (runs, [*experiments, ArmsArguments]):
+        own = [field.name for record in (*shared, *records) for field in attrs.fields(record) if not field.inherited]
+        assert len(own) == len(set(own))
 
 
 def test_a_new_field_is_an_option_at_once():

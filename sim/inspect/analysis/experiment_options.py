@@ -13,7 +13,7 @@ from sim.base.errors import UsageError
 from sim.experiments.designs import Design, varied
 from sim.experiments.experiment import Progress, Workers
 from sim.experiments.listed import listed
-from sim.experiments.options import Answers, Precision
+from sim.experiments.options import Precision, Study, Work
 from sim.experiments.plan import Mode, Plan, TrialHosting, check_allowed
 from sim.experiments.pool import Inline
 from sim.experiments.workers import check_workers, workers_of
@@ -34,7 +34,7 @@ Changes = Mapping[str, Any] | Sequence[str]
 
 
 @attrs.frozen(kw_only=True)
-class WorkerOptions(Hosting, Decisions):
+class WorkerOptions(Hosting, Decisions, Work):
     """How an experiment is carried out, and what the operator lets its scenario do; see `Rights`.
 
     Classes in `kinds` that are defined in the program itself, or in a cell of a notebook, are unknown to other
@@ -42,18 +42,10 @@ class WorkerOptions(Hosting, Decisions):
     what a plan names is not allowed by the plan, which can come from anybody.
 
     Args:
-        jobs: the number of processes; None: one for each core. 1 runs the trials in this process.
-        on: `ray` or `ray:ADDRESS` runs the trials on a Ray cluster.
         progress: True shows a bar in a terminal (on stderr) or a notebook. A function is called after each trial.
-        ceiling: what the models of all trials may cost; no trial begins after that. Trials under way then end.
-        ceiling_tokens: the same for their tokens, input and output together.
     """
 
-    jobs: int | None = None
-    on: str | None = None
     progress: Watcher | bool | None = None
-    ceiling: float | None = None
-    ceiling_tokens: int | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.on is not None and self.definitions is not None:
@@ -96,20 +88,14 @@ class WorkerOptions(Hosting, Decisions):
 
 
 @attrs.frozen(kw_only=True)
-class ExperimentOptions(WorkerOptions):
+class ExperimentOptions(WorkerOptions, Study):
     """How an experiment is planned and carried out.
 
     Args:
         seeds: the number of seeds of each combination or arm, at the beginning; None: 10, and 5 of a bench.
-        first_seed: the first seed; None: that of the scenario or the run.
         until_precision: adds seeds until half of each 95 % interval is at most this share of its mean: 0.05 or `5%`.
         most_seeds: the most seeds with it; None: 1000.
-        outcomes: the outcomes that matter: names, and expressions such as `mean(gini, from=200s)`; empty: those that
-            the scenario has in `outcomes`, or else all that it defines.
         until: the simulated time at which each trial ends.
-        answers: which trials share the answers of models at an endpoint: those of one seed (`seed`), `all`, or none
-            (`fresh`). None: `seed`; of a bench, `fresh`.
-        record: whether each trial gets a run folder, in the folder `runs` of the experiment.
         out: the folder of the experiment; None: the next free `experiments/NAME-NUMBER`, or `bench/NAME-NUMBER`.
 
     Raises:
@@ -117,13 +103,9 @@ class ExperimentOptions(WorkerOptions):
     """
 
     seeds: int | None = None
-    first_seed: int | None = None
     until_precision: float | str | None = None
     most_seeds: int | None = None
-    outcomes: Sequence[str] = ()
     until: Duration | None = None
-    answers: Answers | None = None
-    record: bool = False
     out: str | PathLike[str] | None = None
 
     def __attrs_post_init__(self) -> None:
