@@ -10,6 +10,7 @@ from sim.host.pacing import check_speed
 from sim.host.until import run_host_until
 from sim.kernel.duration import MAX_NS, to_ns
 from sim.kernel.kernel import Pause
+from sim.kernel.order import MAX_DELTAS
 from sim.kernel.ports import Clock, Intake, Recorder
 from sim.kernel.until import Until
 from sim.world import world
@@ -55,7 +56,7 @@ class World(world.World):
         recorder: Recorder | None = None,
         shuffled: bool = False,
         order: int = 0,
-        max_deltas: int = 10_000,
+        max_deltas: int = MAX_DELTAS,
         real_time: Clock | None = None,
     ) -> None:
         super().__init__(seed, recorder=recorder, shuffled=shuffled, order=order, max_deltas=max_deltas)

@@ -18,6 +18,9 @@ LEAST: Final = {"max_consecutive_errors": 1, "max_restarts": 0, "mailbox_size": 
 MOST_MESSAGES: Final = 1_000_000
 """The maximum `mailbox_size`."""
 
+TICK_PERIOD: Final[Duration] = 1.0
+"""The default time between two ticks, in the tick mode."""
+
 
 @attrs.frozen
 class AgentLoopConfig:

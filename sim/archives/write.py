@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 import attrs
 
 from sim.archives.crate import CITATION, METADATA, Details, Study, citation_of, metadata_of
-from sim.archives.odd import Pace, Subject, odd_description, without_scenario
+from sim.archives.odd import VARIED, Pace, Subject, odd_description, without_scenario
 from sim.archives.software import MODULES, Software, named_software, software_of
 from sim.archives.wheels import entry
 from sim.base.crashpoints import reach
@@ -186,18 +186,14 @@ def _subject(plan: Plan, scenario: Scenario, text: str, software: Software) -> S
     """Return what the description of an experiment is about."""
     chosen = () if plan.until is None else (f"until={plan.until}",)
     as_run = load(plan.file, (*plan.overrides, *chosen)) if chosen else scenario
-    if plan.bench is None:
-        autonomous = as_run.execution.use_autonomous_loops and plan.mode != "tick"
-        paces: tuple[Pace, ...] = (Pace(plan.mode or ("autonomous" if autonomous else "tick"), as_run),)
-    else:
-        synchronised = as_run.execution.sync is not None
-        compared = [(mode.name, mode.settings(synchronised=synchronised)) for mode in modes_of(tuple(plan.bench.modes))]
-        paces = tuple(
-            Pace(mode, load(plan.file, (*plan.overrides, *chosen, *changes)), name)
-            for name, (mode, changes) in compared
-        )
+    autonomous = as_run.execution.use_autonomous_loops and plan.mode != "tick"
+    paces = [Pace(plan.mode or ("autonomous" if autonomous else "tick"), as_run)] if plan.bench is None else []
+    for mode in () if plan.bench is None else modes_of(tuple(plan.bench.modes)):
+        run_mode, changes = mode.settings(synchronised=as_run.execution.sync is not None)
+        with contextlib.suppress(UsageError):  # a mode that cannot run the scenario; the table of the bench says so
+            paces.append(Pace(run_mode, load(plan.file, (*plan.overrides, *chosen, *changes)), mode.name))
     return Subject(
-        scenario=as_run, text=text, paces=paces, overrides=(*plan.overrides, *chosen), facts=_facts(plan),
+        scenario=as_run, text=text, paces=tuple(paces), overrides=(*plan.overrides, *chosen), facts=_facts(plan),
         models=plan.models, sources=_sources(software),
     )  # fmt: skip
 
@@ -209,7 +205,7 @@ def _sources(software: Software) -> dict[str, bytes]:
 
 def _facts(plan: Plan) -> dict[str, Any]:
     facts: dict[str, Any] = {"seeds": f"{plan.seeds[1]} from {plan.seeds[0]} on, for each combination or arm"}
-    facts |= {f"varied: {key.partition('=')[0]}": key.partition("=")[2] for key in plan.vary}
+    facts |= {f"{VARIED}{key.partition('=')[0]}": key.partition("=")[2] for key in plan.vary}
     return facts | {"design": plan.design, "mode": plan.mode or ", ".join(plan.bench.modes if plan.bench else ())}
 
 

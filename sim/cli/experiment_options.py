@@ -9,7 +9,7 @@ import click
 from sim.cli.declared import options_of
 from sim.cli.model_options import access_of
 from sim.cli.render.progress import say_stuck
-from sim.experiments.options import Precision, StudyOptions, Work
+from sim.experiments.options import MOST_SEEDS, Precision, StudyOptions, Work
 from sim.experiments.plan import Plan, TrialHosting
 from sim.resources import to_micro
 from sim.tools.rights import Rights
@@ -21,7 +21,9 @@ _PRECISION = (
         "--until-precision", "share", metavar="PERCENT",
         help="Add seeds until half of each 95 % interval is at most this share of the mean, for example 5%.",
     ),
-    click.option("--most-seeds", type=click.IntRange(2, 100_000), help="With --until-precision. Default: 1000."),
+    click.option(
+        "--most-seeds", type=click.IntRange(2, 100_000), help=f"With --until-precision. Default: {MOST_SEEDS}."
+    ),
 )  # fmt: skip
 
 

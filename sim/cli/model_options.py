@@ -9,11 +9,12 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.declared import options_of
+from sim.llm.batches.settings import Batching
+from sim.llm.defaults import CONCURRENCY
 from sim.runner.options import ReplayOptions
 
 if TYPE_CHECKING:
     from sim.llm.access import Access, Endpoint
-    from sim.llm.batches.settings import Batching
     from sim.scenario.profile import Profile
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -62,23 +63,28 @@ _ENDPOINT = (
         default=None,
         help="Have endpoints send answers in parts: sim watch and sim view show them as they arrive.",
     ),
-    click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Concurrent requests. Default: 64."),
+    click.option(
+        "--concurrency", type=click.IntRange(1), metavar="N", help=f"Concurrent requests. Default: {CONCURRENCY}."
+    ),
 )
+_BATCHING = Batching()
 _BATCHES = (
     click.option(
         "--batch/--no-batch", default=None,
         help="Answer calls to endpoints in batches, at a lower price; or online. Default: online, or as in the record.",
     ),
     click.option("--batch-poll", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-                 help="Real time between two looks at a batch. Default: 60."),
+                 help=f"Real time between two looks at a batch. Default: {_BATCHING.poll:g}."),
     click.option("--batch-wait", metavar="DURATION",
-                 help="The longest real time of a batch, which is then cancelled. Default: 25h."),
+                 help="The longest real time of a batch, which is then cancelled. Default:"
+                 f" {_BATCHING.wait / 3600:g}h."),
     click.option("--batch-price", type=click.FloatRange(0, 1), metavar="SHARE",
-                 help="The price in a batch, as a share of the full price. Default: 0.5."),
+                 help="The price in a batch, as a share of the full price."
+                 f" Default: {_BATCHING.price:g}."),
     click.option("--batch-requests", type=click.IntRange(1), metavar="N",
-                 help="The most requests of a batch. Default: 50000."),
+                 help=f"The most requests of a batch. Default: {_BATCHING.requests}."),
     click.option("--batch-bytes", type=click.IntRange(1), metavar="N",
-                 help="The most bytes of a batch. Default: 200000000."),
+                 help=f"The most bytes of a batch. Default: {_BATCHING.bytes}."),
 )  # fmt: skip
 
 MODEL = click.option(

@@ -28,7 +28,7 @@ from sim.record import find_run, open_run
     "--every",
     type=click.FloatRange(0.05),
     metavar="SECONDS",
-    help="Seconds between two updates. Default: 0.2, or 5 without a terminal.",
+    help=f"Seconds between two updates. Default: {DRAW_SECONDS:g}, or {PLAIN_SECONDS:g} without a terminal.",
 )
 @OUT
 @common

@@ -55,7 +55,7 @@ from sim.kernel.duration import MAX_NS, to_seconds
 from sim.kernel.effects import Effects
 from sim.kernel.foreign import named
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
-from sim.kernel.order import WakeBatch, livelock, sort, spread
+from sim.kernel.order import MAX_DELTAS, WakeBatch, livelock, sort, spread
 from sim.kernel.ports import NullRecorder, Recorder
 from sim.kernel.rng import Streams, derive
 from sim.kernel.rows import InputRow
@@ -264,7 +264,7 @@ class Kernel:
         *,
         shuffled: bool = False,
         order: int = 0,
-        max_deltas: int = 10_000,
+        max_deltas: int = MAX_DELTAS,
         recorder: Recorder | None = None,
     ) -> None:
         if max_deltas.__class__ is not int or max_deltas < 1:

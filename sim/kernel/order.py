@@ -12,6 +12,9 @@ from sim.kernel.future_events import Entry, sort_entries
 Ties = Callable[[int | Rank], int]
 """Maps the rank of a source to the key by which ties are sorted."""
 
+MAX_DELTAS: Final = 10_000
+"""The default number of rounds at one instant after which a livelock is reported."""
+
 _MANY = 32  # minimum number of ended waits before they are removed
 
 

@@ -17,6 +17,7 @@ import attrs
 from sim.base.errors import UsageError
 from sim.base.extras import need
 from sim.llm.batches.settings import Batching
+from sim.llm.defaults import CONCURRENCY
 from sim.llm.types import ErrorClass, StopReason
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
@@ -28,9 +29,6 @@ LOCAL: Final[Mapping[str, str]] = {
     "llamacpp": "http://127.0.0.1:8080/v1",
 }
 """The default addresses of model servers on this machine."""
-
-CONCURRENCY: Final = 64
-"""The default number of concurrent requests to one endpoint."""
 
 REDACTED = "[redacted]"
 

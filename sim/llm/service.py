@@ -26,6 +26,7 @@ from sim.llm.behaviour import Draw
 from sim.llm.capabilities import Capabilities
 from sim.llm.client import Endpoint
 from sim.llm.counts import Counts
+from sim.llm.defaults import MAX_TOKENS
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.llm.limits.spend import Bill, FundsHold, Spend, total_usage
@@ -215,7 +216,7 @@ class Models(Service):
         prices: Prices | None = None,
         spend: Spend | None = None,
         access: Access | None = None,
-        max_tokens: int = 1024,
+        max_tokens: int = MAX_TOKENS,
         tokenizer: Tokenizer = APPROXIMATE,
         requests: int = MOST_REQUESTS,
         latency: Draw | None = None,

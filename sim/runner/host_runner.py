@@ -7,6 +7,7 @@ import anyio
 import attrs
 
 from sim.actors import Agent, AgentLoopConfig, AgentLoopManager
+from sim.actors.config import TICK_PERIOD
 from sim.base.errors import SimError, UsageError
 from sim.kernel import Duration, to_ns
 from sim.runner.deadlock import DeadlockDetector
@@ -63,7 +64,7 @@ class SimulationRunner:
         use_autonomous_loops: bool = True,
         *,
         config: AgentLoopConfig | None = None,
-        period: Duration = 1.0,
+        period: Duration = TICK_PERIOD,
         concurrency: Concurrency = "sequential",
         order: Literal["fixed", "shuffled"] = "fixed",
     ) -> None:

@@ -6,12 +6,16 @@ from pydantic import Field, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from sim.base.errors import UsageError
-from sim.kernel import to_seconds
+from sim.kernel import to_ns, to_seconds
 from sim.llm import behaviour
 from sim.llm.behaviour import FaultKind
 from sim.llm.types import ErrorClass
 from sim.scenario import fields as f
 from sim.scenario.units import DURATION_SCHEMA, FieldError, Nanoseconds, PositiveNanoseconds, duration, wrong_as
+
+_FAULT = behaviour.Fault("server")  # its kind has no default
+_SERVER = behaviour.ServerSpec()
+_SOON = behaviour.Failure("server", 0).after
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -76,7 +80,7 @@ class Failure(f.Part):
 
     kind: Annotated[ErrorClass, Field(description="the error that the call ends with")]
     share: Annotated[Share, Field(description="of all calls")]
-    after: Annotated[Draw | None, Field(description="seconds until the failure shows; default 0.1")] = None
+    after: Annotated[Draw | None, Field(description=f"seconds until the failure shows; default {_SOON.a:g}")] = None
     retry_after: Annotated[Nanoseconds | None, Field(description="the wait that the endpoint asks for")] = None
 
     def made(self) -> behaviour.Failure:
@@ -88,13 +92,17 @@ class Failure(f.Part):
 class Server(f.Part):
     """A simulated server. The defaults are round figures for an 8-billion model on one large GPU."""
 
-    replicas: Annotated[int, Field(ge=1, le=10_000, description="machines")] = 1
-    slots: Annotated[int, Field(ge=1, le=10_000, description="calls that one machine handles at once")] = 32
-    prefill_rate: Annotated[f.Positive, Field(description="tokens per second that a machine reads")] = 8000.0
-    decode_rate: Annotated[f.Positive, Field(description="tokens per second that it writes for a single call")] = 60.0
+    replicas: Annotated[int, Field(ge=1, le=10_000, description="machines")] = _SERVER.replicas
+    slots: Annotated[int, Field(ge=1, le=10_000, description="calls that one machine handles at once")] = _SERVER.slots
+    prefill_rate: Annotated[f.Positive, Field(description="tokens per second that a machine reads")] = (
+        _SERVER.prefill_rate
+    )
+    decode_rate: Annotated[f.Positive, Field(description="tokens per second that it writes for a single call")] = (
+        _SERVER.decode_rate
+    )
     decode_total: Annotated[
         f.Positive | None, Field(description="tokens per second for all its calls together; null: no limit")
-    ] = 1500.0
+    ] = _SERVER.decode_total
     queue: Annotated[int | None, Field(ge=0, description="calls that may wait; null: no limit")] = None
     context: Annotated[int | None, Field(ge=1, description="tokens that one call may have")] = None
     requests_per_minute: Annotated[f.Positive | None, Field(description="what is let in")] = None
@@ -142,8 +150,8 @@ class Fault(f.Part):
         FaultKind,
         Field(description="what happens to the calls: rate_limit, hang (no answer ever arrives), slow, truncate, ..."),
     ]
-    share: Annotated[float, Field(gt=0, le=1, description="share of the calls while it is active")] = 1.0
-    start: Annotated[Nanoseconds, Field(description="when it begins")] = 0
+    share: Annotated[float, Field(gt=0, le=1, description="share of the calls while it is active")] = _FAULT.share
+    start: Annotated[Nanoseconds, Field(description="when it begins")] = to_ns(_FAULT.start)
     end: Annotated[PositiveNanoseconds | None, Field(description="when it ends; null: never")] = None
     every: Annotated[PositiveNanoseconds | None, Field(description="time from one burst to the next")] = None
     lasting: Annotated[PositiveNanoseconds | None, Field(description="length of a burst")] = None

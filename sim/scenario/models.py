@@ -10,13 +10,14 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from sim.base.expressions import did_you_mean
-from sim.kernel import to_text
+from sim.kernel import to_ns, to_text
 from sim.llm.access import known_providers
-from sim.llm.limits.retry import MOST_REQUESTS
+from sim.llm.defaults import MAX_TOKENS
+from sim.llm.limits.retry import RetryPolicy
 from sim.scenario import fields as f
 from sim.scenario.model_behaviour import Draw, Fault, Latency, Simulated
 from sim.scenario.model_rules import ModelRule, Names
-from sim.scenario.units import HOUR, MINUTE, FieldError, PositiveNanoseconds, shown
+from sim.scenario.units import HOUR, FieldError, PositiveNanoseconds, shown
 from sim.world.json_schema import schema_fault
 
 _NO_LIMIT = 10 * 366 * 24 * HOUR
@@ -89,14 +90,19 @@ class Ceiling(f.Part):
         return {"anyOf": [cls.short_form, handler(schema)]}
 
 
+_RETRY = RetryPolicy()
+
+
 class Retry(f.Part):
     """Limits of the attempts of one call."""
 
     requests: Annotated[int, Field(ge=1, le=100, description="most requests of one call, over its chain of models")] = (
-        MOST_REQUESTS
+        _RETRY.requests
     )
-    timeout: Annotated[PositiveNanoseconds, Field(description="for one request")] = 2 * MINUTE
-    deadline: Annotated[PositiveNanoseconds, Field(description="for the whole call, with all waits")] = 10 * MINUTE
+    timeout: Annotated[PositiveNanoseconds, Field(description="for one request")] = to_ns(_RETRY.timeout)
+    deadline: Annotated[PositiveNanoseconds, Field(description="for the whole call, with all waits")] = to_ns(
+        _RETRY.deadline
+    )
 
     @model_validator(mode="after")
     def _fitting(self) -> "Retry":
@@ -123,7 +129,7 @@ class Models(f.Part):
     provider: Annotated[
         Literal["scripted", "simulated"], Field(description="the provider, unless the operator gives --model")
     ] = "scripted"
-    max_tokens: Annotated[int, Field(ge=1, description="longest answer, unless the request sets it")] = 1024
+    max_tokens: Annotated[int, Field(ge=1, description="longest answer, unless the request sets it")] = MAX_TOKENS
     ceiling: Annotated[
         Ceiling | None, Field(description="what the run may spend: money, or {money, tokens}; null: no limit")
     ] = None

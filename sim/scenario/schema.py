@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic.json_schema import JsonSchemaValue
 
-from sim.actors.config import LEAST, MOST_MESSAGES
+from sim.actors.config import LEAST, MOST_MESSAGES, TICK_PERIOD, AgentLoopConfig
 from sim.actors.health import ASLEEP_NS, LOCK_NS
 from sim.actors.mailbox import MailboxPolicy, Unmatched
 from sim.agents import FAMILIES, Family
@@ -25,8 +25,9 @@ from sim.base.errors import ScenarioError, UsageError
 from sim.base.expressions import Expression, did_you_mean
 from sim.base.permissions import Permission
 from sim.events.bus import MAX_DATA_BYTES
-from sim.kernel.duration import MAX_NS
+from sim.kernel.duration import MAX_NS, to_ns, to_text
 from sim.kernel.levels import Level
+from sim.kernel.order import MAX_DELTAS
 from sim.record.files import PLACES, POPULATIONS
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
@@ -77,7 +78,7 @@ ActionKind = Annotated[str, f.AfterValidator(action_kind)]
 class Tick(f.Part):
     """Tick mode: all agents act in rounds."""
 
-    period: Annotated[PositiveNanoseconds, Field(description="simulated time between rounds")] = SECOND
+    period: Annotated[PositiveNanoseconds, Field(description="simulated time between rounds")] = to_ns(TICK_PERIOD)
     concurrency: Annotated[
         Literal["sequential", "parallel"],
         Field(description="whether agents act one after another, or all decide first and then all act"),
@@ -92,43 +93,52 @@ class Tick(f.Part):
     ] = ()
 
 
+_LOOP = AgentLoopConfig()
+
+
 class LoopConfig(f.Part):
     """Settings of the loop of an agent."""
 
-    min_loop_delay: Annotated[Nanoseconds, Field(description="delay between iterations")] = SECOND // 10
-    max_loop_delay: Annotated[Nanoseconds, Field(description="longest delay after failures")] = 10 * SECOND
+    min_loop_delay: Annotated[Nanoseconds, Field(description="delay between iterations")] = to_ns(_LOOP.min_loop_delay)
+    max_loop_delay: Annotated[Nanoseconds, Field(description="longest delay after failures")] = to_ns(
+        _LOOP.max_loop_delay
+    )
     resource_check_interval: Annotated[
         PositiveNanoseconds,
         Field(description="delay until an agent tries again after a limit with the policy skip refused it"),
-    ] = SECOND
+    ] = to_ns(_LOOP.resource_check_interval)
     max_consecutive_errors: Annotated[
         int,
         Field(ge=LEAST["max_consecutive_errors"], description="the agent is paused after so many failures in a row"),
-    ] = 5
-    cool_down: Annotated[Nanoseconds, Field(description="length of the pause after the error limit")] = MINUTE
+    ] = _LOOP.max_consecutive_errors
+    cool_down: Annotated[Nanoseconds, Field(description="length of the pause after the error limit")] = to_ns(
+        _LOOP.cool_down
+    )
     max_restarts: Annotated[
         int,
         Field(
             ge=LEAST["max_restarts"],
             description="more pauses after failures than this within restart_period stop an agent as crashed",
         ),
-    ] = 3
+    ] = _LOOP.max_restarts
     restart_period: Annotated[
         PositiveNanoseconds, Field(description="the time within which the pauses after failures are counted")
-    ] = HOUR
+    ] = to_ns(_LOOP.restart_period)
     mailbox_size: Annotated[
         int,
         Field(
             ge=LEAST["mailbox_size"], le=MOST_MESSAGES, description="how many messages the mailbox of an agent holds"
         ),
-    ] = 100
+    ] = _LOOP.mailbox_size
     mailbox_policy: Annotated[
         MailboxPolicy,
         Field(
             description="full mailbox: block: the sender waits; drop_oldest: the oldest message goes; fail: the new one"
         ),
-    ] = "block"
-    unmatched: Annotated[Unmatched, Field(description="what happens to a message that no rule would use")] = "keep"
+    ] = _LOOP.mailbox_policy
+    unmatched: Annotated[Unmatched, Field(description="what happens to a message that no rule would use")] = (
+        _LOOP.unmatched
+    )
     heartbeat_timeout: Annotated[
         PositiveNanoseconds | None, Field(description="null: twice the agent's own interval")
     ] = None
@@ -184,7 +194,7 @@ class Execution(f.Part):
     order: Annotated[
         int, Field(ge=0, description="with a shuffled order: which one; another number gives another order")
     ] = 0
-    max_deltas: Annotated[int, Field(ge=1, le=1_000_000, description="livelock limit")] = 10_000
+    max_deltas: Annotated[int, Field(ge=1, le=1_000_000, description="livelock limit")] = MAX_DELTAS
     max_data_bytes: Annotated[
         int,
         Field(
@@ -886,7 +896,7 @@ class Scenario(f.Part):
     seed: Annotated[int, Field(ge=0, description="the seed of all random draws; --seed overrides it")] = 0
     until: Annotated[
         PositiveNanoseconds | None,
-        Field(description="when the run ends, exclusive; default 1h; null: when nothing is left to do"),
+        Field(description=f"when the run ends, exclusive; default {to_text(HOUR)}; null: when nothing is left to do"),
     ] = HOUR
     execution: Execution = Execution()
     limits: Annotated[

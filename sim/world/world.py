@@ -13,6 +13,7 @@ from sim.kernel import Actor, Kernel, Recorder, Source, Stream, to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.codec import recordable
 from sim.kernel.kernel import release_all
+from sim.kernel.order import MAX_DELTAS
 from sim.kernel.ports import Call, Intake
 from sim.kernel.rng import Draws
 from sim.resources import MICRO, Budgets, Ledger, Pool, Quotas, RateTracker, Use
@@ -98,7 +99,7 @@ class World:
         recorder: Recorder | None = None,
         shuffled: bool = False,
         order: int = 0,
-        max_deltas: int = 10_000,
+        max_deltas: int = MAX_DELTAS,
     ) -> None:
         self.kernel = Kernel(seed, shuffled=shuffled, order=order, max_deltas=max_deltas, recorder=recorder)
         self.event_bus = EventBus(self.kernel)

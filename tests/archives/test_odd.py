@@ -323,11 +323,33 @@ def test_the_options_of_a_run_change_what_is_said():
     page = describe(scenario, models=("openai:gpt-x",))
     assert "answers of language models at `openai`, and their time" in part(page, "Stochasticity")
     assert "The model uses answers of language models at `openai`" in part(page, "Input data")
+    varied = describe(scenario, facts={"varied: agents.one.count": "1,2"})
+    assert "All sections describe the scenario as it is without what this study varies." in varied
     paces = (Pace("tick", ticks, "tick-sequential"), Pace("autonomous", scenario, "autonomous"))
     both = odd_description(Subject(scenario=scenario, text="", paces=paces))
     assert "In the mode tick-sequential, agents act in ticks, one every 1s" in both
     assert "In the mode autonomous, simulated time is continuous" in both
     assert "anew in each tick (mode tick-sequential)" in both
+
+
+def test_agents_from_a_table_surveys_and_templates_are_described(tmp_path):
+    """Drawn rows, columns, who is asked when, what answers depend on, and agents made during the run are told."""
+    (tmp_path / "people.csv").write_text("age\n30\n40\n50\n")
+    (tmp_path / "panel.yaml").write_text(
+        "name: panel\nuntil: 3d\nmodels: {rules: [{say: '=str(state.age)'}]}\nagents:\n"
+        "- {name: person, table: people.csv, sample: 2, state: {mood: 1}, rules: [{do: {spawn: {agent: child}}}]}\n"
+        "- {name: child, template: true, rules: [{do: noop}]}\n"
+        "interventions: [{at: 1d, survey: {agents: person, questions: [How old are you?]}}]\n"
+    )
+    page = describe(load(tmp_path / "panel.yaml"))
+    assert "**person** (2 agents: rows drawn from the table `people.csv`; each of them follows rules)" in page
+    assert "| mood | `1` |\n| age | from the table |" in page
+    assert "**child** (none at the start: a template of agents that are made during the run;" in page
+    assert "which rows of `people.csv` the agents person are" in part(page, "Stochasticity")
+    assert "At 1d, `person` are asked, without noticing it:\n\n- How old are you?" in part(page, "Observation")
+    assert "depend, beside the question, on the state of the agent that asks or is asked" in part(page, "Sensing")
+    assert told_of(page, "Interaction", "child") == "by no action."
+    assert "No values are sampled." in page
 
 
 def loads_override(text: str) -> Any:

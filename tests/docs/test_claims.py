@@ -24,7 +24,7 @@ from sim.kinds.goals import service as goals
 from sim.kinds.sop import channels, watchers
 from sim.kinds.sop import service as sop
 from sim.kinds.town.family import STEP_NS
-from sim.llm import access
+from sim.llm import access, defaults
 from sim.llm.batches import lines
 from sim.llm.batches.settings import Batching
 from sim.llm.limits import governor
@@ -86,8 +86,8 @@ NUMBERS = [
     ("docs/goals.md", r"a mean over the last (\d+) runs", [goals._RECENT]),
     ("docs/internals.md", r"are hashed in (\d+) lanes", [Lanes.count]),
     ("docs/interventions.md", r"has at most ([\d,]+) answers", [interventions.MOST_ANSWERS]),
-    ("docs/models.md", r"most requests in flight at once; default (\d+)", [access.CONCURRENCY]),
-    ("docs/models.md", r"At most (\d+) requests are in flight", [access.CONCURRENCY]),
+    ("docs/models.md", r"most requests in flight at once; default (\d+)", [defaults.CONCURRENCY]),
+    ("docs/models.md", r"At most (\d+) requests are in flight", [defaults.CONCURRENCY]),
     ("docs/models.md", r"\(`--concurrency`\): (\d+) at first", [governor.FIRST_WINDOW]),
     ("docs/models.md", r"Header values of (six) characters or more", [access._SHORTEST]),
     ("docs/models.md", r"`--verbose`: every (\d+) s", [progress.PLAIN_SECONDS]),

@@ -9,6 +9,6 @@ Read first: `page.py`, then `chance.py`, which finds every place that can draw.
 """
 
 from sim.archives.odd.page import odd_description, without_scenario
-from sim.archives.odd.subject import Pace, Subject
+from sim.archives.odd.subject import VARIED, Pace, Subject
 
-__all__ = ["Pace", "Subject", "odd_description", "without_scenario"]
+__all__ = ["VARIED", "Pace", "Subject", "odd_description", "without_scenario"]

@@ -35,9 +35,8 @@ def concepts(subject: Subject) -> Iterator[str]:
         yield f"**{name}.** {by_author(what)}\n"
     yield "**Sensing.** What agents read; those that follow rules read nothing else:\n"
     yield from (f"- {_sensing(subject, entry)}" for entry in subject.scenario.agents)
-    models = subject.scenario.models
-    if models is not None and (found := list(_read_by_functions(models.rules))):
-        yield f"- The scripted answers of language models depend on: {'; '.join(found)}."
+    if found := list(_read_by_models(subject.scenario)):
+        yield f"- The scripted answers of language models depend, beside the question, on {'; '.join(found)}."
     yield "\n**Interaction.** By which actions agents change what others can notice:\n"
     yield from (f"- {_acting(subject, entry)}" for entry in subject.scenario.agents)
     yield from (f"- {what}" for what in _between(subject.scenario))
@@ -93,6 +92,15 @@ def _read_by_functions(rules: object) -> Iterator[str]:
             yield f"{what} ({code(name)})"
 
 
+def _read_by_models(scenario: Scenario) -> Iterator[str]:
+    rules = () if scenario.models is None else scenario.models.rules
+    used = {name for _, one in expressions_in(rules) for name in one.names}
+    if "state" in used:
+        yield "the state of the agent that asks or is asked (`state`)"
+    yield from (f"{NAMES_OF_RULES[name][1]} ({code(name)})" for name in ("now", "me", "group") if name in used)
+    yield from _read_by_functions(rules)
+
+
 def _read_in_sleep(entry: Agent) -> Iterator[str]:
     if entry.subscribe:
         yield f"events with the topics {codes(entry.subscribe)}"
@@ -137,7 +145,7 @@ def _acting(subject: Subject, entry: Agent) -> str:
         return f"{name} {_decides(subject, entry)}; {by_author('how these agents act on others')}"
     kinds = dict.fromkeys(do.kind for rule in entry.rules for do in rule.do if _reaches_others(do.kind))
     if not kinds:
-        return f"{name} by none."
+        return f"{name} by no action."
     return f"{name} by {', '.join(f'{code(kind)} ({words(_summary(kind))})' for kind in kinds)}."
 
 

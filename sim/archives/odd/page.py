@@ -7,7 +7,7 @@ from sim.agents.family import family_for
 from sim.archives.odd.chance import providers_of
 from sim.archives.odd.code import class_of
 from sim.archives.odd.concepts import concepts, when_of
-from sim.archives.odd.subject import Pace, Subject, expressions_in, follows_rules
+from sim.archives.odd.subject import VARIED, Pace, Subject, expressions_in, follows_rules
 from sim.archives.odd.text import by_author, code, codes, comment_of, listed, pairs, quoted, table, words
 from sim.base.expressions import functions_at
 from sim.base.text import plain
@@ -292,6 +292,8 @@ def _initialization(subject: Subject) -> Iterator[str]:
         yield f"Places are initialized from the graph {code(places.file or places.graph)}."
     if subject.overrides:
         yield f"\nChanged for this study: {codes(subject.overrides)}."
+    if any(name.startswith(VARIED) for name in subject.facts):
+        yield "\nAll sections describe the scenario as it is without what this study varies."
     yield ""
     yield from pairs(("of this study", "value"), subject.facts.items())
 

@@ -18,6 +18,9 @@ from sim.scenario.values import Filter, ValueTemplate
 OBSERVING: Final = ("metrics", "stop", "properties", "testing")
 """The parts of a scenario whose expressions read the whole world, and do nothing in it."""
 
+VARIED: Final = "varied: "
+"""How the names of the facts begin that are values which an experiment varies."""
+
 
 @attrs.frozen
 class Pace:
