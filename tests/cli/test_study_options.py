@@ -40,7 +40,7 @@ OPTIONS = (
 )  # fmt: skip
 SWEPT = (
     "--vary", "agents.ant.state.n=1,4", "--set", "seed=4", "--recording", "changes", "--model", "openai:m",
-    "--base-url", "http://127.0.0.1:1/v1", "--edge-workers", 2,
+    "--base-url", "http://127.0.0.1:1/v1", "--edge-workers", "2",
 )  # fmt: skip
 SCENARIO = """
 name: ants
