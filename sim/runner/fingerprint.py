@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from sim.base.distributions import Distribution, distribution_of, installed_version
+from sim.base.distributions import distribution_of, installed_version
 from sim.kernel.compiled import core
 from sim.record.files import versions
 
@@ -37,14 +37,16 @@ def code_hashes(classes: Iterable[Callable[..., Any]]) -> dict[str, str]:
 def package_versions(classes: Iterable[Callable[..., Any]]) -> dict[str, str]:
     """Return the versions, by name, of the installed packages that define `classes`, without `sim` itself."""
     modules = sorted({kind.__module__ for kind in classes if not kind.__module__.startswith("sim.")})
-    found = [_distribution(module, getattr(sys.modules.get(module), "__file__", None)) for module in modules]
-    return {one.name: one.version for one in found if one is not None}
+    names = {_distribution(module, getattr(sys.modules.get(module), "__file__", None)) for module in modules}
+    found = {name: installed_version(name) for name in sorted(name for name in names if name is not None)}
+    return {name: version for name, version in found.items() if version is not None}
 
 
 @cache
-def _distribution(module: str, _file: str | None) -> Distribution | None:
-    """Return the distribution of a module that was imported: what is installed later does not change that."""
-    return distribution_of(module)
+def _distribution(module: str, _file: str | None) -> str | None:
+    """Return the name of the distribution of a module, for which all that is installed has to be looked through."""
+    found = distribution_of(module)
+    return None if found is None else found.name
 
 
 @attrs.frozen
