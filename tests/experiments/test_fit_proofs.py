@@ -26,9 +26,14 @@ pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 
 MODELS = {
+    "contagion": ("chance(beta)", "chance(beta / 100)", "agents.person.state.beta", "3..30", 12, "I,R", "8d", []),
     "schelling": (
         "share < wanted", "share < wanted / 100", "agents.person.state.wanted", "20..60", 40, "similar", "6s",
         ["agents.person.count=90", "places.grid=[10,10]"],
+    ),
+    "opinions": (
+        "data - opinion) < d", "data - opinion) < d / 100", "agents.person.state.d", "5..50", 20, "spread",
+         "10s", ["agents.person.count=40", "agents.person.state.others=39"],
     ),
 }  # fmt: skip
 """Gallery models, each with a share as a whole number of percent, so that fits to other data have trials in common."""
