@@ -17,7 +17,7 @@ from sim.cli.render.output import PATH, common, say
 from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, found, host_options
 from sim.experiments.arms import check_past
-from sim.experiments.designs import Design
+from sim.experiments.designs import Design, untried, variable
 from sim.experiments.folder import begin, go_on
 from sim.experiments.indices import is_method, size_text
 from sim.experiments.listed import listed
@@ -143,6 +143,8 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
         check_workers(plan, start.jobs, start.on)
         if is_method(plan.design):
             say(_size(plan))
+            for told in untried([variable(text) for text in plan.vary], plan.points, plan.design):
+                say(f"sim: {told}")
         results = results or opened.enter_context(contextlib.closing(begin(plan, start.out)))
         workers = workers_of(plan, results.folder, start.jobs, start.on)
         return work_on(results, workers, hosting, again=start.again, as_json=start.as_json)
@@ -153,8 +155,7 @@ def _size(plan: Plan) -> str:
     assert is_method(plan.design), "only these have such sizes"
     size = size_text(plan.design, len(plan.vary), plan.samples or 0, second_order=plan.second_order)
     count = plan.seeds[1]
-    most = "" if plan.precision is None else f", and up to {plan.precision.most_seeds:,} until it is precise"
-    seeds = f"{count:,} seed{'' if count == 1 else 's'}{most}"
+    seeds = f"{count:,} seed{'' if count == 1 else 's'}"
     return f"sim: design {plan.design}: {size} × {seeds}: {len(plan.points) * count:,} runs"
 
 
