@@ -149,8 +149,6 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
         check_workers(plan, start.jobs, start.on)
         if is_method(plan.design):
             say(_size(plan))
-            for told in untried([variable(text) for text in plan.vary], plan.points, plan.design):
-                say(f"sim: {told}")
         results = results or opened.enter_context(contextlib.closing(begin(plan, start.out)))
         if plan.fit is not None:
             say(f"sim: {size_of_fit(results, hosting, start.jobs, timed=start.on is None)}")
@@ -159,12 +157,14 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
 
 
 def _size(plan: Plan) -> str:
-    """Return how many runs a design for sensitivity analysis takes, in one line."""
+    """Return how many runs a design for sensitivity analysis takes, and a line for each key with values not tried."""
     assert is_method(plan.design), "only these have such sizes"
     size = size_text(plan.design, len(plan.vary), plan.samples or 0, second_order=plan.second_order)
     count = plan.seeds[1]
     seeds = f"{count:,} seed{'' if count == 1 else 's'}"
-    return f"sim: design {plan.design}: {size} × {seeds}: {len(plan.points) * count:,} runs"
+    told = [f"design {plan.design}: {size} × {seeds}: {len(plan.points) * count:,} runs"]
+    told += untried([variable(text) for text in plan.vary], plan.points, plan.design)
+    return "\n".join(f"sim: {line}" for line in told)
 
 
 _HOSTED = ("other_endpoint", "allow_change", "ceiling", "ceiling_tokens")

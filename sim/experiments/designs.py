@@ -296,14 +296,14 @@ def untried(variables: Sequence[Variable], points: Sequence[Point], design: Desi
         tried = {tuple(point[key] for key in keys) for point in points}
         count = one.count
         if one.low is None:
-            left = [value for value in one.values if tuple(_each({one.key: value}).values()) not in tried]
+            left = [value for value in one.values if tuple(each({one.key: value}).values()) not in tried]
             if left:
                 several = f"{len(left):,} of {len(one.values):,} values of {one.key} are in no combination"
                 told.append(f"{several}: {_some(left)}; take more samples")
         elif design == "morris" and count is not None and len(tried) < count:
             values = sorted((value for (value,) in tried), key=int)
             several = f"{len(tried):,} of {count:,} values of {one.key} are tried: {_some(values)}"
-            told.append(f"{several}; a morris design has levels of a range, and all values of a list")
+            told.append(f"{several}; a list has a level for each value, a range has not")
     return told
 
 

@@ -210,7 +210,7 @@ def test_values_that_are_never_tried_are_named() -> None:
 
     assert named("a,b,c,d,e,f,g,h", 40) == named("a,b,c,d,e", 40) == named("1..4", 20) == named("0.0..9.0", 2) == []
     assert named("1..5", 20) == [
-        "4 of 5 values of k are tried: 1, 2, 4, 5; a morris design has levels of a range, and all values of a list"
+        "4 of 5 values of k are tried: 1, 2, 4, 5; a list has a level for each value, a range has not"
     ]
     (told,) = named("a,b,c,d,e,f,g,h", 2)
     assert re.fullmatch(r"4 of 8 values of k are in no combination: \w, \w, \w, \w; take more samples", told)
@@ -294,10 +294,10 @@ def test_indices_that_are_not_told_from_nothing(planned: Plan, tmp_path: Path) -
 def test_combinations_that_cannot_be_drawn_again(planned: Plan, tmp_path: Path) -> None:
     """If the combinations are not those that are drawn here, each package that may draw others is named."""
     plan = attrs.evolve(planned, points=planned.points[::-1])
-    with closing(carried_out(plan, tmp_path / "e", ishigami)) as results:
-        with pytest.raises(UsageError, match="are not those that its morris design has here") as caught:
-            sensitivity_of(results)
-    assert "versions of sim, SALib, scipy or numpy" in str(caught.value.hint)
+    said = "are not those that its morris design has here"
+    with closing(carried_out(plan, tmp_path / "e", ishigami)) as results, pytest.raises(UsageError, match=said) as told:
+        sensitivity_of(results)
+    assert "versions of sim, SALib, scipy or numpy" in str(told.value.hint)
 
 
 def test_samples_without_a_value_are_left_out_and_counted(planned: Plan, tmp_path: Path) -> None:
