@@ -18,7 +18,7 @@ from sim.cli.render.output import PATH, common, say
 from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, found, host_options
 from sim.experiments.arms import check_past
-from sim.experiments.designs import Design
+from sim.experiments.designs import Design, untried, variable
 from sim.experiments.folder import begin, go_on
 from sim.experiments.indices import is_method, size_text
 from sim.experiments.listed import listed
@@ -157,13 +157,14 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
 
 
 def _size(plan: Plan) -> str:
-    """Return how many runs a design for sensitivity analysis takes, in one line."""
+    """Return how many runs a design for sensitivity analysis takes, and a line for each key with values not tried."""
     assert is_method(plan.design), "only these have such sizes"
     size = size_text(plan.design, len(plan.vary), plan.samples or 0, second_order=plan.second_order)
     count = plan.seeds[1]
-    most = "" if plan.precision is None else f", and up to {plan.precision.most_seeds:,} until it is precise"
-    seeds = f"{count:,} seed{'' if count == 1 else 's'}{most}"
-    return f"sim: design {plan.design}: {size} × {seeds}: {len(plan.points) * count:,} runs"
+    seeds = f"{count:,} seed{'' if count == 1 else 's'}"
+    told = [f"design {plan.design}: {size} × {seeds}: {len(plan.points) * count:,} runs"]
+    told += untried([variable(text) for text in plan.vary], plan.points, plan.design)
+    return "\n".join(f"sim: {line}" for line in told)
 
 
 _HOSTED = ("other_endpoint", "allow_change", "ceiling", "ceiling_tokens")

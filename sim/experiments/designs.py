@@ -17,7 +17,7 @@ import attrs
 
 from sim.base.errors import ScenarioError, UsageError
 from sim.base.extras import need
-from sim.experiments.indices import block_of, check_size, is_method, sampled
+from sim.experiments.indices import LEVELS, Method, block_of, check_size, is_method, sampled
 from sim.experiments.points import Point
 from sim.scenario.fields import plain
 from sim.scenario.overrides import Override, value_text
@@ -25,6 +25,7 @@ from sim.scenario.overrides import Override, value_text
 Design = Literal["factorial", "latin", "sobol", "saltelli", "morris", "fast", "list", "fit"]
 
 MOST_POINTS: Final = 100_000
+_SHOWN: Final = 12  # values that are named
 _RANGE: Final = re.compile(r"(?P<low>[-+\d.eE]+)\.\.(?P<high>[-+\d.eE]+)(?::(?P<count>\d{1,12}))?")
 
 
@@ -44,6 +45,13 @@ class Variable:
     low: float | None = None
     high: float | None = None
     whole: bool = False
+
+    @property
+    def count(self) -> int | None:
+        """How many values it has: of a list, or of a range of whole numbers; None: any number within a range."""
+        if self.low is None or self.high is None:
+            return len(self.values)
+        return int(self.high) - int(self.low) + 1 if self.whole else None
 
     def at(self, share: float) -> str:
         """Return the value at a share (0 to 1) of its range, or of its list."""
@@ -233,10 +241,75 @@ def points_of(
     if count > MOST_POINTS:
         raise UsageError(f"a design has at most {MOST_POINTS:,} combinations, not {count:,}")
     if is_method(design):
-        shares = sampled(design, len(variables), samples, seed, second_order=second_order)
+        shares = positions(variables, design, samples, seed, second_order=second_order)
     else:
         shares = _sample(design, len(variables), samples, seed)
     return tuple(each({one.key: one.at(share) for one, share in zip(variables, row, strict=True)}) for row in shares)
+
+
+def positions(
+    variables: Sequence[Variable], method: Method, samples: int, seed: int, *, second_order: bool = False
+) -> Any:
+    """Return the combinations of a design for sensitivity analysis, as `Variable.at` takes them: an array from 0 to 1.
+
+    Of a Morris design these are the exact places of the values in their ranges and lists, which differ from its levels
+    where values are whole numbers or listed: effects are changes of the outcome over changes of these places.
+
+    Args:
+        variables: the varied keys, one column for each.
+        method: the design.
+        samples: the number of samples.
+        seed: the seed of the sample.
+        second_order: whether a `saltelli` design shows what pairs of inputs do together.
+
+    Raises:
+        UsageError: if a key has one value only, or SALib is missing.
+    """
+    for one in variables:
+        if one.count == 1:
+            raise UsageError(f"{one.key} has one value, so that no effect of it can be seen", hint="use --set for it")
+    rows = sampled(method, len(variables), samples, seed, second_order=second_order, levels=_levels(variables))
+    if method == "morris":
+        for column, one in enumerate(variables):
+            if one.count is not None:
+                rows[:, column] = (rows[:, column] * (one.count - 1)).round() / (one.count - 1)
+    return rows
+
+
+def _levels(variables: Sequence[Variable]) -> int:
+    """Return the levels of a Morris design: an even number, and enough for each value of the longest list."""
+    longest = max((len(one.values) for one in variables if one.low is None), default=0)
+    return max(LEVELS, longest + longest % 2)
+
+
+def untried(variables: Sequence[Variable], points: Sequence[Point], design: Design) -> list[str]:
+    """Return which values of lists no combination has, and of a Morris design those of ranges of whole numbers too.
+
+    Args:
+        variables: the varied keys.
+        points: the combinations of the design.
+        design: the design.
+    """
+    told = []
+    for one in variables:
+        keys = one.key.split(",")
+        tried = {tuple(point[key] for key in keys) for point in points}
+        count = one.count
+        if one.low is None:
+            left = [value for value in one.values if tuple(each({one.key: value}).values()) not in tried]
+            if left:
+                several = f"{len(left):,} of {len(one.values):,} values of {one.key} are in no combination"
+                told.append(f"{several}: {_some(left)}; take more samples")
+        elif design == "morris" and count is not None and len(tried) < count:
+            values = sorted((value for (value,) in tried), key=int)
+            several = f"{len(tried):,} of {count:,} values of {one.key} are tried: {_some(values)}"
+            told.append(f"{several}; a list has a level for each value, a range has not")
+    return told
+
+
+def _some(values: Sequence[str]) -> str:
+    """Return the first values, and that there are others."""
+    return ", ".join(values[:_SHOWN]) + (", ..." if len(values) > _SHOWN else "")
 
 
 def joined(listed: Sequence[Point], others: Sequence[Point]) -> tuple[Point, ...]:

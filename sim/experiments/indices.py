@@ -5,6 +5,7 @@ Saltelli, Tarantola and Chan, Technometrics 41, 1999) split the variance of an o
 Technometrics 33, 1991) changes one input at a time, and needs far fewer combinations.
 """
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeGuard, get_args
@@ -18,13 +19,17 @@ from sim.experiments.estimate import Estimate
 Method = Literal["saltelli", "morris", "fast"]
 
 LEVELS: Final = 4
-"""The levels of each input in a Morris design, as in Morris (1991): its steps go over two thirds of a range."""
+"""The levels of each input in a Morris design, as in Morris (1991): its steps go over two thirds of a range. There are
+more if a list has more values."""
 
 FEWEST_FAST: Final = 65
 """The fewest combinations for each input of `fast`: 4 M² + 1, where M = 4 harmonics are counted as first order."""
 
 _RESAMPLES: Final = 300
 """Bootstrap samples of an interval; half its width is then known to 4 %."""
+
+_NORMAL: Final = 1.959963984540054
+"""The 97.5 % quantile of the normal distribution."""
 
 _SEED: Final = 1
 """The seed of bootstrap samples: the same results have the same intervals. (SALib takes 0 for no seed.)"""
@@ -78,7 +83,9 @@ def check_size(method: Method, samples: int) -> None:
         raise UsageError(said, hint=f"--samples {FEWEST_FAST}, or more")
 
 
-def sampled(method: Method, inputs: int, samples: int, seed: int, *, second_order: bool = False) -> Any:
+def sampled(
+    method: Method, inputs: int, samples: int, seed: int, *, second_order: bool = False, levels: int = LEVELS
+) -> Any:
     """Return the combinations of a design, as an array of the unit cube: a row for each, a column for each input.
 
     Raises:
@@ -93,7 +100,7 @@ def sampled(method: Method, inputs: int, samples: int, seed: int, *, second_orde
     if method == "morris":
         from SALib.sample import morris
 
-        return morris.sample(problem, samples, num_levels=LEVELS, seed=seed)
+        return morris.sample(problem, samples, num_levels=levels, seed=seed)
     from SALib.sample import fast_sampler
 
     return fast_sampler.sample(problem, samples, seed=seed)
@@ -120,6 +127,33 @@ class Indices:
     pairs: Mapping[tuple[int, int], Estimate] = attrs.field(factory=dict)
 
 
+def why_not(method: Method, inputs: int, values: Sequence[float], *, second_order: bool = False) -> str:
+    """Return why the outcomes of whole blocks show no indices; empty if they do.
+
+    Args:
+        method: the design.
+        inputs: the number of inputs.
+        values: the outcome of each combination of whole blocks, of one at least.
+        second_order: whether the design shows pairs of inputs.
+    """
+    if min(values) == max(values):
+        return "it is the same for all combinations"
+    if method == "saltelli":
+        size = block_of(method, inputs, 1, second_order=second_order)[1]
+        independent = [*values[::size], *values[size - 1 :: size]]  # the matrices A and B
+        if min(independent) == max(independent):
+            return (
+                f"it is the same for all {len(independent):,} combinations that are drawn independently of each other,"
+                " from which the variance is estimated; take more samples"
+            )
+    if method == "fast":
+        each = len(values) // inputs
+        curves = [values[at : at + each] for at in range(0, len(values), each)]
+        if still := sum(min(one) == max(one) for one in curves):
+            return f"it never changes along the curves of {still:,} of {inputs:,} inputs; take more samples"
+    return ""
+
+
 def indices_of(
     method: Method, inputs: int, values: Sequence[float], rows: Any, *, second_order: bool = False
 ) -> Indices:
@@ -128,8 +162,8 @@ def indices_of(
     Args:
         method: the design.
         inputs: the number of inputs.
-        values: the outcome of each combination of whole blocks; they are not all the same.
-        rows: these combinations in the unit cube.
+        values: the outcome of each combination of whole blocks, of which `why_not` says nothing.
+        rows: these combinations, with the place of each value in its range or list, from 0 to 1.
         second_order: whether the design shows pairs of inputs.
 
     Raises:
@@ -138,18 +172,40 @@ def indices_of(
     need("sensitivity", "sensitivity indices need")
     import numpy as np
 
-    given, problem = np.asarray(values, dtype=float), _problem(inputs)
-    if method == "morris":
-        from SALib.analyze import morris
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):  # what is not finite is no index
+        given = np.asarray(values, dtype=float)
+        if method == "morris":
+            return _elementary(inputs, given, np.asarray(rows, dtype=float))
+        return _shares(method, inputs, given, second_order=second_order)
 
-        found = morris.analyze(
-            problem, np.asarray(rows), given, num_resamples=_RESAMPLES, num_levels=LEVELS, seed=_SEED
-        )
-        count = len(values) // (inputs + 1)
-        return Indices(
-            effect=_estimates(count, found["mu_star"], found["mu_star_conf"]),
-            mean_effect=[float(one) for one in found["mu"]], spread=[float(one) for one in found["sigma"]],
-        )  # fmt: skip
+
+def _elementary(inputs: int, values: Any, rows: Any) -> Indices:
+    """Return the statistics of elementary effects: changes of the outcome over changes of the place of one input.
+
+    SALib takes all steps to be of one size, which those of whole numbers and of lists are not. The statistics are its
+    own: mu, mu* and sigma as in Campolongo et al., Environmental Modelling & Software 22 (2007).
+    """
+    import numpy as np
+
+    steps = np.diff(rows.reshape(-1, inputs + 1, inputs), axis=1)
+    which = np.abs(steps).argmax(axis=2)  # each step changes one input
+    sizes = np.take_along_axis(steps, which[:, :, None], axis=2)[:, :, 0]
+    changes = np.diff(values.reshape(-1, inputs + 1), axis=1) / sizes
+    effects = np.empty_like(changes)
+    np.put_along_axis(effects, which, changes, axis=1)
+    count, random = len(effects), np.random.default_rng(_SEED)
+    drawn = random.integers(count, size=(_RESAMPLES, count))
+    halves = _NORMAL * np.abs(effects)[drawn].mean(axis=1).std(axis=0, ddof=1)
+    return Indices(
+        effect=_estimates(count, np.abs(effects).mean(axis=0), halves),
+        mean_effect=[float(one) for one in effects.mean(axis=0)],
+        spread=[float(one) for one in effects.std(axis=0, ddof=1)],
+    )
+
+
+def _shares(method: Method, inputs: int, given: Any, *, second_order: bool) -> Indices:
+    """Return the shares of the variance."""
+    problem, values = _problem(inputs), given
     if method == "fast":
         found = _fast(problem, given)
         count = len(values) // inputs
@@ -159,7 +215,7 @@ def indices_of(
         found = sobol.analyze(problem, given, calc_second_order=second_order, num_resamples=_RESAMPLES, seed=_SEED)
         count = len(values) // block_of(method, inputs, 1, second_order=second_order)[1]
     pairs = {
-        (one, other): Estimate(count, float(found["S2"][one][other]), float(found["S2_conf"][one][other]))
+        (one, other): _estimate(count, found["S2"][one][other], found["S2_conf"][one][other])
         for one in range(inputs) if second_order
         for other in range(one + 1, inputs)
     }  # fmt: skip
@@ -169,20 +225,23 @@ def indices_of(
 
 
 def _fast(problem: Mapping[str, Any], values: Any) -> Any:
-    """Return the indices of a FAST design, without the traces that SALib leaves: a warning, and a seed of numpy."""
+    """Return the indices of a FAST design, without the trace that SALib leaves: a seed of numpy."""
     import numpy as np
     from SALib.analyze import fast
 
     before = np.random.get_state()
     try:
-        with warnings.catch_warnings(action="ignore"):
-            return fast.analyze(problem, values, num_resamples=_RESAMPLES, seed=_SEED)
+        return fast.analyze(problem, values, num_resamples=_RESAMPLES, seed=_SEED)
     finally:
         np.random.set_state(before)
 
 
 def _estimates(count: int, values: Sequence[Any], halves: Sequence[Any]) -> list[Estimate]:
-    return [Estimate(count, float(value), float(half)) for value, half in zip(values, halves, strict=True)]
+    return [_estimate(count, value, half) for value, half in zip(values, halves, strict=True)]
+
+
+def _estimate(count: int, value: Any, half: Any) -> Estimate:
+    return Estimate(count, float(value), float(half) if math.isfinite(half) else None)
 
 
 def _problem(inputs: int) -> dict[str, Any]:

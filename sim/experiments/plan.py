@@ -9,6 +9,7 @@ import attrs
 
 from sim.base.errors import ScenarioError, UsageError
 from sim.experiments.designs import Design, joined, points_of, variable
+from sim.experiments.indices import is_method
 from sim.experiments.modes import modes_of
 from sim.experiments.options import SEEDS, Answers, Precision, SweepOptions
 from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
@@ -266,6 +267,7 @@ class Plan:
             self._check_fit(self.fit)
         for one in self.definitions:
             one.measurement  # noqa: B018 - its own checks
+        check_precision(self.design, self.precision)
         check_seeds(first, count, self.precision)
         check_trials(len(self.points), count, self.precision)
 
@@ -376,6 +378,7 @@ class Varied:
         given = (*options.overrides, *((f"until={options.until}",) if options.until is not None else ()))
         scenario = load(file, given, allow, options.kinds)
         first = scenario.seed if options.first_seed is None else options.first_seed
+        check_precision(options.design, options.precision)
         variables = [variable(text) for text in options.vary]
         if any(one.key == MODE for one in variables):
             raise UsageError("the mode is no key of a scenario", hint="sim bench compares modes: --mode")
@@ -511,6 +514,17 @@ def _variant(file: Path, given: Sequence[str], point: Point, allow: Sequence[str
     except ScenarioError as error:
         problems = [attrs.evolve(one, file="--vary") if one.file == FILE else one for one in error.problems]
         raise ScenarioError(problems) from error
+
+
+def check_precision(design: Design, precision: Precision | None) -> None:
+    """Check that a design for sensitivity analysis has the same seeds for all combinations.
+
+    Raises:
+        UsageError: if seeds are added to each combination until it is precise.
+    """
+    if precision is not None and is_method(design):
+        said = f"a {design} design compares means over the same seeds, and a precision adds seeds to some combinations"
+        raise UsageError(said, hint="leave out --until-precision, and take --seeds N")
 
 
 def check_seeds(first: int, count: int, precision: Precision | None) -> None:

@@ -1,5 +1,6 @@
 """Which inputs matter: the sensitivity indices of the outcomes of a sweep, and how much of the variance is chance."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -7,10 +8,10 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
-from sim.experiments.designs import points_of, variable
+from sim.experiments.designs import points_of, positions, untried, variable
 from sim.experiments.estimate import Estimate, mean_of
 from sim.experiments.experiment import Values, values_of
-from sim.experiments.indices import Indices, Method, block_of, indices_of, is_method, sampled
+from sim.experiments.indices import Indices, Method, block_of, indices_of, is_method, why_not
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.results import Results
@@ -64,11 +65,12 @@ class Sensitivity:
         inputs: its inputs, in the order of the plan; empty: there is no variance, or too few values.
         pairs: the share of the variance that two inputs explain together and neither alone, by both keys.
         blocks: how many samples are used; see `indices.block_of`.
-        left_out: how many are not, because a combination has no value.
-        seeds: the number of seeds whose mean is taken.
+        left_out: how many are not, because a combination has no value with one of these seeds.
+        seeds: the number of seeds whose mean is taken, the same of all combinations.
+        seeds_left_out: the seeds that are not used, because combinations have no value with them.
         chance: how the variance of single runs is split; None: there is one seed, or no variance.
         note: why there are no indices, or what to know about them.
-        means: the mean over seeds by combination.
+        means: the mean over these seeds by combination, of those that have a value with each.
     """
 
     outcome: str
@@ -77,6 +79,7 @@ class Sensitivity:
     blocks: int
     left_out: int
     seeds: int
+    seeds_left_out: tuple[int, ...]
     chance: Chance | None
     note: str
     means: Mapping[int, float] = attrs.field(repr=False)
@@ -119,35 +122,92 @@ def _rows(plan: Plan, method: Method) -> Any:
     if points_of(variables, plan.design, samples, seed, second_order=pairs) != plan.points:
         raise UsageError(
             f"the combinations of the plan are not those that its {method} design has here",
-            hint="install the version of SALib that made it, or make the sweep again",
+            hint="other versions of sim, SALib, scipy or numpy can draw others: install those that made it (the record"
+            " of its runs names them), or make the sweep again",
         )
-    return sampled(method, len(variables), samples, seed, second_order=pairs)
+    return positions(variables, method, samples, seed, second_order=pairs)
+
+
+@attrs.frozen
+class _Used:
+    """What of an outcome is used: whole blocks, in which each combination has a value with each seed.
+
+    Attributes:
+        blocks: the blocks by number.
+        points: their combinations.
+        seeds, left_out: the seeds that are used, and those that are not.
+    """
+
+    blocks: Sequence[int]
+    points: Sequence[int]
+    seeds: tuple[int, ...]
+    left_out: tuple[int, ...]
+
+
+def _used(by_point: Mapping[int, Mapping[int, float]], blocks: int, size: int) -> _Used:
+    """Return what is used of an outcome: the blocks and seeds that have most values together.
+
+    The mean of a combination is compared with that of others, so each has to have the same seeds: a seed that some lack
+    would shift their means, and look like an effect. Either that seed is left out, or the blocks that lack it.
+    """
+    members = [range(at * size, (at + 1) * size) for at in range(blocks)]
+    shared: list[set[int]] = []  # the seeds that all combinations of a block have
+    for points in members:
+        of_points = [set(by_point.get(point, ())) for point in points]
+        shared.append(set.intersection(*of_points))
+    every = sorted({seed for by_seed in by_point.values() for seed in by_seed})
+    by_use = sorted(every, key=lambda seed: (-sum(seed in one for one in shared), seed))
+    best: tuple[tuple[int, int, int], list[int], list[int]] = ((0, 0, 0), [], every)
+    for count in range(1, len(by_use) + 1):
+        seeds = set(by_use[:count])
+        whole = [at for at, one in enumerate(shared) if seeds <= one]
+        rank = (min(len(whole), 2), len(whole) * count, len(whole))  # with one block, there are no indices
+        if rank > best[0]:
+            best = (rank, whole, sorted(seeds))
+    _, whole, chosen = best
+    return _Used(
+        whole, [point for at in whole for point in members[at]],
+        tuple(chosen), tuple(seed for seed in every if seed not in chosen),
+    )  # fmt: skip
 
 
 def _of_outcome(plan: Plan, method: Method, name: str, values: Mapping[int, Values], rows: Any) -> Sensitivity:
     by_point = {point: by_name[name] for point, by_name in values.items() if by_name.get(name)}
-    means = {point: mean_of([*by_seed.values()]) for point, by_seed in by_point.items()}
-    keys = _names(plan)
-    blocks, size = block_of(method, len(keys), plan.samples or 0, second_order=plan.second_order)
-    whole = [at for at in range(blocks) if all(point in means for point in range(at * size, (at + 1) * size))]
-    used = [point for at in whole for point in range(at * size, (at + 1) * size)]
-    chosen = [means[point] for point in used]
-    note = _why_not(method, whole, blocks, chosen)
+    keys, pairs = _names(plan), plan.second_order
+    blocks, size = block_of(method, len(keys), plan.samples or 0, second_order=pairs)
+    used = _used(by_point, blocks, size)
+    same_seeds = {
+        point: {seed: by_seed[seed] for seed in used.seeds}
+        for point, by_seed in by_point.items() if by_seed.keys() >= {*used.seeds}
+    }  # fmt: skip
+    means = {point: mean_of([*by_seed.values()]) for point, by_seed in same_seeds.items()}
+    chosen = [means[point] for point in used.points]
+    note = _too_few(method, len(used.blocks), blocks) or why_not(method, len(keys), chosen, second_order=pairs)
     found = Indices()
     if not note:
-        found = indices_of(method, len(keys), chosen, rows[used], second_order=plan.second_order)
-        note = _caution(method, len(whole), blocks)
+        found = indices_of(method, len(keys), chosen, rows[used.points], second_order=pairs)
+        note = _caution(plan, method, used, blocks, found)
+        if not _is_finite(found):
+            found, note = Indices(), "its values are too large or too close to each other to compute indices"
     return Sensitivity(
         outcome=name,
         inputs=() if found == Indices() else tuple(_influences(keys, found)),
         pairs={(keys[one], keys[other]): pair for (one, other), pair in found.pairs.items()},
-        blocks=len(whole),
-        left_out=blocks - len(whole),
-        seeds=max(map(len, by_point.values()), default=0),
-        chance=_chance(by_point),
+        blocks=len(used.blocks),
+        left_out=blocks - len(used.blocks),
+        seeds=len(used.seeds),
+        seeds_left_out=used.left_out,
+        chance=_chance({point: same_seeds[point] for point in used.points}),
         note=note,
         means=means,
     )
+
+
+def _is_finite(found: Indices) -> bool:
+    """Return whether all indices are numbers."""
+    estimates = [*(found.first or ()), *(found.total or ()), *(found.effect or ()), *found.pairs.values()]
+    numbers = (*(one.mean for one in estimates), *(found.mean_effect or ()), *(found.spread or ()))
+    return all(map(math.isfinite, numbers))
 
 
 def _names(plan: Plan) -> list[str]:
@@ -158,26 +218,47 @@ def _names(plan: Plan) -> list[str]:
     ]  # fmt: skip
 
 
-def _why_not(method: Method, whole: Sequence[int], blocks: int, values: Sequence[float]) -> str:
-    """Return why there are no indices; empty if there are."""
+def _too_few(method: Method, whole: int, blocks: int) -> str:
+    """Return that too few samples have values; empty if enough have."""
     if method == "fast" and not whole:
-        return "some combinations have no value, and a fast design needs all of them"
-    if len(whole) < 2 and method != "fast":
-        return f"{len(whole)} of {blocks} samples have values for all their combinations, which are too few"
-    return "it is the same for all combinations" if min(values) == max(values) else ""
+        return "some combinations have no value with any seed that others have, and a fast design needs all of them"
+    if whole < 2 and method != "fast":
+        return f"{whole} of {blocks} samples have values for all their combinations, which are too few"
+    return ""
 
 
-def _caution(method: Method, whole: int, blocks: int) -> str:
+def _caution(plan: Plan, method: Method, used: _Used, blocks: int, found: Indices) -> str:
     """Return what to know about indices; empty if there is nothing."""
     told = []
-    if whole < blocks:
+    if (whole := len(used.blocks)) < blocks:
         told.append(
             f"{blocks - whole:,} of {blocks:,} samples are left out, because a combination has no value; what the"
             " others show can differ from the whole"
         )
+    if used.left_out:
+        told.append(
+            f"{len(used.left_out):,} of {len(used.seeds) + len(used.left_out):,} seeds are left out, because some"
+            " combinations have no value with them, and means of other seeds cannot be compared"
+        )
+    told += untried([variable(text) for text in plan.vary], plan.points, plan.design)
     if method == "fast":
         told.append("intervals of a fast design are rough: the bootstrap along its curve is known to be unreliable")
+    told += _wide(_names(plan), found)
     return "; ".join(told)
+
+
+def _wide(keys: Sequence[str], found: Indices) -> Iterable[str]:
+    """Yield which indices are less than half the width of their interval, and which have none."""
+    kinds = (("first order", found.first), ("total", found.total), ("effect (mu*)", found.effect))
+    for kind, estimates in kinds:
+        both = list(zip(keys, estimates or (), strict=False))
+        if unknown := [key for key, one in both if one.half is None]:
+            yield f"the {kind} of {', '.join(unknown)} has no interval: too few samples differ"
+        if wide := [key for key, one in both if one.half is not None and one.half > abs(one.mean)]:
+            yield (
+                f"the interval of the {kind} of {', '.join(wide)} is wider than the value and includes 0; more samples"
+                " make it narrower"
+            )
 
 
 def _influences(keys: Sequence[str], found: Indices) -> Iterable[Influence]:
@@ -269,6 +350,7 @@ def to_json(results: Results, found: Sequence[Sensitivity]) -> dict[str, Any]:
         "outcomes": [
             {
                 "outcome": one.outcome, "samples": one.blocks, "left_out": one.left_out, "seeds": one.seeds,
+                "seeds_left_out": one.seeds_left_out,
                 "inputs": [attrs.asdict(each) for each in one.inputs],
                 "pairs": [{"inputs": keys, **attrs.asdict(pair)} for keys, pair in one.pairs.items()],
                 "chance": None if one.chance is None else attrs.asdict(one.chance), "note": one.note or None,

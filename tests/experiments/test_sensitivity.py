@@ -15,10 +15,11 @@ import pytest
 
 import sim
 from sim.base.errors import UsageError
-from sim.experiments.designs import Design, points_of, variable
+from sim.experiments.designs import Design, points_of, untried, variable
 from sim.experiments.folder import begin
 from sim.experiments.indices import block_of, is_method, size_text
 from sim.experiments.measure import Measured
+from sim.experiments.options import Precision
 from sim.experiments.plan import Plan, make_sweep
 from sim.experiments.results import Results
 from sim.experiments.sensitivity import Chance, Sensitivity, sensitivity_of
@@ -56,12 +57,17 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
+def as_input(text: str) -> float:
+    """Return a value as a number; a letter is its place in the alphabet."""
+    return float(ord(text) - ord("a") if text.isalpha() else text)
+
+
 def carried_out(plan: Plan, folder: Path, function: Function) -> Results:
     """Return the results of a plan whose runs are not carried out: a function has their outcomes."""
     results = begin(plan, folder)
     first, count = plan.seeds
     results.add([
-        Measured(Trial(number, seed, "autonomous", 0, outcomes={"y": function([*map(float, point.values())], seed)},
+        Measured(Trial(number, seed, "autonomous", 0, outcomes={"y": function([*map(as_input, point.values())], seed)},
                        own=("y",)))
         for number, point in enumerate(plan.points) for seed in range(first, first + count)
     ])  # fmt: skip
@@ -76,11 +82,16 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return make_sweep(path, vary=VARY, design="morris", samples=2, count=1)
 
 
-def found(plan: Plan, folder: Path, function: Function, design: Design, samples: int, seeds: int = 1) -> Sensitivity:
+def found(
+    plan: Plan, folder: Path, function: Function, design: Design, samples: int, seeds: int = 1,
+    vary: tuple[str, ...] = VARY,
+) -> Sensitivity:  # fmt: skip
     """Return the sensitivity of a function; of saltelli designs also that of pairs."""
     pairs = design == "saltelli"
-    points = points_of([variable(text) for text in VARY], design, samples, plan.design_seed, second_order=pairs)
-    plan = attrs.evolve(plan, design=design, samples=samples, points=points, second_order=pairs, seeds=(1, seeds))
+    points = points_of([variable(text) for text in vary], design, samples, plan.design_seed, second_order=pairs)
+    plan = attrs.evolve(
+        plan, design=design, samples=samples, points=points, second_order=pairs, seeds=(1, seeds), vary=vary
+    )
     with closing(carried_out(plan, folder / f"{design}-{samples}-{seeds}", function)) as results:
         return sensitivity_of(results)[0]
 
@@ -161,6 +172,82 @@ def test_elementary_effects(planned: Plan, tmp_path: Path) -> None:
     assert all(one.spread == pytest.approx(0, abs=1e-9) for one in told.inputs)
 
 
+@pytest.mark.parametrize(
+    ("values", "whole"),
+    [("0..1", 1), ("a,b", 1), ("1..5", 4), ("a,b,c", 2), ("2,4,8", 6), ("1..100", 99), ("a,b,c,d,e,f,g,h", 7)],
+)  # fmt: skip
+def test_elementary_effects_of_whole_numbers_and_lists(
+    planned: Plan, tmp_path: Path, values: str, whole: float
+) -> None:
+    """An effect is per whole range or list, whatever its steps are: of a linear function it is the same everywhere."""
+    vary = (f"agents.point.state.x1={values}", "agents.point.state.x2=0.0..1.0")
+    told = found(planned, tmp_path, lambda x, _: x[0] + x[1], "morris", 20, vary=vary).inputs[0]
+    assert told.effect is not None
+    if values == "2,4,8":  # by place it is not linear: 4 over the first half of the list, and 8 over the second
+        assert 4 <= told.effect.mean <= 8
+        return
+    assert told.effect.mean == pytest.approx(whole)
+    assert told.effect.half == pytest.approx(0, abs=1e-9)
+    assert told.spread == pytest.approx(0, abs=1e-9)
+
+
+def test_keys_that_change_together_are_one_input(planned: Plan, tmp_path: Path) -> None:
+    """They have one effect, which is that of all of them from the first value of the list to the last."""
+    vary = ("agents.point.state.x1,agents.point.state.x2=[0,0],[1,2],[2,4]", VARY[2])
+    told = found(planned, tmp_path, lambda x, _: x[0] + x[1], "morris", 4, vary=vary)
+    assert [one.key for one in told.inputs] == ["state.x1, state.x2", "state.x3"]
+    assert [one.mean_effect for one in told.inputs] == [pytest.approx(6), pytest.approx(0, abs=1e-9)]
+    shares = found(planned, tmp_path, lambda x, _: x[0] + x[1], "saltelli", 32, vary=vary).inputs
+    assert [one.total and one.total.mean for one in shares] == [pytest.approx(1, abs=0.3), pytest.approx(0, abs=1e-9)]
+
+
+def test_values_that_are_never_tried_are_named() -> None:
+    """A Morris design can reach each value of a list; those that no combination has are named, and levels of ranges."""
+
+    def named(values: str, samples: int, design: Design = "morris") -> list[str]:
+        variables = [variable(f"k={values}"), variable("m,n=[1,x],[2,y]")]
+        return untried(variables, points_of(variables, design, samples, 1), design)
+
+    assert named("a,b,c,d,e,f,g,h", 40) == named("a,b,c,d,e", 40) == named("1..4", 20) == named("0.0..9.0", 2) == []
+    assert named("1..5", 20) == [
+        "4 of 5 values of k are tried: 1, 2, 4, 5; a list has a level for each value, a range has not"
+    ]
+    (told,) = named("a,b,c,d,e,f,g,h", 2)
+    assert re.fullmatch(r"4 of 8 values of k are in no combination: \w, \w, \w, \w; take more samples", told)
+    assert "values of k are in no combination" in named(",".join("abcdefghijklmnopqrstuvwxyz"), 2, "saltelli")[0]
+    with pytest.raises(UsageError, match="k has one value"):
+        named("a", 4)
+
+
+@pytest.mark.parametrize("design", ["morris", "saltelli", "fast"])
+def test_a_design_for_sensitivity_has_no_precision(scenario: Path, design: Design) -> None:
+    """Seeds that are added to some combinations alone would look like effects: this is refused before any trial."""
+    with pytest.raises(UsageError, match=f"a {design} design compares means over the same seeds") as caught:
+        make_sweep(scenario, vary=VARY, design=design, samples=128, precision=Precision(0.05, 20))
+    assert "leave out --until-precision" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("missing", "seeds", "left_out", "samples"),
+    [(lambda x, seed: seed == 3 and x[1] > 0, 2, (3,), 8),
+     (lambda x, seed: seed == 3 and min(x[:2]) > 3 and x[2] > 0, 3, (), 6)],
+)  # fmt: skip
+def test_means_are_over_the_same_seeds(
+    planned: Plan, tmp_path: Path, missing: Callable[[list[float], int], bool], seeds: int, left_out: tuple[int, ...],
+    samples: int,
+) -> None:  # fmt: skip
+    """A seed that some combinations lack is left out, or the samples that lack it: a missing trial is no effect."""
+    told = found(
+        planned, tmp_path, lambda x, seed: None if missing(x, seed) else x[0] + 100 * seed, "morris", 8, 3
+    )  # fmt: skip
+    assert [one.effect and one.effect.mean for one in told.inputs] == [
+        pytest.approx(2 * 3.14159265), pytest.approx(0, abs=1e-9), pytest.approx(0, abs=1e-9)
+    ]  # fmt: skip
+    assert (told.seeds, told.seeds_left_out, told.blocks) == (seeds, left_out, samples)
+    assert ("1 of 3 seeds are left out" in told.note) == bool(left_out)
+    assert ("samples are left out" in told.note) == (samples < 8)
+
+
 def test_how_much_is_chance(planned: Plan, tmp_path: Path) -> None:
     """Seeds are replicates: what they add in the same way, and with certain inputs, is told apart from the inputs."""
     same = found(planned, tmp_path, lambda x, seed: x[0] + 3 * seed, "morris", 10, 3).chance
@@ -180,7 +267,10 @@ def test_how_much_is_chance(planned: Plan, tmp_path: Path) -> None:
     ("function", "design", "samples", "said"),
     [(lambda x, _: 3.0, "saltelli", 8, "it is the same for all combinations"),
      (lambda x, _: None if x[0] < 0 else x[0], "fast", 65, "a fast design needs all of them"),
-     (lambda x, _: None if x[0] < 3.1 else x[0], "morris", 4, "0 of 4 samples")],
+     (lambda x, _: None if x[0] < 3.1 else x[0], "morris", 4, "0 of 4 samples"),
+     (lambda x, _: float(x[0] > 2.5 and x[1] > 0), "saltelli", 8, "drawn independently of each other"),
+     (lambda x, _: float(x[0] > 3 and x[1] > 3), "fast", 65, "never changes along the curves of"),
+     (lambda x, _: 1e308 * math.copysign(1, x[0]), "morris", 4, "too large")],
 )  # fmt: skip
 def test_no_indices_without_variance_or_values(
     planned: Plan, tmp_path: Path, function: Function, design: Design, samples: int, said: str
@@ -190,6 +280,24 @@ def test_no_indices_without_variance_or_values(
         told = found(planned, tmp_path, function, design, samples)
     assert told.inputs == ()
     assert said in told.note
+
+
+def test_indices_that_are_not_told_from_nothing(planned: Plan, tmp_path: Path) -> None:
+    """Of few samples, it is said which intervals are wider than their values, and no warning of Python escapes."""
+    with warnings.catch_warnings(action="error"):
+        told = found(planned, tmp_path, ishigami, "saltelli", 4)
+    wide = [one.key for one in told.inputs if one.first and (one.first.half or 0) > abs(one.first.mean)]
+    assert wide
+    assert f"the interval of the first order of {', '.join(wide)} is wider than the value and includes 0" in told.note
+
+
+def test_combinations_that_cannot_be_drawn_again(planned: Plan, tmp_path: Path) -> None:
+    """If the combinations are not those that are drawn here, each package that may draw others is named."""
+    plan = attrs.evolve(planned, points=planned.points[::-1])
+    said = "are not those that its morris design has here"
+    with closing(carried_out(plan, tmp_path / "e", ishigami)) as results, pytest.raises(UsageError, match=said) as told:
+        sensitivity_of(results)
+    assert "versions of sim, SALib, scipy or numpy" in str(told.value.hint)
 
 
 def test_samples_without_a_value_are_left_out_and_counted(planned: Plan, tmp_path: Path) -> None:
