@@ -94,15 +94,17 @@ def test_the_page_of_the_api_names_every_public_name():
 
 def _errors_of_sim():
     """Return the names of all classes of errors and warnings in `sim`."""
-    classes: dict[str, ast.ClassDef] = {}
+    classes: list[tuple[str, set[str]]] = []
     for path in (ROOT / "sim").rglob("*.py"):
-        classes |= {node.name: node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)}
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                classes.append((node.name, {ast.unparse(base) for base in node.bases}))
     found = {"BaseException", "Exception", "UserWarning", "ValueError", "MemoryError"}
     known = 0
     while known != len(found):
         known = len(found)
-        found |= {name for name, node in classes.items() if {ast.unparse(base) for base in node.bases} & found}
-    return found & classes.keys()
+        found |= {name for name, bases in classes if bases & found}
+    return found & {name for name, _ in classes}
 
 
 def _raised_by_public_names():
