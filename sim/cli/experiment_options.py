@@ -9,7 +9,6 @@ import click
 from sim.cli.declared import options_of
 from sim.cli.model_options import access_of
 from sim.cli.render.progress import say_stuck
-from sim.cli.run import MAX_SEED
 from sim.experiments.options import MOST_SEEDS, Precision, StudyOptions, Work
 from sim.experiments.plan import Plan, TrialHosting
 from sim.resources import to_micro
