@@ -57,6 +57,8 @@ if TYPE_CHECKING:
         bench,
         bench_async,
         diff,
+        fit,
+        fit_async,
         runs,
         sweep,
         sweep_async,
@@ -128,7 +130,8 @@ __all__ = [
     "Scenario", "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError", "SimulationRunner",
     "Store", "Survey", "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools", "TransitionError", "UsageError",
     "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "bench", "bench_async", "branch",
-    "branch_async", "diff", "first_of", "interview", "interview_prompt", "join", "load", "metric", "perform",
+    "branch_async", "diff", "first_of", "fit", "fit_async", "interview", "interview_prompt", "join", "load", "metric",
+    "perform",
     "record_answer", "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs",
     "score", "score_async", "sleep", "sweep", "sweep_async", "test", "tool",
 ]  # fmt: skip
@@ -138,8 +141,8 @@ _HOMES = {
     "actors": "Agent AgentLoop AgentLoopConfig AgentLoopManager AgentState Control PauseReason WakeCondition",
     "agents.interview": "Question SurveyAnswer interview interview_prompt record_answer",
     "agents.metric_functions": "metric",
-    "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async bench bench_async diff open "
-    "runs sweep sweep_async",
+    "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async bench bench_async diff fit "
+    "fit_async open runs sweep sweep_async",
     "inspect.compare.comparison": "Comparison",
     "base.errors": "ActorError Cancelled CausalityError ClosedError DivergenceError ForeignAwaitError Interrupt "
     "KernelError LimitError LivelockError NameTakenError OutOfMemoryError RecordWarning RunError ScenarioError "

@@ -24,6 +24,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "graphs": ("networkx",),
     "figures": ("matplotlib",),
     "sensitivity": ("SALib", "numpy"),
+    "fit": ("optuna", "cmaes"),
     "ray": ("ray",),
 }
 """What `sim` imports of each extra. A test compares the names with pyproject.toml."""

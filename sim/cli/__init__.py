@@ -37,6 +37,7 @@ GROUPS = {
     },
     "Experiments": {
         "sweep": "Run a scenario with other values and seeds, and estimate its outcomes.",
+        "fit": "Find the values with which a scenario agrees with data.",
         "bench": "Run a scenario in several modes and compare them.",
         "ask": "Ask the agents of a run questions, as they were at some time.",
         "score": "Score the agents of recorded runs, by queries and by language models as judges.",

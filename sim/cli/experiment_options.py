@@ -27,19 +27,21 @@ _PRECISION = (
 )  # fmt: skip
 
 
-def seed_options(count: str) -> Callable[[Command], Command]:
+def seed_options(count: str, *, fixed: bool = False) -> Callable[[Command], Command]:
     """Return what adds the options of seeds, precision and shared answers to a command.
 
     Args:
         count: the number of seeds by default.
+        fixed: whether the command has a fixed number of seeds, and outcomes of its own, as a fit has.
     """
     number = click.option(
         "--seeds", "count", type=click.IntRange(1, 100_000), help=f"The number of seeds. Default: {count}."
     )
 
     def add(command: Command) -> Command:
-        rest = options_of(StudyOptions, "outcomes", "answers", "record")
-        for option in reversed((number, options_of(StudyOptions, "first_seed"), *_PRECISION, rest)):
+        rest = options_of(StudyOptions, *(() if fixed else ("outcomes",)), "answers", "record")
+        enough = () if fixed else _PRECISION
+        for option in reversed((number, options_of(StudyOptions, "first_seed"), *enough, rest)):
             command = option(command)
         return command
 

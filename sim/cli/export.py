@@ -1,5 +1,6 @@
 """`sim export`: write a view of a run to a file, the files of its workspaces, or a figure or table of an experiment."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from sim.cli.render.story import export_files
 from sim.cli.render.views import CommandWithTables
 from sim.cli.rights_options import replay_rights_options
 from sim.record import export
+from sim.record.export import write_rows
 from sim.record.files import failure
 from sim.tools.rights import Rights
 
 _FORMATS = {f".{name}": name for name in ("csv", "parquet", "json")}
 _TABLES = {".tex": "latex", ".csv": "csv", ".md": "md"}
-_OF_EXPERIMENTS = ("figure", "table")
+_OF_EXPERIMENTS = ("figure", "table", "results", "candidates")
 
 
 @click.command(
@@ -31,7 +33,8 @@ _OF_EXPERIMENTS = ("figure", "table")
       sim export queue-1 observations --to waits.csv
       sim export software_team-1 workspace --to team
       sim export experiments/contagion-1 figure R --to R.pdf
-      sim export experiments/contagion-1 table --to results.tex""",
+      sim export experiments/contagion-1 table --to results.tex
+      sim export experiments/contagion-1 results --to results.parquet""",
 )
 @click.argument("run")
 @click.argument("view")
@@ -60,17 +63,21 @@ def command(
     With --format json, columns that hold JSON come as objects and lists.
 
     If RUN is the folder of an experiment, VIEW is `figure`, with the NAME of an outcome, or of a metric with `--over
-    time`, for a PDF, SVG or PNG file; or `table`, for a LaTeX, CSV or Markdown file.
+    time`, for a PDF, SVG or PNG file; `table`, for a LaTeX, CSV or Markdown file; `results` (a row for each trial), or
+    `candidates` (of a fit), for a CSV, JSON or Parquet file.
     """
     drawing = {"over": over, "columns": columns, "log": log}
     if view in _OF_EXPERIMENTS:
-        if view == "table":
+        if view != "figure":
             _refuse({**drawing, "NAME": name}, "is for a figure")
         _refuse({"repeat": again or None}, "is for a view of a run")
         _check_free(target, force=force)
         if view == "figure":
             _refuse({"format": form}, "is for a table: a figure is written as its file ends")
             _write_figure(run, name, target, {key: value for key, value in drawing.items() if value}, differences)
+        elif view != "table":
+            _refuse({"differences": differences or None}, "is for a figure or a table")
+            _write_trials(run, view, target, form or _FORMATS.get(target.suffix.lower()), force=force)
         else:
             _write_table(run, target, form or _TABLES.get(target.suffix.lower()), differences=differences)
         print_json({"file": target}) if as_json else click.echo(plain(target))
@@ -118,6 +125,23 @@ def _write_figure(
 
     check_ending(target)
     save_figure(Experiment.open(folder).figure(outcome, differences=differences, **drawing), target)
+
+
+def _write_trials(folder: str, view: str, target: Path, form: Any, *, force: bool) -> None:
+    """Write the trials of an experiment, or the candidates of a fit."""
+    from sim.experiments.fit_tables import candidates_rows  # the imports are slow
+    from sim.experiments.results import Results
+    from sim.inspect.analysis import Experiment
+
+    if form not in _FORMATS.values():
+        hint = "give --format csv, json or parquet, or a file with such an ending"
+        raise UsageError("results need a format", hint=hint)
+    found = Experiment.open(folder)
+    if view == "candidates" and found.fit is None:
+        raise UsageError("only a fit has candidates", hint="results has a row for each trial")
+    with contextlib.closing(Results(found.folder, read_only=True)) as results:
+        columns, rows = results.rows() if view == "results" else candidates_rows(results)
+    write_rows(target, columns, iter(rows), form, force=force)
 
 
 def _write_table(folder: str, target: Path, form: Any, *, differences: bool) -> None:

@@ -1,7 +1,7 @@
-"""Shared code of the commands that carry out a study of a scenario, the plan of an experiment (`sweep`, `bench`)."""
+"""Shared code of the commands that carry out a study of a scenario: a sweep, a bench or a fit."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -13,6 +13,7 @@ from sim.cli.declared import options_of
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_given, worker_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
 from sim.cli.render.experiments import work_on
+from sim.cli.render.fit import size_of_fit
 from sim.cli.render.output import PATH, common, say
 from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, found, host_options
@@ -28,18 +29,19 @@ from sim.tools.rights import Rights
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+VARY = click.option(
+    "--vary", multiple=True, metavar="KEY=VALUES",
+    help="Values of a key: a,b,c or low..high:n; low..high for designs that sample; KEY,KEY=[a,1],[b,2] for keys "
+    "that change together. Repeatable: all combinations.",
+)  # fmt: skip
 _PLANNED = (
-    click.option(
-        "--vary", multiple=True, metavar="KEY=VALUES",
-        help="Values of a key: a,b,c or low..high:n; low..high for designs that sample; KEY,KEY=[a,1],[b,2] for keys "
-        "that change together. Repeatable: all combinations.",
-    ),
+    VARY,
     click.option(
         "--points", type=PATH, metavar="FILE",
         help="Combinations in a CSV file (keys in the first line) or a JSON Lines file, as they are.",
     ),
     click.option(
-        "--design", type=click.Choice([one for one in get_args(Design) if one != "list"]),
+        "--design", type=click.Choice([one for one in get_args(Design) if one not in ("list", "fit")]),
         help="Default: factorial. For sensitivity indices: saltelli, morris or fast.",
     ),
     click.option(
@@ -73,13 +75,17 @@ class Start:
     as_json: bool
 
 
-def study_options(seeds: str, level: str, folder: str) -> Callable[[Command], Command]:
-    """Return what adds the options that `sweep` and `bench` share to a command.
+def study_options(
+    seeds: str, level: str, folder: str, *, planned: Sequence[Callable[[Any], Any]] = _PLANNED, fixed: bool = False
+) -> Callable[[Command], Command]:
+    """Return what adds the options that `sweep`, `bench` and `fit` share to a command.
 
     Args:
         seeds: the number of seeds by default.
         level: how much is recorded of each trial by default.
         folder: the folder of the results by default.
+        planned: the options that say what is varied.
+        fixed: whether the number of seeds is fixed; see `seed_options`.
     """
     recording = options_of(
         RunOptions, "recording",
@@ -87,8 +93,8 @@ def study_options(seeds: str, level: str, folder: str) -> Callable[[Command], Co
     )  # fmt: skip
     to = click.option("--to", "out", type=PATH, metavar="FOLDER", help=f"Folder for the results. Default: {folder}.")
     groups = (
-        *_PLANNED, seed_options(seeds), _RUNS, recording, *_CARRIED_OUT, rights_options, MODEL, endpoint_options,
-        worker_options, host_options, to, common,
+        *planned, seed_options(seeds, fixed=fixed), _RUNS, recording, *_CARRIED_OUT, rights_options, MODEL,
+        endpoint_options, worker_options, host_options, to, common,
     )  # fmt: skip
 
     def add(command: Command) -> Command:
@@ -131,9 +137,9 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
         elif start.plan_file is not None:
             plan = _of_file(start.plan_file, scenario, options, given, allow_change=change)
         elif scenario is not None:
-            points = options.pop("points")
-            combinations = () if points is None else listed(points)
-            plan = make(scenario, allow=rights.allow, listed=combinations, **chosen(options))
+            if (points := options.pop("points", None)) is not None:
+                options["listed"] = listed(points)
+            plan = make(scenario, allow=rights.allow, **chosen(options))
         else:
             raise UsageError("there is no scenario", hint="give a scenario, --plan FILE or --resume FOLDER")
         check_allowed(plan, rights.allow)
@@ -144,6 +150,8 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
         if is_method(plan.design):
             say(_size(plan))
         results = results or opened.enter_context(contextlib.closing(begin(plan, start.out)))
+        if plan.fit is not None:
+            say(f"sim: {size_of_fit(results, hosting, start.jobs, timed=start.on is None)}")
         workers = workers_of(plan, results.folder, start.jobs, start.on)
         return work_on(results, workers, hosting, again=start.again, as_json=start.as_json)
 

@@ -22,7 +22,7 @@ from sim.experiments.points import Point
 from sim.scenario.fields import plain
 from sim.scenario.overrides import Override, value_text
 
-Design = Literal["factorial", "latin", "sobol", "saltelli", "morris", "fast", "list"]
+Design = Literal["factorial", "latin", "sobol", "saltelli", "morris", "fast", "list", "fit"]
 
 MOST_POINTS: Final = 100_000
 _RANGE: Final = re.compile(r"(?P<low>[-+\d.eE]+)\.\.(?P<high>[-+\d.eE]+)(?::(?P<count>\d{1,12}))?")
@@ -103,7 +103,7 @@ def _parts(keys: Sequence[str], value: str) -> Point:
     return {key: value_text(plain(one)) for key, one in zip(keys, found, strict=True)}
 
 
-def _each(point: Point) -> Point:
+def each(point: Point) -> Point:
     """Return a combination in which each key is by itself, also of those that change together."""
     found: dict[str, str] = {}
     for key, value in point.items():
@@ -223,8 +223,8 @@ def points_of(
     if design in ("factorial", "list"):
         if samples is not None:
             raise UsageError("a factorial design tries all combinations", hint="--samples is for latin and sobol")
-        return tuple(map(_each, _factorial(variables)))
-    if samples is None or not variables:
+        return tuple(map(each, _factorial(variables)))
+    if samples is None or not variables or design == "fit":
         raise UsageError(f"the design {design} needs --samples and --vary", hint="for example --samples 64")
     count = samples
     if is_method(design):
@@ -236,7 +236,7 @@ def points_of(
         shares = sampled(design, len(variables), samples, seed, second_order=second_order)
     else:
         shares = _sample(design, len(variables), samples, seed)
-    return tuple(_each({one.key: one.at(share) for one, share in zip(variables, row, strict=True)}) for row in shares)
+    return tuple(each({one.key: one.at(share) for one, share in zip(variables, row, strict=True)}) for row in shares)
 
 
 def joined(listed: Sequence[Point], others: Sequence[Point]) -> tuple[Point, ...]:

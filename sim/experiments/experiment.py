@@ -9,10 +9,12 @@ from typing import Any, Final, Protocol
 import attrs
 
 from sim.agents.outcomes import COUNTS
+from sim.base.errors import UsageError
 from sim.experiments.arms import ArmReach, Difference, differences_of, reach_of
 from sim.experiments.bench.job import run_modes
 from sim.experiments.bench.sessions import Session
 from sim.experiments.estimate import Estimate
+from sim.experiments.fitting import Fit, Searching
 from sim.experiments.measure import Measured, run_job
 from sim.experiments.outcomes import KnownOutcomes, is_count
 from sim.experiments.plan import Plan, TrialHosting, TrialJob, jobs_of, mode_of
@@ -99,6 +101,9 @@ def carry_out(
     Raises:
         UsageError: if the first trial does not have an outcome that matters; see `KnownOutcomes.check_first`.
     """
+    if again and results.plan.fit is not None:
+        said = "trials of a fit are not tried again: the candidates after them would be other ones"
+        raise UsageError(said, hint="make a new fit")
     tried: set[tuple[int, int]] = set()
     deadline = Deadline.after(hosting.max_wall)
     checked = not results.plan.outcomes
@@ -109,12 +114,13 @@ def carry_out(
         hosting = attrs.evolve(hosting, runs=folder / RUNS)
     elif results.plan.read_records:
         hosting = attrs.evolve(hosting, scratch=folder / SCRATCH)
+    search = None if results.plan.fit is None or not left(results) else Searching(results)
     with results.tidied(), workers as pool:
         session = None if results.plan.bench is None else Session(pool.processes)
         by_seed = hosting.answers is not None and not pool.shared_files  # so that its trials share answers
-        while wanted := [one for one in missing(results, again=again) if one not in tried]:
+        while wanted := [one for one in _next(results, search, again=again) if one not in tried]:
             done = len(results.done()) if not again else 0
-            planned = done + len(wanted)
+            planned = done + (len(wanted) if search is None else left(results))
             jobs = takewhile(
                 lambda _: not hosting.is_used_up(*results.spent()),
                 jobs_of(results.plan, wanted, hosting, by_seed=by_seed),
@@ -150,8 +156,19 @@ def _lost(job: TrialJob, ended: Ended) -> list[Measured]:
     ]
 
 
+def _next(results: Results, search: Searching | None, *, again: bool) -> list[tuple[int, int]]:
+    """Return the combinations and seeds that have to be run next; a fit adds candidates if there are none."""
+    found = missing(results, again=again)
+    return missing(results) if not found and search is not None and search.advance() else found
+
+
+def left(results: Results) -> int:
+    """Return how many trials are missing; of a fit, as many as there can be at most."""
+    return len(missing(results)) if results.plan.fit is None else Fit.of(results).left()
+
+
 def missing(results: Results, *, again: bool = False) -> list[tuple[int, int]]:
-    """Return the combinations and seeds that have to be run next.
+    """Return the combinations and seeds that have to be run next. Candidates of a fit that are to come are not known.
 
     Seeds are added only when all those before are done, so what is run does not depend on when it was stopped.
     """
@@ -176,6 +193,8 @@ def seeds_of(results: Results) -> list[int]:
     All arms have the same seeds, and all modes of a combination, because they are compared seed by seed.
     """
     plan, done = results.plan, results.done()
+    if plan.fit is not None:
+        return Fit.of(results).seeds()
     values = values_of(results) if plan.precision is not None else {}
     size = plan.together
     groups = (range(first, first + size) for first in range(0, len(plan.points), size))

@@ -9,6 +9,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+import attrs
+
 from sim.base.crashpoints import reach
 from sim.base.errors import RunError, UsageError
 from sim.base.pages import document
@@ -16,6 +18,8 @@ from sim.experiments.arms import check_past
 from sim.experiments.bench import files as bench
 from sim.experiments.bench.rows import read
 from sim.experiments.experiment import PointEstimates, missing
+from sim.experiments.fit_page import fit_sections
+from sim.experiments.fitting import first_candidates
 from sim.experiments.page import page_style, render
 from sim.experiments.plan import Plan, check_scenario
 from sim.experiments.results import FILE, Results, create_results, is_half_made
@@ -48,6 +52,8 @@ def begin(plan: Plan, out: Path | None = None) -> Results:
         UsageError: if the folder has an experiment, or the plan of one, already.
         RunError: if the folder cannot be created or written. No part of the experiment is left in it.
     """
+    if plan.fit is not None:
+        plan = attrs.evolve(plan, points=first_candidates(plan))
     for name in (FILE, PLAN):
         if out is not None and (out / name).exists() and not (name == FILE and is_half_made(out / name)):
             raise UsageError(f"{out} already contains {name}", hint="choose another folder")
@@ -177,12 +183,13 @@ def derived(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, 
     """Return the files that follow from the results, by name: the table and the page; of a bench, also its data."""
     if results.plan.bench is not None:
         return bench.bench_files(read(results, len(missing(results))))
+    first = None if results.plan.fit is None else fit_sections(results)
     columns, lines = results.rows()
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(map(csv_cell, columns))
     writer.writerows([list(map(csv_cell, line)) for line in lines])
-    return {TABLE: text.getvalue().encode(), PAGE: render(results, estimates).encode()}
+    return {TABLE: text.getvalue().encode(), PAGE: render(results, estimates, first).encode()}
 
 
 def own_code() -> str:

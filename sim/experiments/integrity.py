@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from sim.base.errors import RunError, SimError, UsageError
-from sim.experiments.experiment import evaluate, missing
+from sim.experiments.experiment import evaluate, left
 from sim.experiments.folder import PLAN, derived, own_code, plan_problem
 from sim.experiments.plan import check_scenario
 from sim.experiments.recorded import RUNS
@@ -86,7 +86,7 @@ class _Check:
     def carry_out(self) -> ExperimentCheck:
         """Check all parts."""
         results = self.results
-        left = len(missing(results))
+        absent = left(results)
         trials = len(results.done())
         if not trials and not (results.folder / PLAN).exists():  # its creation was killed
             self.notes.append(f"its plan is not written yet; have it written with: {self._resume}")
@@ -94,14 +94,16 @@ class _Check:
             self.damaged.append(problem)
         if results.orphans():
             self.damaged.append(f"{results.folder} is damaged: its results have values of no trial on record")
-        if left:
-            self.notes.append(f"{left} trials are missing; go on with: {self._resume}")
+        if absent:
+            self.notes.append(f"{absent} trials are missing; go on with: {self._resume}")
         self._check_derived()
         self._check_scenario()
         self._check_past()
         self._check_runs()
         found = Integrity(damaged=tuple(dict.fromkeys(self.damaged)))
-        return ExperimentCheck(found, results.plan.id, results.hash(), trials, left, self.runs, notes=tuple(self.notes))
+        return ExperimentCheck(
+            found, results.plan.id, results.hash(), trials, absent, self.runs, notes=tuple(self.notes)
+        )
 
     def _check_derived(self) -> None:
         """Compare the table, the page and the view with what follows from the results."""

@@ -17,8 +17,14 @@ from sim.kernel import to_ns, to_text
 _CARDS, _LINES, _AGENTS, _METRICS = 40, 500, 20, 8
 
 
-def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
-    """Return the page."""
+def render(results: Results, estimates: Sequence[PointEstimates], first: Markup | None = None) -> str:
+    """Return the page.
+
+    Args:
+        results: the results.
+        estimates: the outcomes by combination.
+        first: what it shows before the outcomes.
+    """
     plan = results.plan
     names = list(dict.fromkeys(name for row in estimates for name in row.outcomes))
     cards = [drawing.card(name, note) for name in names for note, drawing in outcome_drawings(estimates, name)]
@@ -28,9 +34,9 @@ def render(results: Results, estimates: Sequence[PointEstimates]) -> str:
     table = tag("section", tag("h2", heading), tag("p", note, class_="note"), _table(estimates, names, plan))
     compared = (_differences(results), _reach(results) if plan.arms else None) if plan.compared_with is not None else ()
     over_time = _over_time(results)
-    parts = [_head(plan), compared, shown, over_time, table, _without_value(results), _problems(results)]
+    parts = [_head(plan), first, compared, shown, over_time, table, _without_value(results), _problems(results)]
     main = tag("main", parts)
-    return document(f"{plan.name}: {'arms' if plan.arms else 'sweep'}", main, style=page_style())
+    return document(f"{plan.name}: {'arms' if plan.arms else plan.verb}", main, style=page_style())
 
 
 def page_style() -> str:

@@ -13,6 +13,7 @@ from sim.experiments.modes import modes_of
 from sim.experiments.options import SEEDS, Answers, Precision, SweepOptions
 from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
 from sim.experiments.points import MODE, Point, label_of, named, overrides_of
+from sim.experiments.targets import FitPlan
 from sim.kernel.codec import decode_as, encode
 from sim.runner.options import MAX_SEED, Decisions, Hosting, taking
 from sim.scenario import Scenario, load
@@ -26,7 +27,7 @@ from sim.tools.rights import Kinds
 MOST_TRIALS: Final = 1_000_000
 _CHECKED: Final = 100  # combinations whose scenario is checked before the first run
 
-_SELDOM: Final = ("bench", "definitions", "baseline", "second_order")
+_SELDOM: Final = ("bench", "definitions", "baseline", "second_order", "fit")
 """The fields of plans that are written only if they have a value."""
 
 Mode = Literal["autonomous", "tick"]
@@ -104,7 +105,8 @@ class Plan:
         design, samples, design_seed, second_order: the design; see `points_of`.
         points: the combinations, or what each arm changes. Without variables it is one empty combination; the first arm
             is the baseline, which changes nothing. Of a bench, each combination in each mode, with the name of the mode
-            under the key `mode`.
+            under the key `mode`. Of a fit, the candidates so far, which are no part of its hash and of its JSON: they
+            follow from the plan and the results.
         seeds: the first seed and the number of seeds of each combination at the beginning.
         precision: when it is precise enough; None: after these seeds.
         outcomes: the outcomes that matter; empty: all that the scenario defines.
@@ -120,6 +122,7 @@ class Plan:
         arms: the names of the arms, the baseline first; empty if there are none.
         bench: what a bench compares; None: it is none.
         baseline: the combination from which differences of a sweep are taken; None: from none.
+        fit: what a fit looks for; None: it is none.
     """
 
     file: str
@@ -146,6 +149,7 @@ class Plan:
     definitions: tuple[Definition, ...] = ()
     baseline: int | None = None
     second_order: bool = False
+    fit: FitPlan | None = None
 
     @property
     def compared_with(self) -> int | None:
@@ -176,7 +180,7 @@ class Plan:
     @property
     def verb(self) -> str:
         """The command that carries out such a plan."""
-        return "sweep" if self.bench is None else "bench"
+        return "fit" if self.fit is not None else "sweep" if self.bench is None else "bench"
 
     def label(self, point: int) -> str:
         """Return the name of a combination or an arm; empty if nothing is varied."""
@@ -213,9 +217,10 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON. What few plans have is left out of the others, so that their ids stay."""
+        plan = self if self.fit is None else attrs.evolve(self, points=())
         return {
             name: value
-            for name, value in attrs.asdict(self).items()
+            for name, value in attrs.asdict(plan).items()
             if name not in _SELDOM or not (value is None or value is False or value == ())
         }
 
@@ -241,7 +246,7 @@ class Plan:
         """
         first, count = self.seeds
         arms, keys = self.past is not None, set(self.points[0] if self.points else ())
-        if not self.points or first < 0 or count < 1:
+        if (not self.points and self.fit is None) or first < 0 or count < 1:
             raise UsageError("the plan has no combinations or no seeds")
         if len(self.arms) != (len(self.points) if arms else 0):
             raise UsageError("the plan does not have one name for each of its arms, and a run")
@@ -257,10 +262,25 @@ class Plan:
             raise UsageError("the baseline of the plan is none of its combinations")
         if {one.name for one in self.definitions} - set(self.outcomes):
             raise UsageError("the plan defines an outcome that is none of its outcomes")
+        if self.fit is not None:
+            self._check_fit(self.fit)
         for one in self.definitions:
             one.measurement  # noqa: B018 - its own checks
         check_seeds(first, count, self.precision)
         check_trials(len(self.points), count, self.precision)
+
+    def _check_fit(self, fit: FitPlan) -> None:
+        if self.past is not None or self.bench is not None:
+            raise UsageError("the plan of a fit has no arms and no modes")
+        names = {name for target in fit.targets for name in target.names}
+        if not fit.targets or names != set(self.outcomes) or not self.vary:
+            raise UsageError("the outcomes of the plan are not those of its data")
+        if fit.candidates < 2 or not 1 <= fit.batch <= fit.candidates or fit.held_out < 0 or self.precision is not None:
+            raise UsageError("the plan of a fit has no such numbers of candidates and seeds")
+        if any(len({cell.seconds is None for cell in target.cells}) != 1 for target in fit.targets):
+            raise UsageError("a target of the plan has numbers over time and others")
+        check_trials(fit.candidates, self.seeds[1] + fit.held_out, None)
+        check_seeds(self.seeds[0], self.seeds[1] + fit.held_out, None)
 
     def _check_bench(self, bench: BenchPlan) -> None:
         modes = tuple(mode.name for mode in modes_of(bench.modes))
@@ -338,12 +358,13 @@ class Varied:
     variants: Sequence[Scenario]
 
     @classmethod
-    def of(cls, file: Path, options: SweepOptions) -> "Varied":
+    def of(cls, file: Path, options: SweepOptions, ends: tuple[Point, ...] | None = None) -> "Varied":
         """Read a scenario, and check it with the combinations, the first 100 of many.
 
         Args:
             file: the scenario file, or PACKAGE:NAME of one of an installed package.
             options: the options of the plan.
+            ends: of a fit, which has no combinations yet, those with which the scenario is checked.
 
         Raises:
             ScenarioError: if the scenario is not valid.
@@ -358,7 +379,7 @@ class Varied:
         variables = [variable(text) for text in options.vary]
         if any(one.key == MODE for one in variables):
             raise UsageError("the mode is no key of a scenario", hint="sim bench compares modes: --mode")
-        points = points_of(variables, options.design, options.samples, first, second_order=options.second_order)
+        points = ends or points_of(variables, options.design, options.samples, first, second_order=options.second_order)
         if options.listed:
             if options.design != "factorial":
                 said = f"the design {options.design} samples combinations, and others are listed"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from multiprocessing import get_context, parent_process
+from multiprocessing import forkserver, get_context, parent_process
 from multiprocessing.context import BaseContext
 from types import ModuleType
 from typing import Any, Final, Self, TypeVar
@@ -107,7 +107,8 @@ class Pool:
 
     On Linux the first worker takes as long to start as Python and its imports, and all later ones of the program some
     10 ms: they are forks of a process that has imported what they need and has done nothing else. It ends with the
-    program. Their standard error is that of the program when it began its first pool. Elsewhere each worker starts from
+    program. Variables of the environment are those of the moment, but what a module reads when it is imported is what
+    it was when the program began its first pool, and so is the standard error. Elsewhere each worker starts from
     nothing: forks are not safe beside the libraries of macOS, and Windows has none.
 
     Args:
@@ -193,7 +194,7 @@ class Pool:
 
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:
-            environment = dict(os.environ)  # noqa: TID251 - as any process gets it; forks have it as it was
+            environment = dict(os.environ)  # noqa: TID251 - forks have it as it was when the first pool began
             self._executor = ProcessPoolExecutor(
                 self.processes, mp_context=_context(), initializer=_begin, initargs=(environment,)
             )
@@ -202,11 +203,26 @@ class Pool:
 
 @functools.cache
 def _context() -> BaseContext:
-    """Return how workers start on this system."""
+    """Return how workers start on this system, and start the process of which they are forks.
+
+    The program may have forks of that process, too, so what it has asked it to import stays. It must not import modules
+    of the folder that the program happens to run in, as `python -c` does: one can be named as one of Python.
+    """
     if sys.platform != "linux":
         return get_context("spawn")
     context = get_context("forkserver")
-    context.set_forkserver_preload(_LOADED)
+    asked = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
+    context.set_forkserver_preload([*(name for name in asked if name != "__main__"), *_LOADED])
+    before = os.environ.get("PYTHONSAFEPATH")  # noqa: TID251 - for that process
+    os.environ["PYTHONSAFEPATH"] = "1"  # noqa: TID251
+    try:
+        with _no_main_module():
+            forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]  # noqa: TID251
+        else:
+            os.environ["PYTHONSAFEPATH"] = before  # noqa: TID251
     return context
 
 

@@ -3,7 +3,7 @@
 Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures, seal), `outcomes` (point, seed,
 name, value), `reached` (point, seed, agent, seconds), of arms, `series` (point, seed, name, samples as a JSON list, and
 every how manieth is kept; those of `time` in seconds), `sessions` (when and on which machine the runs of a bench were
-measured), and `written` (the hashes of the files made of these).
+measured), and `written` (the hashes of the files made of these); of a fit `candidates` (point, values as JSON).
 The seal of a trial is a hash of all that is on record of it, and of the plan. The view `results` has one line for each
 trial that was measured, with columns for varied keys, or the name of the arm, and outcomes.
 """
@@ -23,9 +23,10 @@ import attrs
 
 from sim.base.crashpoints import reach
 from sim.base.errors import RunError, UsageError
+from sim.experiments.designs import variable
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, mode_of
-from sim.experiments.points import short
+from sim.experiments.points import Point, short
 from sim.experiments.recorded import RUNS, SCRATCH, remove_others, remove_replaced
 from sim.experiments.samples import Samples
 from sim.experiments.trial import Trial
@@ -81,6 +82,11 @@ _TABLES: Final = f"""
     CREATE TABLE written (name TEXT PRIMARY KEY, sha256 TEXT, code TEXT) WITHOUT ROWID;
 """
 
+_OF_FITS: Final = """
+    CREATE TABLE candidates (point INTEGER PRIMARY KEY, text TEXT NOT NULL);
+"""
+"""The table that only fits have: their candidates as JSON, with the texts of their values as they were chosen."""
+
 
 def create_results(path: Path, plan: Plan) -> None:
     """Create the file of the results of a new experiment, with no trial in it. It is on disk when this returns.
@@ -101,10 +107,18 @@ def create_results(path: Path, plan: Plan) -> None:
 
 
 def _create_tables(database: sqlite3.Connection, plan: Plan) -> None:
-    for statement in _TABLES.split(";"):
+    for statement in (_TABLES if plan.fit is None else _TABLES + _OF_FITS).split(";"):
         database.execute(statement)
     database.execute("INSERT INTO plan VALUES (?)", (json.dumps(plan.to_json()),))
-    database.executemany("INSERT INTO points VALUES (?, ?, ?)", _points(plan))
+    _add_points(database, plan, 0)
+
+
+def _add_points(database: sqlite3.Connection, plan: Plan, first: int) -> None:
+    """Add the combinations from a number on; of a fit, also as they were chosen."""
+    database.executemany("INSERT INTO points VALUES (?, ?, ?)", [row for row in _points(plan) if row[0] >= first])
+    if plan.fit is not None:
+        rows = [(number, json.dumps(dict(point))) for number, point in enumerate(plan.points) if number >= first]
+        database.executemany("INSERT INTO candidates VALUES (?, ?)", rows)
 
 
 def _points(plan: Plan) -> list[tuple[int, str, str]]:
@@ -166,6 +180,8 @@ class Results:
             if len(plans) != 1:
                 raise RunError(f"{path} is damaged: it has {len(plans)} plans, not one")
             self.plan = Plan.from_json(str(plans[0][0]))
+            if self.plan.fit is not None:
+                self.plan = attrs.evolve(self.plan, points=self._candidates())
             self.folder, self._plan_sha = folder, self.plan.sha
             self._check_trials()
             opened.pop_all()
@@ -190,7 +206,9 @@ class Results:
         sql = "SELECT type, name, sql FROM sqlite_schema WHERE (type, name) <> ('view', 'results')"
         with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
             fresh.executescript(_TABLES)
-            if set(fresh.execute(sql)) != set(self._database.execute(sql)):
+            known = [set(fresh.execute(sql))]
+            fresh.executescript(_OF_FITS)
+            if set(self._database.execute(sql)) not in (*known, set(fresh.execute(sql))):
                 hint = "carry out its plan again: sim sweep --plan plan.json"
                 raise RunError(f"{path} has other tables than this version of sim writes", hint=hint)
 
@@ -208,6 +226,31 @@ class Results:
             if seals[point, seed] != self._seal_of(facts):
                 what = f"the trial of combination {point}, seed {seed} was changed since it was recorded"
                 raise self._damaged(what, "remove that line of `trials`, and go on with: sim sweep --resume FOLDER")
+
+    def _candidates(self) -> tuple[Point, ...]:
+        """Return the candidates of a fit so far.
+
+        Raises:
+            RunError: if they are not numbered from 0 on, or do not have the keys of the plan.
+        """
+        rows = self._execute("SELECT point, text FROM candidates ORDER BY point")
+        keys = {key for text in self.plan.vary for key in variable(text).key.split(",")}
+        try:
+            found = [{key: str(value) for key, value in decode(str(text).encode()).items()} for _, text in rows]
+        except (ValueError, AttributeError):
+            found = []
+        numbered = [point for point, _ in rows] == list(range(len(rows)))
+        if not found or not numbered or any(one.keys() != keys for one in found):
+            raise self._damaged("its candidates are not those of a fit of its keys")
+        return tuple(found)
+
+    def extend(self, points: Sequence[Point]) -> None:
+        """Add candidates of a fit."""
+        first = len(self.plan.points)
+        self.plan = attrs.evolve(self.plan, points=(*self.plan.points, *points))
+        with self._transaction() as execute:
+            execute("DELETE FROM written")
+            _add_points(self._database, self.plan, first)
 
     def _fresh_points(self) -> list[tuple[Any, ...]]:
         """Return the combinations of the plan as SQLite gives them back."""
@@ -236,8 +279,9 @@ class Results:
 
     def _seal_of(self, facts: Facts) -> str:
         """Return the hash of all that is on record of a trial, and of the plan; empty if a value is of a wrong kind."""
+        own = () if self.plan.fit is None else (dict(self.plan.points[facts[0]]),)
         try:
-            return hashlib.sha256(encode((self._plan_sha, *facts))).hexdigest()
+            return hashlib.sha256(encode((self._plan_sha, *own, *facts))).hexdigest()
         except (TypeError, ValueError, OverflowError):
             return ""
 
@@ -248,6 +292,8 @@ class Results:
         names of their run folders. Whoever carries out the same plan gets the same hash.
         """
         whole = hashlib.sha256(self._plan_sha.encode())
+        if self.plan.fit is not None:
+            whole.update(encode([dict(point) for point in self.plan.points]))
         for facts in self._facts():
             whole.update(encode(repeatable(facts)) + b"\n")
         return whole.hexdigest()

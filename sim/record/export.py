@@ -60,10 +60,22 @@ def export(
         UsageError: if the view or the format is unknown, the file exists (unless `force`), or duckdb is missing.
         RunError: if the file cannot be written, or the run is damaged.
     """
+    columns = run.columns(view)
+    found: Rows = run.stream(view) if rows is None else rows
+    shown = json_rows(columns, found, view=view) if format == "json" else found
+    return write_rows(target, columns, shown, format, force=force)
+
+
+def write_rows(target: Path, columns: list[str], rows: Rows, format: Format, *, force: bool) -> int:  # noqa: A002
+    """Write rows to a file, as `export` does it, and return their number.
+
+    Raises:
+        UsageError: if the format is unknown, the file exists (unless `force`), or duckdb is missing.
+        RunError: if the file cannot be written.
+    """
     write = _WRITERS.get(format)
     if write is None:
         raise UsageError(f"unknown export format {format!r}", hint=f"use one of {', '.join(_WRITERS)}")
-    columns = run.columns(view)
     if (target.parent / DATABASE).exists():
         raise UsageError(
             f"{target} is in a run folder, and a run folder must not be changed", hint="choose another folder"
@@ -73,8 +85,7 @@ def export(
     try:
         with draft_folder(target.parent, ".export") as folder:
             draft = folder / "draft"
-            found: Rows = run.stream(view) if rows is None else rows
-            count = write(draft, columns, json_rows(columns, found, view=view) if format == "json" else found)
+            count = write(draft, columns, rows)
             draft.chmod(0o600)  # DuckDB has replaced the file
             sync_file(draft)
             draft.replace(target)

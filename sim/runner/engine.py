@@ -39,7 +39,8 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 PATIENT = (50_000, 20, 20)
 """Thresholds of the garbage collector during a run; the default is (700, 10, 10)."""
 
-_frozen = False
+_frozen = False  # whether the program was found to have frozen objects itself
+_freezing = False  # whether a run under way has frozen what there was before it
 
 _GRACE = 5.0
 """Real seconds that the current step has to end after the first signal."""
@@ -183,13 +184,15 @@ def _patient_collector() -> Iterator[None]:
     A process that has frozen its objects itself keeps them frozen, and those of the run are not added: what it leaves
     would never be collected. One that has done both already, such as a worker of an experiment, is left as it is.
     """
+    global _freezing
     before = gc.get_threshold()
-    frozen = _has_frozen()
+    frozen = _freezing or _has_frozen()
     if before == PATIENT and frozen:
         yield
         return
     if not frozen:
         gc.freeze()
+        _freezing = True
     gc.set_threshold(*PATIENT)
     try:
         yield
@@ -197,10 +200,11 @@ def _patient_collector() -> Iterator[None]:
         gc.set_threshold(*before)
         if not frozen:
             gc.unfreeze()
+            _freezing = False
 
 
 def _has_frozen() -> bool:
-    """Return whether this process has frozen objects itself. Then they are not counted again, as that takes long."""
+    """Return whether the program has frozen objects itself. Then they are not counted again, as that takes long."""
     global _frozen
     _frozen = _frozen or gc.get_freeze_count() > 0
     return _frozen

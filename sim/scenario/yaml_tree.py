@@ -5,6 +5,7 @@ needs is read: tags, anchors, aliases, merge keys, directives and a second docum
 built from parser events one by one, so that limits stop a hostile file before it costs memory or time.
 """
 
+import functools
 import math
 import re
 from collections.abc import Collection, Iterator
@@ -34,9 +35,8 @@ MAX_PROBLEMS = 100
 
 _KEPT_TEXTS = 4
 _KEPT_LENGTH = 50_000
-_kept: dict[str, list[Any]] = {}
-"""The parser's events of the texts that were read last, the oldest first: a loop over seeds, a replay and a branch read
-the same text again, and parsing is most of the time that it takes to load a scenario."""
+"""The parser's events of the texts that were read last are kept: a loop over seeds, a replay and a branch read the same
+text again, and parsing is most of the time that it takes to load a scenario."""
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029"  # control characters and odd line ends
@@ -190,20 +190,23 @@ def read_tree(text: str, file: str) -> tuple[Any, list[Problem]]:
     return builder.root, builder.problems
 
 
+@functools.lru_cache(_KEPT_TEXTS)
+def _kept(_: str) -> list[list[Any]]:
+    """Return where the events of a text are kept: an empty list until all of them were taken."""
+    return []
+
+
 def _events(text: str) -> Iterator[Any]:
     """Yield the parser's events. They are kept only once all were taken, so that limits stop the parser, too."""
-    events = _kept.pop(text, None)
-    if events is None:
-        events = []
-        for event in YAML(typ="safe", pure=True).parse(text):
-            events.append(event)
-            yield event
-    else:
-        yield from events
-    if len(text) <= _KEPT_LENGTH:
-        _kept[text] = events
-        while len(_kept) > _KEPT_TEXTS:
-            _kept.pop(next(iter(_kept)), None)
+    kept = _kept(text) if len(text) <= _KEPT_LENGTH else []
+    if kept:
+        yield from kept[0]
+        return
+    events = []
+    for event in YAML(typ="safe", pure=True).parse(text):
+        events.append(event)
+        yield event
+    kept.append(events)
 
 
 def _mark_at(text: str, index: int, file: str) -> Mark:

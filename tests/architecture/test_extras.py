@@ -187,6 +187,11 @@ def test_the_main_job_needs_no_extra(run, tmp_path):
             "the design morris needs the package SALib",
             "sensitivity",
         ),
+        (
+            ["fit", "SCENARIO", "--vary", "agents.writer.count=1..4", "--target", "DATA"],
+            "a fit needs the package optuna",
+            "fit",
+        ),
         (["sweep", "SCENARIO", "--seeds", "2", "--on", "ray"], "experiments on Ray need the package ray", "ray"),
         (["tools", "--mcp", "files=server"], "MCP servers need the package mcp", "mcp"),
     ],
@@ -195,6 +200,7 @@ def test_the_main_job_needs_no_extra(run, tmp_path):
 def test_what_needs_an_extra_says_which(run, arguments, sentence, extra, tmp_path):
     """A feature behind an extra is refused in one sentence with what to type, as wrong usage, and changes nothing."""
     names = {"SCENARIO": str(ROOT / "scenarios/ecology.yaml"), "DEBATE": str(ROOT / "scenarios/debate.yaml")}
+    names["DATA"] = str(ROOT / "tests/experiments/data.csv")
     done = run(*[names.get(one, one) for one in arguments])
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     error, hint = done.stderr.splitlines()

@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SIM = [sys.executable, "-m", "sim"]
 
 
-LONG = {"experiments.md", "python.md"}
+LONG = {"experiments.md", "fit.md", "python.md"}
 """Pages whose commands and programs take long: they run with the proofs."""
 
 
@@ -48,6 +48,8 @@ def folder(tmp_path):
         for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
             if language == "yaml" and (name := re.search(r"^name: (\w+)$", text, re.MULTILINE)):
                 (tmp_path / f"{name[1]}.yaml").write_text(text, encoding="utf-8")
+            if language == "csv" and text.startswith("time,"):
+                (tmp_path / "ill.csv").write_text(text, encoding="utf-8")  # the data that a page shows
             if language == "py":  # a module, whose first line is its name
                 (tmp_path / text.partition("\n")[0].removeprefix("# ")).write_text(text, encoding="utf-8")
     return tmp_path

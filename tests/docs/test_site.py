@@ -96,9 +96,8 @@ def _errors_of_sim():
     """Return the names of all classes of errors and warnings in `sim`."""
     classes: list[tuple[str, set[str]]] = []
     for path in (ROOT / "sim").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                classes.append((node.name, {ast.unparse(base) for base in node.bases}))
+        nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+        classes += [(node.name, {ast.unparse(base) for base in node.bases}) for node in nodes]
     found = {"BaseException", "Exception", "UserWarning", "ValueError", "MemoryError"}
     known = 0
     while known != len(found):

@@ -104,6 +104,21 @@ def test_workers_have_the_environment_of_their_program_as_it_is(monkeypatch: pyt
             assert dict(pool.run(os.getenv, ["SIM_TEST_KEY"])) == {"SIM_TEST_KEY": value}
 
 
+def test_a_module_of_the_current_folder_does_not_replace_one_of_python(tmp_path: Path) -> None:
+    """Workers import as their program does: a file `statistics.py` beside a scenario is not what they work with."""
+    (tmp_path / "statistics.py").write_text("raise SystemExit('imported')")
+    program = (
+        f"import sys\nsys.path[:] = [{str(ROOT)!r}, *sys.path[1:]]\nimport multiprocessing\n"
+        "multiprocessing.set_forkserver_preload(['decimal'])\nfrom sim.experiments.pool import Pool\n"
+        "from tests.experiments.killed_sweep import work\n"
+        "with Pool(1) as pool:\n    print(list(pool.run(work, [('do', 3)])))\n"
+        "from multiprocessing.forkserver import _forkserver\nprint(_forkserver._preload_modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[(('do', 3), 9)]", "['decimal', 'sim.experiments.measure']"]
+    assert "imported" not in done.stderr
+
+
 def children(of: int) -> set[int]:
     """Return the workers that a process has begun, itself or by the process that it forks them from."""
     told = subprocess.run(["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
@@ -193,3 +208,17 @@ def test_a_worker_keeps_nothing_of_its_trials(tmp_path: Path) -> None:
         ((_, left),) = pool.run(_left_by_runs, [str(file)])
     assert isinstance(left, int)
     assert left <= 0
+
+
+def test_runs_at_the_same_time_leave_the_collector_as_it_was() -> None:
+    """Whichever of two runs of a program ends first, nothing stays frozen, and the next run is as patient."""
+    program = (
+        "import asyncio, gc, sim\nfrom sim.runner import engine\n"
+        "one = {'name': 'one', 'until': '1h', 'agents': [{'name': 'a', 'rules': [{'do': 'noop'}]}]}\n"
+        "async def main():\n    await asyncio.gather(sim.run_async(one), sim.run_async(one, seed=2))\n"
+        "before = gc.get_threshold()\nasyncio.run(main())\n"
+        "with engine._patient_collector():\n    print(gc.get_freeze_count() > 0)\n"
+        "print(gc.get_freeze_count(), gc.get_threshold() == before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "0", "True"]

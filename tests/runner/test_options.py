@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 import sim
-from sim.inspect.analysis.experiment_options import ArmsArguments, BenchArguments, SweepArguments
+from sim.inspect.analysis.experiment_options import ArmsArguments, BenchArguments, FitArguments, SweepArguments
 from sim.runner.estimate import estimate
 from sim.runner.options import AskOptions, BranchOptions, EstimateOptions, ResumeOptions, RunOptions, VerifyOptions
 
@@ -16,6 +16,7 @@ VERBS: list[tuple[Any, Any, tuple[str, ...]]] = [
     (sim.run, RunOptions, ("scenario",)), (sim.replay, VerifyOptions, ("run",)), (sim.resume, ResumeOptions, ("run",)),
     (sim.branch, BranchOptions, ("run",)), (sim.ask, AskOptions, ("run", "questions")),
     (sim.sweep, SweepArguments, ("scenario",)), (sim.bench, BenchArguments, ("scenario",)),
+    (sim.fit, FitArguments, ("scenario",)),
     (sim.arms, ArmsArguments, ("run",)), (estimate, EstimateOptions, ("scenario",)),
     (sim.run_async, RunOptions, ("scenario",)), (sim.sweep_async, SweepArguments, ("scenario",)),
 ]  # fmt: skip

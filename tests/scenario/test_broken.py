@@ -140,6 +140,9 @@ def test_a_text_that_is_read_again_gives_the_same_and_shares_nothing():
         with pytest.raises(ScenarioError) as caught:
             loads(text, file)
         assert str(caught.value).startswith(f"{file}:3:1: sed:")
+    for number in range(10):  # more than are kept
+        assert read_tree(f"x: {number}", "f.yaml")[0] == {"x": number}
+    assert read_tree(text, "one.yaml")[0] == second
     broken = [read_tree("a: &x 1\nb: [\n", "f.yaml")[1] for _ in range(2)]
     assert broken[0] == broken[1]
     assert [problem.line for problem in broken[0]] == [1, 3]

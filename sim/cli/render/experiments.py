@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 import click
 
 from sim.cli.render.bench import print_bench
+from sim.cli.render.fit import print_fit
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import print_table
@@ -22,11 +23,13 @@ from sim.experiments.experiment import (
     carry_out,
     differences,
     evaluate,
+    left,
     missing,
     reach,
     to_json,
     without_effect,
 )
+from sim.experiments.fit_tables import fit_to_json
 from sim.experiments.folder import write
 from sim.experiments.plan import TrialHosting
 from sim.experiments.pool import Deadline
@@ -47,9 +50,13 @@ def work_on(
     bench = None if results.plan.bench is None else read(results, len(missing(results)))
     if as_json:
         found = to_json(results, estimates) if bench is None else bench_json(bench)
+        found |= {} if results.plan.fit is None else {"fit": fit_to_json(results)}
         print_json({"folder": results.folder, "hash": results.hash(), **found, "complete": whole})
     else:
-        _print(results, estimates) if bench is None else print_bench(bench)
+        if results.plan.fit is not None:
+            print_fit(results)
+        else:
+            _print(results, estimates) if bench is None else print_bench(bench)
         click.echo(f"\n{plain(page)}")
     if not whole:
         _say_interrupted(results, hosting, again=again)
@@ -135,7 +142,7 @@ def _carry_out(
             line.show(plain(_told(results, progress, progress.done - first, time.monotonic() - began)))
         ended = not deadline.is_over and not hosting.is_used_up(*results.spent())
     line.clear()
-    return ended or not missing(results, again=again)
+    return ended or not (missing(results, again=again) if again else left(results))
 
 
 def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:

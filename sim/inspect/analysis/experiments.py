@@ -1,4 +1,4 @@
-"""Experiments as Python objects: `sweep`, `bench`, `arms`, and the `Experiment` that they return."""
+"""Experiments as Python objects: `sweep`, `fit`, `bench`, `arms`, and the `Experiment` that they return."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,12 +19,14 @@ from sim.experiments.experiment import (
     carry_out,
     differences,
     evaluate,
-    missing,
+    left,
     reach,
     spots_of,
     without_effect,
 )
 from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
+from sim.experiments.fit_plan import make_fit
+from sim.experiments.fit_tables import Found, candidates_rows, found_by
 from sim.experiments.folder import begin, go_on, table_and_page, write
 from sim.experiments.integrity import check_experiment
 from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
@@ -40,6 +42,7 @@ from sim.inspect.analysis.experiment_options import (
     BenchArguments,
     Changes,
     ExperimentOptions,
+    FitArguments,
     RetryOptions,
     SweepArguments,
     WorkerOptions,
@@ -57,7 +60,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 What = Literal[
-    "trials", "estimates", "differences", "reached", "series", "series_estimates", "series_differences", "sensitivity"
+    "trials",
+    "estimates",
+    "differences",
+    "reached",
+    "series",
+    "series_estimates",
+    "series_differences",
+    "sensitivity",
+    "candidates",
 ]
 
 _SHOWN: Final = 40
@@ -74,6 +85,7 @@ class Experiment:
         plan: the plan. `plan.id` can be cited.
         hash: the hash of the results, which can be cited: whoever carries out the same plan gets the same.
         complete: whether no trial is missing.
+        fit: what a fit has found; None: it is none.
         estimates: the outcomes over seeds, for each combination or arm.
         differences: the differences between the arms, or the combinations, and the baseline; empty without a baseline.
         reach: the agents that each arm reached; empty for a sweep.
@@ -87,7 +99,8 @@ class Experiment:
         self.folder = results.folder
         self.plan, self.hash = results.plan, results.hash()
         self.estimates: tuple[PointEstimates, ...] = tuple(evaluate(results))
-        self.complete = not missing(results)
+        self.complete = not left(results)
+        self.fit: Found | None = None if self.plan.fit is None else found_by(results)
         self.differences = tuple(differences(results))
         self.reach = tuple(reach(results))
         self.without_effect = tuple(without_effect(results))
@@ -170,7 +183,8 @@ class Experiment:
                 `reached`: a row for each arm and agent that it reached; `series`: a row for each sample of each trial,
                 with a column for each metric; `series_estimates`: a row for each combination or arm, metric and time,
                 with the mean over seeds; `series_differences`: the same for arms minus baseline, seed by seed;
-                `sensitivity`: a row for each outcome, input and index of a design for sensitivity analysis.
+                `sensitivity`: a row for each outcome, input and index of a design for sensitivity analysis;
+                `candidates`: a row for each candidate of a fit, with its losses.
             as_: `pandas`, `polars` or `arrow`; by default the first of these that is installed.
 
         Raises:
@@ -180,7 +194,7 @@ class Experiment:
             "trials": self._trials, "estimates": self._estimates, "differences": self._differences,
             "reached": self._reached, "series": self._series, "series_estimates": partial(self._bands, bands),
             "series_differences": partial(self._bands, difference_bands),
-            "sensitivity": lambda: sensitivity_rows(self.sensitivity()),
+            "sensitivity": lambda: sensitivity_rows(self.sensitivity()), "candidates": self._candidates,
         }  # fmt: skip
         if what not in made:
             hint = did_you_mean(str(what), made) or f"there are {', '.join(made)}"
@@ -190,6 +204,12 @@ class Experiment:
     def _trials(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         with contextlib.closing(Results(self.folder)) as results:
             return results.rows()
+
+    def _candidates(self) -> tuple[list[str], list[tuple[Any, ...]]]:
+        if self.fit is None:
+            raise UsageError("only a fit has candidates", hint='frame("trials") has all combinations')
+        with contextlib.closing(Results(self.folder, read_only=True)) as results:
+            return candidates_rows(results)
 
     def _estimates(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         keys = [] if self.plan.arms else list(self.plan.points[0])
@@ -463,6 +483,22 @@ def sweep(scenario: str | PathLike[str], options: SweepArguments) -> Experiment:
     return _made(plan, options)
 
 
+@taking(FitArguments)
+@with_definitions
+def fit(scenario: str | PathLike[str], options: FitArguments) -> Experiment:
+    """Find the values with which the runs of a scenario agree with data; see `sim fit` and `Experiment.fit`.
+
+    Args:
+        scenario: the scenario file.
+        options: see `FitArguments`.
+
+    Raises:
+        ScenarioError: if the scenario is not valid.
+        UsageError: if an argument is not, or Optuna is not installed.
+    """
+    return _made(make_fit(Path(scenario), **options.searched()), options)
+
+
 @taking(BenchArguments)
 @with_definitions
 def bench(scenario: str | PathLike[str], options: BenchArguments) -> Experiment:
@@ -502,6 +538,7 @@ def arms(run: str | PathLike[str], options: ArmsArguments) -> Experiment:
 
 
 sweep_async = beside_the_loop(sweep)
+fit_async = beside_the_loop(fit)
 bench_async = beside_the_loop(bench)
 arms_async = beside_the_loop(arms)
 

@@ -1,0 +1,153 @@
+"""The plan of a fit: the data, what is varied, and how candidates are chosen."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from sim.base.errors import UsageError
+from sim.base.shown import shown
+from sim.experiments.designs import Variable, each, variable
+from sim.experiments.outcomes import KnownOutcomes
+from sim.experiments.plan import MOST_TRIALS, Mode, Plan, SweepPlanOptions, Varied
+from sim.experiments.points import Point
+from sim.experiments.search import check_search, optuna_version
+from sim.experiments.targets import FitPlan, Loss, Sampler, Target, read_target
+from sim.kernel import to_seconds
+from sim.kernel.duration import MAX_NS, seconds_text
+from sim.runner.options import taking
+
+SEEDS: Final = 5
+
+
+@attrs.frozen(kw_only=True)
+class FitOptions(SweepPlanOptions):
+    """What the plans of fits can say as well.
+
+    Args:
+        targets: CSV files with data.
+        loss: how far a model is from them.
+        sampler: how candidates are chosen.
+        candidates: how many are tried.
+        batch_size: how many are chosen at once.
+        held_out: further seeds of the best; None: as many as the search has.
+    """
+
+    targets: Sequence[str | Path] = attrs.field(
+        default=(),
+        metadata=shown(
+            "Data in a CSV file: a column `time` and metrics, or one row of outcomes. Repeatable: a Pareto front.",
+            written="--target", metavar="FILE", many=True,
+        ),
+    )  # fmt: skip
+    loss: Loss = attrs.field(
+        default="rmse",
+        metadata=shown("How far a model is from the data. Default: rmse.", words=("rmse", "mae", "rmsle", "max")),
+    )
+    sampler: Sampler = attrs.field(
+        default="tpe", metadata=shown("How candidates are chosen. Default: tpe.", words=("tpe", "cmaes"))
+    )
+    candidates: int = attrs.field(
+        default=100, metadata=shown("How many combinations are tried. Default: 100.", least=2, most=100_000)
+    )
+    batch_size: int = attrs.field(
+        default=8,
+        metadata=shown("How many are chosen at once, after all before are done. Default: 8.", least=1, most=1024),
+    )
+    held_out: int | None = attrs.field(
+        default=None, metadata=shown("Further seeds for the best. Default: as many as --seeds.", least=0, most=100_000)
+    )
+
+
+@taking(FitOptions)
+def make_fit(file: Path, options: FitOptions) -> Plan:
+    """Return the plan of a fit, without candidates: the first ones follow from it.
+
+    The scenario is checked with the lowest and the highest values.
+
+    Args:
+        file: the scenario file, or PACKAGE:NAME of one of an installed package.
+        options: see `FitOptions`.
+
+    Raises:
+        ScenarioError: if the scenario is not valid.
+        UsageError: if the arguments contradict each other, the data does not fit the scenario, there are too many
+            trials, or Optuna is missing.
+    """
+    chosen = options
+    if not chosen.targets:
+        raise UsageError("a fit needs data", hint="--target data.csv")
+    if chosen.outcomes or chosen.precision or chosen.baseline or chosen.listed or chosen.samples is not None:
+        raise UsageError("a fit has the outcomes of its data, and chooses its combinations itself")
+    if chosen.candidates < 2 or chosen.batch_size < 1:
+        raise UsageError("a fit tries 2 candidates or more, in batches of 1 or more")
+    targets = tuple(read_target(Path(one)) for one in chosen.targets)
+    if len({one.name for one in targets}) < len(targets):
+        raise UsageError("two targets have files of the same name", hint="rename one of them")
+    variables = [variable(text) for text in chosen.vary]
+    count = SEEDS if chosen.count is None else chosen.count
+    held_out = count if chosen.held_out is None else chosen.held_out
+    fit = FitPlan(
+        targets=targets, loss=chosen.loss, sampler=chosen.sampler, candidates=chosen.candidates,
+        batch=min(chosen.batch_size, chosen.candidates), held_out=held_out, version=optuna_version(),
+    )  # fmt: skip
+    check_search(variables, fit)
+    if (most := fit.candidates * (count + held_out)) > MOST_TRIALS:
+        raise UsageError(f"there would be up to {most:,} trials; the limit is {MOST_TRIALS:,}")
+    varied = Varied.of(file, chosen, ends=_ends(variables))
+    _check_times(varied, targets)
+    targets = tuple(_named(target, varied) for target in targets)
+    names = tuple(dict.fromkeys(name for target in targets for name in target.names))
+    varied = attrs.evolve(varied, options=attrs.evolve(varied.options, outcomes=names))
+    fit = attrs.evolve(fit, targets=targets)
+    own: Mode = "autonomous" if varied.scenario.execution.use_autonomous_loops else "tick"
+    return varied.plan(count=SEEDS, mode=chosen.mode or own, points=(), design="fit", fit=fit)
+
+
+def _named(target: Target, varied: Varied) -> Target:
+    """Return data under the names of outcomes: a column can be an expression.
+
+    Raises:
+        UsageError: if the scenario cannot have one of them.
+    """
+    known = KnownOutcomes.of((varied.scenario, *varied.variants), varied.options.kinds)
+    names = {name: known.choose((name,), varied.options.allow).names for name in target.names}
+    if several := next((name for name, found in names.items() if len(found) != 1), None):
+        said = f"the column {several!r:.60} of {target.name} stands for several outcomes"
+        raise UsageError(said, hint=f"name one: {', '.join(names[several])}")
+    cells = tuple(attrs.evolve(cell, name=names[cell.name][0]) for cell in target.cells)
+    return attrs.evolve(target, cells=cells)
+
+
+def _ends(variables: Sequence[Variable]) -> tuple[Point, ...]:
+    """Return the combinations of all lowest and of all highest values, and those with each value of a list."""
+    most = max((len(one.values) for one in variables if one.low is None), default=2)
+    return tuple(
+        each({one.key: _end(one, place, most) for one in variables}) for place in range(most)
+    )  # fmt: skip
+
+
+def _end(one: Variable, place: int, most: int) -> str:
+    if one.low is None:
+        return one.values[place % len(one.values)]
+    return one.at(0.0 if place % 2 == 0 else 1.0)
+
+
+def _check_times(varied: Varied, targets: Sequence[Target]) -> None:
+    """Check that metrics are sampled until the last time of the data."""
+    scenario = varied.scenario
+    end = to_seconds(min(scenario.end_ns, MAX_NS))
+    for target in targets:
+        times = [cell.seconds for cell in target.cells if cell.seconds is not None]
+        if not times:
+            continue
+        if max(times) > end:
+            said = f"{target.name} goes to {seconds_text(max(times))}, and runs end at {seconds_text(end)}"
+            raise UsageError(said, hint=f"--until {seconds_text(max(times))}")
+        for name in target.names:
+            if name not in scenario.metrics.values:
+                known = ", ".join(scenario.metrics.values) or "none"
+                raise UsageError(
+                    f"{target.name} has {name!r:.60} over time, which is no metric", hint=f"there are {known}"
+                )

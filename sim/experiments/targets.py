@@ -1,0 +1,265 @@
+"""What a model is fitted to: data from CSV files, and how far a model is from it.
+
+A file with a column `time` has a metric in each other column, at these simulated times. A file without it has one row,
+with an outcome in each column. One file is one target; with several, a fit looks for trade-offs.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import pstdev
+from typing import Final, Literal
+
+import attrs
+
+from sim.base.errors import UsageError
+from sim.experiments.estimate import Estimate, mean_of, student
+from sim.kernel.duration import to_ns, to_seconds
+
+Loss = Literal["rmse", "mae", "rmsle", "max"]
+Sampler = Literal["tpe", "cmaes"]
+
+TIME: Final = "time"
+"""The column that has the simulated times."""
+
+MOST_CELLS: Final = 10_000
+"""The most numbers of a target: they are a part of the plan."""
+
+_MOST_BYTES: Final = 5_000_000
+_HINT: Final = "a column `time` and one for each metric; or one row with a column for each outcome"
+
+
+@attrs.frozen
+class Cell:
+    """One number of the data.
+
+    Attributes:
+        name: the metric or the outcome.
+        value: the number.
+        seconds: when, in simulated seconds; None: at the end of a run.
+    """
+
+    name: str
+    value: float
+    seconds: float | None = None
+
+
+@attrs.frozen
+class Target:
+    """Data to which a model is fitted.
+
+    Attributes:
+        name: the name of its file, without its ending.
+        cells: its numbers. Empty cells of the file are none.
+        empty: how many cells of the file are empty.
+    """
+
+    name: str
+    cells: tuple[Cell, ...]
+    empty: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The metrics or outcomes that it has."""
+        return tuple(dict.fromkeys(cell.name for cell in self.cells))
+
+    @property
+    def scales(self) -> Mapping[str, float]:
+        """By what differences are divided: 1 for a single column; of several, the spread of the data of each.
+
+        The spread is the standard deviation, or the size of the number if there is one alone.
+        """
+        if len(self.names) == 1:
+            return {self.names[0]: 1.0}
+        values = {name: [cell.value for cell in self.cells if cell.name == name] for name in self.names}
+        return {name: pstdev(own) or abs(own[0]) or 1.0 for name, own in values.items()}
+
+
+@attrs.frozen
+class FitPlan:
+    """What a fit looks for, and how.
+
+    Attributes:
+        targets: the data.
+        loss: how far a model is from it; see `distance`.
+        sampler: how Optuna chooses candidates: `tpe` (Bergstra et al. 2011) or `cmaes` (Hansen 2016).
+        candidates: how many combinations are tried.
+        batch: how many are chosen at once, from what those before have shown.
+        held_out: further seeds for the best candidates.
+        version: the version of Optuna, whose other versions may choose otherwise.
+    """
+
+    targets: tuple[Target, ...]
+    loss: Loss
+    sampler: Sampler
+    candidates: int
+    batch: int
+    held_out: int
+    version: str
+
+
+def read_target(path: Path) -> Target:
+    """Return the data of a CSV file.
+
+    Raises:
+        UsageError: if it cannot be read, or is no such data.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UsageError(f"{path} is larger than {_MOST_BYTES:,} bytes")
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text") from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        heads = [head.strip() for head in next(reader, [])]
+        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+    except csv.Error as error:
+        raise UsageError(f"{path}, line {reader.line_num}: {error}", hint=_HINT) from error
+    _check_table(path, heads, rows)
+    cells: list[Cell] = []
+    empty = 0
+    for line, row in rows:
+        seconds = _seconds(path, line, row[heads.index(TIME)]) if TIME in heads else None
+        for head, text in zip(heads, row, strict=True):
+            if head != TIME and text:
+                cells.append(Cell(head, _number(path, line, head, text), seconds))
+            empty += head != TIME and not text
+    if not cells:
+        raise UsageError(f"{path} has no numbers", hint=_HINT)
+    if len(cells) > MOST_CELLS:
+        raise UsageError(f"{path} has {len(cells):,} numbers; the limit is {MOST_CELLS:,}", hint="thin it out")
+    return Target(path.stem, tuple(cells), empty)
+
+
+def _check_table(path: Path, heads: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]]) -> None:
+    if not rows or not [head for head in heads if head != TIME]:
+        raise UsageError(f"{path} has no numbers", hint=_HINT)
+    if "" in heads or len(set(heads)) < len(heads):
+        raise UsageError(f"{path}: a column has no name, or two have the same", hint=_HINT)
+    for line, row in rows:
+        if len(row) != len(heads):
+            said = f"{path}, line {line}: there are {len(row)} cells, and {len(heads)} columns"
+            raise UsageError(said, hint="put an expression with commas in double quotes")
+    if TIME not in heads and len(rows) > 1:
+        raise UsageError(f"{path} has {len(rows)} rows, and no column `time`", hint=_HINT)
+    if TIME in heads:
+        times = [row[heads.index(TIME)] for _, row in rows]
+        if twice := next((time for time in times if times.count(time) > 1), None):
+            raise UsageError(f"{path} has the time {twice!r:.40} twice", hint="give the mean of both")
+
+
+def _seconds(path: Path, line: int, text: str) -> float:
+    try:
+        return to_seconds(to_ns(float(text) if text.replace(".", "", 1).isdigit() else text))
+    except (UsageError, ValueError, OverflowError) as error:
+        hint = "seconds, or a duration such as 12h or 3d"
+        raise UsageError(f"{path}, line {line}: {text!r:.40} is no simulated time", hint=hint) from error
+
+
+def _number(path: Path, line: int, head: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"{path}, line {line}: {head} is {text!r:.40}, which is no number", hint="or leave it empty")
+    return value
+
+
+Curve = Sequence[float | None]
+"""What a run shows: one number for each cell of a target; None: it has none."""
+
+
+def distance(target: Target, curve: Curve, loss: Loss, data: Curve | None = None) -> float | None:
+    """Return how far a model is from the data; None if it has no number for some cell.
+
+    `rmse` is the root of the mean squared difference, `mae` the mean difference without signs, `max` the largest one,
+    and `rmsle` the rmse of log(1 + x), for what grows by factors.
+
+    Args:
+        target: the data.
+        curve: what the model shows.
+        loss: the loss.
+        data: other numbers than those of the target.
+    """
+    wanted: Curve = [cell.value for cell in target.cells] if data is None else data
+    scales, found = target.scales, []
+    for cell, shown, value in zip(target.cells, curve, wanted, strict=True):
+        if shown is None or value is None:
+            return None
+        if loss == "rmsle":
+            found.append(abs(math.log1p(max(shown, 0.0)) - math.log1p(max(value, 0.0))))
+        else:
+            found.append(abs(shown - value) / scales[cell.name])
+    if loss == "max":
+        return max(found)
+    return mean_of(found) if loss == "mae" else math.sqrt(mean_of([one * one for one in found]))
+
+
+def mean_curve(curves: Sequence[Curve]) -> Curve:
+    """Return the means of several runs; of a cell, over those that have a number for it."""
+    known = ([value for value in cells if value is not None] for cells in zip(*curves, strict=True))
+    return [mean_of(values) if values else None for values in known]
+
+
+def pseudo_values(target: Target, curves: Mapping[int, Curve], loss: Loss) -> dict[int, float]:
+    """Return what each seed contributes to the loss of the mean over seeds: the pseudo-values of the jackknife.
+
+    Their spread over seeds is that of the loss, and differences of two candidates can be taken seed by seed (Tukey,
+    Annals of Mathematical Statistics 29, 1958).
+
+    Args:
+        target: the data.
+        curves: the runs by seed.
+        loss: the loss.
+
+    Returns:
+        Nothing if there are fewer than two seeds, or a loss is not known.
+    """
+    whole = distance(target, mean_curve([*curves.values()]), loss) if len(curves) > 1 else None
+    if whole is None:
+        return {}
+    count, found = len(curves), {}
+    for seed in curves:
+        rest = distance(target, mean_curve([one for other, one in curves.items() if other != seed]), loss)
+        if rest is None:
+            return {}
+        found[seed] = count * whole - (count - 1) * rest
+    return found
+
+
+def loss_of(target: Target, curves: Mapping[int, Curve], loss: Loss) -> Estimate | None:
+    """Return the loss of the mean over seeds, with half of its 95 % interval by the jackknife; None: it has none."""
+    whole = distance(target, mean_curve([*curves.values()]), loss) if curves else None
+    if whole is None:
+        return None
+    spread = Estimate.of([*pseudo_values(target, curves, loss).values()])
+    return Estimate(len(curves), whole, None if spread is None else spread.half)
+
+
+def most_by_chance(target: Target, curves: Mapping[int, Curve], loss: Loss) -> float | None:
+    """Return the loss that 95 % of the runs themselves would stay below, if one of them were the data.
+
+    Each run is compared with the mean of the others. The bound is that of a prediction interval for one more such loss,
+    on one side (Student's t, here at 97.5 % to be careful).
+
+    Returns:
+        None if there are fewer than three seeds, or a loss is not known.
+    """
+    if len(curves) < 3:
+        return None
+    found = []
+    for seed, own in curves.items():
+        others = mean_curve([one for other, one in curves.items() if other != seed])
+        one = distance(target, others, loss, own)
+        if one is None:
+            return None
+        found.append(one)
+    count, mean = len(found), mean_of(found)
+    spread = math.sqrt(math.fsum((one - mean) ** 2 for one in found) / (count - 1))
+    return mean + student(count - 1) * spread * math.sqrt(1 + 1 / count)
