@@ -41,8 +41,12 @@ def tiny(tmp_path):
 
 def test_statements_about_a_sweep_hold_in_all_of_its_combinations(tiny, tmp_path):
     """What a varied value decides is told for each value, and what is random in any combination is told as random."""
-    varied: dict[str, list[Any]] = {"execution.ties": ["fixed", "shuffled"], "until": ["2s", "3s"], "agents.one.count": [1, 2],
-              "agents.one.state.x": [5, "=randint(6, 9)"]}  # fmt: skip
+    varied: dict[str, list[Any]] = {
+        "execution.ties": ["fixed", "shuffled"],
+        "until": ["2s", "3s"],
+        "agents.one.count": [1, 2],
+        "agents.one.state.x": [5, "=randint(6, 9)"],
+    }
     page = page_of(sim.sweep(tiny, vary=varied, seeds=1, out=tmp_path / "study", jobs=1), tmp_path)
     assert "Nothing is drawn at random" not in page
     assert "- the order of what happens at one instant (with `execution.ties=shuffled`)\n" in page
