@@ -8,20 +8,19 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import attrs
 
 from sim.archives.crate import CITATION, METADATA, Details, Study, citation_of, metadata_of
-from sim.archives.odd import VARIED, Pace, Subject, odd_description, without_scenario
-from sim.archives.software import MODULES, Software, named_software, software_of
+from sim.archives.described import odd_of_plan, odd_of_run
+from sim.archives.software import Software, named_software, software_of
 from sim.archives.wheels import entry
 from sim.base.crashpoints import reach
 from sim.base.errors import UsageError
 from sim.base.text import plain
 from sim.experiments.folder import PLAN, names_of, table_and_page
 from sim.experiments.integrity import check_whole
-from sim.experiments.modes import modes_of
 from sim.experiments.plan import Plan, check_scenario
 from sim.experiments.recorded import RUNS
 from sim.experiments.results import FILE, Results
@@ -30,8 +29,7 @@ from sim.record import StoredRun, open_run, run_folder
 from sim.record.archive import EXPERIMENT, MOST_FILES, RUN_FILES, check_not_archived
 from sim.record.drafts import draft_folder, open_new, sync_folder
 from sim.record.files import DATABASE, LOCK, SCENARIO, failure, is_settled, versions
-from sim.scenario import Scenario, load
-from sim.scenario.loading import loads_branch, read_text
+from sim.scenario.loading import read_text, recorded_files_of
 from sim.scenario.yaml_tree import read_tree
 
 RUN: Final = "run/"
@@ -90,7 +88,7 @@ def archive_run(run: str | Path, target: Path, details: Details | None = None, *
         software = software_of(info.versions, info.code)
         text = read_text(folder / SCENARIO)
         study = _study_of_run(stored, text, given)
-        odd = _odd_of_run(stored, text, software)
+        odd = odd_of_run(stored, text, software)
         files = _run_files(RUN, folder)
         if info.status == "killed":  # a lock that nobody holds tells it from a run under way
             files[f"{RUN}{folder.name}/{LOCK}"] = b""
@@ -116,19 +114,21 @@ def archive_experiment(folder: Path, target: Path, details: Details | None = Non
     if checked.missing or not whole:
         raise UsageError(f"{folder} is not complete: {checked.notes[0]}")
     check_scenario(plan, Path(plan.file))
-    scenario = load(plan.file, plan.overrides)  # without `allow`: no code of agents is run to pack it
     software = software_of(*named_software(plan.allow))
     text = read_text(Path(plan.file))
     with draft_folder(None, "sim-portable") as draft:
         files: dict[str, bytes | Path] = {f"{EXPERIMENT_FOLDER}{name}": folder / name for name in names_of(plan)}
         files |= _portable(plan, folder, draft)
         files[f"{EXPERIMENT_FOLDER}{SCENARIO}"] = text.encode()
-        files |= {f"{EXPERIMENT_FOLDER}{name}": data for name, data in scenario.recorded_files().items()}
+        files |= {
+            f"{EXPERIMENT_FOLDER}{name}": data
+            for name, data in recorded_files_of(text, plan.file, plan.overrides).items()
+        }
         if plan.past is not None:
             files |= _run_files(PAST, Path(plan.past.run))
         files |= _trials(folder)
-        study = _study_of_plan(plan, scenario.description, folder, given)
-        return _write(target, files, software, odd_description(_subject(plan, scenario, text, software)), study, given)
+        study = _study_of_plan(plan, _description(text), folder, given)
+        return _write(target, files, software, odd_of_plan(plan, text, software), study, given)
 
 
 def _portable(plan: Plan, folder: Path, draft: Path) -> dict[str, bytes | Path]:
@@ -159,54 +159,6 @@ def _trials(folder: Path) -> dict[str, bytes | Path]:
             f" {MOST_FILES:,} files", hint="carry the plan out again without `record`, or in parts",
         )  # fmt: skip
     return files
-
-
-def _odd_of_run(stored: StoredRun, text: str, software: Software) -> str:
-    """Return the description of the model of a run, with all that its options changed."""
-    info, given = stored.info, stored.info.options
-    overrides, changes = tuple(given.get("set", ())), tuple((info.origin or {}).get("set", ()))
-    keys = {"until": "until", "clock": "execution.clock", "speed": "execution.speed"}
-    chosen = tuple(f"{key}={given[name]}" for name, key in keys.items() if given.get(name) is not None)
-    try:  # without `allow`: no code of agents is run to describe it
-        scenario = loads_branch(text, str(stored.path / SCENARIO), (*overrides, *chosen), changes)
-    except UsageError as error:
-        return without_scenario(info.name, text, str(error))
-    facts = {"seed": info.seed, "mode": info.mode}
-    if changes:
-        facts["changed at the beginning of this branch"] = ", ".join(changes)
-    pace = Pace("tick" if info.mode == "tick" else "autonomous", scenario)
-    subject = Subject(
-        scenario=scenario, text=text, paces=(pace,), overrides=(*overrides, *chosen), facts=facts,
-        models=(*given.get("model", ()),), sources=_sources(software),
-    )  # fmt: skip
-    return odd_description(subject)
-
-
-def _subject(plan: Plan, scenario: Scenario, text: str, software: Software) -> Subject:
-    """Return what the description of an experiment is about."""
-    chosen = () if plan.until is None else (f"until={plan.until}",)
-    as_run = load(plan.file, (*plan.overrides, *chosen)) if chosen else scenario
-    autonomous = as_run.execution.use_autonomous_loops and plan.mode != "tick"
-    paces = [Pace(plan.mode or ("autonomous" if autonomous else "tick"), as_run)] if plan.bench is None else []
-    for mode in () if plan.bench is None else modes_of(tuple(plan.bench.modes)):
-        run_mode, changes = mode.settings(synchronised=as_run.execution.sync is not None)
-        with contextlib.suppress(UsageError):  # a mode that cannot run the scenario; the table of the bench says so
-            paces.append(Pace(run_mode, load(plan.file, (*plan.overrides, *chosen, *changes)), mode.name))
-    return Subject(
-        scenario=as_run, text=text, paces=tuple(paces), overrides=(*plan.overrides, *chosen), facts=_facts(plan),
-        models=plan.models, sources=_sources(software),
-    )  # fmt: skip
-
-
-def _sources(software: Software) -> dict[str, bytes]:
-    """Return the packed modules of agents, by path."""
-    return {path.removeprefix(MODULES): text for path, text in software.files.items() if path.startswith(MODULES)}
-
-
-def _facts(plan: Plan) -> dict[str, Any]:
-    facts: dict[str, Any] = {"seeds": f"{plan.seeds[1]} from {plan.seeds[0]} on, for each combination or arm"}
-    facts |= {f"{VARIED}{key.partition('=')[0]}": key.partition("=")[2] for key in plan.vary}
-    return facts | {"design": plan.design, "mode": plan.mode or ", ".join(plan.bench.modes if plan.bench else ())}
 
 
 def _study_of_run(stored: StoredRun, text: str, details: Details) -> Study:

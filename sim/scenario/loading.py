@@ -20,6 +20,7 @@ from sim.base.permissions import Permission
 from sim.base.registry import Definitions, current_definitions, using
 from sim.base.text import of_error
 from sim.kernel.duration import to_text
+from sim.record.files import PLACES, POPULATIONS
 from sim.scenario.error_text import words_of
 from sim.scenario.fields import LEVELS, plain
 from sim.scenario.given import name_by_path, text_of
@@ -28,7 +29,7 @@ from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.packaged import find_scenario
 from sim.scenario.place_graphs import LoadedGraph, load_graph
 from sim.scenario.population import Population
-from sim.scenario.populations import load_tables, populations_of
+from sim.scenario.populations import load_tables, populations_of, record_of
 from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
@@ -140,6 +141,24 @@ def loads_branch(text: str, file: str, overrides: Sequence[str], changes: Sequen
         return scenario
     changed: Scenario = scenario.source.load(read_changes(scenario, parse_all(changes)).others)
     return changed
+
+
+def recorded_files_of(text: str, file: str, overrides: Sequence[str] = ()) -> dict[str, bytes]:
+    """Return the data that a scenario refers to, as `Scenario.recorded_files`, without running code that it names.
+
+    Args:
+        text, file, overrides: see `loads`.
+
+    Raises:
+        ScenarioError: if the text is no mapping.
+        UsageError: if an override is malformed.
+    """
+    tree, _ = Source(text, file)._tree()
+    apply_overrides(tree, parse_all(overrides))
+    graph, _ = load_graph(tree, file, (), None)
+    tables, _ = load_tables(tree, file, {})
+    found = {PLACES: None if graph is None else graph.record(), POPULATIONS: record_of(tables)}
+    return {name: data for name, data in found.items() if data is not None}
 
 
 @attrs.frozen

@@ -163,7 +163,7 @@ class ActionHandler:
         idle: whether it only lets time pass, so that its success does not end a series of failures.
         awaits_work: whether it waits for work that may never come, so an endless wait does not count as a deadlock.
         draws: whether it draws random numbers; None: not said, so of an action of others it is not known. An action of
-            `sim` says it if it does.
+            `sim` says it if it does, or the kind of agents that brings it.
     """
 
     kind: str

@@ -17,10 +17,10 @@ from ruamel.yaml import YAML
 
 import sim
 from sim.archives import Author, Details, archive_experiment, archive_run, check_archive, repeat
+from sim.archives.described import odd_of_run
 from sim.archives.fresh import _Environment
 from sim.archives.software import Software, software_of
 from sim.archives.wheels import wheel_of
-from sim.archives.write import _odd_of_run
 from sim.base.errors import RunError, UsageError
 from sim.base.registry import Definitions, using
 from sim.cli import main
@@ -138,7 +138,7 @@ def test_a_run_whose_scenario_needs_code_is_archived_with_a_description_to_be_wr
         result = sim.run(tmp_path / "x.yaml", allow=("measuring",), out=tmp_path / "runs")
     assert result.run is not None
     with open_run(result.run) as stored:
-        page = _odd_of_run(stored, (tmp_path / "x.yaml").read_text(), Software({}))
+        page = odd_of_run(stored, (tmp_path / "x.yaml").read_text(), Software({}))
     assert "which cannot be checked here" in page
     assert "the module 'measuring' is not allowed" in page
     assert "## " not in page

@@ -290,7 +290,7 @@ def check_intervals(page: str, scenario: Scenario, seen: Seen) -> None:
     ("change", "said"),
     [
         ({"execution": {"ties": "shuffled"}}, "the order of what happens at one instant"),
-        ({"execution": {"use_autonomous_loops": False, "tick": {"order": "shuffled"}}}, "anew in each tick"),
+        ({"execution": {"use_autonomous_loops": False, "tick": {"order": "shuffled"}}}, "drawn again for each tick"),
         ({"models": {"provider": "simulated"}}, "the time until an answer begins"),
         ({"models": {"rules": [{"choose": [{"say": "a"}, {"say": "b"}]}]}}, "which of several scripted answers"),
         ({"models": {"rules": [{"say": "=str(chance(0.5))"}]}}, "the scripted answers of language models: `chance`"),
@@ -323,13 +323,11 @@ def test_the_options_of_a_run_change_what_is_said():
     page = describe(scenario, models=("openai:gpt-x",))
     assert "answers of language models at `openai`, and their time" in part(page, "Stochasticity")
     assert "The model uses answers of language models at `openai`" in part(page, "Input data")
-    varied = describe(scenario, facts={"varied: agents.one.count": "1,2"})
-    assert "All sections describe the scenario as it is without what this study varies." in varied
     paces = (Pace("tick", ticks, "tick-sequential"), Pace("autonomous", scenario, "autonomous"))
     both = odd_description(Subject(scenario=scenario, text="", paces=paces))
     assert "In the mode tick-sequential, agents act in ticks, one every 1s" in both
     assert "In the mode autonomous, simulated time is continuous" in both
-    assert "anew in each tick (mode tick-sequential)" in both
+    assert "drawn again for each tick (mode tick-sequential)" in both
 
 
 def test_agents_from_a_table_surveys_and_templates_are_described(tmp_path):
@@ -348,7 +346,7 @@ def test_agents_from_a_table_surveys_and_templates_are_described(tmp_path):
     assert "which rows of `people.csv` the agents person are" in part(page, "Stochasticity")
     assert "At 1d, `person` are asked, without noticing it:\n\n- How old are you?" in part(page, "Observation")
     assert "depend, beside the question, on the state of the agent that asks or is asked" in part(page, "Sensing")
-    assert told_of(page, "Interaction", "child") == "by no action."
+    assert told_of(page, "Interaction", "child") == "takes no action that others can notice."
     assert "No values are sampled." in page
 
 
@@ -430,6 +428,14 @@ def test_each_part_of_sim_declares_whether_it_draws():
     """Of its own kinds and sections nothing is unknown, so that a description can say that nothing is random."""
     assert [kind for kind in words.KINDS if FAMILIES[kind].draws is None] == []
     assert [key for key in words.SECTIONS if SECTIONS[key].draws is None] == []
+
+
+def test_an_action_that_declares_to_draw_is_told(monkeypatch):
+    """What an action declares about its draws is read, also of an action of sim."""
+    scenario = loads("name: x\nagents: [{name: one, rules: [{do: {publish: {topic: hit}}}]}]\n")
+    assert "Nothing is drawn at random" in describe(scenario)
+    monkeypatch.setitem(DEFINED, "publish", attrs.evolve(DEFINED["publish"], draws=True))
+    assert "what is drawn by the code of the action `publish`, which declares that it draws" in describe(scenario)
 
 
 _DRAW = r"(?<!kernel)\.rng\b|\.draws\(|draws_now\(|world\.stream\(|streams\.(get|draws|at)\(|Stream\(derive|placing\("

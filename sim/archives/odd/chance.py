@@ -8,12 +8,14 @@ import attrs
 from sim.agents.family import family_for
 from sim.archives.odd.subject import OBSERVING, Subject, expressions_in
 from sim.archives.odd.text import code, codes, listed, words
+from sim.archives.odd.variants import noted
 from sim.base.errors import UsageError
 from sim.base.expressions import functions_at
 from sim.base.words import ACTIONS
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
 from sim.scenario.models import Models
+from sim.scenario.overrides import parse_all
 from sim.scenario.values import compile_value
 from sim.world.action import DEFINED
 from sim.world.section import SECTIONS
@@ -46,7 +48,14 @@ class Chance:
 
 
 def chance_of(subject: Subject) -> Chance:
-    """Return what is random in a scenario."""
+    """Return what is random in a scenario, or in any of its variants; then with the variants."""
+    if subject.variants:
+        found, variants = [chance_of(one.subject) for one in subject.variants], subject.variants
+        return Chance(
+            (*noted(variants, [one.drawn for one in found]), *_changes(subject)),
+            noted(variants, [one.unknown for one in found]),
+            noted(variants, [one.outside for one in found]),
+        )
     drawn = (*_orders(subject), *_expressions(subject), *_samples(subject), *_sections(subject), *_models(subject))
     return Chance(tuple(dict.fromkeys(drawn)), tuple(_unknown(subject)), tuple(_outside(subject)))
 
@@ -57,7 +66,7 @@ def _orders(subject: Subject) -> Iterator[str]:
         if execution.ties == "shuffled":
             yield f"the order of what happens at one instant{mode}"
         if pace.mode == "tick" and execution.sync is None and execution.tick.order == "shuffled":
-            yield f"the order in which agents have their turns, anew in each tick{mode}"
+            yield f"the order in which agents have their turns, drawn again for each tick{mode}"
 
 
 def _expressions(subject: Subject) -> Iterator[str]:
@@ -75,6 +84,15 @@ def _expressions(subject: Subject) -> Iterator[str]:
                 where = f"what the intervention {number + 1} sets {code(key)} to"
                 found.setdefault(where, {})[name] = None
     yield from (f"{place}: {codes(names)}" for place, names in found.items())
+
+
+def _changes(subject: Subject) -> Iterator[str]:
+    """Yield the changes during a run whose values are drawn."""
+    for change in subject.changes:
+        for override in parse_all(change.overrides):
+            names = sorted(_called(override.value) & DRAWING)
+            if names and override.path[0] == "agents" and override.path[2] == "state":  # the variants have the others
+                yield f"what {code(override.key)} is set to {change.when}: {codes(names)}"
 
 
 def _called(value: object) -> frozenset[str]:
@@ -205,9 +223,9 @@ def _unknown(subject: Subject) -> Iterator[str]:
             yield f"what the code of {words(entry.name)} ({code(entry.kind)}) draws"
     kinds = {do.kind for entry in subject.scenario.agents for rule in entry.rules for do in rule.do}
     for kind in sorted(kinds):
-        if kind not in ACTIONS and DEFINED[kind].draws is not False:
-            drawn = "draws random numbers, as it declares" if DEFINED[kind].draws else "draws"
-            yield f"what the code of the action {code(kind)} {drawn}"
+        if DEFINED[kind].draws or (DEFINED[kind].draws is None and kind not in ACTIONS):
+            declared = ", which declares that it draws random numbers" if DEFINED[kind].draws else ""
+            yield f"what is drawn by the code of the action {code(kind)}{declared}"
     for key in subject.scenario.sections:
         if SECTIONS[key].draws is None:
             yield f"what the code of the part {code(key)} draws"

@@ -9,6 +9,7 @@ from sim.archives.odd.chance import chance_of
 from sim.archives.odd.code import class_of
 from sim.archives.odd.subject import Subject, expressions_in, follows_rules
 from sim.archives.odd.text import by_author, code, codes, listed, pairs, table, words
+from sim.archives.odd.variants import told
 from sim.base.expressions import functions_at
 from sim.kernel import to_text
 from sim.scenario.schedule import END, Scheduled
@@ -34,18 +35,23 @@ def concepts(subject: Subject) -> Iterator[str]:
     for name, what in _FIRST:
         yield f"**{name}.** {by_author(what)}\n"
     yield "**Sensing.** What agents read; those that follow rules read nothing else:\n"
-    yield from (f"- {_sensing(subject, entry)}" for entry in subject.scenario.agents)
-    if found := list(_read_by_models(subject.scenario)):
-        yield f"- The scripted answers of language models depend, beside the question, on {'; '.join(found)}."
+    yield from told(subject, _all_sensing)
     yield "\n**Interaction.** By which actions agents change what others can notice:\n"
-    yield from (f"- {_acting(subject, entry)}" for entry in subject.scenario.agents)
-    yield from (f"- {what}" for what in _between(subject.scenario))
+    yield from told(subject, _all_acting)
     yield "\n**Stochasticity.** " + "\n".join(_chance(subject)) + "\n"
-    yield from _collectives(subject.scenario)
-    yield from observation(subject.scenario)
+    yield "**Collectives.** Each agent belongs to a group, by which it can be counted, addressed and limited:\n"
+    yield from told(subject, lambda one: _groups(one.scenario))
+    yield by_author("whether agents form collectives that affect them, or that they form themselves") + "\n"
+    yield from told(subject, lambda one: observation(one.scenario))
 
 
 # -- sensing
+
+
+def _all_sensing(subject: Subject) -> Iterator[str]:
+    yield from (f"- {_sensing(subject, entry)}" for entry in subject.scenario.agents)
+    if found := list(_read_by_models(subject.scenario)):
+        yield f"- The scripted answers of language models depend, beside the question, on {'; '.join(found)}."
 
 
 def _sensing(subject: Subject, entry: Agent) -> str:
@@ -139,14 +145,19 @@ def _raw(value: object) -> object:
 # -- interaction
 
 
+def _all_acting(subject: Subject) -> Iterator[str]:
+    yield from (f"- {_acting(subject, entry)}" for entry in subject.scenario.agents)
+    yield from (f"- {what}" for what in _between(subject.scenario))
+
+
 def _acting(subject: Subject, entry: Agent) -> str:
     name = f"**{words(entry.name)}**"
     if not follows_rules(entry):
         return f"{name} {_decides(subject, entry)}; {by_author('how these agents act on others')}"
     kinds = dict.fromkeys(do.kind for rule in entry.rules for do in rule.do if _reaches_others(do.kind))
     if not kinds:
-        return f"{name} by no action."
-    return f"{name} by {', '.join(f'{code(kind)} ({words(_summary(kind))})' for kind in kinds)}."
+        return f"{name} takes no action that others can notice."
+    return f"{name} acts by {', '.join(f'{code(kind)} ({words(_summary(kind))})' for kind in kinds)}."
 
 
 def _reaches_others(kind: str) -> bool:
@@ -180,6 +191,9 @@ def _between(scenario: Scenario) -> Iterator[str]:
 
 def _chance(subject: Subject) -> Iterator[str]:
     found = chance_of(subject)
+    if found.none and len(subject.variants) < subject.combinations:
+        yield "In the combinations that were read, nothing is drawn at random; in the others, that is not known."
+        return
     if found.none:
         yield "Nothing is drawn at random: runs with different seeds differ in nothing but the seed."
         return
@@ -198,14 +212,12 @@ def _chance(subject: Subject) -> Iterator[str]:
         yield from (f"- {what}" for what in found.outside)
 
 
-def _collectives(scenario: Scenario) -> Iterator[str]:
+def _groups(scenario: Scenario) -> Iterator[str]:
     groups: dict[str, dict[str, None]] = {}
     for entry in scenario.agents:
         for group in (entry.group_name, *(() if entry.population is None else sorted(entry.population.groups))):
             groups.setdefault(group, {})[entry.name] = None
-    yield "**Collectives.** Each agent belongs to a group, by which it can be counted, addressed and limited:\n"
     yield from table(("group", "agents"), ((code(group), codes(names)) for group, names in groups.items()))
-    yield by_author("whether agents form collectives that affect them, or that they form themselves") + "\n"
 
 
 # -- observation

@@ -1,6 +1,7 @@
 """The page of a description: the seven sections of the ODD protocol."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from sim.agents.family import family_for
@@ -9,6 +10,7 @@ from sim.archives.odd.code import class_of
 from sim.archives.odd.concepts import concepts, when_of
 from sim.archives.odd.subject import VARIED, Pace, Subject, expressions_in, follows_rules
 from sim.archives.odd.text import by_author, code, codes, comment_of, listed, pairs, quoted, table, words
+from sim.archives.odd.variants import told
 from sim.base.expressions import functions_at
 from sim.base.text import plain
 from sim.kernel import to_text
@@ -61,7 +63,13 @@ def _page(subject: Subject) -> Iterator[str]:
         yield f"\nThe scenario says of itself:\n\n{comment}"
     yield "\n" + by_author("the patterns by which the model is judged to be good enough for its purpose")
     yield "\n## 2. Entities, state variables, and scales\n"
-    yield from _entities(subject)
+    for number in range(len(subject.scenario.agents)):
+        yield from told(subject, partial(_heading, number=number), start=True)
+        yield from told(subject, partial(_variables, number=number), start=True)
+    yield from told(subject, _environment, start=True)
+    yield "**Scales**\n"
+    yield from told(subject, lambda one: [*_time(one), _space(one.scenario)])
+    yield from told(subject, lambda one: _end(one.scenario))
     yield "\n## 3. Process overview and scheduling\n"
     yield from _processes(subject)
     yield "\n## 4. Design concepts\n"
@@ -69,24 +77,34 @@ def _page(subject: Subject) -> Iterator[str]:
     yield "\n## 5. Initialization\n"
     yield from _initialization(subject)
     yield "\n## 6. Input data\n"
-    yield from _input(subject)
+    yield from told(subject, _input)
     yield "\n## 7. Submodels\n"
-    yield from _submodels(subject)
+    yield from told(subject, _deciding)
+    yield from told(subject, _functions)
+    yield from told(subject, lambda one: _actions(one.scenario))
+    yield from told(subject, _parts)
 
 
 # -- 2. entities, state variables, and scales
 
 
-def _entities(subject: Subject) -> Iterator[str]:
-    for entry, raw in _entries(subject):
-        how = "follows rules" if follows_rules(entry) else f"decides in code: {code(_shown(subject, entry))}"
-        each = "it" if entry.table is None and entry.count == 1 and not entry.template else "each of them"
-        yield f"**{words(entry.name)}** ({_how_many(entry)}; {each} {how})\n"
-        written = mapping(raw, "state")
-        rows = [(words(key), code(written[key]) if key in written else "from the table") for key in entry.state]
-        yield from table(("state variable", "value at the start"), rows)
-        if not rows:
-            yield "The scenario gives these agents no state variables.\n"
+def _heading(subject: Subject, number: int) -> Iterator[str]:
+    entry = subject.scenario.agents[number]
+    how = "follows rules" if follows_rules(entry) else f"decides in code: {code(_shown(subject, entry))}"
+    each = "it" if entry.table is None and entry.count == 1 and not entry.template else "each of them"
+    yield f"**{words(entry.name)}** ({_how_many(entry)}; {each} {how})\n"
+
+
+def _variables(subject: Subject, number: int) -> Iterator[str]:
+    entry, written = subject.scenario.agents[number], mapping(items(subject.tree, "agents")[number], "state")
+    columns = () if entry.population is None else entry.population.states  # they hide the values of the scenario
+    rows = [(words(key), "from the table" if key in columns else code(written[key])) for key in entry.state]
+    yield from table(("state variable", "value at the start"), rows)
+    if not rows:
+        yield "The scenario gives these agents no state variables.\n"
+
+
+def _environment(subject: Subject) -> Iterator[str]:
     tree = subject.tree
     titles = (("places", "Places"), ("space", "Space"), ("pools", "Shared resources"), ("accounts", "Accounts"))
     for key, title in titles:
@@ -96,7 +114,6 @@ def _entities(subject: Subject) -> Iterator[str]:
     if tree.get("artifacts"):
         yield "**Artifacts**\n"
         yield from pairs(("artifact", "value"), ((one.get("id"), one) for one in items(tree, "artifacts")))
-    yield "**Scales**: " + " ".join((*_time(subject), _space(subject.scenario)))
 
 
 def _entries(subject: Subject) -> Iterator[tuple[Agent, dict[str, Any]]]:
@@ -125,6 +142,14 @@ def _time(subject: Subject) -> Iterator[str]:
             yield _sentence(f"{mode}agents act in ticks, one every {to_text(execution.tick.period)} of simulated time.")
         else:
             yield _sentence(f"{mode}simulated time is continuous: it advances from one event to the next.")
+    civil = scenario.sections.get("calendar")
+    if civil is not None:
+        yield f"It begins at {words(civil.start)}, in the time zone {words(civil.zone)}."
+    if scenario.execution.clock == "wall":
+        yield f"Simulated time follows real time, {scenario.execution.speed:g} seconds for each second."
+
+
+def _end(scenario: Scenario) -> Iterator[str]:
     until = scenario.until
     yield "The run ends when nothing is left to do." if until is None else f"The run ends after {to_text(until)}."
     if scenario.stop is not None:
@@ -132,11 +157,6 @@ def _time(subject: Subject) -> Iterator[str]:
             f"It ends before that if {code(scenario.stop.when.text)}, which is checked every"
             f" {to_text(scenario.metrics.every)}."
         )
-    civil = scenario.sections.get("calendar")
-    if civil is not None:
-        yield f"It begins at {words(civil.start)}, in the time zone {words(civil.zone)}."
-    if scenario.execution.clock == "wall":
-        yield f"Simulated time follows real time, {scenario.execution.speed:g} seconds for each second."
 
 
 def _sentence(text: str) -> str:
@@ -165,15 +185,30 @@ _WHEN: Final = ("at", "every", "daily", "cron", "times")
 
 
 def _processes(subject: Subject) -> Iterator[str]:
+    yield from told(subject, _paces)
+    yield from told(subject, _ties)
+    yield from told(subject, _all_rules)
+    yield from told(subject, lambda one: _by_themselves(one.scenario))
+    yield from told(subject, _events)
+    if subject.changes:
+        yield "**Changes during the run**\n"
+        for change in subject.changes:
+            what = [*map(code, change.overrides), *map(words, change.others)]
+            yield f"- {_sentence(change.when)}: {', '.join(what) or 'nothing'}"
+        yield ""
+
+
+def _paces(subject: Subject) -> Iterator[str]:
     for pace in subject.paces:
         if pace.name:
             yield f"**Mode {words(pace.name)}.**"
         yield from _pace(pace)
         yield ""
+
+
+def _all_rules(subject: Subject) -> Iterator[str]:
     for entry, raw in _entries(subject):
         yield from _rules(subject, entry, raw)
-    yield from _by_themselves(subject.scenario)
-    yield from _events(subject)
 
 
 def _pace(pace: Pace) -> Iterator[str]:
@@ -192,10 +227,14 @@ def _pace(pace: Pace) -> Iterator[str]:
         yield "has one turn, unless it sleeps, is paused or waits. A sleep or a pause ends at the first tick at or"
         yield "after its time."
         yield from _turns(pace.scenario)
-    if execution.ties == "shuffled":
-        yield "What happens at one instant happens in an order that is drawn from the seed."
+
+
+def _ties(subject: Subject) -> Iterator[str]:
+    """Yield the order of what happens at one instant, which all paces of a scenario have."""
+    if any(pace.scenario.execution.ties == "shuffled" for pace in subject.paces):
+        yield "What happens at one instant happens in an order that is drawn from the seed.\n"
     else:
-        yield "What happens at one instant happens in a fixed order: by its cause, and by the order of the scenario."
+        yield "What happens at one instant happens in a fixed order: by its cause, and by the order of the scenario.\n"
 
 
 def _pauses(scenario: Scenario) -> Iterator[tuple[str, str, str]]:
@@ -211,7 +250,7 @@ def _turns(scenario: Scenario) -> Iterator[str]:
     else:
         yield "In a tick, agents act one after another, each on what those before it have left,"
     groups = f"the groups {codes(tick.groups)} first, and within a group " if tick.groups else ""
-    shuffled = "in an order that is drawn anew for each tick"
+    shuffled = "in an order that is drawn again for each tick"
     yield f"{groups}{shuffled if tick.order == 'shuffled' else 'in the order of the scenario'}."
 
 
@@ -277,6 +316,26 @@ _AT_START: Final = (
 
 
 def _initialization(subject: Subject) -> Iterator[str]:
+    yield from told(subject, _start, start=True)
+    if subject.overrides:
+        yield f"\nChanged for this study: {codes(subject.overrides)}."
+    if any(name.startswith(VARIED) for name in subject.facts):
+        yield f"\n{_derived_from(subject)}"
+    yield ""
+    yield from pairs(("of this study", "value"), subject.facts.items())
+
+
+def _derived_from(subject: Subject) -> str:
+    count, whole = len(subject.variants), subject.combinations
+    if count == whole:
+        return f"The statements of all sections were derived from all {whole:,} combinations of varied values."
+    return (
+        f"The statements of all sections were derived from {count:,} of {whole:,} combinations of varied values. What"
+        " holds in the others alone is not told."
+    )
+
+
+def _start(subject: Subject) -> Iterator[str]:
     scenario = subject.scenario
     yield f"The seed of the scenario is {scenario.seed}. State variables have the values of section 2 at the start."
     for entry, raw in _entries(subject):
@@ -290,12 +349,6 @@ def _initialization(subject: Subject) -> Iterator[str]:
     places = scenario.places
     if places is not None and (places.file or places.graph):
         yield f"Places are initialized from the graph {code(places.file or places.graph)}."
-    if subject.overrides:
-        yield f"\nChanged for this study: {codes(subject.overrides)}."
-    if any(name.startswith(VARIED) for name in subject.facts):
-        yield "\nAll sections describe the scenario as it is without what this study varies."
-    yield ""
-    yield from pairs(("of this study", "value"), subject.facts.items())
 
 
 # -- 6. input data
@@ -325,14 +378,16 @@ _ELSEWHERE: Final = frozenset({
 """The parts of a scenario that other sections show, or that are not of the model."""
 
 
-def _submodels(subject: Subject) -> Iterator[str]:
+def _deciding(subject: Subject) -> Iterator[str]:
     for entry, raw in _entries(subject):
         if not follows_rules(entry):
             yield from _class(subject, entry)
         for number, rule in enumerate(items(raw, "rules"), 1):
             yield f"**{words(entry.name)}: {words(rule.get('name')) or f'rule {number}'}**\n"
             yield from pairs(("part", "value"), [(key, value) for key, value in rule.items() if key != "name"])
-    yield from _used(subject)
+
+
+def _parts(subject: Subject) -> Iterator[str]:
     for key, value in subject.tree.items():
         if key not in _ELSEWHERE:
             yield f"**{words(key.capitalize())}**" + ("\n" if value else ": with the defaults of all settings.\n")
@@ -360,8 +415,8 @@ def _class(subject: Subject, entry: Agent) -> Iterator[str]:
     yield by_author("how these agents decide") + "\n"
 
 
-def _used(subject: Subject) -> Iterator[str]:
-    """Yield what the functions and the actions of rules do, as they are defined."""
+def _functions(subject: Subject) -> Iterator[str]:
+    """Yield what the functions in expressions do, as they are defined."""
     scenario = subject.scenario
     parts = (scenario.agents, scenario.places, scenario.models, scenario.interventions, scenario.sections)
     called = sorted({name for part in parts for _, one in expressions_in(part) for name in one.functions})
@@ -370,6 +425,10 @@ def _used(subject: Subject) -> Iterator[str]:
     if rows:
         yield "**Functions that expressions call**\n"
         yield from table(("function", "value"), ((call, plain(summary).replace("|", r"\|")) for call, summary in rows))
+
+
+def _actions(scenario: Scenario) -> Iterator[str]:
+    """Yield what the actions of rules do, as they are defined."""
     kinds = sorted({do.kind for entry in scenario.agents for rule in entry.rules for do in rule.do})
     if kinds:
         yield "**Actions of rules**\n"

@@ -37,6 +37,21 @@ class Pace:
     name: str = ""
 
 
+@attrs.frozen
+class LiveChange:
+    """What changes during a run.
+
+    Attributes:
+        when: the time, and the arm, in words.
+        overrides: the parameters that change, as `key=value`.
+        others: what else changes, such as the seed, in words.
+    """
+
+    when: str
+    overrides: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
 @attrs.frozen(kw_only=True)
 class Subject:
     """What a description is about.
@@ -49,6 +64,11 @@ class Subject:
         facts: what else is known of the run or the experiment, by name, such as its seed.
         models: the language models of the operator, which replace those of the scenario.
         sources: the source code of modules of agents, by the path of the file.
+        variants: the variants that it has, each without variants: the combinations of varied values, the arms, the
+            parts of a run before and after a change. Empty: there is one.
+        combinations: how many combinations there are; more than `variants` if some were left out.
+        changes: what changes during the run.
+        tree: the scenario as it is written, with the changes; in place of a varied value, which values it has.
     """
 
     scenario: Scenario
@@ -58,8 +78,10 @@ class Subject:
     facts: Mapping[str, Any] = attrs.field(factory=dict)
     models: tuple[str, ...] = ()
     sources: Mapping[str, bytes] = attrs.field(factory=dict)
-    tree: dict[str, Any] = attrs.field(init=False)
-    """The scenario as it is written, with the changes."""
+    variants: "tuple[Variant, ...]" = ()
+    combinations: int = 0
+    changes: tuple[LiveChange, ...] = ()
+    tree: dict[str, Any] = attrs.field()
 
     @tree.default
     def _tree(self) -> dict[str, Any]:
@@ -70,6 +92,23 @@ class Subject:
     def in_code(self) -> list[Agent]:
         """The entries whose agents decide in code."""
         return [entry for entry in self.scenario.agents if not follows_rules(entry)]
+
+
+@attrs.frozen
+class Variant:
+    """One of several variants of what a description is about.
+
+    Attributes:
+        subject: the subject with its values.
+        point: the value of each varied key.
+        when: the arm, or the time from which it holds, in words; empty for a combination of varied values.
+        from_start: whether it holds from the start of a run.
+    """
+
+    subject: Subject
+    point: Mapping[str, str] = attrs.field(factory=dict)
+    when: str = ""
+    from_start: bool = True
 
 
 def follows_rules(entry: Agent) -> bool:

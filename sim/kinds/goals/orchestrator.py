@@ -91,7 +91,7 @@ def _report(goals: Goals, record: AgentRecord, ran: Ran, before: tuple[int, int,
     return ran
 
 
-@action("orchestrate", permission=Permission.GUEST, wait=_orchestrate, ends=True, draws=True, everywhere=False)
+@action("orchestrate", permission=Permission.GUEST, wait=_orchestrate, ends=True, everywhere=False)
 def orchestrate(world: World, agent: Inhabitant, ran: Ran, reason: str) -> Mapping[str, Any]:
     """Do one run of a goal, task or user agent: build the context, and let its model work.
 

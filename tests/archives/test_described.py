@@ -1,0 +1,164 @@
+"""Descriptions in archives of sweeps, arms, branches and tables: each statement is of what was run, in all variants."""
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim
+from sim.archives import archive_experiment, archive_run
+from sim.base.registry import Definitions, using
+
+PLAIN = """
+name: tiny
+until: 4s
+execution: {tick: {period: 1s}}
+models: {rules: [{say: "Yes."}]}
+agents: [{name: one, state: {x: 1, y: 2}, rules: [{do: {ask: {prompt: Hello}}}]}]
+"""
+
+
+def page_of(made: sim.Experiment | sim.RunResult, folder: Path) -> str:
+    """Return the description in the archive of an experiment or a run."""
+    target = folder / "archive.zip"
+    if isinstance(made, sim.RunResult):
+        assert made.run is not None
+        archive_run(made.run, target, force=True)
+    else:
+        archive_experiment(made.folder, target, force=True)
+    with zipfile.ZipFile(target) as opened:
+        return opened.read("ODD.md").decode()
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """The file of a scenario in which nothing is drawn."""
+    file = tmp_path / "tiny.yaml"
+    file.write_text(PLAIN)
+    return file
+
+
+def test_statements_about_a_sweep_hold_in_all_of_its_combinations(tiny, tmp_path):
+    """What a varied value decides is told for each value, and what is random in any combination is told as random."""
+    varied: dict[str, list[Any]] = {
+        "execution.ties": ["fixed", "shuffled"],
+        "until": ["2s", "3s"],
+        "agents.one.count": [1, 2],
+        "agents.one.state.x": [5, "=randint(6, 9)"],
+    }
+    page = page_of(sim.sweep(tiny, vary=varied, seeds=1, out=tmp_path / "study", jobs=1), tmp_path)
+    assert "Nothing is drawn at random" not in page
+    assert "- the order of what happens at one instant (with `execution.ties=shuffled`)\n" in page
+    assert '- the value at the start of `x` of one: `randint` (with `agents.one.state.x="=randint(6, 9)"`)\n' in page
+    assert "With `execution.ties=fixed`:\n\nWhat happens at one instant happens in a fixed order" in page
+    assert page.count("What happens at one instant happens in a fixed order") == 1
+    assert "With `until=2s`:\n\nThe run ends after 2s." in page
+    assert "The run ends after 3s." in page
+    assert "The run ends after 4s." not in page
+    assert "With `agents.one.count=2`:\n\n**one** (2 agents;" in page
+    assert '| x | `varied: 5, "=randint(6, 9)"` |\n| y | `2` |' in page
+    assert "derived from all 16 combinations" in page
+
+
+def test_the_order_of_turns_and_the_models_of_a_sweep_can_vary(tiny, tmp_path):
+    """The order of turns in ticks, and what language models do, are told for each combination."""
+    varied = {"execution.tick.order": ["fixed", "shuffled"], "models.provider": ["scripted", "simulated"]}
+    made = sim.sweep(tiny, vary=varied, seeds=1, mode="tick", out=tmp_path / "study", jobs=1)
+    page = page_of(made, tmp_path)
+    assert "Nothing is drawn at random" not in page
+    assert "have their turns, drawn again for each tick (with `execution.tick.order=shuffled`)" in page
+    assert "the time until an answer begins (with `models.provider=simulated`)" in page
+    assert "With `execution.tick.order=fixed`:" in page
+    assert "anew" not in page
+
+
+def test_combinations_that_were_not_read_are_counted(tiny, tmp_path, monkeypatch):
+    """Of too many combinations, those are read that show each value, and nothing is stated about the others."""
+    monkeypatch.setattr("sim.archives.described._MOST_POINTS", 2)
+    made = sim.sweep(tiny, vary={"agents.one.state.x": [1, 2, 3]}, seeds=1, out=tmp_path / "study", jobs=1)
+    page = page_of(made, tmp_path)
+    assert "derived from 2 of 3 combinations" in page
+    assert "in the others, that is not known" in page
+    assert "Nothing is drawn at random" not in page
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory):
+    """A run with options: a value, an end, and a seed."""
+    folder = tmp_path_factory.mktemp("past")
+    (folder / "tiny.yaml").write_text(PLAIN)
+    overrides = ["agents.one.state.y=7"]
+    return sim.run(folder / "tiny.yaml", overrides=overrides, until="6s", seed=41, out=folder / "runs").run
+
+
+@pytest.mark.parametrize("at", ["0s", "3s"])
+def test_arms_are_described_with_the_run_that_they_begin_from(past, tmp_path, at):
+    """The values, end and seed of the run are in the description, and each change with its arm and its time."""
+    change = "agents.one.state.x==randint(3, 5)"
+    arms = {"high": [change], "slow": ["agents.one.loop.min_loop_delay=2s"]}
+    page = page_of(sim.arms(past, at=at, arms=arms, seeds=1, out=tmp_path / "study", jobs=1), tmp_path)
+    assert "| y | `7` |" in page
+    assert "The run ends after 6s." in page
+    assert "The run ends after 4s." not in page
+    assert "| seed of the run from which the arms begin | `41` |" in page
+    assert f"| time at which they begin | `{at}` |" in page
+    assert f"- At {at}, in the arm high: `{change}`" in page
+    assert "Nothing is drawn at random" not in page
+    if at == "0s":
+        assert "`x` of one: `randint` (in the arm high)" in page
+        assert "In the arm slow:\n\nEach agent runs a loop" in page
+    else:
+        assert "what `agents.one.state.x` is set to at 3s, in the arm high: `randint`" in page
+        assert "From 3s on in the arm slow:\n\nEach agent runs a loop" in page
+        assert "| x | `1` |" in page
+
+
+def test_a_branch_is_described_with_all_that_changes_and_when(past, tmp_path):
+    """A new seed, models and values are told with their time; before it, the scenario is as it was."""
+    overrides = ["agents.one.loop.min_loop_delay=2s", "agents.one.state.x=9"]
+    first = sim.branch(past, at="3s", seed=77, models=["simulated:quick"], overrides=overrides, out=tmp_path / "runs")
+    assert first.run is not None
+    page = page_of(first, tmp_path)
+    assert (
+        "- At 3s: `agents.one.loop.min_loop_delay=2s`, `agents.one.state.x=9`, the seed becomes 77,"
+        " the language models become simulated:quick\n"
+    ) in page
+    assert "| x | `1` |\n| y | `7` |" in page
+    assert "Until 3s:\n\nEach agent runs a loop" in page
+    assert "From 3s on:\n\nEach agent runs a loop" in page
+    assert "| one | 2s |" in page
+    assert "the time until an answer begins (from 3s on)" in page
+    second = sim.branch(first.run, at="4s", overrides=["agents.one.loop.min_loop_delay=1s"], out=tmp_path / "runs")
+    page = page_of(second, tmp_path)
+    assert "From 3s until 4s:" in page
+    assert "- At 3s: `agents.one.loop.min_loop_delay=2s`" in page
+    assert "- At 4s: `agents.one.loop.min_loop_delay=1s`\n" in page
+
+
+def test_the_values_of_a_table_hide_those_of_the_scenario(tmp_path):
+    """A state variable that is a column of the table begins with the value of the row, whatever the scenario says."""
+    (tmp_path / "people.csv").write_text("x\n30\n40\n")
+    file = tmp_path / "people.yaml"
+    file.write_text(PLAIN.replace("name: one,", "name: one, table: people.csv,"))
+    result = sim.run(file, out=tmp_path / "runs")
+    assert "| x | from the table |\n| y | `2` |" in page_of(result, tmp_path)
+
+
+def test_an_experiment_whose_scenario_needs_code_is_archived(tmp_path, monkeypatch):
+    """As of a run, its description says why nothing is derived, and the archive has the data beside the scenario."""
+    (tmp_path / "measuring.py").write_text("import sim\n\n@sim.metric\ndef odd(world):\n    return 1\n")
+    (tmp_path / "people.csv").write_text("x\n30\n40\n")
+    file = tmp_path / "people.yaml"
+    metrics = "metrics: {modules: [measuring], values: {n: odd()}}\n"
+    file.write_text(PLAIN.replace("name: one,", "name: one, table: people.csv,") + metrics)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with using(Definitions()):
+        made = sim.sweep(file, vary={"until": ["2s"]}, seeds=1, allow=("measuring",), out=tmp_path / "study", jobs=1)
+        page = page_of(made, tmp_path)
+    assert "which cannot be checked here" in page
+    assert "the module 'measuring' is not allowed" in page
+    with zipfile.ZipFile(tmp_path / "archive.zip") as opened:
+        names = opened.namelist()
+    assert "experiment/tables.json" in names
+    assert "software/modules/measuring.py" in names
