@@ -205,11 +205,11 @@ def test_an_internal_error(tmp_path: Path) -> None:
     """Whatever fails inside, the person gets a polite answer, the record the cause, and the next message an answer."""
     build, calls = context.build_context, list[int]()
 
-    def broken(*given: Any) -> Any:
+    def broken(*given: Any, **named: Any) -> Any:
         calls.append(1)
         if len(calls) == 1:
             raise ValueError("the shelf is empty")
-        return build(*given)
+        return build(*given, **named)
 
     with patch.object(context, "build_context", broken):
         ran = community(tmp_path, [{"say": "ok"}], [say(1, "go"), say(60, "again")])
