@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from multiprocessing import forkserver, get_context, parent_process
+from multiprocessing import get_context, parent_process
 from multiprocessing.context import BaseContext
 from types import ModuleType
 from typing import Any, Final, Self, TypeVar
@@ -210,8 +210,10 @@ def _context() -> BaseContext:
     """
     if sys.platform != "linux":
         return get_context("spawn")
-    context = get_context("forkserver")
-    asked = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
+    from multiprocessing import forkserver  # not on all systems
+
+    context, server = get_context("forkserver"), vars(forkserver)["_forkserver"]
+    asked = server._preload_modules  # it can be set, but has no public name by which to read it
     context.set_forkserver_preload([*(name for name in asked if name != "__main__"), *_LOADED])
     before = os.environ.get("PYTHONSAFEPATH")  # noqa: TID251 - for that process
     os.environ["PYTHONSAFEPATH"] = "1"  # noqa: TID251
