@@ -95,18 +95,21 @@ def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
     return unique
 
 
-_ARGS: Final = "    Args:\n"
+_ARGS: Final = "Args:\n"
 
 
 def _parts(text: str) -> tuple[str, dict[str, str], str]:
-    """Take a docstring apart: what is before its arguments, the lines of each argument, and what is after them."""
-    before, _, rest = text.partition(_ARGS)
+    """Take a docstring apart: what is before its arguments, the lines of each argument, and what is after them.
+
+    It is without the indentation of the source, which Python itself takes away from 3.13 on.
+    """
+    before, _, rest = f"{inspect.cleandoc(text)}\n".partition(_ARGS)
     arguments: dict[str, str] = {}
     name, size = "", 0
     for line in rest.splitlines(keepends=True):
-        if not line.startswith(" " * 8) or not line.strip():
+        if not line.startswith(" " * 4) or not line.strip():
             break
-        if not line.startswith(" " * 12):
+        if not line.startswith(" " * 8):
             name = line.strip().partition(":")[0]
         arguments[name] = arguments.get(name, "") + line
         size += len(line)
@@ -120,7 +123,7 @@ def _with_arguments_of(text: str, others: Sequence[str]) -> str:
     more = {name: lines for other in others for name, lines in _parts(other)[1].items()}
     arguments = own | {name: lines for name, lines in more.items() if name not in own | rights}
     arguments |= {name: lines for name, lines in more.items() if name in rights}
-    return "".join((before.rstrip(), "\n\n", _ARGS, *arguments.values(), after or "    ")) if arguments else text
+    return "".join((before.rstrip(), "\n\n", _ARGS, *arguments.values(), after)) if arguments else text
 
 
 class Options:

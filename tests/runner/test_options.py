@@ -32,7 +32,7 @@ def test_a_function_has_the_fields_of_its_record_as_options(verb: Any, record: A
     assert tuple(parameters)[: len(own)] == own
     assert set(parameters) == fields | set(own)
     assert all(one.kind is one.KEYWORD_ONLY for name, one in parameters.items() if name in fields)
-    told = re.findall(r"^ {8}(\w[\w, ]*):", record.__doc__.partition("    Args:\n")[2], re.MULTILINE)
+    told = re.findall(r"^ {4}(\w[\w, ]*):", (inspect.getdoc(record) or "").partition("Args:\n")[2], re.MULTILINE)
     names = [name for line in told for name in line.split(", ")]
     assert fields <= set(names)
     assert len(names) == len(set(names))
