@@ -1,7 +1,7 @@
 """Fits: candidates that follow from the plan and the results, seeds in common, and what the data leaves open."""
 
 import json
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -83,14 +83,16 @@ def simulated(results: Results, wanted: list[tuple[int, int]]) -> None:
 
 def carried_out(plan: Plan, folder: Path, batches: int = 1000) -> Results:
     """Return the results of a plan whose runs are a formula, after so many batches at most."""
-    results = begin(plan, folder)
-    search = Searching(results)
-    for _ in range(batches):
-        while wanted := missing(results):
-            simulated(results, wanted)
-        if not search.advance():
-            break
-    return results
+    with ExitStack() as stack:
+        results = stack.enter_context(closing(begin(plan, folder)))
+        search = Searching(results)
+        for _ in range(batches):
+            while wanted := missing(results):
+                simulated(results, wanted)
+            if not search.advance():
+                break
+        stack.pop_all()  # the caller closes them
+        return results
 
 
 def test_a_target_over_time_or_at_the_end(tmp_path: Path) -> None:
