@@ -24,7 +24,7 @@ from sim.cli.render.snapshot import RateMeter, take_snapshot
 from sim.experiments.experiment import carry_out, evaluate
 from sim.experiments.figures import outcome_drawings
 from sim.experiments.folder import begin
-from sim.experiments.plan import Hosting, make_sweep
+from sim.experiments.plan import TrialHosting, make_sweep
 from sim.experiments.pool import Inline
 from sim.inspect.viewer import write_view
 from sim.record import HashRecorder, open_run
@@ -65,7 +65,7 @@ def sweep() -> str:
     """Return `R` of the first sweep of docs/experiments.md as an SVG."""
     plan = make_sweep(ROOT / "scenarios" / "contagion.yaml", vary=["agents.person.state.beta=0.02..0.2:4"], count=12)
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(begin(plan, Path(folder) / "sweep")) as results:
-        for _ in carry_out(results, Inline(), Hosting()):
+        for _ in carry_out(results, Inline(), TrialHosting()):
             pass
         (_, drawing) = next(outcome_drawings(evaluate(results), "R"))
     return f"{drawing.image().svg}\n"

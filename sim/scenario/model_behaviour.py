@@ -16,6 +16,7 @@ from sim.scenario.units import DURATION_SCHEMA, FieldError, Nanoseconds, Positiv
 _FAULT = behaviour.Fault("server")  # its kind has no default
 _SERVER = behaviour.ServerSpec()
 _SOON = behaviour.Failure("server", 0).after
+_AFTER = f"seconds until the failure shows; default {_SOON.a:g}"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -80,7 +81,7 @@ class Failure(f.Part):
 
     kind: Annotated[ErrorClass, Field(description="the error that the call ends with")]
     share: Annotated[Share, Field(description="of all calls")]
-    after: Annotated[Draw | None, Field(description=f"seconds until the failure shows; default {_SOON.a:g}")] = None
+    after: Annotated[Draw | None, Field(description=_AFTER)] = None
     retry_after: Annotated[Nanoseconds | None, Field(description="the wait that the endpoint asks for")] = None
 
     def made(self) -> behaviour.Failure:

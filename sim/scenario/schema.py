@@ -882,6 +882,10 @@ class Stop(f.Part):
     ]
 
 
+_UNTIL = f"when the run ends, exclusive; default {to_text(HOUR)}; null: when nothing is left to do"
+"""Not beside its key: Sphinx cannot read an f-string in an annotation."""
+
+
 class Scenario(f.Part):
     """A scenario file."""
 
@@ -896,7 +900,7 @@ class Scenario(f.Part):
     seed: Annotated[int, Field(ge=0, description="the seed of all random draws; --seed overrides it")] = 0
     until: Annotated[
         PositiveNanoseconds | None,
-        Field(description=f"when the run ends, exclusive; default {to_text(HOUR)}; null: when nothing is left to do"),
+        Field(description=_UNTIL),
     ] = HOUR
     execution: Execution = Execution()
     limits: Annotated[

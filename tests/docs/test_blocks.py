@@ -48,7 +48,7 @@ def folder(tmp_path):
         for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
             if language == "yaml" and (name := re.search(r"^name: (\w+)$", text, re.MULTILINE)):
                 (tmp_path / f"{name[1]}.yaml").write_text(text, encoding="utf-8")
-            if language == "csv" and text.startswith("time,"):
+            if language == "text" and text.startswith("time,"):
                 (tmp_path / "ill.csv").write_text(text, encoding="utf-8")  # the data that a page shows
             if language == "py":  # a module, whose first line is its name
                 (tmp_path / text.partition("\n")[0].removeprefix("# ")).write_text(text, encoding="utf-8")
