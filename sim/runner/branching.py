@@ -120,7 +120,7 @@ def _recorder(
         return nullcontext(HashRecorder(level=level))
     given = rebuilt.simulation.scenario.recorded_files()
     header = rebuilt.header({**options, **hashes_of(given)}, origin)
-    return RunRecorder(create_run(out, header, str(rebuilt.text), given), level=level)
+    return RunRecorder(create_run(out, header, rebuilt.text, given), level=level)
 
 
 def _options(stored: StoredRun, again: BranchOptions) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The engine: `execute` runs what was built, from its beginning or on from its past, and closes its record (edge)."""
+"""The engine: `execute` runs what was built, from the start or the end of its past, and closes its record (edge)."""
 
 import contextlib
 import gc
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Literal, NoReturn
+from typing import Final, Literal, NoReturn
 
 import anyio
 import attrs
@@ -38,9 +38,6 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 PATIENT = (50_000, 20, 20)
 """Thresholds of the garbage collector during a run; the default is (700, 10, 10)."""
-
-_frozen = False  # whether the program was found to have frozen objects itself
-_freezing = False  # whether a run under way has frozen what there was before it
 
 _GRACE = 5.0
 """Real seconds that the current step has to end after the first signal."""
@@ -146,7 +143,7 @@ class _Execution:
         return UnfinishedWriter(self.kept.folder, self.spec.simulation.models)
 
     async def _until_ended(self, runner: RunController, signals: "Signals", started: float) -> RunResult:
-        with Watchdog(runner.clockwork, self.hosting.stuck or _ignore), _patient_collector(), self._limited(runner):
+        with Watchdog(runner.clockwork, self.hosting.stuck or _ignore), _COLLECTOR.patient(), self._limited(runner):
             status = await _watched(runner, signals, self.kept.keeper)
         if status == "interrupted" and self.past is not None and not runner.host.live:
             if signals.number is not None and self.hosting.on_interrupt == "raise":
@@ -177,37 +174,49 @@ class _Execution:
             timer.cancel()
 
 
-@contextlib.contextmanager
-def _patient_collector() -> Iterator[None]:
-    """Run the garbage collector less often: a run creates few cycles, and collection took a tenth of its time.
+class _Collector:
+    """The garbage collector of this process, which works less often while runs are under way.
 
-    A process that has frozen its objects itself keeps them frozen, and those of the run are not added: what it leaves
-    would never be collected. One that has done both already, such as a worker of an experiment, is left as it is.
+    A run creates few cycles, and collection took a tenth of its time. What there was before it is frozen, unless the
+    program has frozen its objects itself: those stay frozen, and those of the run are not added, as what it leaves
+    would never be collected. Of runs at the same time, the first begins this and the last ends it.
     """
-    global _freezing
-    before = gc.get_threshold()
-    frozen = _freezing or _has_frozen()
-    if before == PATIENT and frozen:
-        yield
-        return
-    if not frozen:
-        gc.freeze()
-        _freezing = True
-    gc.set_threshold(*PATIENT)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        if not frozen:
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._thresholds = gc.get_threshold()
+        self._frozen = False  # whether the program has frozen objects itself: asked until it has, as it takes long
+
+    @contextlib.contextmanager
+    def patient(self) -> Iterator[None]:
+        """Let the collector be patient within the block."""
+        with self._lock:
+            if not self._runs:
+                self._begin()
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+                if not self._runs:
+                    self._end()
+
+    def _begin(self) -> None:
+        self._thresholds = gc.get_threshold()
+        self._frozen = self._frozen or gc.get_freeze_count() > 0
+        if not self._frozen:
+            gc.freeze()
+        gc.set_threshold(*PATIENT)
+
+    def _end(self) -> None:
+        gc.set_threshold(*self._thresholds)
+        if not self._frozen:
             gc.unfreeze()
-            _freezing = False
 
 
-def _has_frozen() -> bool:
-    """Return whether the program has frozen objects itself. Then they are not counted again, as that takes long."""
-    global _frozen
-    _frozen = _frozen or gc.get_freeze_count() > 0
-    return _frozen
+_COLLECTOR: Final = _Collector()
 
 
 def _fail(keeper: RunSink, now: int, error: BaseException) -> None:

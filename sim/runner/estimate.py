@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from heapq import heappop, heappush
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -28,10 +27,9 @@ from sim.runner.options import EstimateOptions, taking
 from sim.runner.probing import Probe
 from sim.runner.probing import probe as measure
 from sim.runner.runner import RunController
-from sim.runner.running import run_from
-from sim.scenario import Scenario, load
+from sim.runner.running import Source, read_scenario, run_from
+from sim.scenario import Scenario
 from sim.scenario.assembly.models import prices_of
-from sim.scenario.packaged import find_scenario
 from sim.tools import ToolsSettings
 from sim.tools.rights import Kinds
 
@@ -98,7 +96,7 @@ class _Trace:
 
 @taking(EstimateOptions)
 @with_definitions
-def estimate(scenario: Scenario | str | Path, options: EstimateOptions) -> Mapping[str, Any]:
+def estimate(scenario: Source, options: EstimateOptions) -> Mapping[str, Any]:
     """Return the model calls and the spending of a run with these options, in the form of `RunResult.models`.
 
     In addition, `bounds` has what the same calls can take at most (`tokens`, and `seconds` one after another), and with
@@ -139,17 +137,13 @@ def estimate(scenario: Scenario | str | Path, options: EstimateOptions) -> Mappi
     return {**found, "bounds": bounds, "measured": measured, "needs": needs}
 
 
-def _checked(scenario: Scenario | str | Path, options: EstimateOptions) -> tuple[Scenario, EstimateOptions]:
+def _checked(scenario: Source, options: EstimateOptions) -> tuple[Scenario, EstimateOptions]:
     """Return a scenario that can be estimated, and the options with what its package needs.
 
     Raises:
         UsageError: if an agent has its own code, or there are tools of MCP servers.
     """
-    checked = scenario
-    if not isinstance(checked, Scenario):
-        path, allow = find_scenario(checked, options.allow)
-        options = attrs.evolve(options, allow=allow)
-        checked = load(path, options.overrides, allow, options.kinds)
+    checked, _, options = read_scenario(scenario, options)
     foreign = next((entry for entry in checked.agents if not _is_of_sim(entry.kind, options.kinds)), None)
     if foreign is not None:
         raise UsageError(

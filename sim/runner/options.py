@@ -61,6 +61,11 @@ def _check_edge_workers(_: object, attribute: "attrs.Attribute[Any]", value: obj
         raise UsageError(f"{attribute.name} are 0 to {MOST_EDGE_WORKERS} processes, not {value!r:.60}")
 
 
+def _check_probe(_: object, __: "attrs.Attribute[Any]", value: object) -> None:
+    if type(value) is not int or value < 0:
+        raise UsageError(f"a probe makes a number of calls, not {value!r:.60}")
+
+
 def check_backend(options: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """Check that a backend is known, and installed."""
     _one_of("asyncio", "trio")(options, attribute, value)
@@ -255,14 +260,20 @@ class Hosting(Options, Rights):
         Raises:
             UsageError: if there are to be workers, and no model is at an endpoint.
         """
-        if not self.edge_workers:
-            return access
-        if access is None or not access.outside:
+        self.check_workers(access)
+        return attrs.evolve(access, edge_workers=self.edge_workers) if access and self.edge_workers else access
+
+    def check_workers(self, access: "Access | None") -> None:
+        """Check that there are calls for the worker processes that were asked for.
+
+        Raises:
+            UsageError: if no model is at an endpoint.
+        """
+        if self.edge_workers and (access is None or not access.outside):
             raise UsageError(
                 "worker processes are asked for, but no model is at an endpoint",
                 hint="add --model openai:NAME, or leave out --edge-workers",
             )
-        return attrs.evolve(access, edge_workers=self.edge_workers)
 
 
 @attrs.frozen(kw_only=True)
@@ -285,7 +296,7 @@ class HostOptions(Hosting):
 
 @attrs.frozen(kw_only=True, slots=False)
 class Change(Options):
-    """What a run has in place of the values of its scenario, or a branch in place of those of its run; None: the same.
+    """Values that replace those of the scenario; of a branch, those of its run. None: unchanged.
 
     Args:
         seed: the seed of all random streams; of a branch, of all draws after the time at which it begins.
@@ -365,7 +376,7 @@ class EstimateOptions(RunOptions):
         probe: how many calls are made for real, to scale the others; they cost money.
     """
 
-    probe: int = 0
+    probe: int = attrs.field(default=0, validator=_check_probe)
 
 
 @attrs.frozen(kw_only=True, slots=False)

@@ -30,10 +30,12 @@ class RecordedSpec(Spec):
     """What a stored run was: its simulation, built again from its record.
 
     Attributes:
+        text: the text of its scenario.
         access: how its models are reached.
         changed_code: the modules and packages that are not what they were when it was recorded.
     """
 
+    text: str
     access: Access
     changed_code: tuple[str, ...]
 
@@ -230,7 +232,7 @@ def check_endpoint(stored: StoredRun, again: ReplayOptions, models: Sequence[str
     """
     options = stored.info.options
     access = attrs.evolve(again.access or Access(), models=tuple(models or models_asked(options)))
-    again.reached(access)
+    again.check_workers(access)
     recorded, now = options.get("endpoint"), access.fingerprint
     if now is None:
         return recorded

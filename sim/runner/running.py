@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -21,6 +21,8 @@ from sim.scenario.packaged import find_scenario
 from sim.tools.rights import Kinds
 
 Load = Callable[[Path, Sequence[str], Sequence[str], Kinds | None], Scenario]
+
+Chosen = TypeVar("Chosen", bound=RunOptions)
 
 Source = Scenario | Mapping[str, Any] | str | os.PathLike[str]
 """What a run is of: a scenario, a mapping, the path of a file, or PACKAGE:NAME of one of a package."""
@@ -56,7 +58,7 @@ async def run_from(scenario: Source, options: RunOptions, origin: Origin | None 
         origin: the run from which a branch at time 0 comes, for the record.
         load: what loads a scenario file with overrides; a program that runs one many times need not read it each time.
     """
-    checked, text, chosen = _read(scenario, options, load)
+    checked, text, chosen = read_scenario(scenario, options, load)
     level = chosen.recording or (None if "recording" in checked.model_fields_set else chosen.default_recording)
     if level is not None:  # as an override, so that a replay finds it
         checked = checked.recorded_at(level)
@@ -69,7 +71,7 @@ async def run_from(scenario: Source, options: RunOptions, origin: Origin | None 
 run = in_plain_code(run_async)
 
 
-def _read(scenario: Source, options: RunOptions, load: Load) -> tuple[Scenario, str | None, RunOptions]:
+def read_scenario(scenario: Source, options: Chosen, load: Load = load) -> tuple[Scenario, str | None, Chosen]:
     """Return a checked scenario, its text if it can be recorded, and the options with what its package needs.
 
     Raises:
@@ -87,7 +89,7 @@ def _read(scenario: Source, options: RunOptions, load: Load) -> tuple[Scenario, 
         return scenario, source.text if given else None, options
     path, allow = find_scenario(scenario, options.allow)
     checked = load(path, options.overrides, allow, options.kinds)
-    text = None if options.out is None else path.read_text(encoding="utf-8")
+    text = checked.source.text.replace("\r\n", "\n").replace("\r", "\n")  # as it is read from the record later
     return checked, text, attrs.evolve(options, allow=allow)
 
 

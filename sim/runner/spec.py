@@ -71,7 +71,7 @@ class Spec:
             await self.simulation.models.prepare()
 
     def attach(self, runner: RunController) -> None:
-        """Register what the record of such a run can have beside calls from outside: here, nothing."""
+        """Register further kinds of input that its record can have; a new run has none."""
 
     def header(self, options: Mapping[str, Any], origin: "Origin | None") -> RunHeader:
         """Return what its record begins with.

@@ -1,6 +1,7 @@
 """Estimates: what they bound without prices, what a probe measures, and what a resumed run keeps of them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from sim.base.errors import UsageError
 from sim.llm import Access, Batching
 from sim.runner.estimate import estimate
 from sim.runner.probing import check_batches
+from sim.scenario import load
 from tests.llm.endpoint import Endpoint, Reply, whole
 from tests.llm.scenes import Scene
 
@@ -133,3 +135,21 @@ def test_a_probe_measures_missing_answers_by_question(tmp_path: Path):
     assert probed["surveys"]["How much?"] == {"answers": 6, "missing": 6}
     assert probed["surveys"]["Why so?"] == {"answers": 6, "missing": 0}
     assert probed["measured"]["asked_again"] > 0.2
+
+
+@pytest.mark.parametrize("probe", [-1, 1.5, "3"])
+def test_a_probe_is_a_number_of_calls(study: Path, probe: Any):
+    """What is no number of calls is refused before anything is run."""
+    with pytest.raises(UsageError, match="a probe makes a number of calls"):
+        estimate(study, probe=probe)
+
+
+def test_an_estimate_takes_what_a_run_takes(study: Path):
+    """A mapping, too; overrides of a scenario that was loaded before are refused instead of left out."""
+    access = Access(("openai:m",), base_url="http://127.0.0.1:9/v1", api_key="key-of-the-test")
+    rules = [{"do": {"ask": {"prompt": "What do you think of the flood?"}}}]
+    agents = [{"name": "a", "count": 4, "loop": {"min_loop_delay": "10m"}, "rules": rules}]
+    one = {"name": "study", "until": "1h", "models": {"latency": "1s", "max_tokens": 200}, "agents": agents}
+    assert estimate(one, access=access)["total"] == estimate(study, access=access)["total"]
+    with pytest.raises(UsageError, match="overrides change a scenario file"):
+        estimate(load(study), overrides=["seed=3"])
