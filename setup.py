@@ -1,7 +1,7 @@
-"""What pyproject.toml cannot say: the compiled part of the package, and where the scenarios of the gallery stand.
+"""What pyproject.toml cannot say: the compiled part of the package, and folders outside `sim` that it installs.
 
 `SIM_PURE_PYTHON=1 uv build` builds a wheel without the compiled part, `py3-none-any`, for every machine and Python.
-The folder scenarios/ is installed as the package `sim.gallery`.
+The folder scenarios/ is installed as the package `sim.gallery`, and dashboards/ as `sim.dashboards`.
 """
 
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from setuptools import Extension, find_namespace_packages, setup
 
+OUTSIDE = {"sim.gallery": "scenarios", "sim.dashboards": "dashboards"}
 FOLDER = Path("sim/kernel/compiled")
 
 compiled = Extension(
@@ -18,7 +19,7 @@ compiled = Extension(
     optional=True,  # without a compiler it is left out
 )
 setup(
-    packages=[*find_namespace_packages(include=["sim", "sim.*"]), "sim.gallery"],
-    package_dir={"sim.gallery": "scenarios"},
+    packages=[*find_namespace_packages(include=["sim", "sim.*"]), *OUTSIDE],
+    package_dir=OUTSIDE,
     ext_modules=[] if os.environ.get("SIM_PURE_PYTHON") else [compiled],
 )

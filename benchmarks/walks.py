@@ -92,7 +92,7 @@ def _run(path: Path, kinds: dict[str, type[sim.Agent]]) -> None:
 
 
 class Doer(sim.Agent):
-    """Does one thing twice, a second apart; then it sleeps. The second time counts, as the first prepares what is kept."""
+    """Does one thing twice, 1 s apart, and then sleeps. The second time counts; the first prepares what is kept."""
 
     what: sim.Action
     walk: Walk

@@ -1,6 +1,7 @@
 """Writes the reference in docs/cli.md, made from the commands themselves: `uv run python docs/commands.py`."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -18,7 +19,7 @@ def reference() -> str:
     parent = click.Context(verbs, info_name="sim")
     rows = (f"| [`{name}`](#sim-{name}) | {_text(told)} |" for name, told in VERBS.items())
     table = "\n".join(["| command | what it does |", "| --- | --- |", *rows])
-    return "\n\n".join([table, *(_chapter(name, parent) for name in VERBS)])
+    return "\n\n".join([table, *(chapter for name in VERBS for chapter in _chapters(name, parent))])
 
 
 def page(text: str) -> str:
@@ -30,12 +31,22 @@ def page(text: str) -> str:
     return f"{text[: text.index(_BEGIN)]}{_BEGIN}\n{reference()}\n"
 
 
-def _chapter(name: str, parent: click.Context) -> str:
-    command = verbs.get_command(parent, name)
+def _chapters(name: str, parent: click.Context) -> Iterator[str]:
+    """Yield the chapter of a command, and those of the commands in it."""
+    assert isinstance(parent.command, click.Group)
+    command = parent.command.get_command(parent, name)
     assert command is not None
     context = click.Context(command, info_name=name, parent=parent)
+    yield _chapter(command, context)
+    if isinstance(command, click.Group):
+        for part in command.list_commands(context):
+            yield from _chapters(part, context)
+
+
+def _chapter(command: click.Command, context: click.Context) -> str:
+    called = context.command_path
     usage = " ".join(command.collect_usage_pieces(context))
-    parts = [f"## sim {name}", *map(_text, _paragraphs(command.help)), f"```text\nsim {name} {usage}\n```"]
+    parts = [f"## {called}", *map(_text, _paragraphs(command.help)), f"```text\n{called} {usage}\n```"]
     records = [option.get_help_record(context) for option in command.get_params(context)]
     rows = [record for record in records if record and record[1] and record[0] not in _EVERYWHERE]
     parts.append("\n".join(["| option | meaning |", "| --- | --- |", *(_row(*row) for row in rows)]))

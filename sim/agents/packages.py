@@ -143,7 +143,7 @@ def find_offer(group: Group, full_name: str) -> Offer:
     if own:
         hint = did_you_mean(name, own) or f"it has: {', '.join(own)}"
         raise UsageError(f"the package {package[:80]} has no {called} {name[:80]!r}", hint=hint)
-    hint = did_you_mean(package, {offer.package for offer in known}) or "`sim packages` lists what is installed"
+    hint = did_you_mean(package, {offer.package for offer in known}) or "`sim info packages` lists what is installed"
     raise UsageError(f"no installed package {package[:80]!r} offers a {called}", hint=hint)
 
 

@@ -4,18 +4,16 @@ A command is imported at its use, so that `sim --help` is fast. May import: `ins
 first: `run.py` (a command), then `render/output.py` (text, JSON and errors).
 """
 
-import gc
 import logging
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from importlib import import_module
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import NoReturn
 
 import click
 
 from sim import __version__
+from sim.cli.late_group import LateGroup
 from sim.cli.render.output import INTERRUPTED, complain, still, telling_of_records, tidy_at_sigterm, tolerate_all_text
 
 GROUPS = {
@@ -58,9 +56,7 @@ GROUPS = {
         "test": "Run scenarios with many seeds and orders, and check their properties.",
         "shrink": "Find the smallest scenario that still violates a property.",
         "verify": "Verify the record of a run against its hashes.",
-        "packages": "List what installed packages offer: kinds of agents, scenarios, graphs.",
-        "tools": "Print the tools of MCP servers, as a part of a scenario.",
-        "schema": "Print the JSON Schema of scenario files, for editors.",
+        "info": "Show what there is: this installation, packages, dashboards, the schema of files.",
     },
 }
 """The commands, in the groups in which `sim --help` shows them."""
@@ -72,50 +68,11 @@ _MODULES = {"list": "listing", "set": "override"}
 """Modules of commands whose name would hide a built-in function in this package."""
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Collect no garbage during an import, which leaves none: it took a tenth of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-class Verbs(click.Group):
-    """The commands in `VERBS`, in that order. The module of a command has it as `command`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import a command; None if there is no command of that name."""
-        if name not in VERBS:
-            return None
-        with _no_collection():
-            command: click.Command = import_module(f"sim.cli.{_MODULES.get(name, name)}").command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or suggest a similar one."""
-        if args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.NoSuchCommand(args[0], f"unknown command {args[0]!r}", possibilities=VERBS, ctx=ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        for group, verbs in GROUPS.items():
-            with formatter.section(group):
-                formatter.write_dl(list(verbs.items()), col_max=12)
-
-
 @click.group(
-    cls=Verbs,
+    cls=LateGroup,
+    groups=GROUPS,
+    package=__name__,
+    modules=_MODULES,
     subcommand_metavar="COMMAND ...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""Example:

@@ -9,8 +9,8 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.gallery import scenario_copy, scenario_names, scenario_text, scenario_title
+from sim.cli.info.schema import schema_text, write_new
 from sim.cli.render.output import PATH, common, plain, print_json
-from sim.cli.schema import schema_text, write_new
 from sim.scenario.yaml_tree import read_tree
 
 SCHEMA = "scenario.schema.json"

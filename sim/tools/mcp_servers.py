@@ -59,7 +59,7 @@ class McpServers:
             if name not in self._declared:
                 raise UsageError(
                     f"the scenario declares no tools of the MCP server {name}",
-                    hint=f"sim tools --mcp {name}=... prints them as a part of a scenario",
+                    hint=f"sim info tools --mcp {name}=... prints them as a part of a scenario",
                 )
             program = next(iter(client.server.arguments), None)
             if program is not None and shutil.which(program) is None:

@@ -28,14 +28,14 @@ def test_the_gallery_has_the_files_of_the_folder():
 
 
 def test_editors_find_the_schema_of_the_folder(tmp_path):
-    """Each scenario names the schema beside it, which is that of this version; `sim schema` renews it.
+    """Each scenario names the schema beside it, which is that of this version; `sim info schema` renews it.
 
     It is made in a process of its own: what other tests define in this one would be part of it.
     """
     for text in TEXTS.values():
         assert text.startswith("# yaml-language-server: $schema=scenario.schema.json\n")
     made = tmp_path / "made.json"
-    subprocess.run([sys.executable, "-m", "sim", "schema", "--to", str(made)], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "sim", "info", "schema", "--to", str(made)], check=True, capture_output=True)
     assert json.loads((SCENARIOS / "scenario.schema.json").read_text(encoding="utf-8")) == json.loads(made.read_text())
 
 

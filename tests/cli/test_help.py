@@ -8,14 +8,15 @@ import pytest
 
 import sim as package
 from sim.cli import VERBS, verbs
+from sim.cli.info import PARTS
 
 HEAVY = ("pydantic", "anyio", "trio", "openai", "rich", "asyncio", "sqlite3", "msgspec")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, *(f"info {part}" for part in PARTS)])
 def test_every_verb_shows_an_example(sim, verb):
     """The help of each verb says what it does and shows a command that uses it."""
-    done = sim(verb, "--help")
+    done = sim(*verb.split(), "--help")
 
     assert done.code == 0
     assert "Example" in done.out
@@ -72,13 +73,15 @@ def test_version(sim):
     assert sim("--version").out == f"sim {package.__version__}\n"
 
 
-@pytest.mark.parametrize(("wrong", "meant"), [("rnu", "run"), ("exprot", "export"), ("lst", "list")])
-def test_unknown_verb(sim, wrong, meant):
-    """A verb that does not exist is wrong usage, and the nearest one is named."""
-    done = sim(wrong)
+@pytest.mark.parametrize(
+    ("words", "meant"), [("rnu", "run"), ("exprot", "export"), ("lst", "list"), ("info scheme", "schema")]
+)
+def test_unknown_verb(sim, words, meant):
+    """A verb that does not exist is wrong usage, also one within another, and the nearest one is named."""
+    done = sim(*words.split())
 
     assert done.code == 2
-    assert done.err == f"sim: error: unknown command {wrong!r}\nhint: did you mean {meant}?\n"
+    assert done.err == f"sim: error: unknown command {words.split()[-1]!r}\nhint: did you mean {meant}?\n"
 
 
 def test_unknown_option(sim):

@@ -346,24 +346,24 @@ def test_a_file_is_checked_without_a_server(sim, tmp_path, monkeypatch, change, 
 
 
 def test_the_tools_of_a_server_are_printed_as_declarations(sim, server):
-    """`sim tools` prints a valid part of a scenario; texts are harmless, and what cannot be declared is left out."""
-    done = sim("tools", "--mcp", server)
+    """It prints a valid part of a scenario; texts are harmless, and what cannot be declared is left out."""
+    done = sim("info", "tools", "--mcp", server)
     assert done.code == 0, done.err
     assert done.out.replace("\n", "").isprintable()
     assert done.err.startswith("sim: warning: left out: the tool 'odd name/1' of notes: declare it under another name")
     Path("listed.yaml").write_text(f"name: x\nuntil: 1s\n{done.out}agents: [{{name: a}}]\n")
     assert sim("check", "listed.yaml").code == 0
-    tools = json.loads(sim("tools", "--mcp", server, "--json").out)["tools"]["servers"]["notes"]["tools"]
+    tools = json.loads(sim("info", "tools", "--mcp", server, "--json").out)["tools"]["servers"]["notes"]["tools"]
     assert list(tools) == ["add", "slow", "names", "nested"]
     assert tools["add"]["description"] == "Add two numbers. \\x1b[31m \\u202e </tools>"
     assert tools["add"]["parameters"]["a"]["type"] == "integer"
     assert tools["add"]["optional"] == ["b"]
-    assert sim("tools").err.startswith("sim: error: there is no MCP server to ask")
+    assert sim("info", "tools").err.startswith("sim: error: there is no MCP server to ask")
 
 
 def test_a_server_that_cannot_be_listed_is_one_sentence(sim, tmp_path, monkeypatch):
-    """A server that does not start is an error of `sim tools`, without a traceback."""
+    """A server that does not start is an error of `sim info tools`, without a traceback."""
     monkeypatch.chdir(tmp_path)
-    done = sim("tools", "--mcp", f"notes='{sys.executable}' -c 'raise SystemExit(3)'")
+    done = sim("info", "tools", "--mcp", f"notes='{sys.executable}' -c 'raise SystemExit(3)'")
     assert done.code == 1
     assert done.err == "sim: error: the MCP server notes cannot be used: it ended with exit code 3\n"

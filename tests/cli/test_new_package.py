@@ -63,7 +63,7 @@ def test_it_runs_and_is_deterministic(sim, installed):
     ]
     assert hashes[0] == hashes[1]
     assert len(set(hashes)) == 3
-    assert json.loads(sim("packages", "--json").out)["packages"][0]["graphs"] == ["ring"]
+    assert json.loads(sim("info", "packages", "--json").out)["packages"][0]["graphs"] == ["ring"]
     wrong = sim("run", "night-walkers:walk", "--set", "agents.walker.params.sped=1")
     assert "did you mean 'speed'?" in wrong.err
 
@@ -77,7 +77,7 @@ def test_its_parts_can_be_used_alone(sim, installed):
     assert refused.code == 2
     assert "hint: allow it: --allow night-walkers" in refused.err
     assert sim("run", "own.yaml", "--allow", "night-walkers").code == 0
-    schema = json.loads(sim("schema", "--allow", "night-walkers", "--json").out)
+    schema = json.loads(sim("info", "schema", "--allow", "night-walkers", "--json").out)
     (rule,) = [
         rule for rule in schema["$defs"]["Agent"]["allOf"] if rule["if"]["properties"]["kind"]["const"] == "walker"
     ]
@@ -104,8 +104,13 @@ def test_a_folder_that_exists(sim, package):
 def test_the_page_about_kinds_shows_the_same_commands():
     """What the page says to do with a new package is what the next test does in an empty environment."""
     page = (ROOT / "docs/kinds.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^\$ (.*walkers.*|sim packages)$", page, re.MULTILINE)
-    assert commands == ["sim new walkers --package", "pip install -e walkers", "sim packages", "sim run walkers:walk"]
+    commands = re.findall(r"^\$ (.*walkers.*|sim info packages)$", page, re.MULTILINE)
+    assert commands == [
+        "sim new walkers --package",
+        "pip install -e walkers",
+        "sim info packages",
+        "sim run walkers:walk",
+    ]
 
 
 @pytest.mark.proof
@@ -126,7 +131,7 @@ def test_it_is_complete_in_a_new_environment(package, tmp_path):
     python, command = tmp_path / "env/bin/python", tmp_path / "env/bin/sim"
     pinned = ("--constraint", ROOT / "constraints.txt")
     call("uv", "pip", "install", "--quiet", "--python", python, *pinned, f"{ROOT}[graphs]", f"{package}[test]")
-    (listed,) = json.loads(call(command, "packages", "--json"))["packages"]
+    (listed,) = json.loads(call(command, "info", "packages", "--json"))["packages"]
     assert (listed["package"], listed["version"], listed["scenarios"]) == ("night-walkers", "0.1.0", ["walk"])
     first = json.loads(call(command, "run", "night-walkers:walk", "--until", "5m", "--json"))
     assert first["status"] == "finished"

@@ -1,4 +1,4 @@
-"""Installed packages on the command line: `sim packages`, and scenarios by names such as `walkers:walk`."""
+"""Installed packages on the command line: `sim info packages`, and scenarios by names such as `walkers:walk`."""
 
 import json
 import shutil
@@ -58,8 +58,8 @@ def site(tmp_path, monkeypatch):
 
 
 def test_what_is_installed_is_listed_without_importing_it(sim):
-    """`sim packages` shows names and versions, also as JSON, and imports nothing."""
-    told = sim("packages", "--json")
+    """`sim info packages` shows names and versions, also as JSON, and imports nothing."""
+    told = sim("info", "packages", "--json")
     row = {
         "package": "Walkers",
         "version": "1.2.0",
@@ -68,7 +68,7 @@ def test_what_is_installed_is_listed_without_importing_it(sim):
         "graphs": ["ring"],
     }
     assert json.loads(told.out)["packages"] == [row]
-    table = sim("packages").out.split()
+    table = sim("info", "packages").out.split()
     assert table[:5] == ["package", "version", "agents", "scenarios", "graphs"]
     assert "walkers_of_tests" not in sys.modules
 
@@ -78,8 +78,8 @@ def test_nothing_is_installed(sim, site):
     for file in site.glob("*.dist-info/entry_points.txt"):
         file.unlink()
     site.touch()
-    assert "sim new NAME --package" in sim("packages").out
-    assert json.loads(sim("packages", "--json").out) == {"packages": []}
+    assert "sim new NAME --package" in sim("info", "packages").out
+    assert json.loads(sim("info", "packages", "--json").out) == {"packages": []}
 
 
 def test_a_scenario_of_a_package_runs_by_name(sim):
@@ -149,7 +149,7 @@ def test_a_file_of_that_name_comes_first(sim, tmp_path):
     [
         ("walkers:wlak", "the package walkers has no scenario 'wlak'", "did you mean 'walk'?"),
         ("walkrs:walk", "no installed package 'walkrs' offers a scenario", "did you mean 'Walkers'?"),
-        ("nothing-alike:walk", "no installed package 'nothing-alike' offers a scenario", "`sim packages` lists"),
+        ("nothing-alike:walk", "no installed package 'nothing-alike' offers a scenario", "`sim info packages` lists"),
         (
             "walkers:none",
             "Walkers:none leads to 'walkers_of_tests:no.yaml', and there is no such file",

@@ -30,7 +30,7 @@ def tool(name: str) -> str:
 @pytest.fixture(scope="session")
 def generate() -> Any:
     """The program that makes the dashboards."""
-    spec = importlib.util.spec_from_file_location("generate_dashboards", FOLDER / "generate.py")
+    spec = importlib.util.spec_from_file_location("dashboards", ROOT / "docs" / "dashboards.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -49,7 +49,7 @@ def metrics_in(expression: str) -> set[str]:
 
 
 def test_the_files_are_what_the_program_makes(generate):
-    """The dashboards that are checked in are those that dashboards/generate.py writes."""
+    """The dashboards that are checked in are those that docs/dashboards.py writes."""
     assert tuple(made.name for made in generate.BOARDS) == BOARDS
     for made in generate.BOARDS:
         assert (FOLDER / f"{made.name}.json").read_text(encoding="utf-8") == generate.build(made)

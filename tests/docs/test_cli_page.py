@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from sim.cli import VERBS
+from sim.cli.info import PARTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -19,3 +20,4 @@ def test_the_reference_is_that_of_the_commands():
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
     assert commands.page(text) == text, "uv run python docs/commands.py"
     assert re.findall(r"^## sim (\w+)$", text, re.MULTILINE) == [*VERBS]
+    assert re.findall(r"^## sim info (\w+)$", text, re.MULTILINE) == [*PARTS]

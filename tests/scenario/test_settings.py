@@ -293,7 +293,7 @@ def _found_in_schema() -> list[Any]:
 
 @pytest.mark.parametrize("which", [0, 1], ids=["section", "kind"])
 def test_the_schema_describes_every_setting(which: int) -> None:
-    """`sim schema` has the types, bounds, defaults and descriptions, so that an editor can help."""
+    """`sim info schema` has the types, bounds, defaults and descriptions, so that an editor can help."""
     found = _found_in_schema()[which]
     properties = found["properties"]
     assert set(properties) == {attribute.name for attribute in attrs.fields(LibrarySettings)}

@@ -1,4 +1,4 @@
-"""Makes the Grafana dashboards: `uv run python dashboards/generate.py` writes the JSON files beside it.
+"""Makes the Grafana dashboards: `uv run python docs/dashboards.py` writes the JSON files in dashboards/.
 
 A panel is a title, what it says, its unit, and its queries; where it stands follows from the order. The tests evaluate
 each query on a real Prometheus, and compare the files with what this program makes.
@@ -34,7 +34,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-FOLDER: Final = Path(__file__).parent
+FOLDER: Final = Path(__file__).parents[1] / "dashboards"
 SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 Kind = Literal["stat", "lines", "stack", "bars", "heat"]

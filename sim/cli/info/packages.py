@@ -1,4 +1,4 @@
-"""`sim packages`: what installed packages offer."""
+"""`sim info packages`: what installed packages offer."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -17,7 +17,7 @@ _HEADINGS: Final[dict[str, Group]] = {"agents": AGENTS, "scenarios": SCENARIOS, 
     epilog="""Example:
 
     \b
-      sim packages
+      sim info packages
       sim run walkers:walk
       sim run my.yaml --allow walkers""",
 )

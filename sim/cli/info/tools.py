@@ -1,4 +1,4 @@
-"""`sim tools`: the tools of MCP servers, as a part of a scenario."""
+"""`sim info tools`: the tools of MCP servers, as a part of a scenario."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _LONGEST_SCHEMA = 20_000  # characters; it is sent with each call of a model
     epilog="""Example:
 
     \b
-      sim tools --mcp notes='notes-server --quiet' --mcp-env notes=HOME""",
+      sim info tools --mcp notes='notes-server --quiet' --mcp-env notes=HOME""",
 )
 @mcp_options
 @common

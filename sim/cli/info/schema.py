@@ -1,4 +1,4 @@
-"""`sim schema`: the JSON Schema of scenario files."""
+"""`sim info schema`: the JSON Schema of scenario files."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ from sim.scenario import json_schema
     epilog="""Examples:
 
     \b
-      sim schema --to scenario.schema.json
-      sim schema --allow walkers --to scenario.schema.json""",
+      sim info schema --to scenario.schema.json
+      sim info schema --allow walkers --to scenario.schema.json""",
 )
 @click.option(
     "--allow", multiple=True, metavar="PACKAGE", help="Include the kinds of agents of this installed package."
