@@ -42,7 +42,7 @@ _OWN: Final = (
     "gate.**", "goals.**", "intervention.**", "ledger.transferred", "mailbox.dead_letters",
     "memory.added", "memory.forgotten", "memory.pruned", "memory.repeated", "memory.summarised",
     "message.refused", "message.sent", "metric.sample", "model.**", "observation", "place.entered", "pool.**",
-    "session.archived", "sop.**", "survey.**", "task.**", "user.**",
+    "session.archived", "sop.**", "state.sample", "survey.**", "task.**", "user.**",
 )  # fmt: skip
 """The topics that the simulation itself publishes, the only list of them. `WORD.**` reserves the word, and all topics
 that begin with it; topics of it that follow are then all that there are.

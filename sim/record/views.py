@@ -101,6 +101,12 @@ _OWN: Final = {
             FROM events WHERE topic = 'metric.sample'
         ) AS sampled, json_each(sampled.data) AS s WHERE following IS NOT time_ns
     """,
+    "variables": """
+        -- One row a value that a state variable has from a sample on; `recording.state` names the variables.
+        SELECT e.id AS id, e.time_ns / 1e9 AS time, e.time_ns AS time_ns,
+               a.key AS agent, v.key AS name, a.value AS value
+        FROM events AS e, json_each(e.data) AS v, json_each(v.value) AS a WHERE e.topic = 'state.sample'
+    """,
     "conversations": f"""
         -- One row for each thing said: messages, conversations with people, channels, interviews.
         WITH people AS (

@@ -7,10 +7,11 @@ from sim.kernel import Kernel, Recorder
 from sim.kernel.levels import Level
 from sim.kernel.rows import EventRow
 from sim.record.audit_chain import TOPIC
+from sim.runner.state_samples import STATE_SAMPLE
 from sim.world import World
 
 SAMPLES: Final = frozenset(
-    {"metric.sample", "observation", ANSWER, "intervention.applied", "intervention.refused", TOPIC}
+    {"metric.sample", STATE_SAMPLE, "observation", ANSWER, "intervention.applied", "intervention.refused", TOPIC}
 )
 """The topics that are recorded at the level `samples`. The chain of audit records is always whole."""
 

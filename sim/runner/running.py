@@ -59,7 +59,7 @@ async def run_from(scenario: Source, options: RunOptions, origin: Origin | None 
         load: what loads a scenario file with overrides; a program that runs one many times need not read it each time.
     """
     checked, text, chosen = read_scenario(scenario, options, load)
-    level = chosen.recording or (None if "recording" in checked.model_fields_set else chosen.default_recording)
+    level = chosen.recording or (None if "level" in checked.recording.model_fields_set else chosen.default_recording)
     if level is not None:  # as an override, so that a replay finds it
         checked = checked.recorded_at(level)
         chosen = attrs.evolve(chosen, overrides=(*chosen.overrides, f"recording.level={level}"))

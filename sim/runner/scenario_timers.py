@@ -8,6 +8,7 @@ from sim.base.expressions import Expression
 from sim.kernel import Source, Timer, to_seconds
 from sim.kernel.actor import STOP_CONDITION, entry_source
 from sim.kernel.duration import MAX_NS
+from sim.runner.state_samples import StateSamples
 from sim.scenario.assembly.build import Simulation
 from sim.scenario.schedule import Scheduled
 from sim.scenario.schema import Event, Scenario
@@ -103,6 +104,7 @@ class ScenarioTimers:
         self._scenario = simulation.scenario
         self._times: list[int] = []  # heap of the times of all timers
         self._stop = Source("stop", STOP_CONDITION)  # its own, so that the check changes no key of the scenario
+        self._states = StateSamples(simulation.world, self._scenario.recording.state)
         bus = simulation.world.event_bus
 
         def publish(place: int, event: Event) -> None:
@@ -114,7 +116,7 @@ class ScenarioTimers:
     def start(self) -> None:
         """Set the first timers."""
         self._events.start(self._scenario.events)
-        if self._scenario.metrics.values or self._scenario.stop:
+        if self._samples_are_due():
             self._sample_at(0)
 
     def change(self, scenario: Scenario, after: int) -> None:
@@ -124,23 +126,27 @@ class ScenarioTimers:
             scenario: the scenario from now on.
             after: the time (nanoseconds) up to which events count as past: they are not published later.
         """
-        sampling = bool(self._scenario.metrics.values or self._scenario.stop)
+        sampling = self._samples_are_due()
         self._scenario = scenario
         self._events.replace(scenario.events, after)
         if scenario.stop and not sampling:
             self._sample_at(self._kernel.now)
 
+    def _samples_are_due(self) -> bool:
+        return bool(self._scenario.metrics.values or self._scenario.stop or self._scenario.recording.state)
+
     def sample(self) -> Mapping[str, float | None]:
-        """Evaluate and record all metrics now."""
+        """Evaluate and record all metrics now, and the state variables that the scenario names."""
         values = self._values()
+        if self._sampled_ns < 0 and (values or self._scenario.recording.state):
+            self._look_again(self._simulation.manager.made)
+        self._sampled_ns = self._kernel.now
         if values:
-            if not self.times:
-                self._look_again(self._simulation.manager.made)
-            self._sampled_ns = self._kernel.now
             self.times.append(to_seconds(self._kernel.now))
             for name, value in values.items():
                 self.samples[name].append(value)
             self._kernel.emit("metric.sample", values, "scenario")
+        self._states.record()
         return values
 
     def _look_again(self, made: int) -> None:
@@ -160,6 +166,7 @@ class ScenarioTimers:
             for name, value in values.items():
                 self.samples[name][-1] = value
             self._kernel.emit("metric.sample", values, "scenario")
+        self._states.record()
 
     def publish_end(self) -> None:
         """Publish the events that the scenario has `at: end`, at the end of a run."""

@@ -1,6 +1,7 @@
 """Types of fields that several models share. Validation also checks the names that a field refers to."""
 
 import ast
+import json
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
@@ -137,7 +138,7 @@ class ReadValue:
         if meant:
             raise ExpressionError(
                 f"{shown(text)} would stay a text, because a `=` before it is missing",
-                hint=f'put `=` before it: "={text}"; or, to mean the text: "={text!r}"',
+                hint=f"put `=` before it: {json.dumps(f'={text}')}; or, to mean the text: {json.dumps(f'={text!r}')}",
             )
 
     def _is_operation(self, expression: Expression, context: Context) -> bool:

@@ -849,6 +849,10 @@ class Event(Scheduled):
     data: Annotated[f.Json, Field(description="any value that the event carries")] = None
 
 
+MOST_RECORDED: Final = 20
+"""The most state variables that are recorded over time."""
+
+
 class Recording(f.Part):
     """How much of the run is recorded. It changes nothing in the run itself."""
 
@@ -859,6 +863,14 @@ class Recording(f.Part):
             " samples, observations, answers to surveys, interventions and the final state"
         ),
     ] = "all"
+    state: Annotated[
+        tuple[f.StateKey, ...],
+        Field(
+            strict=False,
+            max_length=MOST_RECORDED,
+            description="state variables whose values are recorded with each sample, if they have changed",
+        ),
+    ] = ()
 
 
 class Metrics(f.Part):
@@ -1030,7 +1042,7 @@ class Scenario(f.Part):
 
     def recorded_at(self, level: Level) -> "Scenario":
         """Return the same scenario of which so much is recorded."""
-        return self.model_copy(update={"recording": Recording(level=level)})
+        return self.model_copy(update={"recording": self.recording.model_copy(update={"level": level})})
 
     def recorded_files(self) -> dict[str, bytes]:
         """Return what the scenario refers to, as it is recorded with a run, by the name of the file."""

@@ -1,5 +1,6 @@
 """The names and functions that an expression may use in each place of a scenario file."""
 
+import ast
 import keyword
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal, cast
@@ -145,6 +146,7 @@ class Context:
         if place == "model":
             names = names | frozenset(self.kept)
         Expression.parse(expression.text, names, functions)
+        _check_calls(expression)
         self._require_needs(functions_at("agent", "world"), expression)
         group: str | None = None
         for literal in expression.literals:
@@ -166,3 +168,18 @@ class Context:
             for name in sorted(expression.functions):
                 if name in declared and need in declared[name].needs and not getattr(self.known, need):
                     raise ExpressionError(f"{name}() needs {what}", hint=hint)
+
+
+def _check_calls(expression: Expression) -> None:
+    """Check the arguments of each call.
+
+    Raises:
+        ExpressionError: if no function of that name takes them.
+    """
+    for call in ast.walk(expression.tree) if expression.functions else ():
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        given = len(call.args), [keyword.arg or "" for keyword in call.keywords]
+        faults = [function.fault(*given) for (_, name), function in DECLARED.items() if name == call.func.id]
+        if faults and None not in faults:
+            raise ExpressionError(str(faults[0]))

@@ -14,7 +14,7 @@ from sim.kernel.duration import MAX_NS, to_ns
 from sim.scenario.population import MAX_AGENTS, Population
 from sim.scenario.symbols import Symbols, actions_of, items, mapping
 from sim.scenario.units import HOUR, MINUTE, SECOND
-from sim.scenario.yaml_tree import Map, Mark
+from sim.scenario.yaml_tree import Map, Mark, Seq
 
 MAX_EVENTS = 100_000_000
 """The most rounds, samples or injected events of one run."""
@@ -36,6 +36,7 @@ def check_semantics(tree: Map, known: Symbols, populations: Mapping[str, Populat
     yield from _models(tree)
     yield from _absent_services(tree)
     yield from _partners(tree, known)
+    yield from _recorded_states(tree, known)
 
 
 def _unique_names(entries: list[dict[str, Any]], key: str, what: str) -> Iterator[Problem]:
@@ -200,6 +201,21 @@ def _delays(tree: Map) -> Iterator[Problem]:
         crossed = _ns(loop, "min_loop_delay", 0) > _ns(loop, "max_loop_delay", MAX_NS)
         if crossed and isinstance(loop, Map):
             yield loop.mark.problem(f"{path}: min_loop_delay is longer than max_loop_delay")
+
+
+def _recorded_states(tree: Map, known: Symbols) -> Iterator[Problem]:
+    """Yield variables to record that no agent has, if the file says all that agents have; and those named twice."""
+    names = mapping(tree, "recording").get("state")
+    if not isinstance(names, Seq):
+        return
+    declared = frozenset[str]().union(*known.states.values())
+    told = all(kind == "policy" for kind in known.kinds.values())
+    for number, (name, mark) in enumerate(zip(names, names.values_at, strict=True)):
+        if name in names[:number]:
+            yield mark.problem(f"recording.state[{number}]: {name!r} is named twice")
+        elif told and isinstance(name, str) and name not in declared:
+            hint = did_you_mean(name, declared) or "declare it in `state` of the agents"
+            yield mark.problem(f"recording.state[{number}]: no agent has a state variable {name[:80]!r}", hint)
 
 
 def _models(tree: Map) -> Iterator[Problem]:

@@ -20,6 +20,7 @@ from sim.host import effect_tasks, watchdog
 from sim.inspect.report import bins, people
 from sim.inspect.telemetry import catalog
 from sim.inspect.viewer import chunks
+from sim.inspect.viewer.states import MOST_VALUES
 from sim.kinds.goals import service as goals
 from sim.kinds.sop import channels, watchers
 from sim.kinds.sop import service as sop
@@ -36,6 +37,7 @@ from sim.record.lanes import Lanes
 from sim.runner import interventions
 from sim.scenario import actions, graph_files, load, population, symbols, yaml_tree
 from sim.scenario.assembly import build
+from sim.scenario.schema import MOST_RECORDED
 from sim.tools import mcp, mcp_transport, sandbox
 from sim.tools.process import ProcessLimits
 from sim.world.actions import artifacts
@@ -51,6 +53,13 @@ WORDS = {
 def scenarios() -> int:
     """Return the number of scenarios of the gallery."""
     return len(list((ROOT / "scenarios").glob("*.yaml")))
+
+
+def _script(name: str, pattern: str) -> str:
+    """Return what a pattern finds in a script of the view."""
+    found = re.search(pattern, (ROOT / "sim/inspect/viewer/web" / name).read_text(encoding="utf-8"))
+    assert found is not None, pattern
+    return found[1]
 
 
 def faults() -> int:
@@ -143,6 +152,10 @@ NUMBERS = [
         [60, mcp_transport.LONGEST_MESSAGE / MIB, mcp_transport.MOST_MESSAGES, mcp_transport.MOST_BYTES / MIB],
     ),
     ("docs/view.md", r"of up to ([\d,]+) events or (\d) MiB", [chunks.MOST_EVENTS, chunks.MOST_BYTES / MIB]),
+    ("docs/view.md", r"Up to (\d+) values have", [MOST_VALUES]),
+    ("docs/view.md", r"a scale of (\d+) colours", [_script("map.js", r"const RAMP = \[(.*?)\]").count("#")]),
+    ("docs/view.md", r"With more than (\d+) nodes", [int(_script("layout.js", r"const MOST_AT_ONCE = (\d+)"))]),
+    ("docs/scenario.md", r"names up to (\d+) state variables", [MOST_RECORDED]),
     ("docs/watch.md", r"(\d+) agents at most", [catalog.VALUES["agent"]]),
     ("docs/watch.md", r"A label has at most (\d+) values", [max(catalog.VALUES.values())]),
     ("docs/watch.md", r"fewer than ([\d,]+) series", [catalog.MAX_SERIES]),

@@ -172,3 +172,32 @@ def test_the_topics_of_families_are_those_that_they_publish() -> None:
         if "executor" in path.parts:
             published |= {f"execution.{word}" for word in re.findall(r'\breport\(\s*"(\w+)"', code)}
     assert published == COMPLETE_TOPICS
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("sum([1], 2)", "wrong arguments for sum(x): too many positional arguments"),
+        ("len()", "wrong arguments for len(x): missing a required argument: 'x'"),
+        ("chance(0.1, odds=2)", "wrong arguments for chance(probability): got an unexpected keyword argument 'odds'"),
+        ("max(1, len([1], [2]))", "wrong arguments for len(x): too many positional arguments"),
+    ],
+)
+def test_calls_have_the_arguments_of_their_function(call, words):
+    """A call with too few, too many or other arguments is refused when the file is read, wherever it stands."""
+    text = f'name: f\nuntil: 1m\nagents:\n  - name: a\n    rules: [{{when: "{call} > 0", do: noop}}]\n'
+    with pytest.raises(ScenarioError) as caught:
+        loads(text, "f.yaml")
+    (problem,) = caught.value.problems
+    assert (problem.line, words in problem.message) == (5, True)
+
+
+def test_a_hint_can_be_put_into_the_file():
+    """What is suggested for a formula without `=` is valid YAML, also if the formula has quotation marks."""
+    text = "name: f\nuntil: 1m\nagents:\n  - name: a\n    state: {x: %s}\n    rules: [{do: noop}]\n"
+    with pytest.raises(ScenarioError) as caught:
+        loads(text % "\"choice(['red', 'blue'])\"", "f.yaml")
+    (problem,) = caught.value.problems
+    first, _, second = (problem.hint or "").removeprefix("put `=` before it: ").partition("; or, to mean the text: ")
+    for hint in (first, second):
+        assert loads(text % hint, "f.yaml").name == "f"

@@ -1,6 +1,7 @@
 """The view in a real browser."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from sim.inspect.viewer import ViewServer, write_view
 from sim.record import open_run
 from sim.record.unfinished import UnfinishedAnswer, drop_unfinished, write_unfinished
 from tests.report.conftest import HOSTILE, states
-from tests.viewer.test_chunks import MARKET, forged
+from tests.viewer.test_chunks import MARKET, VOTERS, forged
 from tests.viewer.test_server import record
 from tests.viewer.test_server import recorder as recorder
 
@@ -218,6 +219,55 @@ def test_the_page_follows_a_run_under_way(recorder, browser):
                 break
         assert text_of(browser, ".pill") == "finished"
         assert browser.said == []
+
+
+@pytest.mark.proof
+def test_agents_are_coloured_by_a_recorded_variable(ran, browser):
+    """The legend counts the values at the moment, of texts, of ranges of numbers, and of lists; table and facts have
+    them; it is what agents are coloured by unless the address says otherwise."""
+    run = ran(VOTERS)
+    browser.open(write_view(run).file, anchor="#t=30")
+    sql = "SELECT value FROM variables WHERE agent = 'voter-1' AND name = 'opinion' AND time <= ? ORDER BY id DESC"
+    for seconds in (30, 0, 55):
+        browser.evaluate(f"location.hash = '#t={seconds}&agent=voter-1&colour=now%3Aopinion'")
+        ((value,), *_) = run.query(sql, (seconds,))
+        until(browser, f"document.querySelector('.facts').textContent.includes('opinion{value}')")
+        assert f"opinion{value}" in text_of(browser, ".facts")
+        counts = [int(part) for part in re.findall(r"(?:red|blue|green) (\d+)", text_of(browser, ".legend"))]
+        assert sum(counts) == 6, text_of(browser, ".legend")
+    for way, words in (("mood", " to "), ("tastes", "[1,2")):
+        browser.evaluate(f"location.hash = '#t=30&colour=now%3A{way}'")
+        until_text(browser, ".legend", words)
+        assert words in text_of(browser, ".legend")
+    assert browser.said == []
+
+
+CROWD = """
+name: crowd
+until: 20s
+agents:
+  - name: person
+    count: 400
+    state: {others: 400}
+    loop: {min_loop_delay: 5s, mailbox_size: 500, unmatched: drop}
+    rules: [{do: {send: {to: "='person-' + str((index * 7 + randint(1, 5)) % others + 1)", topic: hello}}}]
+"""
+
+
+@pytest.mark.proof
+def test_nodes_are_drawn_before_their_layout_has_settled(ran, browser):
+    """A large network is drawn at once, and moves until its layout is done; the same page ends as the same picture."""
+    page = write_view(ran(CROWD)).file
+    pictures = []
+    for _ in range(2):
+        browser.open(page, anchor="#t=12")
+        until(browser, "document.querySelector('canvas.map').dataset.settled === 'no'")
+        assert browser.evaluate("Number(document.querySelector('canvas.map').dataset.drawn)") >= 1
+        until(browser, "document.querySelector('canvas.map').dataset.settled === 'yes'")
+        wait(browser, 200)
+        pictures.append(browser.evaluate("document.querySelector('canvas.map').toDataURL()"))
+    assert pictures[0] == pictures[1]
+    assert browser.said == []
 
 
 @pytest.mark.proof

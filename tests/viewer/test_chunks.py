@@ -186,7 +186,7 @@ def test_who_said_something_to_whom(stored):
 TOPICS = (
     "agent.state", "action.walk", "action.write", "action.ask", "place.entered", "ledger.transferred", "message.sent",
     "artifact.invoked", "conversation.started", "conversation.message", "user.created", "channel.post",
-    "survey.answer", "metric.sample", "agent.error", "alert.x", "x",
+    "survey.answer", "metric.sample", "state.sample", "agent.error", "alert.x", "x",
 )  # fmt: skip
 KEYS = (
     "to", "from", "agent", "arguments", "success", "amount", "sender", "user", "links", "conversation", "author",
@@ -206,6 +206,57 @@ def forged():
         given = data if chance.random() < 0.9 else chance.choice(VALUES)
         events.append((number / 10, chance.choice(["a", "b", ""]), chance.choice(TOPICS), given))
     return events
+
+
+VOTERS = """
+name: voters
+until: 1m
+seed: 3
+metrics: {every: 5s}
+recording: {state: [opinion, mood, tastes]}
+places: {grid: [4, 4]}
+agents:
+  - name: voter
+    count: 6
+    place: =index
+    state: {mood: "=uniform(0, 1)", opinion: "=choice(['red', 'blue'])", tastes: [1, 2]}
+    rules:
+      - when: chance(0.3)
+        set: {opinion: "=choice(['red', 'blue', 'green'])", mood: "=mood + uniform(-1, 1)", tastes: "=tastes + [3]"}
+      - do: {sleep: {for: 1s}}
+"""
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_variables_have_their_values_at_each_time(ran):
+    """Whatever chunk a time is in, keyframe and changes give the recorded variables of each agent, and the page knows
+    their range and their values, in the order in which the scenario names them."""
+    run = ran(VOTERS)
+    page = page_of(run)
+    opinion, mood, tastes = page.about["variables"]
+    assert [one["name"] for one in page.about["variables"]] == ["opinion", "mood", "tastes"]
+    assert opinion["values"] == sorted(opinion["values"])
+    assert set(opinion["values"]) <= {"red", "blue", "green"}
+    rows = run.query("SELECT id, agent, name, value FROM variables ORDER BY id")
+    moods = [value for _, _, name, value in rows if name == "mood"]
+    assert (mood["low"], mood["high"], mood["values"]) == (min(moods), max(moods), None)
+    assert (tastes["low"], tastes["high"], tastes["values"]) == (None, None, None)
+    assert "opinion" not in page.about["finals"]
+    at = 0
+    for chunk, frame in zip(page.about["chunks"], page.frames(), strict=True):
+        fields = [list(values) for values in frame["keyframe"]] + [[None] * 100 for _ in range(3)]
+        for offset, name, field, value in zip(*[iter(frame["changes"])] * 4, strict=True):
+            assert offset < chunk[3]
+            if field < len(fields):
+                fields[field] += [None] * (name + 1 - len(fields[field]))
+                fields[field][name] = value
+        at += chunk[3]
+        known = {(agent, name): value for id, agent, name, value in rows if id <= at}
+        for (agent, name), value in known.items():
+            variable = next(one for one in page.about["variables"] if one["name"] == name)
+            assert fields[variable["field"]][page.name(agent)] == value
+    assert at == page.about["events"]
+    assert len(page.about["chunks"]) > 3
 
 
 def test_forged_events_make_no_error(stored):

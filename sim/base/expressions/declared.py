@@ -5,7 +5,7 @@ what agents that run ahead of others may use, the table in the documentation, an
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 
@@ -53,6 +53,7 @@ class RuleFunction:
         returns: the annotation of its value.
         call: how it is called, for the documentation; `?`: the argument is optional.
         summary: what it returns, as Markdown: the first sentence of the docstring without `Return`.
+        signature: its arguments, without `self`.
     """
 
     name: str
@@ -66,6 +67,20 @@ class RuleFunction:
     returns: Any
     call: str
     summary: str
+    signature: inspect.Signature
+
+    def fault(self, arguments: int, keywords: Iterable[str]) -> str | None:
+        """Return what is wrong with the arguments of a call; None if nothing is.
+
+        Args:
+            arguments: the number of positional arguments.
+            keywords: the names of the others.
+        """
+        try:
+            self.signature.bind(*(None,) * arguments, **dict.fromkeys(keywords))
+        except TypeError as error:
+            return f"wrong arguments for {self.call}: {error}"
+        return None
 
 
 DECLARED: Final[dict[tuple[Where, str], RuleFunction]] = {}
@@ -117,6 +132,7 @@ def rule_function(
             returns=signature.return_annotation,
             call=f"{name}({', '.join(map(_written, parameters))})",
             summary=summary,
+            signature=signature.replace(parameters=parameters),
         )
         for where in sorted(places):  # in one order in every process
             if (where, name) in DECLARED:

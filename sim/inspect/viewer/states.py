@@ -1,8 +1,11 @@
 """What is known of each name at one time of a run, and what each event changes in it."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeGuard
+
+import attrs
 
 from sim.actors import AgentState
 from sim.events.coerce import mapping
@@ -10,19 +13,67 @@ from sim.events.topic import is_own
 from sim.inspect.viewer.map import Map
 from sim.inspect.viewer.names import Names, Topics
 from sim.inspect.viewer.starts import Money, Start
+from sim.kernel.codec import encode
 from sim.resources import MICRO
+from sim.runner.state_samples import STATE_SAMPLE
+from sim.scenario.schema import MOST_RECORDED
 
 STATES: Final = tuple(str(state) for state in AgentState)
 STATE, PLACE, BALANCE, ACTION, EVENT, DOING = range(6)
 """The fields of a name: the state of its loop, where it is, what it owns, the topics of its last action and event, and
-the activity that others see.
+the activity that others see. After these, each state variable on record has a field.
 """
+
+MOST_VALUES: Final = 12
+"""The most different values of a variable that each have a colour of their own."""
 
 _NUMBERS: Final = {state: number for number, state in enumerate(STATES)}
 _LONGEST: Final = 100  # characters of an activity
 
 Change = tuple[int, int, Any]
 """A name, a field, and its new value."""
+
+
+@attrs.define
+class Variable:
+    """A state variable that is recorded over time.
+
+    Attributes:
+        field: its field.
+        low, high: the least and the greatest number that it had; None if it had another value.
+        values: its different values; None if there are more than `MOST_VALUES`.
+    """
+
+    field: int
+    low: float | None = math.inf
+    high: float | None = -math.inf
+    values: set[float | str] | None = attrs.field(factory=set)
+
+    def take(self, value: Any) -> float | str | None:
+        """Take in a value, and return it as a page shows it: a number, or a text."""
+        if value is None:
+            return None
+        shown: float | str = value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            shown = value[:_LONGEST] if isinstance(value, str) else _json(value)
+            self.low = self.high = None
+        elif self.low is not None and self.high is not None:
+            self.low, self.high = min(self.low, value), max(self.high, value)
+        if self.values is not None:
+            self.values.add(shown)
+            if len(self.values) > MOST_VALUES:
+                self.values = None
+        return shown
+
+    def to_json(self, name: str) -> dict[str, Any]:
+        """Return what a page needs to colour by it."""
+        values = None if self.values is None else sorted(self.values, key=lambda one: (isinstance(one, str), one))
+        low, high = (None, None) if self.low == math.inf else (self.low, self.high)  # no value so far
+        return {"name": name, "field": self.field, "low": low, "high": high, "values": values}
+
+
+def _json(value: Any) -> str:
+    return encode(value).decode()[:_LONGEST]
 
 
 class States:
@@ -36,12 +87,14 @@ class States:
 
     Attributes:
         counts: how many agents are in each state.
+        variables: the state variables on record, by name.
         activities: the activities that others see.
     """
 
     def __init__(self, names: Names, ground: Map, start: Start, money: Money) -> None:
         self._names, self._map, self._start, self._money = names, ground, start, money
-        self._fields: tuple[list[Any], ...] = ([], [], [], [], [], [])
+        self._fields: list[list[Any]] = [[], [], [], [], [], []]
+        self.variables: dict[str, Variable] = {}
         self.activities = Topics()
         self._micro: dict[int, int] = {}
         self.counts: Counter[int] = Counter()
@@ -71,6 +124,8 @@ class States:
             found.append((actor, ACTION, number))
             if topic == "action.walk" and data.get("success"):
                 self._walk(actor, time_ns, mapping(data.get("arguments")), found)
+        elif topic == STATE_SAMPLE:
+            self._sample(data, found)
         elif topic == "place.entered":
             self._move(self._names.number(str(data.get("agent"))), data.get("to"), found)
         elif self._names.is_agent(actor) and not is_own(topic):
@@ -92,6 +147,17 @@ class States:
             self.counts[before] -= 1
         self.counts[after] += 1
         found.append((actor, STATE, after))
+
+    def _sample(self, data: Mapping[str, Any], found: list[Change]) -> None:
+        for name, values in data.items():
+            variable = self.variables.get(name)
+            if variable is None:
+                if len(self.variables) >= MOST_RECORDED:  # more than a scenario can name
+                    continue
+                variable = self.variables[name] = Variable(len(self._fields))
+                self._fields.append([None] * len(self._names.labels))
+            for agent, value in mapping(values).items():
+                found.append((self._names.number(agent), variable.field, variable.take(value)))
 
     def _walk(self, actor: int, time_ns: int, arguments: Mapping[str, Any], found: list[Change]) -> None:
         to, doing = arguments.get("to"), arguments.get("doing")
@@ -129,7 +195,8 @@ class States:
             micro = None if actor is None else self._start.balances.get(actor)
             if micro is not None:
                 self._micro[number] = micro
-            values = (-1, self._place(actor), None if micro is None else micro / MICRO, -1, -1, -1)
+            balance = None if micro is None else micro / MICRO
+            values = (-1, self._place(actor), balance, -1, -1, -1, *(None,) * len(self.variables))
             for field, value in zip(self._fields, values, strict=True):
                 field.append(value)
 

@@ -9,7 +9,7 @@ from sim.inspect.viewer.contacts import KINDS
 from sim.inspect.viewer.map import Map
 from sim.inspect.viewer.names import ROLES, Names, Topics
 from sim.inspect.viewer.starts import Money, start_of
-from sim.inspect.viewer.states import STATES, States
+from sim.inspect.viewer.states import MOST_VALUES, STATES, States
 from sim.kernel.codec import decode, json_items
 from sim.kernel.rows import RecordedEvent
 from sim.record import StoredRun
@@ -19,8 +19,6 @@ from sim.runner.recorded import recorded_scenario, recorded_text
 from sim.scenario.groups import Groups
 
 _MOST_PAIRS: Final = 5_000
-_MOST_VALUES: Final = 12
-"""The most different values of a variable by which agents can be coloured."""
 
 
 class View:
@@ -44,6 +42,7 @@ class View:
         self._states = States(self._names, self._map, start, Money(scenario))
         self.chunks = Chunks(blocks, self._names, self._topics, self._states)
         self.calls = Calls(blocks, self._names)
+        self._recorded = () if scenario is None else scenario.recording.state
         self._has_money = any(start.balances.values())
         self._description = "" if scenario is None else scenario.description
         self._scenario = blocks.add(recorded_text(stored).encode())
@@ -86,6 +85,7 @@ class View:
             "payments": [[*pair, count] for pair, count in cut.payments.most_common(_MOST_PAIRS)],
             "pairs_in_all": len(cut.pairs), "errors": cut.errors,
             "calls": self.calls.index[calls:], "parts": self.calls.parts[parts:], "calls_in_all": self.calls.total,
+            "variables": self._variables(),
             "has_money": self._has_money, "finals": self._finals(), "scenario": self._scenario,
         }  # fmt: skip
 
@@ -100,6 +100,12 @@ class View:
             "description": self._description,
         }  # fmt: skip
 
+    def _variables(self) -> list[dict[str, Any]]:
+        """Return the recorded state variables, in the order in which the scenario names them."""
+        known = self._states.variables
+        names = dict.fromkeys((*(name for name in self._recorded if name in known), *known))
+        return [known[name].to_json(name) for name in names]
+
     def _finals(self) -> dict[str, Any]:
         """Return the variables of agents at the end with few values: for each value, the names that have it."""
         agents = (self.info.digest or {}).get("agents") or {}
@@ -111,8 +117,11 @@ class View:
                 continue
             for variable, value in state.items():
                 values = found.setdefault(variable, {})
-                if isinstance(value, str | bool | int) and len(values) <= _MOST_VALUES:
+                if isinstance(value, str | bool | int) and len(values) <= MOST_VALUES:
                     values.setdefault(str(value)[:60], []).append(number)
                 else:
-                    found[variable] = {str(index): [] for index in range(_MOST_VALUES + 1)}
-        return {name: values for name, values in found.items() if 2 <= len(values) <= _MOST_VALUES}
+                    found[variable] = {str(index): [] for index in range(MOST_VALUES + 1)}
+        recorded = self._states.variables  # these are known at all times
+        return {
+            name: values for name, values in found.items() if 2 <= len(values) <= MOST_VALUES and name not in recorded
+        }

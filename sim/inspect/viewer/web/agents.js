@@ -14,6 +14,7 @@ function makeAgents() {
 
   const columns = [["name", (name) => ABOUT.names[name]], ["group", (name) => ABOUT.groups[name]], ["state", stateNow], ["last action", actionNow]];
   if (ABOUT.map.kind !== "contacts") columns.push(["place", placeNow]);
+  for (const variable of ABOUT.variables.slice(0, 3)) columns.push([visible(variable.name), (name) => variableText(variable, name)]);
   if (ABOUT.has_money) columns.push(["balance", (name) => { const value = fieldNow(BALANCE, name); return value === undefined ? "" : money(value); }]);
   for (const element of [inner, heads]) element.style.setProperty("--columns", `minmax(0, 1.8fr) repeat(${columns.length - 1}, minmax(0, 1fr))`);
   heads.append(...columns.map(([title]) => h("button", { type: "button", class: "link", onclick: () => { downwards = sorted === title && !downwards; sorted = title; arrange(); show(); } }, title)));
@@ -67,7 +68,7 @@ function makeAgents() {
     const finals = Object.entries(ABOUT.finals).map(([variable, values]) => [variable, Object.keys(values).find((value) => values[value].includes(name))]).filter(([, value]) => value !== undefined);
     const given = [["group", ABOUT.groups[name]], ["state", stateNow(name) || (isAgent(name) ? "not started" : roleOf(name))], ["place", placeNow(name)],
       ["balance", !ABOUT.has_money || balance === undefined ? "" : money(balance)], ["activity", ABOUT.activities[fieldNow(DOING, name)] || ""], ["last action", actionNow(name)], ["last event", fieldNow(EVENT, name) === undefined ? "" : ABOUT.topics[fieldNow(EVENT, name)]],
-      ...finals.slice(0, 4).map(([variable, value]) => [`${variable} at the end`, value])];
+      ...ABOUT.variables.map((variable) => [visible(variable.name), variableText(variable, name)]), ...finals.slice(0, 4).map(([variable, value]) => [`${variable} at the end`, value])];
     facts.replaceChildren(...given.filter(([, value]) => value !== "").map(([title, value]) => h("span", {}, h("small", {}, title), value)));
   }
 

@@ -10,16 +10,18 @@ function spiral(count) {
   });
 }
 
+const MOST_AT_ONCE = 300; // of more nodes, the layout is drawn while it settles
+
 /**
  * Positions of nodes so that linked ones are near each other. Links: [node, node, weight]. The same data, the same picture.
+ *
+ * Returns the positions, which change until `settle(milliseconds)` has returned true.
  *
  * before: the positions that nodes have already, near which they stay.
  */
 function forced(count, links, before = []) {
-  if (count > MOST_LAID_OUT) return spiral(count);
+  if (count > MOST_LAID_OUT) return { positions: spiral(count), settle: () => true };
   const nodes = Array.from({ length: count }, (_, at) => (before[at] ? { x: before[at][0], y: before[at][1] } : {}));
-  const degree = new Array(count).fill(0);
-  for (const [one, other] of links) { degree[one]++; degree[other]++; }
   const edges = links.map(([source, target]) => ({ source, target }));
   const simulation = d3.forceSimulation(nodes)
     .force("link", d3.forceLink(edges).distance(40))
@@ -27,13 +29,22 @@ function forced(count, links, before = []) {
     .force("collide", d3.forceCollide(12))
     .force("x", d3.forceX().strength(0.06)).force("y", d3.forceY().strength(0.08))
     .stop();
-  if (before.some(Boolean)) simulation.alpha(0.3);
-  simulation.tick(before.some(Boolean) ? 40 : count > 800 ? 120 : 300);
-  return nodes.map(({ x, y }) => [x, y]);
+  const again = before.some(Boolean);
+  if (again) simulation.alpha(0.3);
+  let left = again ? 40 : count > 800 ? 120 : 300;
+  const positions = nodes.map(({ x, y }) => [x, y]);
+  function settle(milliseconds) {
+    const until = performance.now() + milliseconds;
+    for (; left > 0 && performance.now() <= until; left--) simulation.tick();
+    nodes.forEach(({ x, y }, at) => { positions[at][0] = x; positions[at][1] = y; });
+    return left === 0;
+  }
+  if (count <= MOST_AT_ONCE) settle(Infinity);
+  return { positions, settle };
 }
 
 /**
- * The ground of a map with a shape (width by height), near the one before: {kind, box: [left, top, right, bottom], places: positions by number, names: positions by name, linked: names with contacts, edges, strips}.
+ * The ground of a map with a shape (width by height), near the one before: {kind, box: [left, top, right, bottom], places: positions by number, names: positions by name, linked: names with contacts, edges, strips, settle: lays out further, if the positions are not given}.
  */
 function groundOf(shape, before) {
   const { kind } = ABOUT.map;
@@ -42,8 +53,8 @@ function groundOf(shape, before) {
     return gridGround(shape);
   }
   if (kind === "graph") {
-    const places = ABOUT.map.at ? charted(ABOUT.map.at) : forced(ABOUT.map.places.length, ABOUT.map.edges);
-    return { kind, places, edges: ABOUT.map.edges, box: boxOf(places) };
+    const { positions, settle } = ABOUT.map.at ? { positions: charted(ABOUT.map.at), settle: () => true } : forced(ABOUT.map.places.length, ABOUT.map.edges);
+    return { kind, places: positions, edges: ABOUT.map.edges, box: boxOf(positions), settle };
   }
   const seen = new Set(agents());
   const contacts = [...ABOUT.pairs, ...ABOUT.payments];
@@ -56,8 +67,8 @@ function groundOf(shape, before) {
   }
   const edges = [...weights].map(([key, count]) => [...key.split(",").map((name) => places.get(Number(name))), count]).filter(([one, other]) => one !== other);
   const linked = new Set(contacts.flatMap(([one, other]) => [one, other]));
-  const positions = forced(names.length, edges, before && before.names ? names.map((name) => before.names.get(name)) : []);
-  return { kind: "contacts", linked, places: positions, names: new Map(names.map((name, at) => [name, positions[at]])), edges, box: boxOf(positions) };
+  const { positions, settle } = forced(names.length, edges, before && before.names ? names.map((name) => before.names.get(name)) : []);
+  return { kind: "contacts", linked, places: positions, names: new Map(names.map((name, at) => [name, positions[at]])), edges, box: boxOf(positions), settle };
 }
 
 /** Positions that the scenario gives, in a size that suits the dots. */

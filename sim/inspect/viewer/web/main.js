@@ -36,6 +36,7 @@ function makeUnfinished() {
 function main() {
   readPalette();
   if (ABOUT.follows) chosen.time = END;
+  if (ABOUT.variables.length) chosen.colour = "now:" + ABOUT.variables[0].name; // what the scenario asks for
   recall();
   const map = makeMap(), legend = makeLegend(), charts = makeCharts(), scrubber = makeScrubber();
   const panels = { agents: makeAgents(), chat: makeChat(), events: makeEvents(), calls: makeCalls(), search: makeSearch(), run: makeRun() };
@@ -48,7 +49,7 @@ function main() {
   const status = h("span", { class: "pill " + ABOUT.run.status }, ABOUT.run.status);
 
   function fillColours() {
-    const ways = [["state", "state of the loop"], ["group", "group"], ["action", "last action"], ["event", "last event"], ...(ABOUT.activities.length ? [["activity", "activity"]] : []), ...Object.keys(ABOUT.finals).map((name) => ["end:" + name, `${visible(name)} at the end`])];
+    const ways = [["state", "state of the loop"], ["group", "group"], ["action", "last action"], ["event", "last event"], ...(ABOUT.activities.length ? [["activity", "activity"]] : []), ...ABOUT.variables.map(({ name }) => ["now:" + name, visible(name)]), ...Object.keys(ABOUT.finals).map((name) => ["end:" + name, `${visible(name)} at the end`])];
     if (!ways.some(([way]) => way === chosen.colour)) chosen.colour = "state";
     colours.replaceChildren(...ways.map(([way, title]) => h("option", { value: way, selected: way === chosen.colour }, title)));
   }

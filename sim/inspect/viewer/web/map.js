@@ -12,6 +12,8 @@ function colouring() {
     const numbers = ABOUT.groups.map((group) => groups.indexOf(group));
     return { of: (name) => numbers[name], title: (at) => groups[at], colour: (at) => palette["c" + (at % 12)] };
   }
+  const recorded = kind === "now" && ABOUT.variables.find(({ name }) => name === variable);
+  if (recorded) return byVariable(recorded);
   if (kind === "end" && Object.hasOwn(ABOUT.finals, variable)) {
     const values = Object.keys(ABOUT.finals[variable]).sort(collator.compare);
     const numbers = [];
@@ -27,6 +29,28 @@ function colouring() {
   }
   if (kind === "activity") return { of: (name) => moment.fields[DOING][name] ?? UNKNOWN, title: (at) => ABOUT.activities[at], colour: (at) => palette["c" + (at % 12)] };
   return { of: (name) => moment.fields[STATE][name] ?? UNKNOWN, title: (at) => ABOUT.states[at], colour: (at) => palette[ABOUT.states[at]] };
+}
+
+const RAMP = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30"]; // viridis, from low to high
+const otherValues = new Map(); // texts of variables that have many, by their numbers
+
+/** How agents are coloured by a recorded variable: its values if they are few, a scale of numbers, or a hue for each text. */
+function byVariable(variable) {
+  const { low, high, values } = variable;
+  const category = (of) => (name) => { const value = variableNow(variable, name); return value === undefined ? UNKNOWN : of(value); };
+  if (values) {
+    const numbers = new Map(values.map((value, at) => [value, at]));
+    return { of: category((value) => numbers.get(value) ?? UNKNOWN), title: (at) => visible(String(values[at])), colour: (at) => namedColour(values[at]) || palette["c" + (at % 12)] };
+  }
+  if (low !== null) {
+    const step = (high - low) / RAMP.length || 1;
+    return {
+      of: category((value) => Math.max(0, Math.min(RAMP.length - 1, Math.floor((value - low) / step)))),
+      title: (at) => `${short(low + at * step)} to ${short(low + (at + 1) * step)}`, colour: (at) => RAMP[at],
+    };
+  }
+  const number = (value) => { if (!otherValues.has(value)) otherValues.set(value, otherValues.size); return otherValues.get(value); };
+  return { of: category(number), title: (at) => visible(String([...otherValues.keys()][at])), colour: (at) => `hsl(${(at * 137.5) % 360} 60% 50%)` };
 }
 
 const namedColour = (value) => ({ red: palette.c4, blue: palette.c0, green: palette.c2, orange: palette.c1, purple: palette.c3 })[value];
@@ -194,6 +218,13 @@ function makeMap() {
   function draw() {
     if (!width) return;
     if (!ground) { ground = groundOf(width / height, past); past = ground; if (zoom === 1) fitted = false; }
+    if (ground.settle && !ground.settled) {
+      ground.settled = ground.settle(12);
+      ground.box = boxOf(ground.places);
+      if (zoom === 1) fitted = false;
+      still = null;
+      if (!ground.settled) refresh();
+    }
     if (!fitted) fit();
     if (!still) drawStill();
     context.setTransform(1, 0, 0, 1, 0, 0);
@@ -203,6 +234,7 @@ function makeMap() {
     if (chosen.lines) drawLines();
     drawNames(crowd);
     canvas.dataset.drawn = String(++drawn);
+    canvas.dataset.settled = ground.settle && !ground.settled ? "no" : "yes";
   }
 
   function drawLines() {
@@ -265,6 +297,7 @@ function makeMap() {
     context.textAlign = "left";
     context.lineWidth = 3;
     const taken = []; // boxes of labels, which must not overlap
+    const { covers, edge } = nodesDrawn(radius);
     const order = [chosen.agent, chosen.other].filter((name) => name >= 0);
     const others = []; // channels and users, if they are few
     for (let name = 0; name < shown.length && others.length <= 30; name++) if (shown[name] && !isAgent(name)) others.push(name);
@@ -273,16 +306,44 @@ function makeMap() {
     if (many <= 60 || (many <= 1500 && zoom > 4)) for (let name = 0; name < ABOUT.names.length; name++) if (name !== chosen.agent && name !== chosen.other && (isAgent(name) || others.length > 30)) order.push(name);
     for (const name of order) {
       if (!shown[name]) continue;
-      const text = label(name).slice(0, 28), x = xs[name] + radius + 3, y = ys[name] + 4;
-      if (x > width || y < 0 || y > height + 10 || x < -100) continue;
-      const area = [x, y - 10, x + context.measureText(text).width, y + 2];
-      if (taken.some((other) => area[0] < other[2] && area[2] > other[0] && area[1] < other[3] && area[3] > other[1])) continue;
-      taken.push(area);
+      if (xs[name] > width || ys[name] < 0 || ys[name] > height + 10 || xs[name] < -100) continue;
+      const text = label(name).slice(0, 28), long = context.measureText(text).width;
+      const corners = [[edge + 3, 4], [-edge - 3 - long, 4], [-long / 2, -edge - 4], [-long / 2, edge + 12]].map(([x, y]) => [xs[name] + x, ys[name] + y]);
+      const areaOf = ([x, y]) => [x, y - 10, x + long, y + 2];
+      const free = (corner) => {
+        const area = areaOf(corner);
+        return !covers(area) && !taken.some((other) => area[0] < other[2] && area[2] > other[0] && area[1] < other[3] && area[3] > other[1]);
+      };
+      const corner = corners.find(free) || (name === chosen.agent || name === chosen.other ? corners[0] : null);
+      if (!corner) continue; // it would hide something: a click on the agent shows its name
+      taken.push(areaOf(corner));
       context.strokeStyle = palette.card;
-      context.strokeText(text, x, y);
+      context.strokeText(text, ...corner);
       context.fillStyle = palette.ink;
-      context.fillText(text, x, y);
+      context.fillText(text, ...corner);
     }
+  }
+
+  /** Whether a box covers a node, and how far a node reaches from its middle. */
+  function nodesDrawn(radius) {
+    const edge = ground.kind === "grid" ? (scale * 0.84) / 2 : radius, side = 32, cells = new Map();
+    for (let name = 0; name < shown.length; name++) {
+      if (!shown[name] || xs[name] < -side || ys[name] < -side || xs[name] > width + side || ys[name] > height + side) continue;
+      const cell = Math.floor(xs[name] / side) + "," + Math.floor(ys[name] / side);
+      if (cells.has(cell)) cells.get(cell).push(name);
+      else cells.set(cell, [name]);
+    }
+    function covers([x1, y1, x2, y2]) {
+      for (let across = Math.floor((x1 - edge) / side); across <= Math.floor((x2 + edge) / side); across++) {
+        for (let down = Math.floor((y1 - edge) / side); down <= Math.floor((y2 + edge) / side); down++) {
+          for (const name of cells.get(across + "," + down) || []) {
+            if (xs[name] + edge > x1 && xs[name] - edge < x2 && ys[name] + edge > y1 && ys[name] - edge < y2) return true;
+          }
+        }
+      }
+      return false;
+    }
+    return { covers, edge };
   }
 
   // -- pointer, wheel and keys

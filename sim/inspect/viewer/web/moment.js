@@ -20,7 +20,7 @@ function reach(seconds, number, soon) {
   }
   const { changes } = frame;
   while (moment.change < changes.length && changes[moment.change] < target) {
-    moment.fields[changes[moment.change + 2]][changes[moment.change + 1]] = changes[moment.change + 3];
+    (moment.fields[changes[moment.change + 2]] ||= [])[changes[moment.change + 1]] = changes[moment.change + 3];
     moment.change += 4;
   }
   moment.applied = target;
@@ -33,6 +33,15 @@ function reach(seconds, number, soon) {
 function fieldNow(field, name) {
   const value = moment.fields[field][name];
   return value === -1 || value === null ? undefined : value;
+}
+
+/** The value of a recorded state variable of an agent now; undefined if it has none. */
+const variableNow = ({ field }, name) => moment.fields[field]?.[name] ?? undefined;
+
+/** The same as text. */
+function variableText(variable, name) {
+  const value = variableNow(variable, name);
+  return value === undefined ? "" : typeof value === "number" ? short(value) : visible(value);
 }
 
 /** The state of an agent now, as text; empty if it has not started. */
