@@ -12,6 +12,17 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
+def counted(count: int, what: str, several: str | None = None) -> str:
+    """Return a number of things in words: `1 run`, `2 runs`.
+
+    Args:
+        count: how many there are.
+        what: what one is called.
+        several: what several are called; None: the same with an s.
+    """
+    return f"{count:,} {what if count == 1 else several or f'{what}s'}"
+
+
 def dotted_name(name: str) -> str:
     """Return the name of a tool as people write it, `module.tool`, from the one that models call, `module__tool`."""
     return name.replace("__", ".", 1)

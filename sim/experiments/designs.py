@@ -47,6 +47,11 @@ class Variable:
     whole: bool = False
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The key, or those that change together."""
+        return tuple(self.key.split(","))
+
+    @property
     def count(self) -> int | None:
         """How many values it has: of a list, or of a range of whole numbers; None: any number within a range."""
         if self.low is None or self.high is None:

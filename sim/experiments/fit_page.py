@@ -20,8 +20,8 @@ _DOTS: Final = 800
 _NOTE: Final = (
     "The loss is that of the mean over seeds; ± is half the width of its 95 % interval (jackknife). Held-out seeds had"
     " no part in the search. A candidate agrees with the data if its loss is one that runs of the best could have, if"
-    " one of these were the data, or if it is not clearly worse than the best; an interval reaches to the next values"
-    " that were tried and do not agree."
+    " one of these were the data. If that is so for the best, those agree too that are not clearly worse. An interval"
+    " reaches to the next values that were tried and do not agree."
 )
 
 
@@ -31,9 +31,7 @@ def fit_sections(results: Results) -> Markup:
     plan = fit_of(results.plan)
     what = f"{plan.sampler}, {len(fit.candidates)} of {plan.candidates} candidates in batches of {plan.batch}"
     early = f", {found.ended_early} of which ended early" if found.ended_early else ""
-    size = tag(
-        "p", f"{what}{early}; loss {plan.loss}; {len(found.agreeing)} candidates agree with the data.", class_="note"
-    )
+    size = tag("p", f"{what}{early}; loss {plan.loss}; {found.verdict}.", class_="note")
     cards = [*_compared(fit, found), *_losses(fit)]
     parts = [
         tag("h2", "Fit"), size, tag("p", _NOTE, class_="note"),

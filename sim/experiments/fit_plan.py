@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import attrs
 
@@ -77,11 +77,17 @@ def make_fit(file: Path, options: FitOptions) -> Plan:
     """
     chosen = options
     if not chosen.targets:
-        raise UsageError("a fit needs data", hint="--target data.csv")
+        raise UsageError("a fit needs data", hint="add --target data.csv")
     if chosen.outcomes or chosen.precision or chosen.baseline or chosen.listed or chosen.samples is not None:
-        raise UsageError("a fit has the outcomes of its data, and chooses its combinations itself")
-    if chosen.candidates < 2 or chosen.batch_size < 1:
-        raise UsageError("a fit tries 2 candidates or more, in batches of 1 or more")
+        said = "a fit has the outcomes of its data, and chooses its combinations itself"
+        raise UsageError(said, hint="leave out outcomes, a precision, a baseline, points and samples")
+    if chosen.design != "factorial" or chosen.second_order:
+        raise UsageError("a fit has no design: a sampler chooses its combinations", hint="leave the design out")
+    for what, word, words in (("loss", chosen.loss, get_args(Loss)), ("sampler", chosen.sampler, get_args(Sampler))):
+        if word not in words:
+            raise UsageError(f"there is no {what} {word!r:.40}", hint=f"take {', '.join(words)}")
+    if chosen.candidates < 2 or chosen.batch_size < 1 or (chosen.held_out or 0) < 0:
+        raise UsageError("a fit tries 2 candidates or more, in batches of 1 or more, and has no fewer than 0 seeds")
     targets = tuple(read_target(Path(one)) for one in chosen.targets)
     if len({one.name for one in targets}) < len(targets):
         raise UsageError("two targets have files of the same name", hint="rename one of them")
@@ -93,8 +99,10 @@ def make_fit(file: Path, options: FitOptions) -> Plan:
         batch=min(chosen.batch_size, chosen.candidates), held_out=held_out, version=optuna_version(),
     )  # fmt: skip
     check_search(variables, fit)
-    if (most := fit.candidates * (count + held_out)) > MOST_TRIALS:
-        raise UsageError(f"there would be up to {most:,} trials; the limit is {MOST_TRIALS:,}")
+    fit.check_loss()
+    if (most := fit.most_trials(count)) > MOST_TRIALS:
+        hint = "take fewer candidates, or fewer seeds"
+        raise UsageError(f"there would be up to {most:,} trials; the limit is {MOST_TRIALS:,}", hint=hint)
     varied = Varied.of(file, chosen, ends=_ends(variables))
     _check_times(varied, targets)
     targets = tuple(_named(target, varied) for target in targets)

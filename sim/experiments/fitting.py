@@ -1,8 +1,8 @@
 """Fitting: the losses of its candidates, which seeds come next, and which candidates.
 
 All of it follows from the plan and the results so far. All candidates have the same seeds (common random numbers), so
-they are compared seed by seed. With one target, those that are clearly worse than the best of earlier batches
-after a few seeds get no more; the best get further seeds that had no part in the search.
+they are compared seed by seed. After a few seeds, those that are clearly worse than one of the best of earlier batches,
+for each target, get no more; the best get further seeds that had no part in the search.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,20 +11,20 @@ from typing import Final
 import attrs
 
 from sim.base.errors import RunError, UsageError
+from sim.base.text import counted
 from sim.experiments.designs import variable
 from sim.experiments.estimate import Estimate
 from sim.experiments.plan import Plan
-from sim.experiments.points import Point
+from sim.experiments.points import Point, overrides_of
 from sim.experiments.results import Results
-from sim.experiments.samples import Samples
+from sim.experiments.samples import NO_SAMPLES, Samples
 from sim.experiments.search import Search
-from sim.experiments.targets import Cell, Curve, FitPlan, Target, loss_of, pseudo_values
+from sim.experiments.series import thinning
+from sim.experiments.targets import LACKS, MOST_BEST, Cell, Curve, FitPlan, Lack, lack_of, loss_of, pseudo_values
+from sim.kernel.duration import seconds_text
 
 FIRST_SEEDS: Final = 3
 """After how many seeds a candidate can end early: an interval of fewer is too wide to show anything."""
-
-MOST_BEST: Final = 10
-"""The most candidates of a Pareto front that get held-out seeds."""
 
 
 @attrs.frozen
@@ -35,7 +35,10 @@ class Candidate:
         number: its index.
         point: its values.
         seeds: the number of seeds of the search that were measured.
-        losses: the loss for each target, with its interval; None: it has none yet, or never.
+        failed: the number of seeds of the search whose runs failed.
+        lack: why it has no loss; None: it has one, or nothing of it was run yet.
+        losses: the loss for each target, with its interval; None: it has none. If a run failed, or has no value for
+            some number of the data, there is none: that of the other runs would be too good.
         held_out: the same from the held-out seeds alone.
         ended_early: whether it got fewer seeds, because it was clearly worse.
         curves: by target, what each seed has shown, the held-out ones too.
@@ -44,6 +47,8 @@ class Candidate:
     number: int
     point: Point
     seeds: int
+    failed: int
+    lack: Lack | None
     losses: tuple[Estimate | None, ...]
     held_out: tuple[Estimate | None, ...]
     ended_early: bool
@@ -70,96 +75,104 @@ class Fit:
         plan: the plan.
         candidates: the candidates so far.
         done: the status of each trial.
-        held: in how many trials the run had ended before a time of the data.
+        ended_before: in how many trials the run had ended before a time of the data.
+        thinned: which samples were kept of long runs, in one sentence; empty if all were.
     """
 
     plan: Plan
     candidates: list[Candidate]
     done: Mapping[tuple[int, int], str]
-    held: int
+    ended_before: int
+    thinned: str
 
     @classmethod
     def of(cls, results: Results) -> "Fit":
         """Return it."""
-        plan = results.plan
-        fit, done = fit_of(plan), results.done()
-        curves, held = _curves(results, fit)
-        made = cls(plan, [], done, held)
-        search = {*plan.some_seeds(plan.seeds[1])}
-        for number, point in enumerate(plan.points):
-            own = [{seed: one for seed, one in by_seed.items() if seed in search} for by_seed in curves[number]]
-            later = [{seed: one for seed, one in by_seed.items() if seed not in search} for by_seed in curves[number]]
-            made.candidates.append(
-                Candidate(
-                    number, point, sum(done.get((number, seed)) == "measured" for seed in search),
-                    losses=tuple(map(made._loss, fit.targets, own)), ended_early=False,
-                    held_out=tuple(map(made._loss, fit.targets, later)), curves=tuple(curves[number]),
-                )
-            )  # fmt: skip
+        plan, shown = results.plan, _Shown.of(results)
+        made = cls(plan, [], results.done(), shown.ended_before, shown.thinned)
+        made.candidates.extend(
+            made._candidate(number, point, shown.curves[number]) for number, point in enumerate(plan.points)
+        )
         made._end_early()
         return made
 
-    def _loss(self, target: Target, curves: Mapping[int, Curve]) -> Estimate | None:
-        return loss_of(target, curves, fit_of(self.plan).loss)
+    def _candidate(self, number: int, point: Point, curves: Sequence[Mapping[int, Curve]]) -> Candidate:
+        fit = fit_of(self.plan)
+        search = {*self.plan.some_seeds(self.plan.seeds[1])}
+        own = [{seed: one for seed, one in by_seed.items() if seed in search} for by_seed in curves]
+        later = [{seed: one for seed, one in by_seed.items() if seed not in search} for by_seed in curves]
+        every = self.plan.some_seeds(self.plan.seeds[1] + fit.held_out)
+        failed = [seed for seed in every if self.done.get((number, seed), "measured") != "measured"]
+        in_search = sum(seed in search for seed in failed)
+        lacks = (lack_of(target, runs, fit.loss) for target, runs in zip(fit.targets, own, strict=True) if runs)
+        return Candidate(
+            number, point, seeds=max(map(len, own)), failed=in_search,
+            lack="failed" if in_search else next((one for one in lacks if one is not None), None),
+            losses=self._losses(own, whole=not in_search), ended_early=False,
+            held_out=self._losses(later, whole=len(failed) == in_search), curves=tuple(curves),
+        )  # fmt: skip
+
+    def _losses(self, runs: Sequence[Mapping[int, Curve]], *, whole: bool) -> tuple[Estimate | None, ...]:
+        """Return the loss for each target; none if runs failed."""
+        fit = fit_of(self.plan)
+        pairs = zip(fit.targets, runs, strict=True)
+        return tuple(loss_of(target, own, fit.loss) if whole else None for target, own in pairs)
 
     def is_done(self, number: int, count: int) -> bool:
         """Return whether so many of the first seeds of a candidate are done."""
         return all((number, seed) in self.done for seed in self.plan.some_seeds(count))
 
     def _end_early(self) -> None:
-        """Mark the candidates that are clearly worse than the best of the batches before, after the first seeds."""
+        """Mark the candidates that are clearly worse than one of the best of the batches before, for each target."""
         fit, whole = fit_of(self.plan), self.plan.seeds[1]
-        if len(fit.targets) > 1 or whole <= FIRST_SEEDS:
-            return
-        best: Candidate | None = None
-        for begin in range(0, len(self.candidates), fit.batch):
+        best: list[Candidate] = []
+        for begin in range(0, len(self.candidates) if whole > FIRST_SEEDS else 0, fit.batch):
             batch = self.candidates[begin : begin + fit.batch]
             if not all(self.is_done(one.number, FIRST_SEEDS) for one in batch):
                 return
             for one in batch:
-                if best is not None and self.is_clearly_worse(one, best, FIRST_SEEDS):
+                if any(all(self.clearly_worse(one, other, FIRST_SEEDS)) for other in best):
                     self.candidates[one.number] = attrs.evolve(one, ended_early=True)
             kept = [one for one in self.candidates[begin : begin + fit.batch] if not one.ended_early]
             if not all(self.is_done(one.number, whole) for one in kept):
                 return
-            best = min((one for one in (best, *kept) if one is not None and one.values), key=_rank, default=None)
+            best = _front([*best, *kept])
 
-    def is_clearly_worse(self, one: Candidate, other: Candidate, count: int | None = None) -> bool:
-        """Return whether the interval of the difference of two losses, seed by seed, lies above 0, for each target.
+    def clearly_worse(self, one: Candidate, other: Candidate, count: int | None = None) -> tuple[bool, ...]:
+        """Return for each target whether the interval of the difference of two losses, seed by seed, lies above 0.
+
+        A run that failed, or has no value, shows no difference.
 
         Args:
             one: a candidate.
             other: another one.
-            count: how many of the first seeds are compared; None: all.
+            count: how many of the first seeds are compared; None: all of the search.
         """
         fit = fit_of(self.plan)
         seeds = self.plan.some_seeds(self.plan.seeds[1] if count is None else count)
-        for target, own, others in zip(fit.targets, one.curves, other.curves, strict=True):
-            common = [seed for seed in seeds if seed in own and seed in others]
+        found = []
+        for target, *pair in zip(fit.targets, one.curves, other.curves, strict=True):
+            whole = all(seed in curves for curves in pair for seed in seeds)
             left, right = (
-                pseudo_values(target, {seed: curves[seed] for seed in common}, fit.loss) for curves in (own, others)
+                pseudo_values(target, {seed: curves[seed] for seed in seeds if whole}, fit.loss) for curves in pair
             )
-            difference = Estimate.of([left[seed] - right[seed] for seed in common if seed in left and seed in right])
-            if difference is None or difference.half is None or difference.low <= 0:
-                return False
-        return True
+            difference = Estimate.of([left[seed] - right[seed] for seed in seeds]) if left and right else None
+            found.append(difference is not None and difference.half is not None and difference.low > 0)
+        return tuple(found)
+
+    def is_finished(self, one: Candidate) -> bool:
+        """Return whether all seeds of the search that a candidate gets are done."""
+        return self.is_done(one.number, FIRST_SEEDS if one.ended_early else self.plan.seeds[1])
 
     @property
-    def tried(self) -> list[Candidate]:
-        """The candidates with all seeds of the search, and with losses."""
-        whole = self.plan.seeds[1]
-        return [
-            one for one in self.candidates
-            if not one.ended_early and one.values is not None and self.is_done(one.number, whole)
-        ]  # fmt: skip
+    def judged(self) -> list[Candidate]:
+        """The candidates with all seeds that they get in the search, and with losses."""
+        return [one for one in self.candidates if one.values is not None and self.is_finished(one)]
 
     @property
     def best(self) -> list[Candidate]:
         """The candidate with the least loss; with several targets, the Pareto front: those that no other one beats."""
-        found = self.tried
-        if len(fit_of(self.plan).targets) == 1:
-            return [min(found, key=_rank)] if found else []
-        return [one for one in found if not any(_beats(other, one) for other in found)]
+        return _front([one for one in self.judged if not one.ended_early])
 
     def seeds(self) -> list[int]:
         """Return how many seeds each candidate needs, as far as that is known."""
@@ -167,33 +180,46 @@ class Fit:
         counts = []
         for begin in range(0, len(self.candidates), fit.batch):
             batch = self.candidates[begin : begin + fit.batch]
-            raced = begin > 0 and len(fit.targets) == 1 and whole > FIRST_SEEDS
-            judged = not raced or all(self.is_done(one.number, FIRST_SEEDS) for one in batch)
-            counts += [whole if judged and not one.ended_early else FIRST_SEEDS for one in batch]
-        if len(counts) == fit.candidates and self.is_searched(counts):
+            raced = begin > 0 and whole > FIRST_SEEDS
+            undecided = raced and not all(self.is_done(one.number, FIRST_SEEDS) for one in batch)
+            counts += [FIRST_SEEDS if undecided or one.ended_early else whole for one in batch]
+        if self._is_over(counts):
             for one in self.best[:MOST_BEST]:
                 counts[one.number] = whole + fit.held_out
         return counts
+
+    def _is_over(self, counts: Sequence[int]) -> bool:
+        """Return whether all trials of the search are done."""
+        return len(counts) == fit_of(self.plan).candidates and self.is_searched(counts)
 
     def is_searched(self, counts: Sequence[int]) -> bool:
         """Return whether all trials of the candidates so far are done, so that others can be chosen."""
         return all(self.is_done(number, count) for number, count in enumerate(counts))
 
     def left(self) -> int:
-        """Return how many trials are missing: those that are known, and all seeds of the candidates to come."""
-        counts, fit = self.seeds(), fit_of(self.plan)
+        """Return how many trials are missing at most.
+
+        These are the known ones, all seeds of candidates that may end early or are to come, and the held-out seeds.
+        """
+        fit, whole = fit_of(self.plan), self.plan.seeds[1]
+        counts = self.seeds()
+        held_out = 0 if self._is_over([min(count, whole) for count in counts]) else fit.most_best * fit.held_out
         known = sum(
-            (number, seed) not in self.done
-            for number, count in enumerate(counts) for seed in self.plan.some_seeds(count)
-        )  # fmt: skip
-        to_come = fit.candidates - len(counts)
-        return known + to_come * self.plan.seeds[1] + (fit.held_out if to_come else 0)
+            (one.number, seed) not in self.done
+            for one, count in zip(self.candidates, counts, strict=True)
+            for seed in self.plan.some_seeds(count if one.ended_early else max(count, whole))
+        )
+        return known + (fit.candidates - len(counts)) * whole + held_out
 
 
-def _rank(one: Candidate) -> tuple[float, int]:
-    values = one.values
-    assert values is not None, "it has losses"
-    return values[0], one.number
+def _front(found: Sequence[Candidate]) -> list[Candidate]:
+    """Return those that no other one beats; with one target, the first one with the least loss."""
+    front: list[Candidate] = []
+    for one in found:
+        if one.values is not None and not any(_beats(other, one) for other in front):
+            front = [other for other in front if not _beats(one, other)]
+            front.append(one)
+    return front[:1] if front and len(front[0].losses) == 1 else front
 
 
 def _beats(one: Candidate, other: Candidate) -> bool:
@@ -204,25 +230,46 @@ def _beats(one: Candidate, other: Candidate) -> bool:
     return all(a <= b for a, b in zip(left, right, strict=True)) and left != right
 
 
-def _curves(results: Results, fit: FitPlan) -> tuple[list[list[dict[int, Curve]]], int]:
-    """Return what each trial shows for each target, by candidate, target and seed; and how many had ended before."""
-    found: list[list[dict[int, Curve]]] = [[{} for _ in fit.targets] for _ in results.plan.points]
-    timed = [place for place, target in enumerate(fit.targets) if target.cells[0].seconds is not None]
-    held = 0
-    for point, seed, samples in results.series() if timed else ():
-        for place in timed:
-            cells = fit.targets[place].cells
-            found[point][place][seed] = [at(samples, cell) for cell in cells]
-        last = max(cell.seconds or 0.0 for place in timed for cell in fit.targets[place].cells)
-        held += samples.times[-1] < last
-    others = [place for place in range(len(fit.targets)) if place not in timed]
-    names = [name for place in others for name in fit.targets[place].names]
-    values = {(point, seed, name): value for point, seed, name, value in (results.values(names) if names else ())}
-    for point, seed in (one for one, status in results.done().items() if status == "measured"):
-        for place in others:
-            cells = fit.targets[place].cells
-            found[point][place][seed] = [values.get((point, seed, cell.name)) for cell in cells]
-    return found, held
+@attrs.frozen
+class _Shown:
+    """What the trials of a fit have shown.
+
+    Attributes:
+        curves: by candidate, target and seed, of each run that was measured.
+        ended_before: in how many of them the run had ended before a time of the data.
+        thinned: which samples were kept of long runs; empty if all were.
+    """
+
+    curves: Sequence[Sequence[Mapping[int, Curve]]]
+    ended_before: int
+    thinned: str
+
+    @classmethod
+    def of(cls, results: Results) -> "_Shown":
+        """Return it.
+
+        Each run is read as it was sampled. Others that come later, and may be longer, change nothing: the candidates
+        after it followed from what it has shown.
+        """
+        fit = fit_of(results.plan)
+        curves: list[list[dict[int, Curve]]] = [[{} for _ in fit.targets] for _ in results.plan.points]
+        times = [cell.seconds for target in fit.targets for cell in target.cells if cell.seconds is not None]
+        names = [cell.name for target in fit.targets for cell in target.cells if cell.seconds is None]
+        series = {(point, seed): samples for point, seed, samples in (results.series() if times else ())}
+        values = {(point, seed, name): value for point, seed, name, value in (results.values(names) if names else ())}
+        before = 0
+        for point, seed in (one for one, status in results.done().items() if status == "measured"):
+            samples = series.get((point, seed), NO_SAMPLES)
+            before += bool(times) and (not samples.times or samples.times[-1] < max(times))
+            for place, target in enumerate(fit.targets):
+                curves[point][place][seed] = [
+                    values.get((point, seed, cell.name)) if cell.seconds is None else at(samples, cell)
+                    for cell in target.cells
+                ]
+        trials: dict[int, dict[int, Samples]] = {}
+        for (point, seed), samples in series.items():
+            trials.setdefault(point, {})[seed] = samples
+        return cls(curves, before, thinning(trials))
 
 
 def at(samples: Samples, cell: Cell) -> float | None:
@@ -257,8 +304,9 @@ class Searching:
         Candidates that are on record already are asked for again, so that the search is where it was.
 
         Raises:
-            RunError: if these are not those on record.
-            UsageError: if no candidate of the first batch has a loss.
+            RunError: if these are not those on record, or no candidate of the first batch has a loss because runs
+                failed.
+            UsageError: if none of them has one because of the data.
         """
         plan = self._results.plan
         fit, found = fit_of(plan), Fit.of(self._results)
@@ -266,7 +314,7 @@ class Searching:
             return False
         while self._asked < fit.candidates:
             if self._asked:
-                self._tell(found.candidates[self._asked - self._batch(self._asked - 1) : self._asked], plan)
+                self._tell(found.candidates[(self._asked - 1) // fit.batch * fit.batch : self._asked])
             asked = self._search.ask(min(fit.batch, fit.candidates - self._asked))
             before = plan.points[self._asked : self._asked + len(asked)]
             self._asked += len(asked)
@@ -280,16 +328,10 @@ class Searching:
                 )
         return False
 
-    def _batch(self, last: int) -> int:
-        """Return how many candidates the batch of a candidate has."""
-        fit = fit_of(self._results.plan)
-        begin = last - last % fit.batch
-        return min(fit.batch, fit.candidates - begin)
-
-    def _tell(self, batch: Sequence[Candidate], plan: Plan) -> None:
+    def _tell(self, batch: Sequence[Candidate]) -> None:
         losses = [one.values for one in batch]
         if batch[0].number == 0 and not any(losses):
-            raise UsageError(_why_no_loss(batch, plan), hint="see results.csv, or try the scenario with sim run")
+            raise _without_loss(batch, self._results)
         self._search.tell(losses)
 
 
@@ -304,12 +346,33 @@ def first_candidates(plan: Plan) -> tuple[Point, ...]:
     return searched(plan).ask(min(fit.batch, fit.candidates))
 
 
-def _why_no_loss(batch: Iterable[Candidate], plan: Plan) -> str:
-    """Return for which number of the data the first candidates have none."""
-    for target, place in ((one, place) for place, one in enumerate(fit_of(plan).targets)):
+def _without_loss(batch: Sequence[Candidate], results: Results) -> RunError | UsageError:
+    """Return why no candidate of the first batch has a loss, as an error."""
+    plan, failed = results.plan, sum(one.failed for one in batch)
+    if failed and all(one.lack == "failed" for one in batch):
+        number, seed, why = results.problems()[0]
+        runs = counted(failed + sum(one.seeds for one in batch), "run")
+        options = "".join(f" --set {one}" for one in (*plan.overrides, *overrides_of(plan.points[number])))
+        options += "" if plan.until is None else f" --until {plan.until}"
+        return RunError(
+            f"{failed} of {runs} of the first batch failed, so no candidate has a loss; first seed {seed}: {why}",
+            hint=f"see why: sim run {plan.file} --seed {seed}{options}",
+        )
+    hint = "try the scenario with sim run, or take other data"
+    return UsageError(f"no candidate of the first batch has a loss: {_lacking(batch, plan)}", hint=hint)
+
+
+def _lacking(batch: Iterable[Candidate], plan: Plan) -> str:
+    """Return what the first candidates without failed runs lack."""
+    fit = fit_of(plan)
+    own = [one for one in batch if one.lack != "failed"]
+    for place, target in enumerate(fit.targets):
         for number, cell in enumerate(target.cells):
-            known = [curve[number] for one in batch for curve in one.curves[place].values()]
-            if all(value is None for value in known):
-                when = "" if cell.seconds is None else f" at {cell.seconds:g} s"
-                return f"no candidate of the first batch has a value of {cell.name}{when}, so none has a loss"
-    return "no candidate of the first batch has a loss"
+            shown = [curve[number] for one in own for curve in one.curves[place].values()]
+            missing = sum(value is None for value in shown)
+            when = "" if cell.seconds is None else f" at {seconds_text(cell.seconds)}"
+            if missing:
+                return f"{cell.name}{when} has no value in {missing} of {counted(len(shown), 'run')}"
+            if fit.loss == "rmsle" and any(value is not None and value < 0 for value in shown):
+                return f"{cell.name}{when} is below 0 in some runs, of which {LACKS['negative']}"
+    return LACKS["too large"]

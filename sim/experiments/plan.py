@@ -281,7 +281,8 @@ class Plan:
             raise UsageError("the plan of a fit has no such numbers of candidates and seeds")
         if any(len({cell.seconds is None for cell in target.cells}) != 1 for target in fit.targets):
             raise UsageError("a target of the plan has numbers over time and others")
-        check_trials(fit.candidates, self.seeds[1] + fit.held_out, None)
+        fit.check_loss()
+        check_trials(1, fit.most_trials(self.seeds[1]), None)
         check_seeds(self.seeds[0], self.seeds[1] + fit.held_out, None)
 
     def _check_bench(self, bench: BenchPlan) -> None:

@@ -16,7 +16,8 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.experiments.estimate import Estimate, mean_of, student
-from sim.kernel.duration import to_ns, to_seconds
+from sim.experiments.points import as_number
+from sim.kernel.duration import seconds_text, to_ns, to_seconds
 
 Loss = Literal["rmse", "mae", "rmsle", "max"]
 Sampler = Literal["tpe", "cmaes"]
@@ -27,8 +28,22 @@ TIME: Final = "time"
 MOST_CELLS: Final = 10_000
 """The most numbers of a target: they are a part of the plan."""
 
+MOST_BEST: Final = 10
+"""The most candidates of a Pareto front that get held-out seeds."""
+
+Lack = Literal["failed", "no value", "negative", "too large"]
+"""Why a candidate has no loss."""
+
+LACKS: Final[Mapping[Lack, str]] = {
+    "failed": "a run failed",
+    "no value": "a number of the data has no value in a run",
+    "negative": "the loss rmsle takes no number below 0, and a run has one",
+    "too large": "the loss is too large for a number",
+}
+"""The reasons in words."""
+
 _MOST_BYTES: Final = 5_000_000
-_HINT: Final = "a column `time` and one for each metric; or one row with a column for each outcome"
+_HINT: Final = "write a column `time` and one for each metric; or one row with a column for each outcome"
 
 
 @attrs.frozen
@@ -99,6 +114,28 @@ class FitPlan:
     held_out: int
     version: str
 
+    @property
+    def most_best(self) -> int:
+        """How many candidates get held-out seeds, at most: the best one, or the first ones of a Pareto front."""
+        return 1 if len(self.targets) == 1 else min(MOST_BEST, self.candidates)
+
+    def most_trials(self, seeds: int) -> int:
+        """Return how many trials there are at most, with so many seeds in the search."""
+        return self.candidates * seeds + self.most_best * self.held_out
+
+    def check_loss(self) -> None:
+        """Check that the loss can be taken of the data.
+
+        Raises:
+            UsageError: if it cannot.
+        """
+        if self.loss != "rmsle":
+            return
+        for target in self.targets:
+            if low := next((cell for cell in target.cells if cell.value < 0), None):
+                said = f"{target.name} has {low.value:g} for {low.name:.60}, and the loss rmsle takes no number below 0"
+                raise UsageError(said, hint="take --loss rmse or --loss mae")
+
 
 def read_target(path: Path) -> Target:
     """Return the data of a CSV file.
@@ -123,8 +160,12 @@ def read_target(path: Path) -> Target:
     _check_table(path, heads, rows)
     cells: list[Cell] = []
     empty = 0
+    lines: dict[float | None, int] = {}
     for line, row in rows:
         seconds = _seconds(path, line, row[heads.index(TIME)]) if TIME in heads else None
+        if (before := lines.setdefault(seconds, line)) != line and seconds is not None:
+            said = f"{path}, line {line}: the time {seconds_text(seconds)} is that of line {before}"
+            raise UsageError(said, hint="give the mean of both")
         for head, text in zip(heads, row, strict=True):
             if head != TIME and text:
                 cells.append(Cell(head, _number(path, line, head, text), seconds))
@@ -147,27 +188,22 @@ def _check_table(path: Path, heads: Sequence[str], rows: Sequence[tuple[int, Seq
             raise UsageError(said, hint="put an expression with commas in double quotes")
     if TIME not in heads and len(rows) > 1:
         raise UsageError(f"{path} has {len(rows)} rows, and no column `time`", hint=_HINT)
-    if TIME in heads:
-        times = [row[heads.index(TIME)] for _, row in rows]
-        if twice := next((time for time in times if times.count(time) > 1), None):
-            raise UsageError(f"{path} has the time {twice!r:.40} twice", hint="give the mean of both")
 
 
 def _seconds(path: Path, line: int, text: str) -> float:
     try:
-        return to_seconds(to_ns(float(text) if text.replace(".", "", 1).isdigit() else text))
+        number = as_number(text)
+        return to_seconds(to_ns(text if number is None else number))
     except (UsageError, ValueError, OverflowError) as error:
-        hint = "seconds, or a duration such as 12h or 3d"
+        hint = "write seconds, or a duration such as 12h or 3d"
         raise UsageError(f"{path}, line {line}: {text!r:.40} is no simulated time", hint=hint) from error
 
 
 def _number(path: Path, line: int, head: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise UsageError(f"{path}, line {line}: {head} is {text!r:.40}, which is no number", hint="or leave it empty")
+    value = as_number(text)
+    if value is None:
+        said = f"{path}, line {line}: {head} is {text!r:.40}, which is no number"
+        raise UsageError(said, hint="write a number, or leave the cell empty")
     return value
 
 
@@ -176,7 +212,7 @@ Curve = Sequence[float | None]
 
 
 def distance(target: Target, curve: Curve, loss: Loss, data: Curve | None = None) -> float | None:
-    """Return how far a model is from the data; None if it has no number for some cell.
+    """Return how far a model is from the data.
 
     `rmse` is the root of the mean squared difference, `mae` the mean difference without signs, `max` the largest one,
     and `rmsle` the rmse of log(1 + x), for what grows by factors.
@@ -186,25 +222,45 @@ def distance(target: Target, curve: Curve, loss: Loss, data: Curve | None = None
         curve: what the model shows.
         loss: the loss.
         data: other numbers than those of the target.
+
+    Returns:
+        None if the model has no number for some cell, one that the loss cannot take, or the loss is not finite.
     """
     wanted: Curve = [cell.value for cell in target.cells] if data is None else data
     scales, found = target.scales, []
     for cell, shown, value in zip(target.cells, curve, wanted, strict=True):
         if shown is None or value is None:
             return None
-        if loss == "rmsle":
-            found.append(abs(math.log1p(max(shown, 0.0)) - math.log1p(max(value, 0.0))))
-        else:
+        if loss != "rmsle":
             found.append(abs(shown - value) / scales[cell.name])
+        elif min(shown, value) < 0:
+            return None
+        else:
+            found.append(abs(math.log1p(shown) - math.log1p(value)))
     if loss == "max":
-        return max(found)
-    return mean_of(found) if loss == "mae" else math.sqrt(mean_of([one * one for one in found]))
+        whole = max(found)
+    else:
+        whole = mean_of(found) if loss == "mae" else math.sqrt(mean_of([one * one for one in found]))
+    return whole if math.isfinite(whole) else None
 
 
 def mean_curve(curves: Sequence[Curve]) -> Curve:
-    """Return the means of several runs; of a cell, over those that have a number for it."""
-    known = ([value for value in cells if value is not None] for cells in zip(*curves, strict=True))
-    return [mean_of(values) if values else None for values in known]
+    """Return the means of several runs; None for a cell for which one of them has no number.
+
+    A mean over the others would be that of those runs that went well.
+    """
+    columns = ([value for value in cells if value is not None] for cells in zip(*curves, strict=True))
+    return [mean_of(values) if len(values) == len(curves) else None for values in columns]
+
+
+def lack_of(target: Target, curves: Mapping[int, Curve], loss: Loss) -> Lack | None:
+    """Return why runs that have not failed have no loss; None: they have one."""
+    values = [value for curve in curves.values() for value in curve]
+    if None in values:
+        return "no value"
+    if loss == "rmsle" and any(value is not None and value < 0 for value in values):
+        return "negative"
+    return "too large" if distance(target, mean_curve([*curves.values()]), loss) is None else None
 
 
 def pseudo_values(target: Target, curves: Mapping[int, Curve], loss: Loss) -> dict[int, float]:
@@ -219,7 +275,7 @@ def pseudo_values(target: Target, curves: Mapping[int, Curve], loss: Loss) -> di
         loss: the loss.
 
     Returns:
-        Nothing if there are fewer than two seeds, or a loss is not known.
+        Nothing if there are fewer than two seeds, a loss is not known, or a value is too large for a float.
     """
     whole = distance(target, mean_curve([*curves.values()]), loss) if len(curves) > 1 else None
     if whole is None:
@@ -230,7 +286,7 @@ def pseudo_values(target: Target, curves: Mapping[int, Curve], loss: Loss) -> di
         if rest is None:
             return {}
         found[seed] = count * whole - (count - 1) * rest
-    return found
+    return found if all(map(math.isfinite, found.values())) else {}
 
 
 def loss_of(target: Target, curves: Mapping[int, Curve], loss: Loss) -> Estimate | None:
@@ -243,10 +299,11 @@ def loss_of(target: Target, curves: Mapping[int, Curve], loss: Loss) -> Estimate
 
 
 def most_by_chance(target: Target, curves: Mapping[int, Curve], loss: Loss) -> float | None:
-    """Return the loss that 95 % of the runs themselves would stay below, if one of them were the data.
+    """Return the 97.5 % bound of the loss by chance: if one more of these runs were the data, its loss would be below.
 
-    Each run is compared with the mean of the others. The bound is that of a prediction interval for one more such loss,
-    on one side (Student's t, here at 97.5 % to be careful).
+    Each run is compared with the mean of the others. The bound is the upper end of a prediction interval for one more
+    such loss, from the 97.5 % quantile of Student's t (Hahn and Meeker, Statistical Intervals, 1991, chapter 4). That
+    is for normal losses, as those of many numbers are; of few numbers, a little less than 97.5 % are below it.
 
     Returns:
         None if there are fewer than three seeds, or a loss is not known.
@@ -261,5 +318,6 @@ def most_by_chance(target: Target, curves: Mapping[int, Curve], loss: Loss) -> f
             return None
         found.append(one)
     count, mean = len(found), mean_of(found)
-    spread = math.sqrt(math.fsum((one - mean) ** 2 for one in found) / (count - 1))
-    return mean + student(count - 1) * spread * math.sqrt(1 + 1 / count)
+    spread = math.sqrt(math.fsum((one - mean) * (one - mean) for one in found) / (count - 1))
+    most = mean + student(count - 1) * spread * math.sqrt(1 + 1 / count)
+    return most if math.isfinite(most) else None

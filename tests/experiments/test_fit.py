@@ -1,7 +1,7 @@
 """Fits: candidates that follow from the plan and the results, seeds in common, and what the data leaves open."""
 
 import json
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,43 +15,18 @@ from sim.experiments.experiment import carry_out, left, missing
 from sim.experiments.fit_plan import make_fit
 from sim.experiments.fit_tables import found_by
 from sim.experiments.fitting import FIRST_SEEDS, Fit, Searching
-from sim.experiments.folder import begin
-from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, TrialHosting
 from sim.experiments.pool import Inline
 from sim.experiments.results import Results
-from sim.experiments.samples import Samples
 from sim.experiments.targets import Cell, Target, distance, loss_of, most_by_chance, pseudo_values, read_target
-from sim.experiments.trial import Trial
+from tests.experiments.fits import RATE, START, carried_out, placed, simulated
 from tests.helpers import command
-
-SCENARIO = """
-name: growth
-until: 6s
-agents:
-  - name: plant
-    state: {rate: 1.0, start: 0.0, height: 0.0}
-    loop: {min_loop_delay: 1s}
-    rules: [{do: noop, set: {height: "=start + rate * now + gauss(0, 0.3)"}}]
-metrics: {every: 1s, values: {height: "total('plant', 'height')"}}
-"""
-RATE, START = "agents.plant.state.rate=0.0..5.0", "agents.plant.state.start=0.0..8.0"
-
-
-def curve(rate: float, start: float, noise: float = 0.0) -> list[float]:
-    """What the metric shows at 1 s to 5 s: the height of the step before."""
-    return [start + rate * (second - 1) + noise for second in range(1, 6)]
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a scenario, and data of a plant with the rate 2 and the start 3."""
-    folder = tmp_path_factory.mktemp("fit")
-    (folder / "growth.yaml").write_text(SCENARIO)
-    rows = "".join(f"{second},{value}\n" for second, value in enumerate(curve(2, 3), 1))
-    (folder / "data.csv").write_text(f"time,height\n{rows}")
-    (folder / "end.csv").write_text("height\n13\n")
-    return folder
+    return placed(tmp_path_factory.mktemp("fit"))
 
 
 @pytest.fixture(scope="module")
@@ -60,39 +35,6 @@ def planned(place: Path) -> Plan:
     return make_fit(
         place / "growth.yaml", vary=(RATE, START), targets=[place / "data.csv"], candidates=30, batch_size=6, count=5
     )
-
-
-def noise_of(point: int, seed: int) -> float:
-    """A shift of a run that depends on its seed alone: random numbers in common."""
-    return (seed * 7919 % 11 - 5) / 20
-
-
-def simulated(results: Results, wanted: list[tuple[int, int]]) -> None:
-    """Add trials that a formula has measured instead of a run."""
-    found = []
-    for point, seed in wanted:
-        rate, start = (float(text) for text in results.plan.points[point].values())
-        values = tuple(curve(rate, start, noise_of(point, seed)))
-        series = Samples(tuple(map(float, range(1, 6))), {"height": values})
-        trial = Trial(
-            point, seed, "autonomous", 0, outcomes={"height": values[-1]}, own=("height",), hash=f"{point} {seed}"
-        )
-        found.append(Measured(trial, series=series))
-    results.add(found)
-
-
-def carried_out(plan: Plan, folder: Path, batches: int = 1000) -> Results:
-    """Return the results of a plan whose runs are a formula, after so many batches at most."""
-    with ExitStack() as stack:
-        results = stack.enter_context(closing(begin(plan, folder)))
-        search = Searching(results)
-        for _ in range(batches):
-            while wanted := missing(results):
-                simulated(results, wanted)
-            if not search.advance():
-                break
-        stack.pop_all()  # the caller closes them
-        return results
 
 
 def test_a_target_over_time_or_at_the_end(tmp_path: Path) -> None:
@@ -114,7 +56,7 @@ def test_a_target_over_time_or_at_the_end(tmp_path: Path) -> None:
      ("I\n1\n2\n", "has 2 rows, and no column `time`"), ("time,I\nsoon,1\n", "line 2: 'soon' is no simulated time"),
      ("time,I\n-1,1\n", "'-1' is no simulated time"), ("time,I\n1,x\n", "line 2: I is 'x', which is no number"),
      ("time,I\n1,nan\n", "which is no number"), ("time,I\n1,2,3\n", "line 2: there are 3 cells, and 2 columns"),
-     ("time,I,I\n1,2,3\n", "two have the same"), ("time,I\n1,2\n1,3\n", "has the time '1' twice")],
+     ("time,I,I\n1,2,3\n", "two have the same"), ("time,I\n60,2\n1m,3\n", "line 3: the time 1m is that of line 2")],
 )  # fmt: skip
 def test_data_that_makes_no_sense_is_refused(tmp_path: Path, text: str, said: str) -> None:
     """One sentence says the file, the line and what was expected."""
@@ -157,9 +99,12 @@ def test_losses_and_their_intervals() -> None:
      ({"sampler": "cmaes", "vary": (RATE, "agents.plant.count=1,2")}, "agents.plant.count has a list"),
      ({"sampler": "cmaes", "more": "end.csv"}, "takes one target"),
      ({"until": "3s"}, "data goes to 5s, and runs end at 3s"), ({"outcomes": ("height",)}, "the outcomes of its data"),
-     ({"candidates": 100_000, "count": 10}, "2,000,000 trials"),
+     ({"candidates": 100_000, "count": 10}, "1,000,010 trials"),
      ({"text": "time,width\n1,2\n"}, "'width' over time, which is no metric"),
-     ({"text": "width\n2\n"}, "no outcome 'width'")],
+     ({"text": "width\n2\n"}, "no outcome 'width'"), ({"design": "sobol"}, "a fit has no design"),
+     ({"second_order": True}, "a fit has no design"), ({"loss": "mse"}, "there is no loss 'mse'"),
+     ({"sampler": "random"}, "there is no sampler 'random'"), ({"held_out": -1}, "no fewer than 0 seeds"),
+     ({"text": "time,height\n1,-2\n", "loss": "rmsle"}, "the loss rmsle takes no number below 0")],
 )  # fmt: skip
 def test_fits_that_do_not_fit(place: Path, tmp_path: Path, given: dict[str, Any], said: str) -> None:
     """What cannot be fitted is refused before anything runs, and it is said why."""
@@ -268,7 +213,7 @@ def test_data_before_the_first_sample_is_said(place: Path, tmp_path: Path) -> No
         place / "growth.yaml", vary=(RATE,), targets=[tmp_path / "d.csv"], candidates=4, batch_size=2, count=1
     )
     plan = attrs.evolve(plan, vary=(RATE, START))
-    with pytest.raises(UsageError, match=r"has a value of height at 0.5 s"):
+    with pytest.raises(UsageError, match=r"height at 0\.5s has no value in 2 of 2 runs"):
         carried_out(plan, tmp_path / "e").close()
 
 
@@ -293,7 +238,7 @@ def test_a_fit_from_the_command_line(ran: tuple[dict[str, Any], str], place: Pat
     """It says runs and time first, its folder is that of an experiment, and `sim verify` finds it intact."""
     told, err = ran
     first = err.splitlines()[0]
-    assert first.startswith("sim: fit: 6 candidates in batches of 3 × 2 seeds, and 1 held-out seeds for the best: ")
+    assert first.startswith("sim: fit: 6 candidates in batches of 3 × 2 seeds, and 1 held-out seed for the best: ")
     assert ": at most 13 runs; one takes " in first
     assert "s with --jobs 1" in first
     assert told["fit"]["candidates"] == 6

@@ -4,6 +4,7 @@ import time
 
 import click
 
+from sim.base.text import counted
 from sim.cli.render.output import plain
 from sim.cli.render.table import print_table
 from sim.experiments.experiment import left
@@ -29,9 +30,10 @@ def size_of_fit(results: Results, hosting: TrialHosting, jobs: int | None, *, ti
     fit = plan.fit
     assert fit is not None, "it is a fit"
     size = f"{fit.candidates:,} candidates in batches of {fit.batch} × {plan.seeds[1]} seeds"
-    size += f", and {fit.held_out} held-out seeds for the best" if fit.held_out else ""
+    best = "the best" if fit.most_best == 1 else f"each of the best, {fit.most_best} at most"
+    size += f", and {counted(fit.held_out, 'held-out seed')} for {best}" if fit.held_out else ""
     done = len(results.done())
-    said = f"fit: {size}: {'at most ' if plan.seeds[1] > 1 else ''}{count:,} runs{' are left' if done else ''}"
+    said = f"fit: {size}: at most {count:,} runs{' are left' if done else ''}"
     outside = hosting.access is not None and hosting.access.outside
     if not timed or outside or not count:
         return said
@@ -56,6 +58,6 @@ def print_fit(results: Results) -> None:
         print_table(*intervals_table(found), named=True)
     tried = len(results.plan.points)
     early = f", {found.ended_early} of which ended early" if found.ended_early else ""
-    click.echo(f"\n{tried:,} candidates were tried{early}; {len(found.agreeing):,} agree with the data")
+    click.echo(f"\n{tried:,} candidates were tried{early}; {found.verdict}")
     for note in found.notes:
         click.echo(plain(f"note: {note}"))
