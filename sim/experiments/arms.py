@@ -167,7 +167,7 @@ def make_arms(run: Path, options: ArmsPlanOptions) -> Plan:
         precision=options.precision,
         outcomes=wanted.names,
         definitions=wanted.definitions,
-        mode="tick" if info.mode == "tick" else "autonomous",
+        mode=info.run_mode,
         until=options.until,
         overrides=(),
         allow=tuple(options.allow),

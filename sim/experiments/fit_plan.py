@@ -10,7 +10,7 @@ from sim.base.errors import UsageError
 from sim.base.shown import shown
 from sim.experiments.designs import Variable, each, variable
 from sim.experiments.outcomes import KnownOutcomes
-from sim.experiments.plan import MOST_TRIALS, Mode, Plan, SweepPlanOptions, Varied
+from sim.experiments.plan import MOST_TRIALS, Plan, SweepPlanOptions, Varied
 from sim.experiments.points import Point
 from sim.experiments.search import check_search, optuna_version
 from sim.experiments.targets import FitPlan, Loss, Sampler, Target, read_target
@@ -109,8 +109,9 @@ def make_fit(file: Path, options: FitOptions) -> Plan:
     names = tuple(dict.fromkeys(name for target in targets for name in target.names))
     varied = attrs.evolve(varied, options=attrs.evolve(varied.options, outcomes=names))
     fit = attrs.evolve(fit, targets=targets)
-    own: Mode = "autonomous" if varied.scenario.execution.use_autonomous_loops else "tick"
-    return varied.plan(count=SEEDS, mode=chosen.mode or own, points=(), design="fit", fit=fit)
+    return varied.plan(
+        count=SEEDS, mode=chosen.mode or varied.scenario.execution.mode, points=(), design="fit", fit=fit
+    )
 
 
 def _named(target: Target, varied: Varied) -> Target:

@@ -9,12 +9,12 @@ from typing import Final
 import attrs
 
 from sim.base.errors import UsageError
-from sim.runner import Mode as RunMode
+from sim.record.files import Mode
 from sim.runner.sync.policies import Sync
 
 
 @attrs.frozen
-class Mode:
+class BenchMode:
     """One way to run a scenario.
 
     Attributes:
@@ -27,7 +27,7 @@ class Mode:
 
     name: str
     says: str
-    run_mode: RunMode
+    run_mode: Mode
     overrides: tuple[str, ...]
     sync: Sync
 
@@ -36,7 +36,7 @@ class Mode:
         """Whether some scenarios cannot run in this mode. Such a refusal is not a failure."""
         return any(change.startswith("execution.sync=") for change in self.overrides)
 
-    def settings(self, *, synchronised: bool) -> tuple[RunMode, tuple[str, ...]]:
+    def settings(self, *, synchronised: bool) -> tuple[Mode, tuple[str, ...]]:
         """Return the mode of the run and the overrides of the scenario.
 
         Args:
@@ -45,8 +45,8 @@ class Mode:
         return ("tick", (f"execution.sync={self.sync}",)) if synchronised else (self.run_mode, self.overrides)
 
 
-def _synchronised(name: str, says: str, sync: Sync) -> Mode:
-    return Mode(name, says, "tick", (f"execution.sync={sync}",), sync)
+def _synchronised(name: str, says: str, sync: Sync) -> BenchMode:
+    return BenchMode(name, says, "tick", (f"execution.sync={sync}",), sync)
 
 
 PARALLEL: Final = "tick-parallel"
@@ -57,15 +57,15 @@ ORACLE: Final = "oracle"
 MODES: Final = {
     mode.name: mode
     for mode in (
-        Mode(
+        BenchMode(
             "tick-sequential", "Agents act one after another, each on the state that the last one left.",
             "tick", ("execution.tick.concurrency=sequential",), "sequential",
         ),
-        Mode(
+        BenchMode(
             PARALLEL, "All agents act at once on the state at the start of the tick; a barrier waits for the slowest.",
             "tick", ("execution.tick.concurrency=parallel",), "barrier",
         ),
-        Mode(
+        BenchMode(
             "autonomous", "No barrier: each agent acts at its own pace; outcomes can differ.",
             "autonomous", (), "free",
         ),
@@ -86,7 +86,7 @@ MODES: Final = {
 DEFAULT: Final = ("tick-sequential", PARALLEL, "autonomous", "causal")
 
 
-def modes_of(names: tuple[str, ...]) -> tuple[Mode, ...]:
+def modes_of(names: tuple[str, ...]) -> tuple[BenchMode, ...]:
     """Return the modes with these names, in the order of `MODES`. Without names, return the default modes.
 
     Raises:

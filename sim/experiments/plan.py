@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import attrs
 
@@ -16,6 +16,7 @@ from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
 from sim.experiments.points import MODE, Point, label_of, named, overrides_of
 from sim.experiments.targets import FitPlan
 from sim.kernel.codec import decode_as, encode
+from sim.record.files import Mode
 from sim.runner.options import MAX_SEED, Decisions, Hosting, taking
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import check_families, check_kinds
@@ -30,8 +31,6 @@ _CHECKED: Final = 100  # combinations whose scenario is checked before the first
 
 _SELDOM: Final = ("bench", "definitions", "baseline", "second_order", "fit")
 """The fields of plans that are written only if they have a value."""
-
-Mode = Literal["autonomous", "tick"]
 
 
 @attrs.frozen(kw_only=True)
@@ -464,9 +463,9 @@ def make_sweep(file: Path, options: SweepPlanOptions) -> Plan:
             is not known.
     """
     varied = Varied.of(file, options)
-    own: Mode = "autonomous" if varied.scenario.execution.use_autonomous_loops else "tick"
     texts = varied.options.baseline
-    return varied.plan(mode=options.mode or own, baseline=named(varied.points, texts) if texts else None)
+    mode = options.mode or varied.scenario.execution.mode
+    return varied.plan(mode=mode, baseline=named(varied.points, texts) if texts else None)
 
 
 def check_recorded(scenario: Scenario, hint: str) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 import attrs
 
@@ -30,6 +30,12 @@ from sim.record.views import VIEWS
 
 if sys.platform != "win32":  # on Windows, fencing relies on the epoch only
     import fcntl
+
+Mode = Literal["autonomous", "tick"]
+"""How the agents of a run take turns: each in a loop of its own, or all once a tick. These words are arguments, options
+and values of records as they are, so that type checkers know them; hence no enumeration."""
+
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 DATABASE = "run.db"
 SCENARIO = "scenario.yaml"
@@ -95,7 +101,7 @@ class RunHeader:
     Args:
         name: the name of the scenario, any text.
         seed: the seed of the run, 0 to 2**63 - 1.
-        mode: `autonomous` or `tick`.
+        mode: the mode of the run.
         backend: `asyncio` or `trio`.
         options: the options of the caller that are not in the scenario, as JSON.
         versions: see `versions`; and by name, those of the packages that agents come from.
@@ -105,7 +111,7 @@ class RunHeader:
 
     name: str
     seed: int
-    mode: str
+    mode: Mode
     backend: str
     options: Mapping[str, Any] = attrs.field(factory=dict)
     versions: Mapping[str, str] = attrs.field(factory=versions)

@@ -23,7 +23,19 @@ from sim.kernel.rows import RecordedEvent
 from sim.record.archive import is_archive, unpacked_run
 from sim.record.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.record.contents import content_hash, join
-from sim.record.files import DATABASE, GIVEN, SCENARIO, Database, Table, being_written, is_settled, recover, slug
+from sim.record.files import (
+    DATABASE,
+    GIVEN,
+    MODES,
+    SCENARIO,
+    Database,
+    Mode,
+    Table,
+    being_written,
+    is_settled,
+    recover,
+    slug,
+)  # fmt: skip
 from sim.record.hashing import RunHash, StreamHash, Written, arrival_hash, final_hash, result_hash
 from sim.record.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.record.integrity import Integrity, judge
@@ -74,6 +86,18 @@ class RunInfo:
     hash: str | None = None
     digest: Mapping[str, Any] | None = None
     summary: Mapping[str, Any] | None = None
+
+    @property
+    def run_mode(self) -> Mode:
+        """The mode of the run, which its record may name wrongly: it can come from anybody.
+
+        Raises:
+            RunError: if the record names another.
+        """
+        found = next((one for one in MODES if one == self.mode), None)
+        if found is None:
+            raise RunError(f"{self.path} names the mode {self.mode!r:.60}; a run is {' or '.join(MODES)}", hint=_COPY)
+        return found
 
     def __fspath__(self) -> str:
         return str(self.path)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from sim.runner.replaying import replay, replay_async
     from sim.runner.result import Distribution, InDoubtEffect, ReplayResult, RunResult, SurveyCost
     from sim.runner.resuming import resume, resume_async
-    from sim.runner.runner import Mode, RunController
+    from sim.runner.runner import RunController
     from sim.runner.running import run, run_async
 
 __all__ = [
-    "AskOptions", "BranchOptions", "Distribution", "InDoubtEffect", "Mode", "ReplayOptions", "ReplayResult",
+    "AskOptions", "BranchOptions", "Distribution", "InDoubtEffect", "ReplayOptions", "ReplayResult",
     "ResumeOptions", "RunController", "RunOptions", "RunResult", "RunSummary", "SimulationRunner", "Survey",
     "SurveyCost", "VerifyOptions", "ask", "ask_async", "branch", "branch_async", "replay", "replay_async",
     "resume", "resume_async", "run", "run_async",
@@ -41,7 +41,7 @@ _HOMES = {
     "replaying": "replay replay_async",
     "result": "Distribution InDoubtEffect ReplayResult RunResult SurveyCost",
     "resuming": "resume resume_async",
-    "runner": "Mode RunController",
+    "runner": "RunController",
     "running": "run run_async",
 }
 

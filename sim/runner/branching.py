@@ -147,7 +147,7 @@ async def _from_start(stored: StoredRun, again: BranchOptions, kept: Mapping[str
     chosen = RunOptions(
         **hosting,
         seed=info.seed if again.seed is None else again.seed,
-        mode="tick" if info.mode == "tick" else "autonomous",
+        mode=info.run_mode,
         until=kept["until"],
         clock=kept.get("clock"),
         speed=kept.get("speed"),

@@ -17,9 +17,10 @@ from sim.base.shown import shown
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.kernel.levels import LEVELS, Level
+from sim.record.files import MODES, Mode
 from sim.record.verifying_recorder import PARTS, Part
 from sim.runner.result import SurveyCost
-from sim.runner.runner import Mode, RunController
+from sim.runner.runner import RunController
 from sim.tools.rights import Rights
 from sim.world.action import near
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 Backend = Literal["asyncio", "trio"]
 OnInterrupt = Literal["raise", "return"]
-MODES: Final = ("autonomous", "tick")
 CLOCKS: Final = ("virtual", "wall")
 MAX_SEED: Final = 2**63 - 1
 MOST_EDGE_WORKERS: Final = 64

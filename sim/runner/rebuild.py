@@ -16,7 +16,7 @@ from sim.record.files import GIVEN, SCENARIO
 from sim.record.reader import StoredRun
 from sim.runner.fingerprint import code_hashes, other_packages
 from sim.runner.options import ReplayOptions, RunOptions
-from sim.runner.runner import Mode, RunController
+from sim.runner.runner import RunController
 from sim.runner.spec import Spec, speed_of
 from sim.scenario.assembly.build import build
 from sim.scenario.assembly.live_parameters import LiveParameters
@@ -68,9 +68,8 @@ class RecordedSpec(Spec):
                 scenario, seed=info.seed, rights=again, access=access, until_ns=until_ns,
             )  # fmt: skip
         changed = _changed_code(stored, code_hashes(simulation.code), refuse=checked and not again.allow_change)
-        mode: Mode = "tick" if info.mode == "tick" else "autonomous"
         return cls(
-            simulation=simulation, text=text, until_ns=until_ns, mode=mode, speed=speed_of(scenario, options),
+            simulation=simulation, text=text, until_ns=until_ns, mode=info.run_mode, speed=speed_of(scenario, options),
             access=access, changed_code=changed,
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ from sim.kernel import Kernel, Pause, to_seconds
 from sim.kernel.duration import MAX_NS, NS
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History, Recorder
+from sim.record.files import Mode
 from sim.runner.deadlock import DeadlockDetector
 from sim.runner.interventions import Interventions
 from sim.runner.result import Distribution, RunResult
@@ -30,7 +31,6 @@ from sim.world import Warned
 if TYPE_CHECKING:
     from sim.runner.sync.driver import SyncDriver
 
-Mode = Literal["autonomous", "tick"]
 Status = Literal["finished", "interrupted"]
 
 STANDSTILL_NS = NS

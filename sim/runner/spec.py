@@ -10,11 +10,11 @@ from sim.base.errors import UsageError
 from sim.host.pacing import check_speed
 from sim.kernel import to_ns
 from sim.record import HashRecorder, RunHeader, RunRecorder
-from sim.record.files import versions
+from sim.record.files import Mode, versions
 from sim.runner.event_loop import running_on
 from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.options import RunOptions
-from sim.runner.runner import Mode, RunController, RunSink, check_rounds
+from sim.runner.runner import RunController, RunSink, check_rounds
 from sim.scenario import Scenario
 from sim.scenario.assembly.build import Simulation, build
 from sim.tools import Tools
@@ -48,7 +48,7 @@ class Spec:
         until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
         if until_ns == 0:
             raise UsageError("a run must last longer than 0 s")
-        mode: Mode = options.mode or ("autonomous" if scenario.execution.use_autonomous_loops else "tick")
+        mode = options.mode or scenario.execution.mode
         seed = scenario.seed if options.seed is None else options.seed
         access = options.reached(options.access)
         simulation = build(scenario, seed=seed, rights=options, access=access, until_ns=until_ns)

@@ -28,7 +28,7 @@ from sim.events.bus import MAX_DATA_BYTES
 from sim.kernel.duration import MAX_NS, to_ns, to_text
 from sim.kernel.levels import Level
 from sim.kernel.order import MAX_DELTAS
-from sim.record.files import PLACES, POPULATIONS
+from sim.record.files import PLACES, POPULATIONS, Mode
 from sim.scenario import fields as f
 from sim.scenario.actions import Do, DoField, action_kind
 from sim.scenario.graph_files import PlaceGraph
@@ -208,6 +208,11 @@ class Execution(f.Part):
         LoopConfig, Field(description="settings for the loop of every agent; 'loop' of an agent overrides single keys")
     ] = LoopConfig()
     health: Annotated[Health | None, Field(description="null: no checks")] = None
+
+    @property
+    def mode(self) -> Mode:
+        """The mode in which the scenario runs if the operator chooses none."""
+        return "autonomous" if self.use_autonomous_loops else "tick"
 
     @model_validator(mode="after")
     def _order_matters(self) -> "Execution":

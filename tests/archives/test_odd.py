@@ -22,7 +22,7 @@ from sim.archives.odd.subject import expressions_in
 from sim.base import words
 from sim.base.expressions import functions_at
 from sim.kernel import to_ns
-from sim.runner import Mode
+from sim.record.files import Mode
 from sim.runner.scenario_timers import ScenarioTimers
 from sim.scenario import Scenario, load
 from sim.scenario.loading import loads

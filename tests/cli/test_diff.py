@@ -6,6 +6,7 @@ import re
 import statistics
 from array import array
 from pathlib import Path
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -219,7 +220,7 @@ def test_text_of_runs_is_harmless(sim, tiny):
     folders = []
     for place in "12":
         evil = HOSTILE + place
-        header = RunHeader(evil, 3, evil, "asyncio", {evil: evil})
+        header = RunHeader(evil, 3, cast(Any, evil), "asyncio", {evil: evil})
         folders.append(create_run(tiny.parent / "runs", header, "name: tiny"))
         with RunRecorder(folders[-1]) as recorder:
             recorder.event((0, 0, 0, 3, 1, evil, evil, {evil: evil}, None))

@@ -8,6 +8,7 @@ import sys
 import traceback
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from sim.base.errors import RunError, SimError, UsageError
 from sim.experiments.results import FILE
 from sim.record import RunHeader, RunRecorder, create_run, find_run, list_runs, open_run
-from sim.record.files import SCENARIO
+from sim.record.files import SCENARIO, Mode
 from sim.record.schema import TABLES
 from tests.helpers import wait_until_durable
 from tests.record import resealed
@@ -298,6 +299,18 @@ def test_the_name_of_a_scenario_is_its_run_under_way(record, tmp_path):
         assert find_run(root, "town", running=True) == recorder.folder
         assert find_run(root, "town~1", running=True) == recorder.folder
     assert find_run(root, "town", running=True) == later
+
+
+@pytest.mark.parametrize("mode", ["autonomous", "tick", "ticks", ""])
+def test_a_run_has_one_of_the_modes(record, mode):
+    """The mode of a record is taken as one of those that there are; another one is refused, and never guessed."""
+    folder = record(mode=mode)
+    with open_run(folder) as stored:
+        if mode in get_args(Mode):
+            assert stored.info.run_mode == mode
+            return
+        with pytest.raises(RunError, match=f"names the mode '{mode}'; a run is autonomous or tick"):
+            stored.info.run_mode  # noqa: B018 - it raises
 
 
 def test_an_experiment_is_no_run(tmp_path):

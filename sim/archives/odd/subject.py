@@ -8,7 +8,7 @@ import attrs
 from sim.agents.family import family_for
 from sim.agents.policy import PolicyAgent
 from sim.base.expressions import Expression
-from sim.runner import Mode
+from sim.record.files import Mode
 from sim.scenario import Scenario
 from sim.scenario.fields import Part, plain
 from sim.scenario.schema import Agent

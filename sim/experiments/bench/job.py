@@ -10,7 +10,7 @@ import attrs
 from sim.base.errors import UsageError
 from sim.experiments.bench.concurrency import Concurrency
 from sim.experiments.measure import Measured, Watch, answers_of, attempt, book_of, measured, run_trial, scenario_of
-from sim.experiments.modes import MODES, ORACLE, PARALLEL, Mode
+from sim.experiments.modes import MODES, ORACLE, PARALLEL, BenchMode
 from sim.experiments.plan import TrialJob
 from sim.experiments.points import MODE, Point, overrides_of
 from sim.experiments.trial import Trial
@@ -104,7 +104,7 @@ def run_modes(job: TrialJob) -> list[Measured]:
     return found
 
 
-def _warm(setting: _Setting, mode: Mode) -> None:
+def _warm(setting: _Setting, mode: BenchMode) -> None:
     """Run one instant, so that all modules are imported. What has an effect outside is not done twice for that."""
     hosting = setting.job.hosting
     outside = hosting.access is not None and hosting.access.outside
@@ -130,7 +130,7 @@ def _trial(setting: _Setting, trial: Trial, meter: _Meter) -> Trial:
     return meter.watch.named(made, setting.job)
 
 
-def _figures(setting: _Setting, mode: Mode, meter: _Meter) -> Mapping[str, Any]:
+def _figures(setting: _Setting, mode: BenchMode, meter: _Meter) -> Mapping[str, Any]:
     run_mode, changes = mode.settings(synchronised=setting.synchronised)
     run = partial(run_trial, setting.job, (*setting.overrides, *changes), meter, mode=run_mode)
     figures = measured(setting.job, meter.watch, lambda runs: run(out=runs))

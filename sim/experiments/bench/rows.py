@@ -10,7 +10,7 @@ import attrs
 
 from sim.experiments.bench.outcome_distance import distance, outcome_distance, relative, value_of
 from sim.experiments.estimate import Estimate
-from sim.experiments.modes import MODES, ORACLE, PARALLEL, Mode
+from sim.experiments.modes import MODES, ORACLE, PARALLEL, BenchMode
 from sim.experiments.plan import BenchPlan, Plan
 from sim.experiments.points import MODE, Point
 from sim.experiments.results import Results
@@ -123,7 +123,7 @@ class Bench:
     sessions: Sequence[Mapping[str, Any]]
 
     @property
-    def modes(self) -> tuple[Mode, ...]:
+    def modes(self) -> tuple[BenchMode, ...]:
         """The modes that are compared."""
         return tuple(MODES[name] for name in bench_of(self.plan).modes)
 

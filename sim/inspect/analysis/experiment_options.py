@@ -14,13 +14,14 @@ from sim.experiments.designs import Design, varied
 from sim.experiments.experiment import Progress, Workers
 from sim.experiments.listed import listed
 from sim.experiments.options import Precision, Study, Work
-from sim.experiments.plan import Mode, Plan, TrialHosting, check_allowed
+from sim.experiments.plan import Plan, TrialHosting, check_allowed
 from sim.experiments.pool import Inline
 from sim.experiments.targets import Loss, Sampler
 from sim.experiments.workers import check_workers, workers_of
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.levels import Level
 from sim.llm import Access
+from sim.record.files import Mode
 from sim.resources import to_micro
 from sim.runner.options import Decisions, Hosting
 from sim.tools.rights import part_of
