@@ -96,7 +96,7 @@ class RunInfo:
         """
         found = next((one for one in MODES if one == self.mode), None)
         if found is None:
-            raise RunError(f"{self.path} names the mode {self.mode!r:.60}; a run is {' or '.join(MODES)}", hint=_COPY)
+            raise RunError(f"{self.path} names the mode {self.mode!r:.60}; a run is {' or '.join(MODES)}", hint=COPY)
         return found
 
     def __fspath__(self) -> str:
@@ -106,7 +106,9 @@ class RunInfo:
         return f"<RunInfo {plain(self.id)}: {plain(self.problem or self.status)}>"
 
 
-_COPY = "use a copy of it, or run the scenario again"
+COPY = "use a copy of it, or run the scenario again"
+"""What to do about a record that is damaged."""
+
 _LISTS = ("set", "allow", "model", "tags")  # options that are lists
 _MAX_PARTS = 10_000_000  # maximum length in bytes of the list of the parts of a request
 
@@ -156,7 +158,7 @@ class StoredRun:
         """
         found = self.integrity if written is None else judge(self, written=written)
         if found.unusable is not None:
-            raise RunError(found.unusable, hint=_COPY)
+            raise RunError(found.unusable, hint=COPY)
         (found if lost else attrs.evolve(found, lost=None)).warn()
 
     @property
@@ -491,7 +493,7 @@ class StoredRun:
         return None
 
     def _damaged(self, what: str) -> RunError:
-        return RunError(f"{self.path} is damaged: {what}", hint=_COPY)
+        return RunError(f"{self.path} is damaged: {what}", hint=COPY)
 
 
 def _audit_head(digest: Mapping[str, Any] | None) -> AuditHead | None:

@@ -24,6 +24,7 @@ from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
 from sim.runner.options import BranchOptions, HostOptions, RunOptions, taking
+from sim.runner.origin import Origin
 from sim.runner.rebuild import (
     RecordedSpec,
     check_endpoint,
@@ -35,7 +36,7 @@ from sim.runner.rebuild import (
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
 from sim.runner.running import run_from
-from sim.runner.spec import Kept, Origin
+from sim.runner.spec import Kept
 from sim.scenario.overrides import parse_all
 from sim.tools.rights import part_of
 
@@ -70,7 +71,10 @@ async def _branch(folder: Path, at_ns: int, options: BranchOptions) -> RunResult
             return await _from_start(stored, again, kept)
         if at_ns > (end := end_of(stored)):
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
-        origin = Origin(stored.info.id, at_ns, tuple(options.overrides), options.seed, options.models)
+        origin = Origin(
+            run=stored.info.id, at_ns=at_ns, overrides=tuple(options.overrides), seed=options.seed,
+            models=options.models,
+        )  # fmt: skip
         rebuilt = RecordedSpec.from_record(stored, again, checked=True, until=options.until)
         rebuilt.check_branch(folder, at_ns, origin.overrides, origin.models)
         rebuilt.check_batching(origin.overrides, origin.models)
@@ -95,7 +99,7 @@ async def _continued(
         nonlocal gone_live
         runner.live.prepare(parse_all(origin.overrides))  # nothing is kept of a branch that is not possible
         if origin.overrides or origin.seed is not None or origin.models:  # else it has the record of its run
-            runner.host.submit("branch", origin.changes)
+            runner.host.submit("branch", origin.to_input())
         gone_live = doubts.settle(runner, doubtful)
         return gone_live
 
@@ -155,7 +159,7 @@ async def _from_start(stored: StoredRun, again: BranchOptions, kept: Mapping[str
         overrides=[*kept["set"], *again.overrides],
         tags=kept["tags"],
     )
-    origin = Origin(info.id, 0, seed=again.seed)  # what was set is in the options
+    origin = Origin(run=info.id, at_ns=0, seed=again.seed)  # what was set is in the options
     with missing_packages_named(stored):
         return await run_from(stored.path / SCENARIO, chosen, origin)
 

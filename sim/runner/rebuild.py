@@ -16,12 +16,12 @@ from sim.record.files import GIVEN, SCENARIO
 from sim.record.reader import StoredRun
 from sim.runner.fingerprint import code_hashes, other_packages
 from sim.runner.options import ReplayOptions, RunOptions
+from sim.runner.origin import BranchChange
 from sim.runner.runner import RunController
 from sim.runner.spec import Spec, speed_of
 from sim.scenario.assembly.build import build
 from sim.scenario.assembly.live_parameters import LiveParameters
-from sim.scenario.live_changes import read_changes
-from sim.scenario.loading import loads
+from sim.scenario.loading import loads, with_changes
 from sim.scenario.overrides import parse_all
 
 
@@ -67,10 +67,11 @@ class RecordedSpec(Spec):
             simulation = build(
                 scenario, seed=info.seed, rights=again, access=access, until_ns=until_ns,
             )  # fmt: skip
-        changed = _changed_code(stored, code_hashes(simulation.code), refuse=checked and not again.allow_change)
+        hashes = code_hashes(simulation.code)
+        changed = _changed_code(stored, hashes, refuse=checked and not again.allow_change)
         return cls(
             simulation=simulation, text=text, until_ns=until_ns, mode=info.run_mode, speed=speed_of(scenario, options),
-            access=access, changed_code=changed,
+            access=access, changed_code=changed, hashes=hashes,
         )  # fmt: skip
 
     def check_batching(self, overrides: Sequence[str] = (), models: Sequence[str] = ()) -> None:
@@ -83,9 +84,7 @@ class RecordedSpec(Spec):
         Raises:
             UsageError: if not.
         """
-        scenario = self.simulation.scenario
-        if others := read_changes(scenario, parse_all(overrides)).others:
-            scenario = scenario.source.load(others)
+        scenario = with_changes(self.simulation.scenario, overrides)
         if scenario.models is not None:
             access = attrs.evolve(self.access, models=tuple(models)) if models else self.access
             from sim.scenario.assembly.models import check_batching  # the import is slow
@@ -107,12 +106,13 @@ class RecordedSpec(Spec):
 
         def leave(data: Mapping[str, Any]) -> None:
             """Change parameters, seed or models: from here on the branch differs from its original run."""
-            if data["set"]:
-                runner.live.change(parse_all(data["set"]))
-            if data["seed"] is not None:
-                self.simulation.world.kernel.reseed(data["seed"])
-            if "model" in data:
-                self.change_models_to(tuple(data["model"]))
+            change = BranchChange.from_input(data)
+            if change.overrides:
+                runner.live.change(parse_all(change.overrides))
+            if change.seed is not None:
+                self.simulation.world.kernel.reseed(change.seed)
+            if change.models:
+                self.change_models_to(change.models)
 
         self.simulation.world.on_input("branch", leave)
 

@@ -14,8 +14,9 @@ from sim.record.files import hashes_of
 from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.options import RunOptions, taking
+from sim.runner.origin import Origin
 from sim.runner.result import RunResult
-from sim.runner.spec import Kept, Origin, Spec
+from sim.runner.spec import Kept, Spec
 from sim.scenario import Scenario, load
 from sim.scenario.packaged import find_scenario
 from sim.tools.rights import Kinds

@@ -1,4 +1,4 @@
-"""Records that `execute` needs: `Spec`, what is run; `Kept`, where its record goes; `Origin`, where it comes from."""
+"""Records that `execute` needs: `Spec`, what is run; `Kept`, where its record goes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +14,7 @@ from sim.record.files import Mode, versions
 from sim.runner.event_loop import running_on
 from sim.runner.fingerprint import code_hashes, package_versions
 from sim.runner.options import RunOptions
+from sim.runner.origin import Origin
 from sim.runner.runner import RunController, RunSink, check_rounds
 from sim.scenario import Scenario
 from sim.scenario.assembly.build import Simulation, build
@@ -30,6 +31,7 @@ class Spec:
         until_ns: the simulated nanoseconds at which the run ends.
         mode: the mode.
         speed: simulated seconds per real second; None jumps from event to event.
+        hashes: the hashes of its code, as they were compared with those of a record; None: they are computed.
     """
 
     simulation: Simulation
@@ -37,6 +39,7 @@ class Spec:
     until_ns: int
     mode: Mode
     speed: float | None
+    hashes: Mapping[str, str] | None = None
 
     @classmethod
     def of(cls, scenario: Scenario, text: str | None, options: RunOptions) -> Self:
@@ -73,7 +76,7 @@ class Spec:
     def attach(self, runner: RunController) -> None:
         """Register further kinds of input that its record can have; a new run has none."""
 
-    def header(self, options: Mapping[str, Any], origin: "Origin | None") -> RunHeader:
+    def header(self, options: Mapping[str, Any], origin: Origin | None) -> RunHeader:
         """Return what its record begins with.
 
         Args:
@@ -81,38 +84,12 @@ class Spec:
             origin: where it comes from; None: it is no branch.
         """
         code, scenario = self.simulation.code, self.simulation.scenario
+        hashes = code_hashes(code) if self.hashes is None else self.hashes
         return RunHeader(
             name=scenario.name, seed=self.simulation.world.kernel.seed, mode=self.mode, backend=running_on(),
-            options=options, code=code_hashes(code), origin=None if origin is None else origin.to_json(),
+            options=options, code=hashes, origin=None if origin is None else origin.to_json(),
             versions={**package_versions(code), **versions()},
         )  # fmt: skip
-
-
-@attrs.frozen
-class Origin:
-    """Where a branch comes from, as its record says it.
-
-    Attributes:
-        run: the id of its run.
-        at_ns: the simulated nanoseconds at which it begins.
-        overrides, seed, models: what it changes at that time.
-    """
-
-    run: str
-    at_ns: int
-    overrides: tuple[str, ...] = ()
-    seed: int | None = None
-    models: tuple[str, ...] = ()
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """What it changes, as the input that the record of a branch has at that time."""
-        models = {"model": list(self.models)} if self.models else {}
-        return {"set": list(self.overrides), "seed": self.seed, **models}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as a JSON-like mapping."""
-        return {"run": self.run, "at_ns": self.at_ns, **self.changes}
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ A parameter is live if it may change during a run. All others shape its start an
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -98,6 +98,15 @@ def read_changes(scenario: Scenario, overrides: Iterable[Override], when: str = 
         else:
             others.append(override)
     return Changes(tuple(states), tuple(others))
+
+
+def merged(before: Sequence[Override], others: Iterable[Override]) -> tuple[Override, ...]:
+    """Return the changes in order; a later change of a value replaces earlier ones of it, and of parts of it."""
+    merged = list(before)
+    for override in others:
+        merged = [one for one in merged if one.path[: len(override.path)] != override.path]
+        merged.append(override)
+    return tuple(merged)
 
 
 def _check_live(override: Override, when: str) -> None:

@@ -24,7 +24,7 @@ from sim.record.files import PLACES, POPULATIONS
 from sim.scenario.error_text import words_of
 from sim.scenario.fields import LEVELS, plain
 from sim.scenario.given import name_by_path, text_of
-from sim.scenario.live_changes import check_interventions, read_changes
+from sim.scenario.live_changes import check_interventions, merged, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.packaged import find_scenario
 from sim.scenario.place_graphs import LoadedGraph, load_graph
@@ -125,21 +125,18 @@ def from_dict(
     return source.load()
 
 
-def loads_branch(text: str, file: str, overrides: Sequence[str], changes: Sequence[str]) -> Scenario:
-    """Return the scenario of a branch, with all of its changes but those of the state of agents.
+def with_changes(scenario: Scenario, changes: Sequence[str]) -> Scenario:
+    """Return a scenario with changes during a run, but for those of the state of agents.
 
     Args:
-        text, file: see `loads`.
-        overrides: the overrides of the original run.
-        changes: the changes of the branch, to live parameters.
+        scenario: the scenario of the run at its start.
+        changes: the changes of live parameters, as `key=value`; a later one of a value replaces earlier ones.
 
     Raises:
-        UsageError: as `loads`, or if a parameter is not live.
+        UsageError: if a parameter is not live, or a value is not valid.
     """
-    scenario = loads(text, file, overrides)
-    if not changes:
-        return scenario
-    changed: Scenario = scenario.source.load(read_changes(scenario, parse_all(changes)).others)
+    others = merged((), read_changes(scenario, parse_all(changes)).others) if changes else ()
+    changed: Scenario = scenario.source.load(others) if others else scenario
     return changed
 
 

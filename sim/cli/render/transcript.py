@@ -9,7 +9,7 @@ import attrs
 import click
 
 from sim.agents.conversation.transcript import Line, Transcript, Transcripts
-from sim.base.errors import SimError, UsageError
+from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_table
@@ -18,7 +18,6 @@ from sim.kernel import to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.duration import seconds_text
 from sim.record import StoredRun
-from sim.record.files import SCENARIO
 from sim.world.calendar import CALENDAR, CalendarSettings
 
 _COLUMNS = ("conversation", "where", "with", "began", "last", "lines", "last line")
@@ -98,16 +97,11 @@ def clock_of(stored: StoredRun) -> Callable[[int], str]:
 
 
 def _calendar(stored: StoredRun) -> Calendar | None:
-    """Return the calendar of a run; None if it has none, or its scenario can no longer be read."""
-    from sim.scenario.loading import loads_branch  # the import is slow
+    """Return the calendar of a run; None if it has none, or its scenario was edited."""
+    from sim.runner.recorded import recorded_scenario  # the import is slow
 
-    overrides, changes = stored.info.options.get("set", ()), (stored.info.origin or {}).get("set", ())
-    try:
-        text = (stored.path / SCENARIO).read_text(encoding="utf-8", errors="replace")
-        scenario = loads_branch(text, str(stored.path / SCENARIO), overrides, changes)
-    except (SimError, OSError):
-        return None
-    settings = scenario.sections.get(CALENDAR.key)
+    scenario = recorded_scenario(stored)
+    settings = None if scenario is None else scenario.sections.get(CALENDAR.key)
     return settings.calendar if isinstance(settings, CalendarSettings) else None
 
 

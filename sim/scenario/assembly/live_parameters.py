@@ -18,7 +18,7 @@ from sim.base.expressions import Expression, did_you_mean
 from sim.scenario import schema
 from sim.scenario.assembly.build import Simulation, Subject
 from sim.scenario.assembly.world_builder import set_limits, set_prices, to_rate
-from sim.scenario.live_changes import StateChange, read_changes, symbols_of
+from sim.scenario.live_changes import StateChange, merged, read_changes, symbols_of
 from sim.scenario.overrides import GIVEN, Override
 from sim.scenario.scopes import INTERVENTION_NAMES
 from sim.scenario.values import ValueTemplate
@@ -85,7 +85,7 @@ class LiveParameters:
         for change in changes.states if now else ():
             self._targets(change, dict(self._world.agents))
         if changes.others:
-            self._load(_merged(self._others, changes.others))
+            self._load(merged(self._others, changes.others))
 
     def change(
         self, overrides: Iterable[Override], among: Collection[str] | None = None, *, first: bool = False
@@ -112,7 +112,7 @@ class LiveParameters:
         keys = tuple(f"{change.name}.{change.key}" for change in changes.states)
         others, scenario = self._others, self.scenario
         if changes.others:
-            others = _merged(others, changes.others)
+            others = merged(others, changes.others)
             scenario = _with_states(self._changed(others), self.scenario)
         if among is None:
             scenario = _beginning_with(scenario, changes.states)
@@ -254,15 +254,6 @@ class LiveParameters:
                 raise
             raise UsageError("; ".join(one.message for one in given), hint=given[0].hint) from None
         return changed
-
-
-def _merged(before: Sequence[Override], others: Iterable[Override]) -> tuple[Override, ...]:
-    """Return the changes in order; a later change of a value replaces earlier ones of it, and of parts of it."""
-    merged = list(before)
-    for override in others:
-        merged = [one for one in merged if one.path[: len(override.path)] != override.path]
-        merged.append(override)
-    return tuple(merged)
 
 
 def _with_states(scenario: schema.Scenario, before: schema.Scenario) -> schema.Scenario:
