@@ -18,7 +18,7 @@ Spawner = Callable[[str, str, int, Mapping[str, Any] | None], list[str]]
 """Starts copies: called with the name of the parent, the entry, the count, and the state; returns the new names."""
 
 
-@action("spawn", everywhere=False)
+@action("spawn", everywhere=False, draws=False)
 def spawn(
     world: World, parent: Any, agent: Annotated[str, Means("entry")], count: int = 1, state: Values = None
 ) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def spawn(
     return {"agents": world.spawner(parent.agent_id, agent, count, state)}
 
 
-@action("stop", permission=Permission.GUEST, last=True, everywhere=False)
+@action("stop", permission=Permission.GUEST, last=True, everywhere=False, draws=False)
 def stop(world: World, by: Any, agent: Annotated[str | None, Means("recipient")] = None) -> None:
     """Stop this agent, or another one, as a wolf that eats a sheep.
 
@@ -53,7 +53,7 @@ def stop(world: World, by: Any, agent: Annotated[str | None, Means("recipient")]
     other.shutdown()
 
 
-@action("sleep", permission=Permission.GUEST, last=True, idle=True, everywhere=False)
+@action("sleep", permission=Permission.GUEST, last=True, idle=True, everywhere=False, draws=False)
 def sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[type-arg]  # arguments need the bare type
     """Sleep until a wake condition is met.
 
@@ -67,7 +67,7 @@ def sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[ty
     agent.loop.sleep(parsed)
 
 
-@action("rest", permission=Permission.GUEST, scope="own", last=True, idle=True, everywhere=False)
+@action("rest", permission=Permission.GUEST, scope="own", last=True, idle=True, everywhere=False, draws=False)
 def rest(world: World, agent: Any, until: Time) -> None:
     """Begin no iteration before a given time, whatever happens; other agents can rely on it.
 

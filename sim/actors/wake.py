@@ -328,11 +328,14 @@ class ConditionType(ABC):
         heads: the keys of a mapping that can hold its value; a mapping has one of them. Empty if scenario files cannot
             contain this type.
         more: further keys. If one of them is required, it and the head must be given together.
+        reads: what an agent that waits for it reads, in words for descriptions of models; `{}` stands for the value.
+            Empty: nothing but the time. None: not said, so it is not known.
     """
 
     name: ClassVar[str]
     heads: ClassVar[tuple[Argument, ...]] = ()
     more: ClassVar[tuple[Argument, ...]] = ()
+    reads: ClassVar[str | None] = None
     inner: ClassVar[tuple[str, ...]] = ()
     """Further keys for `parse` that rules of a scenario cannot give."""
 
@@ -403,6 +406,7 @@ class TimeCondition(ConditionType):
     """A point in time, or a duration."""
 
     name = "time"
+    reads = ""
     heads = (
         Argument("for", "time", "how long", False),
         Argument("until", "time", "a point in time, counted from the start of the run", False),
@@ -433,6 +437,8 @@ class TimeCondition(ConditionType):
 
 class CivilCondition(ConditionType):
     """The next time of a schedule of civil time."""
+
+    reads = ""
 
     @abstractmethod
     def schedule(self, value: Any) -> Schedule:
@@ -493,6 +499,7 @@ class EventCondition(ConditionType):
     """An event whose topic matches a pattern."""
 
     name = "event"
+    reads = "events with the topics {}"
     heads = (Argument("event", "pattern", "topics, for instance rain.*", False),)
     more = (Argument("where", "event filter", "which of these events", False),)
     inner = ("given",)
@@ -523,6 +530,7 @@ class ResourceCondition(ConditionType):
     """A remaining amount of a rate-limited resource."""
 
     name = "resource"
+    reads = "when enough of the limit {} is left"
     heads = (Argument("resource", "limit", "a rate limit", False),)
     more = (Argument("at_least", "number", "how much of it must be left", True),)
 
@@ -558,6 +566,7 @@ class MessageCondition(ConditionType):
     """A message in the mailbox."""
 
     name = "message"
+    reads = "whether a message waits for it"
     heads = (Argument("message", "true", "a message", False),)
 
     def valid(self, value: Any) -> bool:
@@ -579,6 +588,8 @@ class MessageCondition(ConditionType):
 
 class _Several(ConditionType):
     """Several conditions."""
+
+    reads = ""  # its parts say what they read
 
     def valid(self, value: Any) -> bool:
         """Accept a tuple of at least one condition."""
@@ -658,6 +669,7 @@ class NeverCondition(ConditionType):
     """A sleep that only `wake` ends. Rules of a scenario cannot use it."""
 
     name = "never"
+    reads = ""
 
     def valid(self, value: Any) -> bool:
         """Accept no value."""

@@ -41,7 +41,7 @@ async def _unbound(world: World, agent: Inhabitant, **arguments: Any) -> AskOutc
 Number = Annotated[Any, Means("number")]
 
 
-@action("ask", ends=True, scope="own", wait=_unbound, everywhere=False)
+@action("ask", ends=True, scope="own", wait=_unbound, everywhere=False, draws=False)
 def ask(
     world: World,
     agent: Inhabitant,

@@ -131,7 +131,7 @@ async def _answer(world: World, agent: Inhabitant, conversation: str) -> _Answer
         conversations.release(conversation)
 
 
-@action("answer", wait=_answer, ends=True, everywhere=False)
+@action("answer", wait=_answer, ends=True, everywhere=False, draws=False)
 def answer(world: World, agent: Any, answered: _Answered, conversation: str) -> Mapping[str, Any]:
     """Answer in a conversation that waits, with model calls and tool calls.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _Number = Annotated[int | None, Means("whole number")]
 
 
-@action("remember", everywhere=False)
+@action("remember", everywhere=False, draws=False)
 def remember(
     world: "World",
     agent: "Inhabitant",
@@ -40,7 +40,7 @@ def remember(
     return {"memory": memory.id}
 
 
-@action("recall", permission=Permission.GUEST, everywhere=False)
+@action("recall", permission=Permission.GUEST, everywhere=False, draws=False)
 def recall(
     world: "World",
     agent: "Inhabitant",
@@ -77,7 +77,7 @@ def _found(hit: Hit) -> dict[str, Any]:
     }
 
 
-@action("forget", everywhere=False)
+@action("forget", everywhere=False, draws=False)
 def forget(world: "World", agent: "Inhabitant", memory: int) -> None:
     """Delete a memory.
 
@@ -87,7 +87,7 @@ def forget(world: "World", agent: "Inhabitant", memory: int) -> None:
     Memories.of(world).forget(agent.agent_id, memory)
 
 
-@action("search_sessions", permission=Permission.GUEST, everywhere=False)
+@action("search_sessions", permission=Permission.GUEST, everywhere=False, draws=False)
 def search_sessions(
     world: "World", agent: "Inhabitant", query: str, time_frame: str | None = None, limit: _Number = None
 ) -> list[dict[str, Any]]:

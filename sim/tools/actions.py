@@ -19,7 +19,7 @@ def _names(behalf: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-@action("use_tool", permission=Permission.GUEST, wait=_prepare, ends=True, everywhere=False)
+@action("use_tool", permission=Permission.GUEST, wait=_prepare, ends=True, everywhere=False, draws=False)
 def use_tool(
     world: World,
     agent: Inhabitant,

@@ -162,8 +162,8 @@ class ActionHandler:
         last: whether it must be the last action of an iteration.
         idle: whether it only lets time pass, so that its success does not end a series of failures.
         awaits_work: whether it waits for work that may never come, so an endless wait does not count as a deadlock.
-        draws: whether it draws random numbers; None: not said, so of an action of others it is not known. An action of
-            `sim` says it if it does, or the kind of agents that brings it.
+        draws: whether its code draws random numbers, beside what language models and parts of the scenario draw for it,
+            which say it themselves; None: not said, so it is not known. Each action of `sim` says it.
     """
 
     kind: str

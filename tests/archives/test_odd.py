@@ -1,5 +1,6 @@
 """Descriptions after the ODD protocol: each of their statements is compared with what runs of the scenario do."""
 
+import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sim
+from sim.actors.wake import CONDITIONS
 from sim.agents import PolicyAgent, policy
 from sim.agents.family import FAMILIES
 from sim.agents.toolbox import Toolbox
@@ -424,10 +426,30 @@ def test_a_class_whose_source_is_not_there_is_said_to_be_unknown():
 # -- what is declared
 
 
-def test_each_part_of_sim_declares_whether_it_draws():
+def test_each_part_of_sim_declares_whether_it_draws_and_what_it_reads():
     """Of its own kinds and sections nothing is unknown, so that a description can say that nothing is random."""
     assert [kind for kind in words.KINDS if FAMILIES[kind].draws is None] == []
     assert [key for key in words.SECTIONS if SECTIONS[key].draws is None] == []
+    assert [kind for kind in words.ACTIONS if DEFINED[kind].draws is None] == []
+    assert [name for name, one in CONDITIONS.items() if one.reads is None] == []
+
+
+def test_an_action_that_says_that_it_does_not_draw_does_not():
+    """No module with an action that declares to draw nothing draws; the one that declares it ends in one that does."""
+    quiet = [DEFINED[kind].apply for kind in words.ACTIONS if DEFINED[kind].draws is False]
+    files = {Path(inspect.getfile(one)).relative_to(ROOT / "sim").as_posix() for one in quiet}
+    assert files & set(_modules_that_draw()) == set()
+    assert [kind for kind in words.ACTIONS if DEFINED[kind].draws] == ["orchestrate"]
+    assert "kinds/goals/retry.py" in set(_modules_that_draw())  # its delayed retries
+
+
+def test_an_action_that_says_nothing_is_told_to_be_unknown(monkeypatch):
+    """Nothing is inferred from an absence, also of an action of sim: what is not declared is not known."""
+    scenario = loads("name: x\nagents: [{name: one, rules: [{do: {publish: {topic: hit}}}]}]\n")
+    monkeypatch.setitem(DEFINED, "publish", attrs.evolve(DEFINED["publish"], draws=None))
+    page = describe(scenario)
+    assert "Nothing is drawn at random" not in page
+    assert "- what is drawn by the code of the action `publish`\n" in page
 
 
 def test_an_action_that_declares_to_draw_is_told(monkeypatch):
@@ -496,3 +518,17 @@ def test_every_expression_of_a_scenario_is_found():
     numbers = {int(number) for number in re.findall(r"\d+", found)}
     assert numbers >= set(range(1, 15))
     assert isinstance(loads(text).agents[0], Agent)
+
+
+def test_what_a_sleep_reads_is_what_its_conditions_declare(monkeypatch):
+    """The conditions of a sleep say what they read, also within others; one that does not say it is not known."""
+    sleep = "{sleep: {any: [{for: 3s}, {event: rain.*}, {all: [{message: true}, {resource: calls, at_least: 1}]}]}}"
+    limits = "limits: {calls: {agent: 1 per 1s, policy: block}}\n"
+    text = f"name: x\n{limits}agents: [{{name: one, rules: [{{do: {sleep}}}]}}]\n"
+    told = told_of(describe(loads(text)), "Sensing", "one")
+    assert told == (
+        "reads events with the topics `rain.*`; whether a message waits for it;"
+        " when enough of the limit `calls` is left."
+    )
+    monkeypatch.setattr(type(CONDITIONS["time"]), "reads", None)
+    assert "what the condition `for` of its sleep depends on" in told_of(describe(loads(text)), "Sensing", "one")

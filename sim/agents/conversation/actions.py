@@ -10,7 +10,7 @@ from sim.world import Inhabitant, Refused, World
 from sim.world.action import action
 
 
-@action("post_message", permission=Permission.GUEST, everywhere=False)
+@action("post_message", permission=Permission.GUEST, everywhere=False, draws=False)
 def post_message(
     world: World,
     agent: Inhabitant,
@@ -46,7 +46,7 @@ def post_message(
     return {"conversation": conversation.id, "message": message.id, "user": person.id}
 
 
-@action("reply", everywhere=False)
+@action("reply", everywhere=False, draws=False)
 def reply(world: World, agent: Inhabitant, conversation: str, text: str) -> dict[str, Any]:
     """Answer in a conversation, as this agent.
 

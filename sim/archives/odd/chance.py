@@ -11,7 +11,6 @@ from sim.archives.odd.text import code, codes, listed, words
 from sim.archives.odd.variants import noted
 from sim.base.errors import UsageError
 from sim.base.expressions import functions_at
-from sim.base.words import ACTIONS
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
 from sim.scenario.models import Models
@@ -223,7 +222,7 @@ def _unknown(subject: Subject) -> Iterator[str]:
             yield f"what the code of {words(entry.name)} ({code(entry.kind)}) draws"
     kinds = {do.kind for entry in subject.scenario.agents for rule in entry.rules for do in rule.do}
     for kind in sorted(kinds):
-        if DEFINED[kind].draws or (DEFINED[kind].draws is None and kind not in ACTIONS):
+        if DEFINED[kind].draws is not False:
             declared = ", which declares that it draws random numbers" if DEFINED[kind].draws else ""
             yield f"what is drawn by the code of the action {code(kind)}{declared}"
     for key in subject.scenario.sections:

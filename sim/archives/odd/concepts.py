@@ -26,8 +26,6 @@ _FIRST: Final = (
     ("Learning", "whether agents change their way of deciding by experience"),
     ("Prediction", "what agents expect of the future, and on what ground"),
 )
-_OF_TIME: Final = frozenset({"time", "daily", "cron", "any", "all", "never"})
-"""The conditions of a sleep that read nothing but the time."""
 
 
 def concepts(subject: Subject) -> Iterator[str]:
@@ -122,20 +120,15 @@ def _sleep(spec: SleepSpec) -> Iterator[str]:
     given = spec.given
     for kind in CONDITIONS.values():
         for head in kind.heads:
-            if head.name not in given or kind.name in _OF_TIME - {"any", "all"}:
+            if head.name not in given:
                 continue
             value = given[head.name]
-            if isinstance(value, tuple):
-                for part in value:
-                    yield from _sleep(part)
-            elif kind.name == "event":
-                yield f"events with the topics {code(_raw(value))}"
-            elif kind.name == "resource":
-                yield f"when enough of the limit {code(_raw(value))} is left"
-            elif kind.name == "message":
-                yield "whether a message waits for it"
-            else:
+            for part in value if isinstance(value, tuple) else ():  # of `any` and `all`
+                yield from _sleep(part)
+            if kind.reads is None:
                 yield f"what the condition {code(head.name)} of its sleep depends on"
+            elif kind.reads:
+                yield kind.reads.format(code(_raw(value)))
 
 
 def _raw(value: object) -> object:

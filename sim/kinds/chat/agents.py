@@ -83,7 +83,7 @@ async def _answer(world: World, agent: Inhabitant, incoming: Any) -> AgentRespon
     return await run(world, agent, IncomingMessage.from_json(incoming), agent.settings.use)
 
 
-@action("answer_chat", permission=Permission.GUEST, wait=_answer, ends=True, everywhere=False)
+@action("answer_chat", permission=Permission.GUEST, wait=_answer, ends=True, everywhere=False, draws=False)
 def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incoming: Any) -> dict[str, Any]:
     """Answer a message in a chat: the nine steps from the message to the answer.
 
@@ -128,7 +128,7 @@ async def _wait_in_line(world: World, agent: Inhabitant, **given: Any) -> Incomi
     return incoming
 
 
-@action("send_chat_message", permission=Permission.GUEST, wait=_wait_in_line, everywhere=False)
+@action("send_chat_message", permission=Permission.GUEST, wait=_wait_in_line, everywhere=False, draws=False)
 def send_chat_message(
     world: World, agent: Inhabitant, incoming: IncomingMessage, text: str, channel: str, platform: str = "chat",
     server: str | None = None, thread: str | None = None, attachments: Any = None,
@@ -194,7 +194,7 @@ def _near(key: object) -> str:
     return f"; {hint}" if hint else ""
 
 
-@action("share_location", permission=Permission.GUEST, everywhere=False)
+@action("share_location", permission=Permission.GUEST, everywhere=False, draws=False)
 def share_location(world: World, agent: Inhabitant, place: str, platform: str = "chat") -> None:
     """Tell chat agents where one is; reminders for this place come.
 

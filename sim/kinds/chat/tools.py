@@ -169,7 +169,7 @@ async def _run_python(world: World, agent: Inhabitant, code: str) -> dict[str, A
     return dict(outcome.value)
 
 
-@action("run_python", wait=_run_python, ends=True, everywhere=False)
+@action("run_python", wait=_run_python, ends=True, everywhere=False, draws=False)
 def run_python(world: World, agent: Inhabitant, result: dict[str, Any], code: str) -> dict[str, Any]:
     """Run Python code in a sandbox, in a folder with the files that were loaded. New text files belong to the person.
 

@@ -17,7 +17,7 @@ from sim.world import Inhabitant, Refused, World
 from sim.world.action import action
 
 
-@action("take_note", permission=Permission.GUEST, everywhere=False)
+@action("take_note", permission=Permission.GUEST, everywhere=False, draws=False)
 def take_note(world: World, agent: Inhabitant, author: str, text: str) -> bool:
     """Keep a note of a person for the prompts of the tasks of an executor.
 
@@ -31,7 +31,7 @@ def take_note(world: World, agent: Inhabitant, author: str, text: str) -> bool:
     return executors.note(agent.agent_id, author, text)
 
 
-@action("run_task", everywhere=False)
+@action("run_task", everywhere=False, draws=False)
 def run_task(
     world: World, agent: Inhabitant, name: str, goal: str, agent_type: str, criteria: Any = (),
     files: Any = (), tests: str | None = None, depends_on: Any = (), project: str = "project", priority: int = 0,
@@ -60,7 +60,7 @@ def run_task(
     )
 
 
-@action("check_confidence", everywhere=False)
+@action("check_confidence", everywhere=False, draws=False)
 def check_confidence(world: World, agent: Inhabitant, task: str) -> None:
     """Ask for a check of the confidence in a task after its next step.
 

@@ -102,7 +102,7 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
         executors.release(agent.agent_id)
 
 
-@action("execute_step", permission=Permission.GUEST, wait=_turn, ends=True, everywhere=False)
+@action("execute_step", permission=Permission.GUEST, wait=_turn, ends=True, everywhere=False, draws=False)
 def execute_step(world: World, agent: Inhabitant, turned: Turned, task: int) -> Mapping[str, Any]:
     """Do one step of a task: plan, execute with retries, validate, update, check.
 

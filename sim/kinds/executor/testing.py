@@ -128,7 +128,7 @@ async def _run(world: World, agent: Inhabitant, path: str = "") -> dict[str, Any
     return await perform_tests(world, Executors.of(world).state_of(agent.agent_id), path)
 
 
-@action("run_tests", wait=_run, ends=True, everywhere=False)
+@action("run_tests", wait=_run, ends=True, everywhere=False, draws=False)
 def run_tests(world: World, agent: Inhabitant, report: dict[str, Any], path: str = "") -> dict[str, Any]:
     """Run the tests of the project with pytest, and return how many passed and which failed.
 

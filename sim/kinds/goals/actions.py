@@ -13,7 +13,7 @@ from sim.world import Inhabitant, Refused, World
 from sim.world.action import action
 
 
-@action("create_goal", permission=Permission.GUEST, everywhere=False)
+@action("create_goal", permission=Permission.GUEST, everywhere=False, draws=False)
 def create_goal(
     world: World, agent: Inhabitant, title: str, description: str = "", instructions: str = "", tools: Any = None,
     template: str | None = None,
@@ -54,7 +54,7 @@ def _enabled(names: Any, offered: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-@action("write_to_agent", permission=Permission.GUEST, everywhere=False)
+@action("write_to_agent", permission=Permission.GUEST, everywhere=False, draws=False)
 def write_to_agent(world: World, agent: Inhabitant, to: str, text: str) -> dict[str, Any]:
     """Write a message to a goal, task or user agent of one's own; it runs soon.
 
@@ -76,7 +76,7 @@ def _post(goals: Goals, record: AgentRecord, text: str) -> int:
     return goals.post(record, text)
 
 
-@action("set_goal_tools", permission=Permission.GUEST, everywhere=False)
+@action("set_goal_tools", permission=Permission.GUEST, everywhere=False, draws=False)
 def set_goal_tools(world: World, agent: Inhabitant, goal: str, tools: Any) -> list[str]:
     """Enable these tools for a goal of one's own, and disable all others.
 
@@ -92,7 +92,7 @@ def set_goal_tools(world: World, agent: Inhabitant, goal: str, tools: Any) -> li
     return list(enabled)
 
 
-@action("archive_goal", permission=Permission.GUEST, everywhere=False)
+@action("archive_goal", permission=Permission.GUEST, everywhere=False, draws=False)
 def archive_goal(world: World, agent: Inhabitant, goal: str) -> None:
     """Archive a goal of one's own: its tasks are cancelled, and its agent stops.
 
@@ -106,7 +106,7 @@ def archive_goal(world: World, agent: Inhabitant, goal: str) -> None:
     goals.end(record, "ended", "archived by its user")
 
 
-@action("take_message", permission=Permission.GUEST, everywhere=False)
+@action("take_message", permission=Permission.GUEST, everywhere=False, draws=False)
 def take_message(world: World, agent: Inhabitant, sender: str, text: str) -> dict[str, Any]:
     """Take a message from the mailbox into the thread, if it is from the agent's user or from a person outside.
 

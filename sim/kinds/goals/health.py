@@ -34,7 +34,7 @@ class HealthMonitor(Agent):
         return Action("sleep", {"condition": {"any": wake}})
 
 
-@action("check_health", everywhere=False)
+@action("check_health", everywhere=False, draws=False)
 def check_health(world: World, agent: Inhabitant) -> Mapping[str, int]:
     """Cancel stuck runs, end stale ones, resume and expire paused tasks, delete old ones; return how many of each."""
     goals = Goals.of(world)

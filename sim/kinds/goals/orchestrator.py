@@ -91,7 +91,7 @@ def _report(goals: Goals, record: AgentRecord, ran: Ran, before: tuple[int, int,
     return ran
 
 
-@action("orchestrate", permission=Permission.GUEST, wait=_orchestrate, ends=True, everywhere=False)
+@action("orchestrate", permission=Permission.GUEST, wait=_orchestrate, ends=True, everywhere=False, draws=True)
 def orchestrate(world: World, agent: Inhabitant, ran: Ran, reason: str) -> Mapping[str, Any]:
     """Do one run of a goal, task or user agent: build the context, and let its model work.
 
@@ -185,7 +185,9 @@ async def _archive_last(world: World, agent: Inhabitant) -> int:
     return record.archived
 
 
-@action("archive_last_session", permission=Permission.GUEST, wait=_archive_last, ends=True, everywhere=False)
+@action(
+    "archive_last_session", permission=Permission.GUEST, wait=_archive_last, ends=True, everywhere=False, draws=False
+)
 def archive_last_session(world: World, agent: Inhabitant, session: int) -> int:
     """Archive the last session of an agent that has ended; return its number."""
     return session

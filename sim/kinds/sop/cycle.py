@@ -123,7 +123,7 @@ async def _cycle(world: World, agent: Inhabitant) -> Did:
     return report(world, sops, desk, seen, did, notes, by_clock=by_clock)
 
 
-@action("work_cycle", wait=_cycle, ends=True, everywhere=False)
+@action("work_cycle", wait=_cycle, ends=True, everywhere=False, draws=False)
 def work_cycle(world: World, agent: Inhabitant, did: Did) -> Mapping[str, Any]:
     """Do one cycle of an employee: survey, assess, prioritize, execute and report."""
     return attrs.asdict(did)

@@ -88,7 +88,7 @@ def _jobs_of(agent: Inhabitant) -> RecurringJobs:
     return agent
 
 
-@action("look", everywhere=False)
+@action("look", everywhere=False, draws=False)
 def look(world: World, agent: Inhabitant) -> int:
     """Have all watchers look that look alone and are due; return the number of new tasks."""
     sops = Sops.of(world)
@@ -129,13 +129,13 @@ def _summariser(world: World, jobs: RecurringJobs) -> Callable[[str, Sequence[Me
     return summarise
 
 
-@action("maintain_memories", wait=_maintain, ends=True, everywhere=False)
+@action("maintain_memories", wait=_maintain, ends=True, everywhere=False, draws=False)
 def maintain_memories(world: World, agent: Inhabitant, sentence: str) -> Mapping[str, Any]:
     """Delete expired memories, summarize old ones, apply the cap, and post the numbers."""
     return {"report": sentence}
 
 
-@action("summarize_day", everywhere=False)
+@action("summarize_day", everywhere=False, draws=False)
 def summarize_day(world: World, agent: Inhabitant) -> Mapping[str, Any]:
     """Post the daily summary, and repeat the warnings of employees that are silent."""
     jobs, sops, channels = _jobs_of(agent), Sops.of(world), Channels.of(world)

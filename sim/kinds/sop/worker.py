@@ -74,7 +74,7 @@ async def _run_step(world: World, agent: Inhabitant, task: int) -> _Outcome:
     return _Outcome(step.name, status, error)
 
 
-@action("run_step", wait=_run_step, ends=True, everywhere=False)
+@action("run_step", wait=_run_step, ends=True, everywhere=False, draws=False)
 def run_step(world: World, agent: Inhabitant, outcome: _Outcome, task: int) -> Mapping[str, Any]:
     """Do the step of a task that is in the queue.
 

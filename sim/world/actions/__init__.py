@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["artifacts", "messages", "money", "noop", "places", "pools", "tasks"]
 
 
-@action("noop", permission=Permission.GUEST, scope="own")
+@action("noop", permission=Permission.GUEST, scope="own", draws=False)
 def noop(world: "World", agent: "Inhabitant") -> None:
     """Do nothing."""

@@ -43,7 +43,7 @@ def _check_access(world: "World", artifact: Artifact, agent: "Inhabitant", *, ch
         raise Refused(f"{agent.agent_id} may not {'change' if change else 'read'} the artifact {artifact.id!r}")
 
 
-@action("read", permission=Permission.GUEST)
+@action("read", permission=Permission.GUEST, draws=False)
 def read(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> Any:
     """Read an artifact.
 
@@ -53,7 +53,7 @@ def read(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> Any:
     return _artifact(world, agent, artifact).raw
 
 
-@action("write")
+@action("write", draws=False)
 def write(
     world: "World",
     agent: "Inhabitant",
@@ -100,7 +100,7 @@ def _new_artifact(id: str, owner: str, raw: Raw, access: tuple[Access, Access], 
     return Artifact(id, owner, raw, readers=readers, writers=writers, price=micro, formula=computed)
 
 
-@action("edit")
+@action("edit", draws=False)
 def edit(world: "World", agent: "Inhabitant", artifact: ArtifactId, old: str, new: str) -> _Version:
     """Replace one piece of text in an artifact.
 
@@ -119,7 +119,7 @@ def edit(world: "World", agent: "Inhabitant", artifact: ArtifactId, old: str, ne
     return _Version(after.version)
 
 
-@action("delete")
+@action("delete", draws=False)
 def delete(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> None:
     """Delete an artifact.
 
@@ -132,7 +132,7 @@ def delete(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> None:
     world.event_bus.tell("artifact.deleted", {"artifact": artifact, "by": agent.agent_id})
 
 
-@action("invoke")
+@action("invoke", draws=False)
 def invoke(world: "World", agent: "Inhabitant", artifact: ArtifactId, args: Values = None) -> Any:
     """Compute the formula of an artifact and pay its price.
 

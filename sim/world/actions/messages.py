@@ -37,7 +37,7 @@ async def _wait_to_send(
     return receivers
 
 
-@action("send", wait=_wait_to_send, ready=_sends_at_once)
+@action("send", wait=_wait_to_send, ready=_sends_at_once, draws=False)
 def send(
     world: "World", agent: "Inhabitant", receivers: list[str], to: Recipient, data: Any = None, topic: str = "",
     after: Time = None,
@@ -133,7 +133,7 @@ def _receivers(world: "World", agent: "Inhabitant", to: str) -> list[str]:
     return receivers
 
 
-@action("publish")
+@action("publish", draws=False)
 def publish(world: "World", agent: "Inhabitant", topic: Topic, data: Any = None) -> None:
     """Publish an event.
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
 
 
-@action("transfer")
+@action("transfer", draws=False)
 def transfer(world: "World", agent: "Inhabitant", to: Account, amount: float) -> dict[str, float]:
     """Transfer money from the agent's own account to another account.
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
 
 
-@action("walk", scope="space")
+@action("walk", scope="space", draws=False)
 def walk(world: "World", agent: "Inhabitant", to: Any = None, doing: str = "", met: Any = None) -> None:
     """Move to a position in space and show an activity, from the next step on.
 
@@ -61,7 +61,7 @@ async def _travel(world: "World", agent: "Inhabitant", to: Any) -> str:
     return start
 
 
-@action("move", wait=_travel, ready=_arrives_at_once, ends=True)
+@action("move", wait=_travel, ready=_arrives_at_once, ends=True, draws=False)
 def move(world: "World", agent: "Inhabitant", start: str, to: PlaceName) -> dict[str, str]:
     """Travel to another place; this takes the travel time of the shortest path.
 
@@ -75,7 +75,7 @@ def move(world: "World", agent: "Inhabitant", start: str, to: PlaceName) -> dict
     return {"from": start, "to": to}
 
 
-@action("change_place")
+@action("change_place", draws=False)
 def change_place(world: "World", agent: "Inhabitant", values: dict, place: PlaceName = None) -> None:  # type: ignore[type-arg]  # arguments need the bare type
     """Set variables of the place where the agent stands, or of another one.
 
@@ -95,7 +95,7 @@ def change_place(world: "World", agent: "Inhabitant", values: dict, place: Place
     variables.set(here, copy.deepcopy(values))
 
 
-@action("gather")
+@action("gather", draws=False)
 def gather(world: "World", agent: "Inhabitant", amount: Annotated[Any, Means("number")] = None) -> dict[str, float]:
     """Take the stock of the place where the agent stands, which grows back.
 

@@ -78,7 +78,7 @@ def _hand_back(world: "World", agent: "Inhabitant", granted: int | Use, pool: st
         slots.release(amount=granted, holder=_holder(world, agent))
 
 
-@action("acquire", wait=_stand_in_line, ready=_is_free, undo=_hand_back)
+@action("acquire", wait=_stand_in_line, ready=_is_free, undo=_hand_back, draws=False)
 def acquire(
     world: "World", agent: "Inhabitant", granted: int | Use, pool: SlotPool, amount: int = 1, priority: float = 0,
     preempt: bool = True, timeout: Time = None, or_event: Pattern = None,
@@ -101,7 +101,7 @@ def acquire(
     held[pool] = held.get(pool, 0) + amount
 
 
-@action("release")
+@action("release", draws=False)
 def release(world: "World", agent: "Inhabitant", pool: SlotPool, amount: int = 1) -> None:
     """Release slots of a pool.
 
@@ -167,7 +167,7 @@ async def _wait_to_put(
     return amount
 
 
-@action("put", wait=_wait_to_put, either={"item": "for a store", "amount": "for a container"})
+@action("put", wait=_wait_to_put, either={"item": "for a store", "amount": "for a container"}, draws=False)
 def put(
     world: "World", agent: "Inhabitant", granted: float, pool: StockPool, item: Any = None, amount: float = 1,
     timeout: Time = None, or_event: Pattern = None,
@@ -210,7 +210,7 @@ def _put_back(world: "World", agent: "Inhabitant", granted: Any, pool: str, **ar
             raise AssertionError("nothing is got from slots")
 
 
-@action("get", wait=_wait_to_get, undo=_put_back, awaits_work=True)
+@action("get", wait=_wait_to_get, undo=_put_back, awaits_work=True, draws=False)
 def get(
     world: "World", agent: "Inhabitant", granted: Any, pool: StockPool, amount: float = 1, where: ItemFilter = None,
     timeout: Time = None, or_event: Pattern = None,

@@ -17,7 +17,7 @@ _Agent = Annotated[str | None, Means("recipient")]
 _Number = Annotated[int | None, Means("whole number")]
 
 
-@action("create_task")
+@action("create_task", draws=False)
 def create_task(
     world: "World",
     agent: "Inhabitant",
@@ -66,7 +66,7 @@ def create_task(
     return {"id": task.id}
 
 
-@action("update_task")
+@action("update_task", draws=False)
 def update_task(
     world: "World",
     agent: "Inhabitant",
@@ -97,7 +97,7 @@ def update_task(
     return {"id": changed.id, "status": changed.word or changed.status}
 
 
-@action("complete_task")
+@action("complete_task", draws=False)
 def complete_task(
     world: "World", agent: "Inhabitant", task: int, result: Any = None, failed: bool = False, note: str = ""
 ) -> dict[str, Any]:
