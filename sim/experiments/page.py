@@ -46,7 +46,7 @@ def page_style() -> str:
 
 def _head(plan: Plan) -> Markup:
     past = plan.past
-    what = f"{len(plan.points)} {'combinations' if past is None else 'arms'} × {plan.seeds[1]} seeds, plan {plan.id}"
+    what = f"{len(plan.points)} {'combinations' if past is None else 'arms'}, seeds {plan.seeds_text}; plan {plan.id}"
     origin = "" if past is None else f", from {past.at} of the run {Path(past.run).name}"
     listed = ("listed combinations",) if plan.design == "list" else ()
     varied = "; ".join((*listed, *plan.vary)) or "nothing is varied"

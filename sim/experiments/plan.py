@@ -178,6 +178,22 @@ class Plan:
         return hashlib.sha256(encode({**given, "file": "", "past": past})).hexdigest()
 
     @property
+    def seeds_text(self) -> str:
+        """Which seeds it has, in words. What a precision adds, and which candidates end early, follows from results."""
+        first, count = self.seeds
+        listed = () if self.bench is None else self.bench.seeds
+        own = ", ".join(map(str, listed)) or _span(first, count)
+        if self.fit is not None:
+            held_out = self.fit.held_out
+            later = f"; {_span(first + count, held_out)} for the best of them alone" if held_out else ""
+            return f"{own} for each candidate, fewer for one that the first of them show to be clearly worse{later}"
+        what = "arm" if self.arms else "combination" if self.bench is None else "combination in each mode"
+        if self.precision is None or self.precision.most_seeds <= count:
+            return f"{own} for each {what}"
+        most = _span(first, self.precision.most_seeds)
+        return f"{own} for each {what}, and those after them until its outcomes are precise: at most {most}"
+
+    @property
     def verb(self) -> str:
         """The command that carries out such a plan."""
         return "fit" if self.fit is not None else "sweep" if self.bench is None else "bench"
@@ -296,6 +312,10 @@ class Plan:
             raise UsageError("the plan does not have the seeds that it names")
         if seeds and (self.precision is not None or max(seeds) > MAX_SEED):
             raise UsageError("the plan names its seeds, and asks for more, or for one that is too large")
+
+
+def _span(first: int, count: int) -> str:
+    return str(first) if count == 1 else f"{first} to {first + count - 1}"
 
 
 @attrs.frozen

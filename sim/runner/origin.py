@@ -1,4 +1,4 @@
-"""Where a branch comes from, and what it changes, as records have it."""
+"""The origin of a branch, and what the branch changes, as records have it."""
 
 from collections.abc import Mapping
 from typing import Any, Self

@@ -1,5 +1,6 @@
 """Descriptions after the ODD protocol: each of their statements is compared with what runs of the scenario do."""
 
+import ast
 import inspect
 import re
 from collections import defaultdict
@@ -17,9 +18,8 @@ import sim
 from sim.actors.wake import CONDITIONS
 from sim.agents import PolicyAgent, policy
 from sim.agents.family import FAMILIES
-from sim.agents.toolbox import Toolbox
+from sim.agents.toolbox import DRAWS, Toolbox
 from sim.archives.odd import Pace, Subject, odd_description
-from sim.archives.odd.chance import DRAWING
 from sim.archives.odd.subject import expressions_in
 from sim.base import words
 from sim.base.expressions import functions_at
@@ -103,7 +103,7 @@ def _watch_functions(patch, present):
                 user = self._user
                 if isinstance(user, PolicyAgent) and known[name].senses != "nothing":
                     present().read[user.entry].add(name)
-                if name in DRAWING:
+                if name in DRAWS:
                     present().drawn.add(name)
                 return function(*args, **kwargs)
 
@@ -323,8 +323,8 @@ def test_the_options_of_a_run_change_what_is_said():
     scenario = loads("name: x\nmodels: {}\nagents: [{name: one, rules: [{do: {ask: {prompt: Hello}}}]}]\n")
     ticks = scenario.source.load(loads_override("execution.tick.order=shuffled"))
     page = describe(scenario, models=("openai:gpt-x",))
-    assert "answers of language models at `openai`, and their time" in part(page, "Stochasticity")
-    assert "The model uses answers of language models at `openai`" in part(page, "Input data")
+    assert "answers of language models at `openai` and their time" in part(page, "Stochasticity")
+    assert "The model uses answers of language models at `openai` and their time; they are" in part(page, "Input data")
     paces = (Pace("tick", ticks, "tick-sequential"), Pace("autonomous", scenario, "autonomous"))
     both = odd_description(Subject(scenario=scenario, text="", paces=paces))
     assert "In the mode tick-sequential, agents act in ticks, one every 1s" in both
@@ -416,11 +416,48 @@ def test_agents_in_code_are_described_by_their_class(name):
     assert "Nothing is drawn at random" not in page
 
 
+def test_a_class_is_read_once(monkeypatch):
+    """Each section names the class of agents in code, in each variant; its source is parsed once for all of them."""
+    text = "name: crowd\nagents: [{name: one, kind: 'once:Walker'}, {name: two, kind: 'once:Walker'}]\n"
+    parsed: list[object] = []
+    parse = ast.parse
+
+    def counted(source):
+        parsed.append(source)
+        return parse(source)
+
+    monkeypatch.setattr(ast, "parse", counted)
+    page = describe(loads(text), sources={"once.py": SOURCE + b"# read once"})
+    assert page.count("`once.Walker`") > 4
+    assert len(parsed) == 1
+
+
 def test_a_class_whose_source_is_not_there_is_said_to_be_unknown():
     """Without the source of a class, its name remains, and that nothing more is known of it."""
     page = describe(loads("name: crowd\nagents: [{name: one, kind: 'strollers:Walker'}]\n"))
     assert "The source of this class was not there" in page
     assert "*To be written by the author: what these agents read.*" in told_of(page, "Sensing", "one")
+
+
+# -- what comes from outside
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"models": {}},
+        {"approvals": {"rules": [], "person": "real"}},
+        {"tools": {"servers": {"shop": {"tools": {"buy": {"description": "Buy."}}}}}},
+        {"tools": {"commands": {"list": {"description": "List.", "command": ["ls"]}}}},
+    ],
+    ids=["models", "person", "servers", "commands"],
+)
+def test_what_comes_from_outside_is_data_in_both_sections(change):
+    """Stochasticity and input data say the same of data from outside, for each way in which there can be any."""
+    plain = {"name": "made", "agents": [{"name": "one", "rules": [{"do": "noop"}]}]}
+    page = describe(Scenario.from_dict({**plain, **change}), models=("openai:gpt-x",) if "models" in change else ())
+    (found,) = re.findall(r"^- (.*)$", part(page, "Stochasticity").partition("come from outside")[2], re.MULTILINE)
+    assert f"The model uses {found}; they are in the record of a run." in part(page, "Input data")
 
 
 # -- what is declared

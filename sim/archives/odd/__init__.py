@@ -10,6 +10,6 @@ holds in which variant of a scenario.
 """
 
 from sim.archives.odd.page import odd_description, without_scenario
-from sim.archives.odd.subject import VARIED, LiveChange, Pace, Subject, Variant
+from sim.archives.odd.subject import LiveChange, Pace, Subject, Variant
 
-__all__ = ["VARIED", "LiveChange", "Pace", "Subject", "Variant", "odd_description", "without_scenario"]
+__all__ = ["LiveChange", "Pace", "Subject", "Variant", "odd_description", "without_scenario"]

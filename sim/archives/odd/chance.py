@@ -1,4 +1,4 @@
-"""What chance decides in a scenario: every place that can draw, and every part of which that is not known."""
+"""Chance in a scenario: each place that can draw, and each part of which it is not known whether it draws."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -6,21 +6,18 @@ from typing import Final
 import attrs
 
 from sim.agents.family import family_for
+from sim.agents.toolbox import DRAWS
 from sim.archives.odd.subject import OBSERVING, Subject, expressions_in
 from sim.archives.odd.text import code, codes, listed, words
 from sim.archives.odd.variants import noted
-from sim.base.errors import UsageError
-from sim.base.expressions import functions_at
+from sim.base.expressions import ExpressionError
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
 from sim.scenario.models import Models
-from sim.scenario.overrides import parse_all
-from sim.scenario.values import compile_value
+from sim.scenario.overrides import Override, parse_all
+from sim.scenario.values import compile_value, is_expression
 from sim.world.action import DEFINED
 from sim.world.section import SECTIONS
-
-DRAWING: Final = frozenset(name for name, function in functions_at("any", "agent", "start").items() if function.draws)
-"""The functions that draw."""
 
 _IN_SANDBOX: Final = frozenset({"run_python", "run_tests"})
 """The actions of `sim` that run commands, if the operator allows it."""
@@ -31,9 +28,9 @@ class Chance:
     """What is random in a scenario.
 
     Attributes:
-        drawn: what is, or can be, drawn: one phrase each.
-        unknown: the parts that may draw without that being known here: one phrase each.
-        outside: what comes from outside of the simulation, which the record has: one phrase each.
+        drawn: what is drawn at random, or can be: one phrase each.
+        unknown: what code draws that does not say whether it draws: one phrase each.
+        outside: what comes from outside of the simulation and is in the record: one phrase each.
     """
 
     drawn: tuple[str, ...]
@@ -47,16 +44,20 @@ class Chance:
 
 
 def chance_of(subject: Subject) -> Chance:
-    """Return what is random in a scenario, or in any of its variants; then with the variants."""
+    """Return what is random in a scenario. If it is true of some variants only, a phrase names these."""
     if subject.variants:
         found, variants = [chance_of(one.subject) for one in subject.variants], subject.variants
         return Chance(
             (*noted(variants, [one.drawn for one in found]), *_changes(subject)),
-            noted(variants, [one.unknown for one in found]),
+            (*noted(variants, [one.unknown for one in found]), *_further(subject)),
             noted(variants, [one.outside for one in found]),
         )
-    drawn = (*_orders(subject), *_expressions(subject), *_samples(subject), *_sections(subject), *_models(subject))
-    return Chance(tuple(dict.fromkeys(drawn)), tuple(_unknown(subject)), tuple(_outside(subject)))
+    drawn = (
+        *_orders(subject), *_expressions(subject), *_samples(subject), *_sections(subject), *_models(subject),
+        *_changes(subject),
+    )  # fmt: skip
+    unknown = (*_unknown(subject), *_further(subject))
+    return Chance(tuple(dict.fromkeys(drawn)), unknown, tuple(_outside(subject)))
 
 
 def _orders(subject: Subject) -> Iterator[str]:
@@ -75,11 +76,11 @@ def _expressions(subject: Subject) -> Iterator[str]:
     parts = {name: getattr(scenario, name) for name in type(scenario).model_fields if name not in OBSERVING}
     for key, value in parts.items():
         for path, expression in expressions_in(value, "" if key == "sections" else key):
-            for name in sorted(expression.functions & DRAWING):
+            for name in sorted(expression.functions & DRAWS):
                 found.setdefault(_place(subject, path), {})[name] = None
     for number, intervention in enumerate(scenario.interventions):
         for key, value in (intervention.set or {}).items():
-            for name in sorted(_called(value) & DRAWING):
+            for name in sorted(_called(value, texts=_of_state(Override.of(key, value))) & DRAWS):
                 where = f"what the intervention {number + 1} sets {code(key)} to"
                 found.setdefault(where, {})[name] = None
     yield from (f"{place}: {codes(names)}" for place, names in found.items())
@@ -89,22 +90,36 @@ def _changes(subject: Subject) -> Iterator[str]:
     """Yield the changes during a run whose values are drawn."""
     for change in subject.changes:
         for override in parse_all(change.overrides):
-            names = sorted(_called(override.value) & DRAWING)
-            if names and override.path[0] == "agents" and override.path[2] == "state":  # the variants have the others
+            names = sorted(_called(override.value, texts=True) & DRAWS)
+            if names and _of_state(override):  # the variants have the others
                 yield f"what {code(override.key)} is set to {change.when}: {codes(names)}"
 
 
-def _called(value: object) -> frozenset[str]:
-    """Return the functions that a value which an intervention sets may call; it can be a condition without `=`."""
+def _of_state(override: Override) -> bool:
+    return override.path[0] == "agents" and override.path[2:3] == ("state",)
+
+
+def _further(subject: Subject) -> Iterator[str]:
+    if subject.more_changes:
+        yield f"what the {subject.more_changes:,} changes of the run that are not described draw"
+
+
+def _called(value: object, *, texts: bool) -> frozenset[str]:
+    """Return the functions that a value which is set during a run may call.
+
+    Args:
+        value: the value.
+        texts: whether a text without `=` stays a text, as in state variables. Otherwise it can be a condition.
+    """
     if isinstance(value, dict):
-        return frozenset(name for part in value.values() for name in _called(part))
+        return frozenset(name for part in value.values() for name in _called(part, texts=texts))
     if isinstance(value, list | tuple):
-        return frozenset(name for part in value for name in _called(part))
-    if not isinstance(value, str):
+        return frozenset(name for part in value for name in _called(part, texts=texts))
+    if not isinstance(value, str) or (texts and not is_expression(value)):
         return frozenset()
     try:
-        return compile_value(value if value.startswith("=") else f"={value}").functions
-    except UsageError:  # a text, and no expression
+        return compile_value(value if is_expression(value) else f"={value}").functions
+    except ExpressionError:  # a text, and no expression
         return frozenset()
 
 
@@ -234,13 +249,18 @@ def _unknown(subject: Subject) -> Iterator[str]:
 
 
 def _outside(subject: Subject) -> Iterator[str]:
-    scenario, execution = subject.scenario, subject.scenario.execution
+    yield from data_from_outside(subject)
+    if subject.scenario.execution.clock == "wall":
+        yield "the pace of real time, which the simulated time follows"
+
+
+def data_from_outside(subject: Subject) -> Iterator[str]:
+    """Yield the data that comes from outside of the simulation and is in the record: one phrase each."""
+    scenario = subject.scenario
     providers = sorted(providers_of(subject).difference(INSIDE))
     if providers:
         measured = scenario.models is not None and scenario.models.latency is None
-        yield f"answers of language models at {listed(map(code, providers))}" + (", and their time" if measured else "")
-    if execution.clock == "wall":
-        yield "the pace of real time, which the simulated time follows"
+        yield f"answers of language models at {listed(map(code, providers))}" + (" and their time" if measured else "")
     approvals = scenario.sections.get("approvals")
     if approvals is not None and approvals.person == "real":
         yield "the decisions of a person who approves calls"

@@ -4,6 +4,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 import attrs
@@ -12,6 +13,7 @@ from sim.agents.family import family_for
 from sim.scenario.schema import Agent
 
 _FAMILY_CLASS: Final = 1  # the place of the class in `Family("kind", Class)`
+_KEPT: Final = 64  # classes that are kept: each section asks for them, in each variant
 
 
 @attrs.frozen
@@ -46,7 +48,11 @@ def class_of(entry: Agent, sources: Mapping[str, bytes]) -> AgentClass:
         stem = module.replace(".", "/")
         source = sources.get(f"{stem}.py") or sources.get(f"{stem}/__init__.py")
         return _read(f"{module}.{name}" if name else entry.kind, name, source)
-    kind = family.agent
+    return _imported(family.agent)
+
+
+@lru_cache(_KEPT)
+def _imported(kind: type) -> AgentClass:
     name = f"{kind.__module__}.{kind.__qualname__}"
     try:
         source = textwrap.dedent(inspect.getsource(kind)).encode()
@@ -55,6 +61,7 @@ def class_of(entry: Agent, sources: Mapping[str, bytes]) -> AgentClass:
     return _read(name, kind.__name__, source)
 
 
+@lru_cache(_KEPT)
 def _read(shown: str, name: str, source: bytes | None) -> AgentClass:
     try:
         tree = None if source is None else ast.parse(source)

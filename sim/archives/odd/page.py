@@ -5,16 +5,15 @@ from functools import partial
 from typing import Any, Final
 
 from sim.agents.family import family_for
-from sim.archives.odd.chance import providers_of
+from sim.archives.odd.chance import data_from_outside
 from sim.archives.odd.code import class_of
 from sim.archives.odd.concepts import concepts, when_of
-from sim.archives.odd.subject import VARIED, Pace, Subject, expressions_in, follows_rules
+from sim.archives.odd.subject import Pace, Subject, expressions_in, follows_rules
 from sim.archives.odd.text import by_author, code, codes, comment_of, listed, pairs, quoted, table, words
 from sim.archives.odd.variants import told
 from sim.base.expressions import functions_at
 from sim.base.text import plain
 from sim.kernel import to_text
-from sim.llm.access import INSIDE
 from sim.record.files import versions
 from sim.scenario.schema import Agent, Scenario
 from sim.scenario.symbols import items, mapping
@@ -194,7 +193,10 @@ def _processes(subject: Subject) -> Iterator[str]:
         yield "**Changes during the run**\n"
         for change in subject.changes:
             what = [*map(code, change.overrides), *map(words, change.others)]
-            yield f"- {_sentence(change.when)}: {', '.join(what) or 'nothing'}"
+            note = f" ({words(change.note)})" if change.note else ""
+            yield f"- {_sentence(change.when)}: {', '.join(what) or 'nothing'}{note}"
+        if subject.more_changes:
+            yield f"- After these, there are {subject.more_changes:,} more changes, which are not described."
         yield ""
 
 
@@ -309,6 +311,8 @@ def _events(subject: Subject) -> Iterator[str]:
 
 # -- 5. initialization
 
+_MOST_UNCHECKED: Final = 5  # combinations that are named with a reason
+
 _AT_START: Final = (
     "group", "place", "position", "partners", "balance", "start", "permission", "params", "settings", "columns",
     "weights", "replace",
@@ -319,8 +323,12 @@ def _initialization(subject: Subject) -> Iterator[str]:
     yield from told(subject, _start, start=True)
     if subject.overrides:
         yield f"\nChanged for this study: {codes(subject.overrides)}."
-    if any(name.startswith(VARIED) for name in subject.facts):
+    if subject.combinations:
         yield f"\n{_derived_from(subject)}"
+    for what in subject.unchecked[:_MOST_UNCHECKED]:
+        yield f"\nNot described, because it cannot be checked here: {words(what)}."
+    if (left := len(subject.unchecked) - _MOST_UNCHECKED) > 0:
+        yield f"\nThe same holds of {left:,} more."
     yield ""
     yield from pairs(("of this study", "value"), subject.facts.items())
 
@@ -331,7 +339,7 @@ def _derived_from(subject: Subject) -> str:
         return f"The statements of all sections were derived from all {whole:,} combinations of varied values."
     return (
         f"The statements of all sections were derived from {count:,} of {whole:,} combinations of varied values. What"
-        " holds in the others alone is not told."
+        " is true of the others only is missing."
     )
 
 
@@ -355,11 +363,7 @@ def _start(subject: Subject) -> Iterator[str]:
 
 
 def _input(subject: Subject) -> Iterator[str]:
-    outside = sorted(providers_of(subject).difference(INSIDE))
-    found = [f"answers of language models at {listed(map(code, outside))}"] if outside else []
-    servers = getattr(subject.scenario.sections.get("tools"), "servers", None)
-    found += [f"answers of the MCP servers {codes(servers)}"] if servers else []
-    if found:
+    if found := list(data_from_outside(subject)):
         yield f"The model uses {listed(found)}; they are in the record of a run."
     elif subject.in_code:
         yield "The scenario names no input data for processes that change over time."

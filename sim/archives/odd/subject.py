@@ -18,9 +18,6 @@ from sim.scenario.values import Filter, ValueTemplate
 OBSERVING: Final = ("metrics", "stop", "properties", "testing")
 """The parts of a scenario whose expressions read the whole world, and do nothing in it."""
 
-VARIED: Final = "varied: "
-"""How the names of the facts begin that are values which an experiment varies."""
-
 
 @attrs.frozen
 class Pace:
@@ -45,11 +42,13 @@ class LiveChange:
         when: the time, and the arm, in words.
         overrides: the parameters that change, as `key=value`.
         others: what else changes, such as the seed, in words.
+        note: what is not known of it, in words; empty: nothing.
     """
 
     when: str
     overrides: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    note: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,8 +65,11 @@ class Subject:
         sources: the source code of modules of agents, by the path of the file.
         variants: the variants that it has, each without variants: the combinations of varied values, the arms, the
             parts of a run before and after a change. Empty: there is one.
-        combinations: how many combinations there are; more than `variants` if some were left out.
+        combinations: how many combinations of varied values there are, more than `variants` if some were left out; 0:
+            nothing is varied.
+        unchecked: the combinations and modes whose scenario cannot be checked here, each with the reason.
         changes: what changes during the run.
+        more_changes: how many further changes there are, which are not described.
         tree: the scenario as it is written, with the changes; in place of a varied value, which values it has.
     """
 
@@ -80,7 +82,9 @@ class Subject:
     sources: Mapping[str, bytes] = attrs.field(factory=dict)
     variants: "tuple[Variant, ...]" = ()
     combinations: int = 0
+    unchecked: tuple[str, ...] = ()
     changes: tuple[LiveChange, ...] = ()
+    more_changes: int = 0
     tree: dict[str, Any] = attrs.field()
 
     @tree.default
