@@ -5,6 +5,7 @@ for one or more words.
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -27,37 +28,51 @@ def check_topic(topic: str) -> str:
     return topic
 
 
-_OWN: Final = (
-    "action.**", "agent.**", "alert.**",
-    "artifact.deleted", "artifact.invoked", "artifact.written",
-    "audit.**", "channel.post",
-    "chat.**", "chat.budget_opened", "chat.budget_reset", "chat.file", "chat.job", "chat.location", "chat.response",
-    "chat.tokens",
-    "conversation.**", "conversation.message", "conversation.removed", "conversation.revised",
-    "conversation.session_ended", "conversation.started", "conversation.summarized", "conversation.summary_failed",
-    "conversation.withheld",
-    "execution.**", "execution.added", "execution.approved", "execution.confidence", "execution.denied",
-    "execution.ended", "execution.escalated", "execution.file", "execution.resumed", "execution.retry",
-    "execution.returned", "execution.started", "execution.step",
-    "gate.**", "goals.**", "intervention.**", "ledger.transferred", "mailbox.dead_letters",
-    "memory.added", "memory.forgotten", "memory.pruned", "memory.repeated", "memory.summarised",
-    "message.refused", "message.sent", "metric.sample", "model.**", "observation", "place.entered", "pool.**",
-    "session.archived", "sop.**", "state.sample", "survey.**", "task.**", "user.**",
-)  # fmt: skip
-"""The topics that the simulation itself publishes, the only list of them. `WORD.**` reserves the word, and all topics
-that begin with it; topics of it that follow are then all that there are.
+_WHOLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "action": (), "agent": (), "alert": (), "audit": (), "gate": (), "goals": (), "intervention": (), "model": (),
+    "pool": (), "sop": (), "survey": (), "task": (), "user": (),
+    "chat": ("budget_opened", "budget_reset", "file", "job", "location", "response", "tokens"),
+    "conversation": (
+        "message", "removed", "revised", "session_ended", "started", "summarized", "summary_failed", "withheld",
+    ),
+    "execution": (
+        "added", "approved", "confidence", "denied", "ended", "escalated", "file", "resumed", "retry", "returned",
+        "started", "step",
+    ),
+}  # fmt: skip
+"""The words that are reserved with all topics that begin with them. If topics follow, these are all that there are."""
+
+_SINGLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "artifact": ("deleted", "invoked", "written"),
+    "channel": ("post",),
+    "ledger": ("transferred",),
+    "mailbox": ("dead_letters",),
+    "memory": ("added", "forgotten", "pruned", "repeated", "summarised"),
+    "message": ("refused", "sent"),
+    "metric": ("sample",),
+    "observation": ("",),
+    "place": ("entered",),
+    "session": ("archived",),
+    "state": ("sample",),
+}
+"""The words of which only these topics are reserved; an empty one is the word itself."""
+
+
+def _topics(of: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    return frozenset(f"{word}.{rest}".removesuffix(".") for word, own in of.items() for rest in own)
+
+
+OWN_WORDS: Final = frozenset(_WHOLE)
+"""The words that are reserved, with all topics that begin with them."""
+
+COMPLETE_TOPICS: Final = _topics(_WHOLE)
+"""The topics of reserved words of which all are known. A rule that waits for another one of theirs waits for ever."""
+
+OWN_TOPICS: Final = COMPLETE_TOPICS | _topics(_SINGLE)
+"""The topics that are listed one by one, of those that the simulation itself publishes.
 
 Reports, metrics and views rely on them. No action of an agent may use them, because it could falsify the record.
 """
-
-OWN_WORDS: Final = frozenset(one.removesuffix(".**") for one in _OWN if one.endswith(".**"))
-"""The words that are reserved, with all topics that begin with them."""
-
-OWN_TOPICS: Final = frozenset(one for one in _OWN if not one.endswith(".**"))
-"""The topics that are listed one by one."""
-
-COMPLETE_TOPICS: Final = frozenset(one for one in OWN_TOPICS if one.partition(".")[0] in OWN_WORDS)
-"""The topics of reserved words of which all are known. A rule that waits for another one of theirs waits for ever."""
 
 
 def is_own(topic: str) -> bool:

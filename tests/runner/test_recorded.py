@@ -6,6 +6,8 @@ import pytest
 
 import sim
 from sim.base.errors import RunError
+from sim.cli.render.transcript import clock_of
+from sim.kernel.duration import seconds_text
 from sim.record import open_run
 from sim.runner import fingerprint, rebuild, spec
 from sim.runner.recorded import changes_of, recorded_scenario
@@ -79,3 +81,17 @@ def test_the_code_of_a_branch_is_read_once(past, tmp_path, monkeypatch):
     assert len(read) == 1
     with open_run(made.run) as stored, open_run(past) as before:
         assert stored.info.code == before.info.code
+
+
+def test_the_civil_time_of_an_edited_scenario_is_not_used(tmp_path):
+    """Times are civil if the scenario of the run says so; one that was edited since may say another start."""
+    file = tmp_path / "tiny.yaml"
+    file.write_text(f"{PLAIN}calendar: {{start: 2026-03-01 08:00, zone: UTC}}\n")
+    run = sim.run(file, out=tmp_path / "runs").run
+    assert run is not None
+    with open_run(run) as stored:
+        assert clock_of(stored)(10**9) == "2026-03-01 08:00:01"
+    with (Path(run) / "scenario.yaml").open("a") as edited:
+        edited.write("# edited\n")
+    with open_run(run, verify=False) as stored:
+        assert clock_of(stored)(10**9) == seconds_text(1.0)
