@@ -25,21 +25,39 @@ _LONGEST = 36
 
 @attrs.frozen
 class Bar:
-    """One bar: its name, colour, value, and label."""
+    """One bar: its name, colour, value, and label; with single values, these are drawn as points instead."""
 
     name: str
     colour: str
     value: Estimate
     said: str
+    singles: Sequence[float] = ()
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest value that is drawn."""
+        return (min(self.singles), max(self.singles)) if self.singles else (self.value.low, self.value.high)
 
 
 @attrs.frozen
 class Series:
-    """One line: its name and colour, and the values by position on the axis."""
+    """One line: its name and colour, and the values by position on the axis.
+
+    Attributes:
+        singles: for each seed, its values by position. They are drawn instead of intervals.
+    """
 
     name: str
     colour: str
     values: Sequence[tuple[float, Estimate]]
+    singles: Sequence[Sequence[tuple[float, float]]] = ()
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest value that is drawn."""
+        values = [value for one in self.singles for _, value in one]
+        values += [end for _, value in self.values for end in (value.low, value.high)]
+        return min(values), max(values)
 
 
 @attrs.frozen
@@ -66,9 +84,10 @@ class Drawing:
         part = tag("p", self.part, class_="note") if self.part else None
         return tag("div", svg(WIDTH, self.height, self.label, self.parts), names, part, class_="chart")
 
-    def card(self, heading: str, note: str = "") -> Markup:
-        """Return the chart below a heading, for a page."""
-        return tag("div", tag("h3", heading, " ", tag("span", note, class_="note")), self.html())
+    def card(self, heading: str, note: str = "", about: str = "") -> Markup:
+        """Return the chart below a heading, for a page, and under it a phrase about what it shows."""
+        said = tag("p", about, class_="note about") if about else None
+        return tag("div", tag("h3", heading, " ", tag("span", note, class_="note")), self.html(), said)
 
     def image(self) -> Chart:
         """Return the chart as an image, with its description as a title, its legend, and light colours."""
@@ -117,7 +136,7 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
     """
     left = 12 + _WORD * max(len(_cut(bar.name)) for bar in given)
     said = 16 + _WORD * max(len(bar.said) for bar in given)
-    marks = ticks(*_ends([bar.value for bar in given], mark), 4)
+    marks = ticks(*_ends([bar.ends for bar in given], mark), 4)
     height = _ABOVE + 30 * len(given) + _BELOW + (14 if mark is not None else 0)
     floor = height - _BELOW
 
@@ -129,12 +148,14 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
     ]
     for index, bar in enumerate(given):
         top = _ABOVE + 30 * index + 5
-        parts.append((
-            _text(left - 8, top + 14, _cut(bar.name), "end", "name"),
+        drawn = _dotted(bar, x, top + 10) if bar.singles else [
             tag("rect", tag("title", f"{bar.name}: {bar.said}"), x=x(min(bar.value.mean, 0.0)), y=top,
                 width=max(1.5, abs(x(bar.value.mean) - x(0.0))), height=20.0, rx=3, fill=bar.colour),
             _whisker(x(bar.value.low), x(bar.value.high), top + 10) if bar.value.half else "",
-            _text(x(max(bar.value.high, 0.0)) + 7, top + 14, bar.said, "start", "said"),
+        ]  # fmt: skip
+        parts.append((
+            _text(left - 8, top + 14, _cut(bar.name), "end", "name"), *drawn,
+            _text(x(max(bar.ends[1], 0.0)) + 7, top + 14, bar.said, "start", "said"),
         ))  # fmt: skip
     if mark is not None:
         parts.append((
@@ -154,7 +175,7 @@ def dots(label: str, given: Sequence[Bar]) -> Drawing:
     """
     left = 20 + _WORD * max(len(bar.name) for bar in given)
     said = 16 + _WORD * max(len(bar.said) for bar in given)
-    most = max(*(abs(end) for bar in given for end in (bar.value.low, bar.value.high)), 0.0)
+    most = max(*(abs(end) for bar in given for end in bar.ends), 0.0)
     marks = ticks(0.0, most, 2)
     height = _ABOVE + 26 * len(given) + _BELOW
     middle, half_width = (left + WIDTH - said) / 2, (WIDTH - said - left) / 2
@@ -169,10 +190,12 @@ def dots(label: str, given: Sequence[Bar]) -> Drawing:
     ]  # fmt: skip
     for index, bar in enumerate(given):
         y = _ABOVE + 26 * index + 13
-        parts.append((
-            _text(left - 8, y + 4, bar.name, "end", "name"),
+        drawn = _dotted(bar, x, y) if bar.singles else [
             _whisker(x(bar.value.low), x(bar.value.high), y) if bar.value.half else "",
             tag("circle", tag("title", f"{bar.name}: {bar.said}"), cx=x(bar.value.mean), cy=y, r=5, fill=bar.colour),
+        ]  # fmt: skip
+        parts.append((
+            _text(left - 8, y + 4, bar.name, "end", "name"), *drawn,
             _text(WIDTH - said + 10, y + 4, bar.said, "start", "said"),
         ))  # fmt: skip
     return Drawing(label, height, parts)
@@ -189,7 +212,7 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
     """
     height = 250.0
     places = sorted({place for series in given for place, _ in series.values})
-    marks = ticks(*_ends([value for series in given for _, value in series.values], mark), 5)
+    marks = ticks(*_ends([series.ends for series in given], mark), 5)
     logarithmic = is_geometric(places)
     scale = [math.log(place) for place in places] if logarithmic else places
     span = scale[-1] - scale[0] or 1
@@ -212,7 +235,9 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
         parts.append([_path(path, series.colour)])
         for place, value in series.values:
             parts.append(_point(x(place), value, y, series, f"{series.name}, {axis} {number(place)}"))
-    return Drawing(label, height, parts, given)
+        parts.append([_single(x(at), y(value), series.colour) for one in series.singles for at, value in one])
+    told = len(given) > 1 or not label.startswith(given[0].name)
+    return Drawing(label, height, parts, given if told else ())
 
 
 def scatter(label: str, given: Sequence[tuple[str, float]], axis: str) -> Drawing:
@@ -307,9 +332,10 @@ def areas(label: str, given: Sequence[Series], axis: str, *, signed: bool = Fals
         signed: whether the values are differences, so that there is a line at 0.
     """
     height = 250.0
-    marks = ticks(*_ends([value for series in given for _, value in series.values], None), 5)
-    begin = min(series.values[0][0] for series in given)
-    span = max(series.values[-1][0] for series in given) - begin or 1
+    marks = ticks(*_ends([series.ends for series in given], None), 5)
+    times = [at for series in given for one in (series.values, *series.singles) for at, _ in one]
+    begin = min(times)
+    span = max(times) - begin or 1
 
     def x(at: float) -> float:
         return _LEFT + (at - begin) / span * (WIDTH - _LEFT - _RIGHT)
@@ -318,25 +344,26 @@ def areas(label: str, given: Sequence[Series], axis: str, *, signed: bool = Fals
         return height - 40 - max(value - marks[0], 0.0) / (marks[-1] - marks[0]) * (height - 40 - _ABOVE)
 
     parts: list[Iterable[Markup | str]] = [_levels(marks, y)]
-    times = [at for at in ticks(begin, begin + span, 5) if begin <= at <= begin + span * 1.001]
-    parts.append([_text(x(at), height - 22, number(at), "middle") for at in times])
+    told = [at for at in ticks(begin, begin + span, 5) if begin <= at <= begin + span * 1.001]
+    parts.append([_text(x(at), height - 22, number(at), "middle") for at in told])
     parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
     if signed:
         parts.append([_line(_LEFT, y(0), WIDTH - _RIGHT, y(0), "soft")])
     for series in given:
         above = [f"{x(at):.1f},{y(value.high):.1f}" for at, value in series.values]
         below = [f"{x(at):.1f},{y(value.low):.1f}" for at, value in reversed(series.values)]
-        parts.append([
-            tag("polygon", points=" ".join((*above, *below)), fill=series.colour, fill_opacity=0.18),
-            _path(" ".join(f"{x(at):.1f},{y(value.mean):.1f}" for at, value in series.values), series.colour),
-        ])  # fmt: skip
+        around = [
+            _path(" ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in one), series.colour, faint=True)
+            for one in series.singles
+        ] or [tag("polygon", points=" ".join((*above, *below)), fill=series.colour, fill_opacity=0.18)]
+        line = _path(" ".join(f"{x(at):.1f},{y(value.mean):.1f}" for at, value in series.values), series.colour)
+        parts.append([*around, line])
     return Drawing(label, height, parts, given if len(given) > 1 else ())
 
 
-def _ends(values: Sequence[Estimate], mark: float | None) -> tuple[float, float]:
-    """Return the ends of an axis that has 0 and all of each interval."""
-    low = min([0.0, *(value.low for value in values)])
-    return low, max(mark or 0.0, *(value.high for value in values), 0.0)
+def _ends(drawn: Sequence[tuple[float, float]], mark: float | None) -> tuple[float, float]:
+    """Return the ends of an axis that has 0 and all that is drawn."""
+    return min(0.0, *(low for low, _ in drawn), 0.0), max(mark or 0.0, *(high for _, high in drawn), 0.0)
 
 
 def _spaced(places: Sequence[float], x: Scale) -> list[float]:
@@ -380,6 +407,17 @@ def _point(x: float, value: Estimate, y: Scale, series: Series, words: str) -> l
     ]  # fmt: skip
 
 
+def _dotted(bar: Bar, x: Scale, y: float) -> list[Markup]:
+    """Return a point for each single value, and a short line at their mean."""
+    said = tag("title", f"{bar.name}: {bar.said}")
+    mean = tag("rect", said, x=x(bar.value.mean) - 1.2, y=y - 10, width=2.4, height=20.0, fill=bar.colour)
+    return [mean, *(_single(x(value), y, bar.colour) for value in bar.singles)]
+
+
+def _single(x: float, y: float, colour: str) -> Markup:
+    return tag("circle", cx=x, cy=y, r=3.6, fill=colour, fill_opacity=0.55, stroke=colour)
+
+
 def _whisker(low: float, high: float, y: float) -> Markup:
     return tag(
         "path", d=f"M{low:.1f} {y - 4:.1f}v8m0 -4H{high:.1f}m0 -4v8", stroke="var(--ink)", fill="none", stroke_width=1.3
@@ -392,8 +430,11 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, *, dashed: bo
     )
 
 
-def _path(points: str, colour: str) -> Markup:
-    return tag("polyline", points=points, fill="none", stroke=colour, stroke_width=1.8, stroke_linejoin="round")
+def _path(points: str, colour: str, *, faint: bool = False) -> Markup:
+    return tag(
+        "polyline", points=points, fill="none", stroke=colour, stroke_width=1.1 if faint else 1.8,
+        stroke_opacity=0.5 if faint else None, stroke_linejoin="round",
+    )  # fmt: skip
 
 
 def _text(x: float, y: float, text: str, anchor: str, kind: str | None = None) -> Markup:

@@ -4,6 +4,7 @@ import math
 import statistics
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
@@ -23,6 +24,13 @@ _LEAST_EFFECTS = (
 Each is the noncentrality at which 80 % of the noncentral t distribution are beyond the 97.5 % quantile of Student's t
 on either side, as `scipy.stats.nct` gives it (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions,
 volume 2, 1995, chapter 31).
+"""
+
+FEW: Final = 5
+"""Of fewer values, charts show each one in place of the interval.
+
+By Student's t, half the interval of 2, 3 and 4 values is 9, 2.5 and 1.6 of their standard deviations: it is wider than
+the values are spread.
 """
 
 

@@ -13,7 +13,7 @@ from sim.base.errors import UsageError
 from sim.experiments.arms import ArmReach, Difference, differences_of, reach_of
 from sim.experiments.bench.job import run_modes
 from sim.experiments.bench.sessions import Session
-from sim.experiments.estimate import Estimate
+from sim.experiments.estimate import FEW, Estimate
 from sim.experiments.fitting import Fit, Searching
 from sim.experiments.measure import Measured, run_job
 from sim.experiments.outcomes import KnownOutcomes, is_count
@@ -116,7 +116,7 @@ def carry_out(
         hosting = attrs.evolve(hosting, scratch=folder / SCRATCH)
     search = None if results.plan.fit is None or not left(results) else Searching(results)
     with results.tidied(), workers as pool:
-        session = None if results.plan.bench is None else Session(pool.processes)
+        session = Session(pool.processes)
         by_seed = hosting.answers is not None and not pool.shared_files  # so that its trials share answers
         while wanted := [one for one in _next(results, search, again=again) if one not in tried]:
             done = len(results.done()) if not again else 0
@@ -128,7 +128,7 @@ def carry_out(
             work = run_job if results.plan.bench is None else run_modes
             for job, found in pool.run(work, jobs, deadline):
                 measured = _lost(job, found) if isinstance(found, Ended) else found
-                results.add(measured, None if session is None else session.facts())
+                results.add(measured, session.facts())
                 for one in measured:
                     checked = checked or _check_first(results.plan, one.trial, hosting)
                     tried.add((one.trial.point, one.trial.seed))
@@ -344,6 +344,30 @@ def spots_of(results: Results, outcome: str, *, differences: bool = False) -> li
         estimate = Estimate.of(list(own.values()))
         if estimate is not None:
             found.append(Spot(point, estimate, own))
+    return found
+
+
+Singles = Mapping[str, Mapping[str, Sequence[float]]]
+"""The values of single seeds by outcome, and by the name of the combination or arm."""
+
+
+def singles_of(results: Results, *, differences: bool = False) -> Singles:
+    """Return the values of single seeds where there are fewer than `FEW`.
+
+    Args:
+        results: the results.
+        differences: whether to take the differences from the baseline.
+    """
+    plan, values = results.plan, values_of(results)
+    start = plan.compared_with if differences else None
+    base = {} if start is None else values.get(start, {})
+    found: dict[str, dict[str, Sequence[float]]] = {}
+    for point, outcomes in values.items():
+        for name, own in outcomes.items() if point != start else ():
+            before = base.get(name, {})
+            known = [own[seed] - before.get(seed, 0.0) for seed in own if start is None or seed in before]
+            if 0 < len(known) < FEW:
+                found.setdefault(name, {})[plan.label(point)] = known
     return found
 
 

@@ -1,11 +1,11 @@
 """The charts of an experiment: outcomes over what was varied, differences between arms, agents reached."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
 from sim.experiments.arms import ArmReach, Difference
-from sim.experiments.charts import Bar, Drawing, Series, areas, bands, bars, dots, lines, written
+from sim.experiments.charts import Bar, Drawing, Series, areas, bands, bars, dots, lines, number, written
 from sim.experiments.estimate import Estimate
 from sim.experiments.experiment import PointEstimates
 from sim.experiments.plan import Plan
@@ -18,27 +18,33 @@ _UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 _COLOURS = tuple(f"var(--c{index})" for index in (0, 1, 2, 3, 5, 12, 4, 6, 7, 8, 9, 10, 11))
 
 
-def outcome_drawings(rows: Sequence[PointEstimates], name: str) -> Iterator[tuple[str, Drawing]]:
+def outcome_drawings(
+    rows: Sequence[PointEstimates], name: str, singles: Mapping[str, Sequence[float]] | None = None
+) -> Iterator[tuple[str, Drawing]]:
     """Yield the charts of an outcome, each with a note: over each key with numbers, else as bars.
 
     Args:
         rows: the combinations, or the arms.
         name: the name of the outcome.
+        singles: the values of single seeds by label, which are drawn in place of the interval; see `singles_of`.
     """
+    few = singles or {}
     told = [row for row in rows if name in row.outcomes]
     keys = [key for key in (rows[0].point if rows else ()) if _is_axis(told, key)]  # the baseline has none
     if not keys:
-        given = [
-            Bar(row.label or "all seeds", _COLOURS[0], row.outcomes[name], written(row.outcomes[name]))
-            for row in told[:_BARS]
-        ]
+        given = [_bar(row.label or "all seeds", row.outcomes[name], few.get(row.label, ())) for row in told[:_BARS]]
         if given:
             what = "combinations" if rows[0].point else "arms"
             yield "", _part(bars(f"{name} by {what.removesuffix('s')}", given), len(given), len(told), what)
         return
     for key in keys:
         axis = short(key, rows[0].point)
-        yield f"over {axis}", lines(f"{name} over {axis}", _series(told, name, key), axis)
+        yield f"over {axis}", lines(f"{name} over {axis}", _series(told, name, key, few), axis)
+
+
+def _bar(name: str, value: Estimate, singles: Sequence[float]) -> Bar:
+    said = f"{number(value.mean)}, {len(singles)} seed{'s' * (len(singles) > 1)}" if singles else written(value)
+    return Bar(name, _COLOURS[0], value, said, singles)
 
 
 def _is_axis(rows: Sequence[PointEstimates], key: str) -> bool:
@@ -46,18 +52,23 @@ def _is_axis(rows: Sequence[PointEstimates], key: str) -> bool:
     return None not in places and len(places) > 1
 
 
-def _series(rows: Sequence[PointEstimates], name: str, key: str) -> list[Series]:
+def _series(rows: Sequence[PointEstimates], name: str, key: str, few: Mapping[str, Sequence[float]]) -> list[Series]:
     """Return a line for each combination of the other keys."""
-    groups: dict[str, list[tuple[float, Estimate]]] = {}
+    groups: dict[str, list[tuple[float, Estimate, Sequence[float]]]] = {}
     for row in rows:
         rest = label_of({other: value for other, value in row.point.items() if other != key})
-        groups.setdefault(rest, []).append((as_number(row.point[key]) or 0.0, row.outcomes[name]))
+        own = few.get(row.label, ())
+        value = attrs.evolve(row.outcomes[name], half=None) if own else row.outcomes[name]
+        groups.setdefault(rest, []).append((as_number(row.point[key]) or 0.0, value, own))
     if len(groups) > len(_COLOURS):  # too many lines: the points alone
-        groups = {"": [pair for pairs in groups.values() for pair in pairs]}
+        groups = {"": [one for found in groups.values() for one in found]}
     return [
-        Series(rest or name, _COLOURS[index], sorted(pairs, key=lambda pair: pair[0]))
-        for index, (rest, pairs) in enumerate(groups.items())
-    ]
+        Series(
+            rest or name, _COLOURS[index], sorted(((at, value) for at, value, _ in found), key=lambda pair: pair[0]),
+            [[(at, one) for one in own] for at, _, own in found],
+        )
+        for index, (rest, found) in enumerate(groups.items())
+    ]  # fmt: skip
 
 
 def band_drawing(plan: Plan, found: Sequence[Band], metric: str, *, signed: bool = False) -> Drawing:
@@ -70,21 +81,33 @@ def band_drawing(plan: Plan, found: Sequence[Band], metric: str, *, signed: bool
         signed: whether these are differences from the baseline.
     """
     own = [band.drawn() for band in found if band.metric == metric]
-    end = max(band.moments[-1][0] for band in own)
+    end = max(one[-1][0] for band in own for one in (band.moments, *band.singles))
     scale, unit = next(pair for pair in _UNITS if end >= 2 * pair[0] or pair[0] == 1)
     series = [
-        Series(plan.label(band.point) or metric, _COLOURS[place], [(at / scale, one) for at, one in band.moments])
-        for place, band in enumerate(own[:_LINES])
-    ]
+        Series(
+            plan.label(band.point) or metric, _COLOURS[band.point % len(_COLOURS)],
+            [(at / scale, attrs.evolve(one, half=None) if band.singles else one) for at, one in band.moments],
+            [[(at / scale, value) for at, value in one] for one in band.singles],
+        )
+        for band in own[:_LINES]
+    ]  # fmt: skip
     label = f"difference in {metric} from the baseline over time" if signed else f"{metric} over time"
     drawing = areas(label, series, f"simulated {unit}", signed=signed)
     return _part(drawing, len(series), len(own), "arms" if plan.arms else "combinations")
 
 
-def difference_drawing(found: Sequence[Difference], name: str) -> Drawing:
-    """Return the chart of the differences from the baseline in one outcome, one dot for each arm."""
-    own = [one for one in found if one.outcome == name]
-    given = [Bar(one.arm, _COLOURS[0], one.difference, written(one.difference)) for one in own[:_BARS]]
+def difference_drawing(
+    found: Sequence[Difference], name: str, singles: Mapping[str, Sequence[float]] | None = None
+) -> Drawing:
+    """Return the chart of the differences from the baseline in one outcome, one dot for each arm.
+
+    Args:
+        found: the differences.
+        name: the name of the outcome.
+        singles: the differences of single seeds by arm, which are drawn in place of the interval; see `singles_of`.
+    """
+    own, few = [one for one in found if one.outcome == name], singles or {}
+    given = [_bar(one.arm, one.difference, few.get(one.arm, ())) for one in own[:_BARS]]
     return _part(dots(f"differences in {name} from the baseline", given), len(given), len(own), "arms")
 
 

@@ -189,7 +189,7 @@ def derived(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, 
     writer = csv.writer(text)
     writer.writerow(map(csv_cell, columns))
     writer.writerows([list(map(csv_cell, line)) for line in lines])
-    return {TABLE: text.getvalue().encode(), PAGE: render(results, estimates, first).encode()}
+    return {TABLE: text.getvalue().encode(), PAGE: render(results, estimates, TABLE, first).encode()}
 
 
 def own_code() -> str:

@@ -1,13 +1,14 @@
 """The page of an experiment: charts and tables of its outcomes, in one HTML file without a script."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 
 from sim.base.pages import Markup, document, tag
 from sim.experiments.charts import number, written
-from sim.experiments.experiment import PointEstimates, differences, reach
+from sim.experiments.estimate import FEW
+from sim.experiments.experiment import PointEstimates, differences, reach, singles_of
 from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
+from sim.experiments.page_head import about, head
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.results import Results
@@ -15,28 +16,55 @@ from sim.experiments.series import Band, bands, difference_bands, metrics_of, th
 from sim.kernel import to_ns, to_text
 
 _CARDS, _LINES, _AGENTS, _METRICS = 40, 500, 20, 8
+_FOLDED = 50
+"""The most agents of a table that is open."""
+_FEW = "Of fewer than five seeds, each is a point, and the line is their mean."
 
 
-def render(results: Results, estimates: Sequence[PointEstimates], first: Markup | None = None) -> str:
+def render(results: Results, estimates: Sequence[PointEstimates], table: str, first: Markup | None = None) -> str:
     """Return the page.
 
     Args:
         results: the results.
         estimates: the outcomes by combination.
+        table: the name of the file with the table, which is beside the page.
         first: what it shows before the outcomes.
     """
     plan = results.plan
     names = list(dict.fromkeys(name for row in estimates for name in row.outcomes))
-    cards = [drawing.card(name, note) for name in names for note, drawing in outcome_drawings(estimates, name)]
-    shown = tag("section", tag("h2", "Outcomes"), tag("div", cards[:_CARDS], class_="cards wide")) if cards else None
+    said = _said(results, names)
     note = "mean over seeds, ± half the width of its 95 % interval (Student)"
     heading = "All arms" if plan.arms else "All combinations"
-    table = tag("section", tag("h2", heading), tag("p", note, class_="note"), _table(estimates, names, plan))
-    compared = (_differences(results), _reach(results) if plan.arms else None) if plan.compared_with is not None else ()
-    over_time = _over_time(results)
-    parts = [_head(plan), first, compared, shown, over_time, table, _without_value(results), _problems(results)]
+    every = tag("section", tag("h2", heading), tag("p", note, class_="note"), _table(estimates, names, plan))
+    parts = [
+        head(results, estimates, names, table), first,
+        _differences(results, said) if plan.compared_with is not None else None,
+        _outcomes(results, estimates, said), _over_time(results), every, _reach(results) if plan.arms else None,
+        _without_value(results), _problems(results),
+    ]  # fmt: skip
     main = tag("main", parts)
     return document(f"{plan.name}: {'arms' if plan.arms else plan.verb}", main, style=page_style())
+
+
+def _said(results: Results, names: Sequence[str]) -> Mapping[str, str]:
+    """Return what each outcome is, by name."""
+    known, metrics = {*results.names()}, {*results.metrics()}
+    return {name: about(results.plan, name, known, metrics) for name in names}
+
+
+def _outcomes(results: Results, estimates: Sequence[PointEstimates], said: Mapping[str, str]) -> Markup | None:
+    """Return a chart of each outcome, with what it is."""
+    few = any(one.n < FEW for row in estimates for one in row.outcomes.values())
+    singles, shown = singles_of(results) if few else {}, results.plan.shown
+    cards = [
+        drawing.card(shown(name), note, said[name])
+        for name in said
+        for note, drawing in outcome_drawings(estimates, name, singles.get(name))
+    ]
+    if not cards:
+        return None
+    note = tag("p", _FEW, class_="note") if singles else None
+    return tag("section", tag("h2", "Outcomes"), note, tag("div", cards[:_CARDS], class_="cards wide"))
 
 
 def page_style() -> str:
@@ -44,20 +72,17 @@ def page_style() -> str:
     return (files("sim.experiments") / "web" / "style.css").read_text(encoding="utf-8")
 
 
-def _head(plan: Plan) -> Markup:
-    past = plan.past
-    what = f"{len(plan.points)} {'combinations' if past is None else 'arms'}, seeds {plan.seeds_text}; plan {plan.id}"
-    origin = "" if past is None else f", from {past.at} of the run {Path(past.run).name}"
-    listed = ("listed combinations",) if plan.design == "list" else ()
-    varied = "; ".join((*listed, *plan.vary)) or "nothing is varied"
-    return tag("header", tag("h1", plan.name), tag("p", f"{what}{origin}: {varied}", class_="lead"))
-
-
-def _differences(results: Results) -> Markup:
+def _differences(results: Results, said: Mapping[str, str]) -> Markup:
     """Return the differences from the baseline: a chart for each outcome, and a table."""
     found, what = differences(results), "arm" if results.plan.arms else "combination"
     names = dict.fromkeys(one.outcome for one in found if one.changed)
-    cards = [difference_drawing(found, name).card(name, f"{what} minus baseline") for name in names]
+    singles = singles_of(results, differences=True) if any(one.difference.n < FEW for one in found) else {}
+    cards = [
+        difference_drawing(found, name, singles.get(name)).card(
+            results.plan.shown(name), f"{what} minus baseline", said.get(name, "")
+        )
+        for name in names
+    ]
     headings = [what, "outcome", "seeds", "baseline", "difference", "least effect", "seeds that differ"]
     lines = [
         [one.arm, one.outcome, str(one.difference.n), written(one.baseline), written(one.difference),
@@ -67,6 +92,7 @@ def _differences(results: Results) -> Markup:
     note = (
         f"Mean over seeds of {what} minus baseline, with common random numbers, ± half the width of its 95 % interval. "
         "The least effect is the difference that 80 of 100 experiments of this size would show."
+        f"{f' {_FEW}' if singles else ''}"
     )
     start = results.plan.compared_with
     named = "" if results.plan.arms or start is None else f", {results.plan.label(start)}"
@@ -83,19 +109,21 @@ def _over_time(results: Results) -> Markup | None:
         return None
     metrics = metrics_of(plan, trials)
     shown = metrics[:_METRICS]
-    cards = []
+    cards, few = [], False
     for found, signed in ((difference_bands(plan, trials, shown), True), (bands(plan, trials, shown), False)):
         own = list(found)
         if own and all(len(band.moments) == 1 for band in own):
             continue  # nothing but the end was sampled
         names = dict.fromkeys(band.metric for band in own)
+        few = few or any(band.singles for band in own)
         note = f"{'arm' if plan.arms else 'combination'} minus baseline" if signed else ""
-        cards += [band_drawing(plan, own, name, signed=signed).card(name, note) for name in names]
+        cards += [band_drawing(plan, own, name, signed=signed).card(plan.shown(name), note) for name in names]
     if not cards:
         return None
     fewest, most = _seeds_over_time(bands(plan, trials, shown))
     told = [
         "Mean over seeds at each sampled time, in its 95 % band (Student, for each time by itself).",
+        "Fewer than five seeds have a thin line each, and no band." if few else "",
         f"Means are over {fewest} to {most} seeds, others have no value then; drawn is what at least half of them have."
         if fewest < most
         else "",
@@ -132,21 +160,26 @@ def _reach(results: Results) -> Markup | None:
     return tag(
         "section", tag("h2", "Agents reached"), tag("p", note, class_="note"),
         tag("div", tag("div", reach_drawing(found).html()), class_="cards wide"),
-        rows_table(["arm", "agent", "seeds", "median time"], lines, 2),
+        folded(rows_table(["arm", "agent", "seeds", "median time"], lines, 2), len(lines)),
     )  # fmt: skip
+
+
+def folded(table: Markup, count: int) -> Markup:
+    """Return a table of agents, closed if it is long."""
+    return tag("details", tag("summary", f"{count:,} agents"), table) if count > _FOLDED else table
 
 
 def rows_table(headings: Sequence[str], lines: Sequence[Sequence[str]], names: int) -> Markup:
     """Return a table. Its first `names` columns are text, the others numbers."""
     kinds = [None if column < names else "n" for column in range(len(headings))]
-    head = tag("tr", [tag("th", one, class_=kind) for one, kind in zip(headings, kinds, strict=True)])
+    top = tag("tr", [tag("th", one, class_=kind) for one, kind in zip(headings, kinds, strict=True)])
     body = [
         tag("tr", [tag("td", cell, class_=kind) for cell, kind in zip(line, kinds, strict=True)])
         for line in lines[:_LINES]
     ]
     more = len(lines) - _LINES
     rest = tag("p", f"{more:,} more are in results.db", class_="note") if more > 0 else None
-    return tag("div", tag("table", tag("thead", head), tag("tbody", body)), rest, class_="scroll")
+    return tag("div", tag("table", tag("thead", top), tag("tbody", body)), rest, class_="scroll")
 
 
 def _table(rows: Sequence[PointEstimates], names: Sequence[str], plan: Plan) -> Markup:

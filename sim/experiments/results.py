@@ -2,7 +2,7 @@
 
 Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures, seal), `outcomes` (point, seed,
 name, value), `reached` (point, seed, agent, seconds), of arms, `series` (point, seed, name, samples as a JSON list, and
-every how manieth is kept; those of `time` in seconds), `sessions` (when and on which machine the runs of a bench were
+every how manieth is kept; those of `time` in seconds), `sessions` (when and on which machine the trials were
 measured), and `written` (the hashes of the files made of these); of a fit `candidates` (point, values as JSON).
 The seal of a trial is a hash of all that is on record of it, and of the plan. The view `results` has one line for each
 trial that was measured, with columns for varied keys, or the name of the arm, and outcomes.
@@ -323,7 +323,7 @@ class Results:
 
         Args:
             found: the trials.
-            session: of a bench: when and where they were measured; see `sessions`.
+            session: when and where they were measured; see `sessions`.
         """
         sql = "SELECT run FROM trials WHERE point = ? AND seed = ?"
         before = {run for one in found for (run,) in self._execute(sql, (one.trial.point, one.trial.seed))}
@@ -401,7 +401,7 @@ class Results:
             )  # fmt: skip
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Return when and on which machine the runs of a bench were measured, for each process that did it."""
+        """Return when and on which machine the trials were measured, for each process that did it."""
         rows = self._execute("SELECT began, seconds, jobs, machine, versions FROM sessions ORDER BY began")
         try:
             return [
@@ -546,6 +546,20 @@ class Results:
         if not isinstance(found, list) or not all(isinstance(one, int | float | None) for one in found):
             raise self._damaged(f"the series {name} of combination {point}, seed {seed} is no list of numbers")
         return tuple(found)
+
+    def totals(self) -> dict[str, int]:
+        """Return figures of all trials that were measured: how many, their agents, their events and errors."""
+        names = ("trials", "fewest_agents", "most_agents", "events", "errors")
+        sql = "SELECT count(*), min(agents), max(agents), total(events), total(errors) FROM trials"
+        (row,) = self._execute(f"{sql} WHERE status = 'measured'")
+        try:
+            return {name: int(value or 0) for name, value in zip(names, row, strict=True)}
+        except (TypeError, ValueError) as error:
+            raise self._damaged(f"a figure of a trial is no number: {error}") from error
+
+    def metrics(self) -> list[str]:
+        """Return the names of the metrics that were sampled."""
+        return [name for (name,) in self._execute("SELECT DISTINCT name FROM series WHERE name <> 'time' ORDER BY 1")]
 
     def calls(self) -> tuple[int, int]:
         """Return the number of calls of models, and how many of their answers another trial had asked for."""

@@ -8,6 +8,7 @@ from sim.experiments.charts import Bar, Drawing, bars, scatter, written
 from sim.experiments.designs import variable
 from sim.experiments.estimate import Estimate
 from sim.experiments.page import page_style, rows_table
+from sim.experiments.page_head import about, made
 from sim.experiments.plan import Plan
 from sim.experiments.results import Results
 from sim.experiments.score_tables import Table
@@ -46,14 +47,19 @@ def render_sensitivity(results: Results, found: Sequence[Sensitivity], alerts: I
     plan = results.plan
     lead = f"design {plan.design}, {len(plan.points):,} combinations × {plan.seeds[1]} seeds, plan {plan.id}"
     head = tag(
-        "header", tag("h1", f"{plan.name}: sensitivity"), tag("p", f"{lead}: {'; '.join(plan.vary)}", class_="lead")
+        "header",
+        tag("h1", f"{plan.name}: sensitivity"),
+        tag("p", f"{lead}: {'; '.join(plan.vary)}", class_="lead"),
+        made(results),
     )
-    main = tag("main", head, tag("p", _NOTES[plan.design], class_="note"), [_section(plan, one) for one in found])
+    main = tag("main", head, tag("p", _NOTES[plan.design], class_="note"), [_section(results, one) for one in found])
     return document(f"{plan.name}: sensitivity", main, style=page_style(), alerts=alerts)
 
 
-def _section(plan: Plan, found: Sensitivity) -> Markup:
-    told = [tag("p", one, class_="note") for one in (found.note, chance_text(found)) if one]
+def _section(results: Results, found: Sensitivity) -> Markup:
+    plan = results.plan
+    what = about(plan, found.outcome, results.names(), results.metrics())
+    told = [tag("p", one, class_="note") for one in (what, found.note, chance_text(found)) if one]
     cards = [bars_of(found, what).card(what) for what in _kinds(found)] if found.inputs else []
     dots = [drawing.card(f"over {key}", note) for key, note, drawing in _scatters(plan, found)]
     parts = [

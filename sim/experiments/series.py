@@ -1,11 +1,11 @@
 """Metrics over time: means over seeds at each sampled time, with intervals, and for arms the differences."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
-from sim.experiments.estimate import Estimate
+from sim.experiments.estimate import FEW, Estimate
 from sim.experiments.plan import Plan
 from sim.experiments.results import Results
 from sim.experiments.samples import Samples
@@ -28,11 +28,13 @@ class Band:
         point: the index of the combination or arm.
         metric: the name of the metric.
         moments: the simulated seconds, and the estimate at that time.
+        singles: if there are fewer seeds than `FEW`: for each, the seconds and its values.
     """
 
     point: int
     metric: str
     moments: tuple[tuple[float, Estimate], ...]
+    singles: tuple[tuple[tuple[float, float], ...], ...] = ()
 
     def drawn(self, most: int = MOST_MOMENTS) -> "Band":
         """Return the band as charts have it.
@@ -42,11 +44,20 @@ class Band:
         """
         fewest = max(one.n for _, one in self.moments) / 2
         moments = [(time, one) for time, one in self.moments if one.n >= fewest]
-        count = len(moments)
-        if count > most:
-            places = sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
-            moments = [moments[place] for place in places]
-        return attrs.evolve(self, moments=tuple(moments))
+        singles = tuple(_spread(one, most) for one in self.singles)
+        return attrs.evolve(self, moments=_spread(moments, most), singles=singles)
+
+
+_T = TypeVar("_T")
+
+
+def _spread(given: Sequence[_T], most: int) -> tuple[_T, ...]:
+    """Return at most so many of a sequence, evenly chosen, with the first and the last."""
+    count = len(given)
+    places = (
+        sorted({round(place * (count - 1) / (most - 1)) for place in range(most)}) if count > most else range(count)
+    )
+    return tuple(given[place] for place in places)
 
 
 def trials_of(results: Results) -> Trials:
@@ -115,7 +126,10 @@ def _band(point: int, metric: str, by_seed: Mapping[int, Mapping[float, float]])
         estimate = Estimate.of(by_time[time]) if len(by_time[time]) >= fewest else None
         if estimate is not None:
             moments.append((time, estimate))
-    return Band(point, metric, tuple(moments)) if moments else None
+    if not moments:
+        return None
+    known = [tuple(sorted(one.items())) for _, one in sorted(by_seed.items()) if one]
+    return Band(point, metric, tuple(moments), tuple(known) if len(known) < FEW else ())
 
 
 def thinning(trials: Trials) -> str:

@@ -178,7 +178,7 @@ def test_combinations_are_compared_seed_by_seed(tmp_path: Path) -> None:
     (other,) = found.compare({"text": "z"})
     assert difference["difference"]["mean"] == pytest.approx(second - first) == pytest.approx(-other.difference.mean)
     assert "Differences from the baseline, state.slope=1, state.text=p, q" in found.page.read_text()
-    assert found.plot_differences("y", over="time").svg.count("<polygon") == 1
+    assert found.plot_differences("y", over="time").svg.count('stroke-opacity="0.5"') == 3  # three seeds, each a line
     assert found.without_effect == ()  # keys that change together have their effect together
 
 

@@ -76,7 +76,7 @@ def test_bands_are_intervals_of_student_at_each_time() -> None:
     assert band.moments == ((0.0, Estimate.of([1.0, 3.0, 5.0])), (1.0, Estimate.of([5.0, 7.0])))
     assert len(band.drawn(2).moments) == 2
     alone = Band(0, "m", (*band.moments, (2.0, Estimate(1, 9.0, None))))
-    assert alone.drawn() == band  # charts leave out what fewer than half of the seeds have
+    assert alone.drawn().moments == band.moments  # charts leave out what fewer than half of the seeds have
 
 
 def test_the_page_and_plots_show_them(swept: sim.Experiment) -> None:
@@ -102,7 +102,7 @@ def test_arms_are_compared_over_time(walk: Path, tmp_path: Path) -> None:
     assert own.loc[60.0, "mean"] > 1
     (x,) = [one for one in found.differences if one.outcome == "x"]
     assert own.loc[60.0, "mean"] == pytest.approx(x.difference.mean)
-    assert found.plot_differences("x", over="time").svg.count("<polygon") == 1
+    assert found.plot_differences("x", over="time").svg.count('stroke-opacity="0.5"') == 3  # the seeds of one arm
 
 
 def test_long_series_keep_times_in_common() -> None:

@@ -21,6 +21,7 @@ from sim.experiments.experiment import (
     evaluate,
     left,
     reach,
+    singles_of,
     spots_of,
     without_effect,
 )
@@ -102,6 +103,7 @@ class Experiment:
         self.complete = not left(results)
         self.fit: Found | None = None if self.plan.fit is None else found_by(results)
         self.differences = tuple(differences(results))
+        self._singles = {signed: singles_of(results, differences=signed) for signed in (False, True)}
         self.reach = tuple(reach(results))
         self.without_effect = tuple(without_effect(results))
         self.without_value = tuple(results.without_value())
@@ -375,6 +377,8 @@ class Experiment:
     def plot(self, outcome: str | None = None, *, over: str | None = None) -> Chart:
         """Return a chart of an outcome: over a varied key with numbers, else a bar for each combination or arm.
 
+        Fewer than five seeds are drawn one by one, with their mean, in place of an interval.
+
         Args:
             outcome: its name; None: the first one. With `over="time"`, the name of a metric.
             over: the varied key, or its last part; `time`: simulated time, with a 95 % band for each combination or
@@ -385,7 +389,8 @@ class Experiment:
         """
         if over == "time":
             return self._plot_over_time(outcome, bands, signed=False)
-        found = dict(outcome_drawings(self.estimates, self._outcome(outcome)))
+        name = self._outcome(outcome)
+        found = dict(outcome_drawings(self.estimates, name, self._singles[False].get(name)))
         if over is None:
             return next(iter(found.values())).image()
         for note, drawing in found.items():
@@ -408,7 +413,8 @@ class Experiment:
         self._check_compared()
         if over == "time":
             return self._plot_over_time(outcome, difference_bands, signed=True)
-        return difference_drawing(self.differences, self._outcome(outcome)).image()
+        name = self._outcome(outcome)
+        return difference_drawing(self.differences, name, self._singles[True].get(name)).image()
 
     def plot_reach(self) -> Chart:
         """Return a chart of the mean number of agents that each arm reached, over simulated time.
