@@ -43,10 +43,8 @@ changed = msgspec.structs.replace
 as_dict = msgspec.structs.asdict
 """Return the fields of a record as a new dict."""
 
-pack = msgspec.msgpack.Encoder().encode
-"""Return a value as MessagePack, for messages between processes. It is not canonical, and nothing of it is recorded."""
-
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_encode_in_order = msgspec.json.Encoder().encode
 _items = msgspec.json.Decoder(list[Raw]).decode
 _decode = msgspec.json.Decoder().decode
 
@@ -175,9 +173,29 @@ def decode_as(data: bytes, kind: type[T]) -> T:
     return made
 
 
-def unpacker(kind: Any) -> Callable[[bytes], Any]:
-    """Return what reads a value of a type that `pack` wrote. It raises ValueError for any other bytes."""
-    return msgspec.msgpack.Decoder(kind).decode
+def as_sent(value: object) -> bytes:
+    """Return a value as JSON for another process, its keys in their order. It is not canonical, so it is not recorded.
+
+    Raises:
+        ValueError: if the value, or a part of it, is not a JSON value.
+    """
+    try:
+        return _encode_in_order(value)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def reader(kind: Any) -> Callable[[bytes], Any]:
+    """Return what reads a value of a type that `as_sent` wrote. It raises ValueError for any other bytes."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(data: bytes) -> Any:
+        try:
+            return decode(data)
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
+
+    return read
 
 
 def decode(data: bytes | Raw) -> Any:

@@ -16,9 +16,11 @@ from sim.llm.capabilities import Capabilities
 from sim.llm.limits.breaker import Breaker
 from sim.llm.limits.governor import Governor, Limits, Permit
 from sim.llm.limits.retry import OVER_ADVICE, RetryPolicy
+from sim.llm.limits.spend import total_usage
 from sim.llm.needs import lacking_in, needs_of
 from sim.llm.reading import ReasoningFilter, read
 from sim.llm.router import Target, step_down, steps_down
+from sim.llm.sending import Interrupted, Sending, TooLate
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request
 from sim.llm.types import (
     Answer,
@@ -26,7 +28,6 @@ from sim.llm.types import (
     ClientClock,
     Completion,
     Delta,
-    Interrupted,
     ModelError,
     ModelRequest,
     Observer,
@@ -42,6 +43,7 @@ _LONGEST_DETAIL: Final = 300
 _MEMORY = 0.1  # weight of the latest answer in the moving average of answer lengths
 
 _MOST_LOST: Final = 3  # requests of one call whose process ended; after more, it is likely that the call is why
+_MOST_UNSENT: Final = 10  # requests of one call whose process ended before it had sent them
 
 _FREE = frozenset({"rate_limit", "overload", "quota", "auth", "not_found", "bad_request", "context_length"})
 """Classes of errors that occur before any token is used."""
@@ -180,12 +182,13 @@ class _Call:
         self.attempts: list[Attempt] = []
         self.refused_formats: list[tuple[str, str]] = []
         self.lost: list[Attempt] = []
+        self.unsent = 0  # requests whose process ended before it had sent them
         self.spent = 0.0  # seconds of requests and of waiting between them
 
     @property
     def is_spent(self) -> bool:
         """Whether the call can make no further request, to any model."""
-        used_up = len(self.attempts) >= self._policy.requests or len(self.lost) > _MOST_LOST
+        used_up = len(self.attempts) >= self._policy.requests or self._is_interrupted_too_often
         return used_up or self.spent >= self._policy.deadline
 
     def told(self, error: ModelError) -> ModelError:
@@ -212,10 +215,9 @@ class _Call:
             except Interrupted as error:
                 seconds = self._clock.now() - started
                 self.spent += seconds
-                if error.sent:
-                    self._lose(target, error, seconds)
-                    if len(self.lost) > _MOST_LOST:
-                        return ModelError("network", f"{error}, {len(self.lost)} times before an answer arrived")
+                self._lose(target, error, seconds)
+                if self.is_spent:
+                    return self._given_up(error)
                 continue
             seconds = self._clock.now() - started
             self.spent += seconds
@@ -227,6 +229,16 @@ class _Call:
             if pause is None:
                 return outcome
             await self._sleep(pause)
+
+    @property
+    def _is_interrupted_too_often(self) -> bool:
+        return len(self.lost) > _MOST_LOST or self.unsent > _MOST_UNSENT
+
+    def _given_up(self, error: Interrupted) -> ModelError:
+        """Return the failure of a call whose processes ended. `error` is about the last one."""
+        times = len(self.lost) + self.unsent
+        after = "" if self._is_interrupted_too_often else f" after {self.spent:.0f} s"
+        return ModelError("network", f"{error}; the call was interrupted {times} times, and has no answer{after}")
 
     def _pause(self, error: ModelError, tries: int, keep: int) -> float | None:
         """Return the seconds to wait before the next request to this model, or None to give up."""
@@ -241,7 +253,9 @@ class _Call:
         while True:
             shut = endpoint.breaker.wait()
             if not shut:
-                permit = await endpoint.governor.admit(self._agent, await self._expected(endpoint))
+                if self._client.count is not None and endpoint.governor.counts_tokens:
+                    await self._count(self._client.count)
+                permit = await endpoint.governor.admit(self._agent, self._expected(endpoint))
                 shut = endpoint.breaker.wait()  # it can have opened during the wait
                 if not shut:
                     return permit
@@ -264,14 +278,21 @@ class _Call:
             self._note_format(target, answer)
             outcome = read(answer, self._request, written_calls=endpoint.written_calls)
             watch.end()
-        except TimeoutError:
-            outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s", usage=self._sent())
+        except TimeoutError as error:
+            note = error.sending if isinstance(error, TooLate) else Sending()
+            self._note_format(target, note)
+            if not note.sent:  # the endpoint has no part in it
+                permit.close(0.0, answered=False)
+                watch.discard("timeout")
+                return ModelError("timeout", f"{target} was not asked within {seconds:g} s", usage=note.used)
+            outcome = ModelError("timeout", f"{target} did not answer within {seconds:g} s", usage=self._used(note))
         except ModelError as error:
             self._note_format(target, error)
             outcome = error
         except BaseException as error:
             if isinstance(error, SimError) or not isinstance(error, Exception):
-                permit.close(answered=False)
+                unsent = isinstance(error, Interrupted) and not error.sending.sent
+                permit.close(0.0 if unsent else None, answered=False)
                 if isinstance(error, Interrupted):
                     watch.discard("interrupted")
                 raise
@@ -288,7 +309,7 @@ class _Call:
             permit.close(outcome.usage.input_tokens + outcome.usage.output_tokens)
         return outcome
 
-    def _note_format(self, target: Target, outcome: Completion | ModelError) -> None:
+    def _note_format(self, target: Target, outcome: Completion | ModelError | Sending) -> None:
         if outcome.refused_format:
             self.refused_formats.append((str(target), outcome.refused_format))
 
@@ -296,16 +317,24 @@ class _Call:
         """Return the usage of a request without a reported usage: it was sent, so its input counts."""
         return TokenUsage(self._input_tokens(self._client.tokenizer), 0, estimated=True)
 
-    async def _expected(self, endpoint: Endpoint) -> float:
+    def _used(self, note: Sending) -> TokenUsage | None:
+        """Return the usage of an attempt without an outcome; None: it has sent nothing."""
+        return total_usage((note.used, self._sent() if note.sent else None))
+
+    def _expected(self, endpoint: Endpoint) -> float:
         """Return the expected tokens of the request and its answer: an exact count, which takes longer than all other
         work on a call, only where a limit needs it.
         """
         tokenizer = self._client.tokenizer if endpoint.governor.counts_tokens else APPROXIMATE
-        if tokenizer is not APPROXIMATE and tokenizer not in self._counts and self._client.count is not None:
-            counted = await self._client.count(self._request)
+        return endpoint.expect(self._request, self._input_tokens(tokenizer))
+
+    async def _count(self, count: Callable[[ModelRequest], Awaitable[int | None]]) -> None:
+        """Have the exact count made elsewhere."""
+        tokenizer = self._client.tokenizer
+        if tokenizer is not APPROXIMATE and tokenizer not in self._counts:
+            counted = await count(self._request)
             if counted is not None:
                 self._counts[tokenizer] = counted
-        return endpoint.expect(self._request, self._input_tokens(tokenizer))
 
     def _input_tokens(self, tokenizer: Tokenizer) -> int:
         if tokenizer not in self._counts:
@@ -328,10 +357,15 @@ class _Call:
             self._on_attempt(attempt)
 
     def _lose(self, target: Target, error: Interrupted, seconds: float) -> None:
-        """Note a request whose process ended. Its answer is lost; its input is billed, because it may have arrived."""
+        """Note a request whose process ended. If it was sent, its answer is lost, and its input is billed."""
+        self._note_format(target, error.sending)
+        usage = self._used(error.sending)
+        if usage is None:
+            self.unsent += 1
+            return
         detail = f"{error} before the answer arrived"
         attempt = Attempt(
-            target.provider, target.model, "interrupted", seconds, detail=detail[:_LONGEST_DETAIL], usage=self._sent()
+            target.provider, target.model, "interrupted", seconds, detail=detail[:_LONGEST_DETAIL], usage=usage
         )
         self.lost.append(attempt)
         if self._on_attempt is not None:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import attrs
@@ -27,10 +27,13 @@ from sim.llm.limits.pacing import SLACK, ClockPacer, Pacer
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.providers.openai.provider import OpenAIProvider
 from sim.llm.router import Target, targets_of
+from sim.llm.sending import TooLate, noted
 from sim.llm.tokens import APPROXIMATE, Tokenizer
 from sim.llm.types import Answer, Attempt, ClientClock, ModelError, ModelRequest, Observer, Provider, TokenUsage, Wake
-from sim.llm.workers.pool import EdgeWorkers, WorkerFigures
-from sim.llm.workers.provider import WorkerProvider
+
+if TYPE_CHECKING:
+    from sim.llm.workers.pool import EdgeWorkers, WorkerFigures
+    from sim.llm.workers.provider import WorkerProvider
 
 NO_LIMIT: Final = 3650 * 86400.0
 """Real seconds that a call may take if it is answered in batches, which have their own limit."""
@@ -84,9 +87,13 @@ class EdgeClock:
         return self._stream.random()
 
     async def within(self, seconds: float, work: Callable[[], Any]) -> Any:
-        """Await `work()` for at most `seconds`. After that, cancel it and raise TimeoutError."""
-        with anyio.fail_after(None if math.isinf(seconds) else seconds):
-            return await work()
+        """Await `work()` for at most `seconds`. After that, cancel it and raise TooLate."""
+        with noted() as note:
+            try:
+                with anyio.fail_after(None if math.isinf(seconds) else seconds):
+                    return await work()
+            except TimeoutError:
+                raise TooLate(note) from None
 
     def pacer(self, rate: float) -> Pacer:
         """Return a pacer for the running loop, with `rate` places per second."""
@@ -127,7 +134,7 @@ class EdgeClient:
         place: Callable[[], Place] | None = None,
         written_calls: frozenset[str] = frozenset(),
         declared: Mapping[str, Can] = MappingProxyType({}),
-        workers: EdgeWorkers | None = None,
+        workers: "EdgeWorkers | None" = None,
     ) -> None:
         self.capabilities = Capabilities(declared)
         self._access = access
@@ -148,8 +155,10 @@ class EdgeClient:
         self._workers = workers
         self._providers = tuple(self._provider(name, tokenizer) for name in access.providers or ("openai",))
 
-    def _provider(self, name: str, tokenizer: Tokenizer) -> OpenAIProvider | BatchProvider | WorkerProvider:
+    def _provider(self, name: str, tokenizer: Tokenizer) -> "OpenAIProvider | BatchProvider | WorkerProvider":
         if self._workers is not None:
+            from sim.llm.workers.provider import WorkerProvider  # only for those who ask for it
+
             return WorkerProvider(name, self._workers, lambda rates: self._endpoints[name].governor.learn(rates))
         online = OpenAIProvider(
             self._access.at(name),
@@ -231,7 +240,7 @@ class EdgeClient:
             await self._workers.aclose()
 
     @property
-    def workers(self) -> WorkerFigures | None:
+    def workers(self) -> "WorkerFigures | None":
         """What there is to say of its worker processes; None: it has none."""
         return None if self._workers is None else self._workers.figures
 
@@ -249,7 +258,7 @@ class EdgeClient:
         for provider in self._providers:
             self._endpoints[provider.name] = self._endpoint(provider)
 
-    def _endpoint(self, provider: OpenAIProvider | BatchProvider | WorkerProvider) -> Endpoint:
+    def _endpoint(self, provider: "OpenAIProvider | BatchProvider | WorkerProvider") -> Endpoint:
         if isinstance(provider, BatchProvider):  # requests that wait in a batch are no load, and a refusal says nothing
             breaker = Breaker(self._clock, share=math.inf)
             return Endpoint(provider, _Open(self._clock), breaker, written_calls=provider.name in self._written_calls)

@@ -280,18 +280,6 @@ class ModelError(SimError):
         self.lost: tuple[Attempt, ...] = ()
 
 
-class Interrupted(SimError):
-    """The process that made a request ended before there was an outcome.
-
-    Attributes:
-        sent: whether the endpoint may have the request. If it has not, nothing was used.
-    """
-
-    def __init__(self, how: str, *, sent: bool) -> None:
-        super().__init__(f"the worker process {how}")
-        self.sent = sent
-
-
 class RuleFault(ModelError):
     """A scripted rule has a fault, or there is none for a request: what is wrong is the scenario, not a model."""
 

@@ -4,6 +4,7 @@ Most tests run the program of a worker in a thread, over a socket, because a pro
 """
 
 import json
+import pprint
 import socket
 import threading
 from collections.abc import Awaitable, Callable
@@ -21,14 +22,17 @@ from sim.base.errors import RunError, UsageError
 from sim.cli import verbs
 from sim.llm.access import Access
 from sim.llm.batches.settings import Batching
-from sim.llm.endpoint import EdgeClient
+from sim.llm.client import Client, make_endpoint
+from sim.llm.endpoint import EdgeClient, EdgeClock
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.providers.openai.formats import Formats
 from sim.llm.router import Target
+from sim.llm.sending import Interrupted, Sending
 from sim.llm.tokens import count_request, exact
 from sim.llm.types import (
     Answer,
     ChatMessage,
+    Completion,
     Delta,
     ModelError,
     ModelRequest,
@@ -37,8 +41,8 @@ from sim.llm.types import (
     ToolSpec,
 )
 from sim.llm.workers.link import variables
-from sim.llm.workers.messages import LONGEST, Ask, Frames, framed, read_to_worker
-from sim.llm.workers.pool import MOST_IN_VAIN, EdgeWorkers, edge_workers
+from sim.llm.workers.messages import LONGEST, Ask, Frames, Place, Start, Taken, framed, read_to_worker
+from sim.llm.workers.pool import MOST_IN_VAIN, EdgeWorkers, _Slot, edge_workers
 from sim.llm.workers.program import serve
 from sim.runner.options import HostOptions
 from tests.llm.endpoint import Endpoint, Reply, Script, Seen, error, fitting, streamed, whole
@@ -71,6 +75,10 @@ class ThreadLink:
         with suppress(OSError):  # it has ended before
             self._other.shutdown(socket.SHUT_RDWR)
 
+    def say(self, data: bytes) -> None:
+        """Send bytes that are not of the program."""
+        self._other.sendall(data)
+
     async def send(self, data: bytes) -> bool:
         if self.stuck:
             await anyio.sleep_forever()
@@ -94,9 +102,9 @@ class ThreadLink:
         return
 
     async def ended(self) -> str:
-        return f"was ended by signal 9: {KEY}"
+        return "was ended by signal 9"
 
-    async def close(self, *, kill: bool = False) -> None:
+    async def close(self) -> None:
         with suppress(OSError):
             self._other.shutdown(socket.SHUT_RDWR)
         self._own.close()
@@ -134,7 +142,7 @@ def with_workers(
     """Run a test with a client that has workers."""
     links: list[ThreadLink] = []
 
-    async def opened() -> ThreadLink:
+    async def opened(cut: Callable[[str], str]) -> ThreadLink:
         links.append(ThreadLink())
         return links[-1]
 
@@ -219,6 +227,9 @@ CASES: dict[str, tuple[Script, ModelRequest]] = {
     "format refused": (
         lambda seen: error(400, "no response_format") if "response_format" in seen.body else Reply(body=whole("{}")),
         attrs.evolve(ASK, preferred_format=SCHEMA),
+    ),
+    "large number": (
+        lambda seen: Reply(body=whole(json.dumps(seen.body["z"]))), attrs.evolve(ASK, extra_body={"z": 2**70})
     ),
     "settings": (
         lambda seen: Reply(body=whole(json.dumps(seen.body))),
@@ -334,7 +345,7 @@ def test_workers_that_end_again_and_again_end_the_run():
     """Workers that end without any answer are replaced a limited number of times; then the run has failed."""
 
     async def check(bench: Bench) -> None:
-        async def dead() -> ThreadLink:
+        async def dead(cut: Callable[[str], str]) -> ThreadLink:
             link = ThreadLink()
             link.kill()
             return link
@@ -347,8 +358,10 @@ def test_workers_that_end_again_and_again_end_the_run():
         with_workers(check, lambda seen: Reply(end="hang"), count=1)
     (error,) = found.value.exceptions
     assert isinstance(error, RunError)
-    assert f"{MOST_IN_VAIN + 1} times without an answer in between" in str(error)
-    assert KEY not in str(error)
+    assert str(error) == (
+        f"{MOST_IN_VAIN + 1} worker processes for model calls have ended one after another, and none of them had"
+        " answered anything; the last one was ended by signal 9"
+    )
 
 
 def test_a_cancelled_call_cancels_its_request():
@@ -433,6 +446,147 @@ def test_tokens_for_a_limit_are_counted_by_workers(monkeypatch):
     assert counts == [count_request(exact("m"), ASK), None]
 
 
+def test_a_request_that_cannot_be_sent_takes_no_place_and_is_free(monkeypatch):
+    """A request that is too long for a frame fails at once, without a usage, and leaves the places to others."""
+
+    async def check(bench: Bench) -> None:
+        monkeypatch.setattr("sim.llm.workers.messages.LONGEST", 2000)
+        why = r"cannot be sent to a worker process: it takes \d+ bytes, of at most 2000"
+        for _ in range(3):
+            with pytest.raises(ModelError, match=why) as found:
+                await bench.ask(ModelRequest((ChatMessage("user", "x" * 2000),)))
+            assert (found.value.kind, [attempt.usage for attempt in found.value.attempts]) == ("bad_request", [None])
+        assert (bench.workers._slots[0].calls, bench.workers._slots[0].asked) == (0, {})
+        assert (await bench.ask()).completion.text == "yes"
+
+    with_workers(check, YES, count=1, concurrency=1)
+
+
+def test_a_worker_that_does_not_answer_is_killed(monkeypatch):
+    """A worker that is alive but hangs is replaced, and its call is made by the next one."""
+
+    async def check(bench: Bench) -> None:
+        monkeypatch.setattr("sim.llm.workers.pool._BEAT", 0.001)
+        bench.links[0].stuck = True
+        assert (await bench.ask()).lost == ()
+        assert bench.workers.figures.replaced == 1
+
+    with_workers(check, YES, count=1)
+
+
+def test_a_worker_that_is_slow_to_answer_is_not_killed(monkeypatch):
+    """A worker answers that it is alive while its requests wait for their endpoint, however long."""
+
+    async def check(bench: Bench) -> None:
+        monkeypatch.setattr("sim.llm.workers.pool._BEAT", 0.05)
+        monkeypatch.setattr("sim.llm.workers.pool._SILENT", 5)
+        answers = []
+        held = anyio.Event()
+        bench.endpoint.script = lambda seen: Reply(delay=0.5, body=whole("yes"))
+
+        async def call() -> None:
+            answers.append(await bench.ask())
+            held.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            before = bench.workers._slots[0].heard
+            await held.wait()
+        assert bench.workers._slots[0].heard > before + 3, "it was asked"
+        assert (bench.workers.figures.replaced, answers[0].lost) == (0, ())
+
+    with_workers(check, YES, count=1)
+
+
+def test_only_what_a_worker_has_got_counts_when_time_is_over():
+    """Of calls that take too long, those that were handed to a worker count their input; others were never sent."""
+
+    async def check(bench: Bench) -> None:
+        slot = bench.workers._slots[0]
+        handed = slot.handed
+        bench.links[0].stuck = True
+        failures: list[ModelError] = []
+
+        async def call(text: str) -> None:
+            with pytest.raises(ModelError) as found:
+                await bench.ask(ModelRequest((ChatMessage("user", text),), immediate=True))
+            failures.append(found.value)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, "first")
+            await until(lambda: slot.handed > handed)
+            group.start_soon(call, "second")
+            await until(lambda: slot.outbox)
+        assert [failure.kind for failure in failures] == ["timeout", "timeout"]
+        assert [failure.usage is None for failure in failures] == [False, True], failures
+        assert "was not asked within" in str(failures[1])
+        assert slot.calls == 1, "the worker does not have the second"
+        assert bench.client.endpoint.breaker.wait() == 0.0
+
+    with_workers(check, YES, count=1, policy=RetryPolicy(timeout=0.2, requests=1))
+
+
+def test_after_something_else_than_messages_what_was_handed_over_counts():
+    """If a worker sends bytes that are no message, its announcements are lost: all that it has got may have been sent,
+    and what it has not got was not. What it sent is shown without secrets.
+    """
+    noises = [b"\xff" * 8, framed(Taken(10**6)), _frame(f'["{KEY}", 1]'.encode()), _frame(b"[" * 10**5)]
+
+    async def check(bench: Bench) -> None:
+        slot = bench.workers._slots[0]
+        for noise in noises:
+            answers: list[Answer] = []
+
+            async def call(answers: list[Answer] = answers) -> None:
+                answers.append(await bench.ask())
+
+            await until(lambda: slot.state == "ready")
+            link, handed = bench.links[-1], slot.handed
+            link.stuck = True
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await until(lambda handed=handed: slot.handed > handed)  # type: ignore[misc]
+                group.start_soon(call)
+                await until(lambda: slot.outbox)
+                link.say(noise)
+            assert sorted(len(answer.lost) for answer in answers) == [0, 1]
+            details = [attempt.detail for answer in answers for attempt in answer.lost]
+            assert all("sent something else than a message" in detail and KEY not in detail for detail in details)
+
+    with_workers(check, YES, count=1)
+
+
+def test_a_refused_format_is_counted_if_its_second_request_is_lost():
+    """The usage of a request that was refused with its format counts, also if the worker ends, or time is over, during
+    the request without it.
+    """
+    refused = {"choices": "no"}
+    request = attrs.evolve(ASK, preferred_format=SCHEMA, immediate=True)
+    both = TokenUsage(2 * count_request(exact("m"), request), 0, estimated=True)
+
+    async def check(bench: Bench) -> None:
+        def script(seen: Seen) -> Reply:
+            if seen.number == 1:
+                bench.links[-1].kill()
+                return Reply(end="hang")
+            return Reply(body=refused) if "response_format" in seen.body else YES(seen)
+
+        bench.endpoint.script = script
+        answer = await bench.ask(request)
+        assert [attempt.usage for attempt in answer.lost] == [both]
+        assert len(answer.refused_formats) == 2
+
+    with_workers(check, YES, count=1)
+
+    async def late(bench: Bench) -> None:
+        bench.endpoint.script = lambda seen: Reply(body=refused) if seen.number == 0 else Reply(end="hang")
+        with pytest.raises(ModelError) as found:
+            await bench.ask(request)
+        assert (found.value.kind, found.value.usage, len(found.value.refused_formats)) == ("timeout", both, 1)
+
+    with_workers(late, YES, count=1, policy=RetryPolicy(timeout=0.5, requests=1))
+
+
 def test_an_observer_that_fails_fails_its_call():
     """An error of who watches an answer is the failure of that call, as without workers, and of no other."""
 
@@ -490,6 +644,60 @@ def test_batches_have_no_workers():
     """Worker processes for calls that are answered in batches are refused."""
     with pytest.raises(UsageError, match="batches, which take a few requests only"):
         Access(("openai:m",), edge_workers=1, batching=Batching())
+
+
+def _frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+class Interrupting:
+    """A provider whose process ends before it has sent a request.
+
+    Args:
+        seconds: how long that takes.
+    """
+
+    name = "openai"
+
+    def __init__(self, seconds: float) -> None:
+        self.asked = 0
+        self._seconds = seconds
+
+    async def complete(self, model: str, request: ModelRequest, observe: Any = None) -> Completion:
+        self.asked += 1
+        await anyio.sleep(self._seconds)
+        raise Interrupted("was ended by signal 9", Sending(sent=False))
+
+
+@pytest.mark.parametrize(("seconds", "most", "why"), [(0.0, 11, "interrupted 11 times"), (0.04, 5, "after 0 s")])
+def test_interruptions_of_requests_that_were_not_sent_are_bounded(seconds, most, why):
+    """A call whose requests are never sent ends after eleven of them, or at its deadline, and has used nothing."""
+    provider = Interrupting(seconds)
+
+    async def main() -> None:
+        clock = EdgeClock()
+        client = Client(clock, {"openai": make_endpoint(clock, provider)}, RetryPolicy(deadline=0.1, timeout=0.1))
+        with pytest.raises(ModelError, match=why) as found:
+            await client.complete((MODEL,), ASK, agent="ann")
+        assert (found.value.kind, found.value.usage, found.value.lost) == ("network", None, ())
+
+    anyio.run(main)
+    assert 1 <= provider.asked <= most
+
+
+SECRETS = (Place("http://a", KEY, {"x": KEY}, (), 1), Start({"openai": Place(None, KEY, {}, (), 1)}, 1.0, "m"))
+
+
+@pytest.mark.parametrize("message", SECRETS)
+def test_no_form_of_a_message_shows_a_key(message):
+    """Neither `repr` nor what rich and pprint print of messages with keys, and of the outbox for them, has a key."""
+    slot = _Slot(0)
+    if isinstance(message, Start):
+        slot.put(framed(message))
+        slot.frames._parts.extend(framed(message))
+    for shown in (message, slot):
+        attributes = list(shown.__rich_repr__()) if hasattr(shown, "__rich_repr__") else []
+        assert KEY not in f"{shown!r} {shown} {attributes!r} {pprint.pformat(shown)}"
 
 
 SENT = TokenUsage(count_request(exact("m"), ASK), 0, estimated=True)

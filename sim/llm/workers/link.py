@@ -1,30 +1,26 @@
 """The link to one worker: bytes, over standard input and output of a process on this machine (edge)."""
 
 import os
-import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
-import anyio.abc
 
+from sim.base.child import Child
 from sim.base.errors import RunError
 
 _PROGRAM: Final = "sim.llm.workers.program"
 _CHUNK: Final = 1 << 18  # bytes received at once
-_GRACE: Final = 2.0  # seconds in which a worker must end after its input was closed
-_KEPT_ERRORS: Final = 2000  # bytes of standard error that are kept, to say why it ended
+GRACE: Final = 2.0
+"""Seconds in which a worker must end after its input was closed."""
 
 _VARIABLES: Final = (
     "PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR",
     "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR",
 )  # fmt: skip
 """The variables that a worker gets: those of the run can hold keys."""
-
-_LOST = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
 
 class Link(Protocol):
@@ -39,86 +35,65 @@ class Link(Protocol):
     async def collect_errors(self) -> None:
         """Keep the end of what the worker writes to standard error."""
 
-    async def ended(self) -> str:
-        """End what is left of the worker, and return how it ended, as part of a sentence."""
+    def kill(self) -> None:
+        """Kill the worker. What it has sent can still be received."""
 
-    async def close(self, *, kill: bool = False) -> None:
-        """Have the worker end; kill it, at once or if it does not end."""
+    async def ended(self) -> str:
+        """End what is left of the worker, and return how it ended, as part of a sentence without secrets."""
+
+    async def close(self) -> None:
+        """Have the worker end, and kill it if it does not."""
 
 
 class ProcessLink:
     """A worker process. Its keys come over the pipe, and are not in its arguments or variables."""
 
-    def __init__(self, process: anyio.abc.Process) -> None:
-        self._process = process
-        self._errors = b""
+    def __init__(self, child: Child) -> None:
+        self._child = child
 
     @classmethod
-    async def open(cls) -> "ProcessLink":
+    async def open(cls, cut: Callable[[str], str]) -> "ProcessLink":
         """Start a process.
 
+        Args:
+            cut: removes secrets from a text.
+
         Raises:
-            RunError: if this Python does not know its own program.
+            RunError: if it cannot be started.
         """
         if not sys.executable:
             raise RunError("worker processes for model calls need a Python that knows its own program")
         own = os.environ  # noqa: TID251  # what a process needs to start; nothing of it is an input of the run
-        process = await anyio.open_process(
-            [sys.executable, "-P", "-m", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=variables(own), start_new_session=True,
-        )  # fmt: skip
-        return cls(process)
+        command = [sys.executable, "-P", "-m", _PROGRAM]
+        return cls(await Child.start("a worker process for model calls", command, environment=variables(own), cut=cut))
 
     async def send(self, data: bytes) -> bool:
         """Send bytes, and return whether the worker still takes them."""
-        assert self._process.stdin is not None
-        try:
-            await self._process.stdin.send(data)
-        except _LOST:
-            return False
-        return True
+        return await self._child.send(data)
 
     async def receive(self) -> bytes:
         """Return the next bytes, or none when the worker has ended."""
-        assert self._process.stdout is not None
-        try:
-            return await self._process.stdout.receive(_CHUNK)
-        except _LOST:
-            return b""
+        return await self._child.receive(_CHUNK)
 
     async def collect_errors(self) -> None:
         """Keep the end of what the worker writes to standard error."""
-        assert self._process.stderr is not None
-        with suppress(*_LOST):
-            async for chunk in self._process.stderr:
-                self._errors = (self._errors + chunk)[-_KEPT_ERRORS:]
+        await self._child.collect_errors()
+
+    def kill(self) -> None:
+        """Kill the process. What it has sent can still be received."""
+        self._child.kill()
 
     async def ended(self) -> str:
-        """End what is left of the process, and return how it ended, as part of a sentence."""
-        with anyio.move_on_after(_GRACE, shield=True):  # it closes its output when it ends
-            await self._process.wait()
-            await self.collect_errors()
-        await self.close(kill=True)
-        lines = [line.strip() for line in self._errors.decode(errors="replace").splitlines() if line.strip()]
-        code = self._process.returncode
-        how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
-        return f"{how}: {lines[-1]}" if lines else how
+        """End what is left of the process, and return how it ended, as part of a sentence without secrets."""
+        with anyio.move_on_after(GRACE, shield=True):  # it closes its output when it ends
+            await self._child.ended_in(GRACE)
+            await self._child.collect_errors()
+        await self._child.close(0.0)
+        return self._child.how()
 
-    async def close(self, *, kill: bool = False) -> None:
-        """Close the input, so that the worker ends; kill it, at once or if it does not end."""
-        process = self._process
-        assert process.stdin is not None
-        with anyio.CancelScope(shield=True):
-            with suppress(*_LOST):
-                await process.stdin.aclose()
-            if not kill:
-                with anyio.move_on_after(_GRACE):
-                    await process.wait()
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    process.kill()
-            with suppress(*_LOST):
-                await process.aclose()
+    async def close(self) -> None:
+        """Close the input, so that the process ends, and kill it if it does not."""
+        await self._child.close(GRACE)
 
 
 def variables(own: Mapping[str, str]) -> dict[str, str]:

@@ -1,16 +1,16 @@
-"""What a run and its worker processes tell each other: MessagePack in frames that begin with their length.
+"""What a run and its worker processes send each other: JSON in frames that begin with their length.
 
 Nothing is pickled, and a frame that is not one of these messages is an error. A worker gets its keys in the first
-message (`Start`), and nowhere else.
+message (`Start`), and nowhere else. JSON has each number that a request can have; other formats end at 64 bits.
 """
 
 import struct
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
-from sim.kernel.codec import Record, pack, unpacker
+from sim.kernel.codec import Record, as_sent, reader
 from sim.llm.limits.governor import ReportedLimits
 from sim.llm.types import Completion, Delta, ErrorClass, ModelError, ModelRequest, TokenUsage
 
@@ -20,8 +20,18 @@ LONGEST: Final = 64 * 2**20
 """The most bytes of one frame: more than any answer of an endpoint has."""
 
 
+class Message(Record, frozen=True, array_like=True, tag=str.lower):
+    """The base class of all messages, which are lists that begin with the name of their class."""
+
+
+class Numbered(Message, frozen=True):
+    """A message about what was asked with a number."""
+
+    number: int
+
+
 class Place(Record, frozen=True, array_like=True):
-    """An endpoint: as `Access` has it. `repr` is not for logs."""
+    """An endpoint, as `Access` has it. No form in which tools show it has its values."""
 
     base_url: str | None
     api_key: str | None
@@ -32,8 +42,11 @@ class Place(Record, frozen=True, array_like=True):
     def __repr__(self) -> str:
         return "Place()"
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return []
 
-class Start(Record, frozen=True, array_like=True, tag="start"):
+
+class Start(Message, frozen=True):
     """The first message to a worker: the endpoints, the time limit in seconds, and the model that tells the tokenizer
     by which tokens are counted.
     """
@@ -43,79 +56,76 @@ class Start(Record, frozen=True, array_like=True, tag="start"):
     counted_as: str
 
 
-class Ask(Record, frozen=True, array_like=True, tag="ask"):
+class Ask(Numbered, frozen=True):
     """A request for a model; `parts`: whether the parts of the answer are wanted as they arrive."""
 
-    number: int
     provider: str
     model: str
     request: ModelRequest
     parts: bool
 
 
-class Count(Record, frozen=True, array_like=True, tag="count"):
+class Count(Numbered, frozen=True):
     """Count the tokens of a request."""
 
-    number: int
     request: ModelRequest
 
 
-class Drop(Record, frozen=True, array_like=True, tag="drop"):
+class Drop(Numbered, frozen=True):
     """The answer is no longer needed: cancel the request."""
 
-    number: int
 
-
-class Probe(Record, frozen=True, array_like=True, tag="probe"):
+class Probe(Numbered, frozen=True):
     """Check that an endpoint can be reached."""
 
-    number: int
     provider: str
 
 
-class Say(Record, frozen=True, array_like=True, tag="say"):
+class Say(Numbered, frozen=True):
     """Tell what an endpoint says of a model, after `Probe`."""
 
-    number: int
     provider: str
     model: str
 
 
-class Ready(Record, frozen=True, array_like=True, tag="ready"):
+class Ping(Message, frozen=True):
+    """Say that you are alive."""
+
+
+class Ready(Message, frozen=True):
     """The worker has imported all that it needs."""
 
 
-class Taken(Record, frozen=True, array_like=True, tag="taken"):
+class Pong(Message, frozen=True):
+    """The answer to `Ping`."""
+
+
+class Taken(Numbered, frozen=True):
     """The worker has read all messages up to a number. It says so before it sends any of these requests."""
 
-    number: int
 
-
-class Part(Record, frozen=True, array_like=True, tag="part"):
+class Part(Numbered, frozen=True):
     """A part of an answer."""
 
-    number: int
     delta: Delta
 
 
-class Rates(Record, frozen=True, array_like=True, tag="rates"):
+class Rates(Message, frozen=True):
     """Limits that an endpoint reports."""
 
     provider: str
     limits: ReportedLimits
 
 
-class Answered(Record, frozen=True, array_like=True, tag="answered"):
+class Answered(Numbered, frozen=True):
     """The answer to a request."""
 
-    number: int
     completion: Completion
 
 
-class Failed(Record, frozen=True, array_like=True, tag="failed"):
+class Failed(Numbered, frozen=True):
     """The failure of a request: a `ModelError`."""
 
-    number: int
     kind: ErrorClass
     message: str
     retry_after: float | None
@@ -125,10 +135,10 @@ class Failed(Record, frozen=True, array_like=True, tag="failed"):
 
     @classmethod
     def of(cls, number: int, error: ModelError) -> "Failed":
-        """Return the message for an error."""
+        """Return the message for an error. Lone surrogates, which cannot be sent, are replaced."""
         return cls(
-            number=number, kind=error.kind, message=str(error), retry_after=error.retry_after, usage=error.usage,
-            hint=error.hint, reasoning=error.reasoning,
+            number=number, kind=error.kind, message=_sound(str(error)), retry_after=error.retry_after,
+            usage=error.usage, hint=error.hint and _sound(error.hint), reasoning=_sound(error.reasoning),
         )  # fmt: skip
 
     @property
@@ -140,46 +150,51 @@ class Failed(Record, frozen=True, array_like=True, tag="failed"):
         )  # fmt: skip
 
 
-class Dropped(Record, frozen=True, array_like=True, tag="dropped"):
+class Dropped(Numbered, frozen=True):
     """A request was cancelled."""
 
-    number: int
 
-
-class Counted(Record, frozen=True, array_like=True, tag="counted"):
+class Counted(Numbered, frozen=True):
     """The number of tokens."""
 
-    number: int
     tokens: int
 
 
-class Said(Record, frozen=True, array_like=True, tag="said"):
+class Said(Numbered, frozen=True):
     """The answer to `Probe` and `Say`."""
 
-    number: int
     can: dict[str, bool]
 
 
-class Refused(Record, frozen=True, array_like=True, tag="refused"):
+class Refused(Numbered, frozen=True):
     """The endpoint does not pass the check. `usage`: the operator has to change something."""
 
-    number: int
     usage: bool
     message: str
     hint: str | None
 
 
-ToWorker = Start | Ask | Count | Drop | Probe | Say
-FromWorker = Ready | Taken | Part | Rates | Answered | Failed | Dropped | Counted | Said | Refused
+ToWorker = Start | Ask | Count | Drop | Probe | Say | Ping
+FromWorker = Ready | Pong | Taken | Part | Rates | Answered | Failed | Dropped | Counted | Said | Refused
 
-read_to_worker = unpacker(ToWorker)
-read_from_worker = unpacker(FromWorker)
+read_to_worker = reader(ToWorker)
+read_from_worker = reader(FromWorker)
 
 
-def framed(message: Record) -> bytes:
-    """Return a message as a frame."""
-    body = pack(message)
+def framed(message: Message) -> bytes:
+    """Return a message as a frame.
+
+    Raises:
+        ValueError: if it has something that is not JSON, or is too long.
+    """
+    body = as_sent(message)
+    if len(body) > LONGEST:
+        raise ValueError(f"it takes {len(body)} bytes, of at most {LONGEST}")
     return _LENGTH.pack(len(body)) + body
+
+
+def _sound(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 @attrs.define

@@ -2,7 +2,8 @@
 
 The run decides what is asked, when, and what it costs; a worker sends the request, decodes the answer and counts
 tokens. A call goes to the worker with the fewest calls, and a worker has a bounded number of them, so a slow one slows
-its own calls only. If a worker ends, it is replaced, and its calls are `Interrupted`: the client makes them again.
+its own calls only. If a worker ends, another one is started in its place, and its calls are `Interrupted`: the client
+repeats them. A worker that is alive but does not answer is killed.
 """
 
 import math
@@ -10,17 +11,17 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 import attrs
 
 from sim.base.errors import RunError, UsageError
-from sim.kernel.codec import Record
 from sim.kernel.ports import Background
 from sim.llm.access import Access
 from sim.llm.limits.governor import ReportedLimits
-from sim.llm.types import Completion, Interrupted, ModelRequest, Observer
+from sim.llm.sending import Interrupted, Sending, sending
+from sim.llm.types import Completion, ModelError, ModelRequest, Observer
 from sim.llm.workers.link import Link, ProcessLink
 from sim.llm.workers.messages import (
     Answered,
@@ -31,8 +32,11 @@ from sim.llm.workers.messages import (
     Dropped,
     Failed,
     Frames,
+    Message,
     Part,
+    Ping,
     Place,
+    Pong,
     Probe,
     Rates,
     Ready,
@@ -46,10 +50,15 @@ from sim.llm.workers.messages import (
 )
 
 MOST_IN_VAIN: Final = 10
-"""How many workers may end one after another without an answer in between. After more, the run ends."""
+"""How many workers may end one after another, none of which has answered anything. After more, the run ends."""
 
 _STARTING: Final = 60.0  # seconds within which a worker must have started
 _COUNTING: Final = 0.5  # seconds that a count of tokens is waited for, before the run counts itself
+_BEAT: Final = 5.0  # seconds between two looks at whether a worker has sent anything
+_SILENT: Final = 12  # looks without a sign of life, after which it is killed: a minute
+
+_State = Literal["absent", "starting", "ready", "ended"]
+"""The state of a worker. A replacement begins as `absent`. Only one that is `ready` gets calls."""
 
 
 @attrs.define
@@ -59,20 +68,21 @@ class WorkerFigures:
     Attributes:
         processes: how many there are at a time.
         replaced: how many have ended during the run, and were replaced.
-        interrupted: requests that were sent by them and had no answer yet, and were sent again.
+        interrupted: requests that a worker had when it ended, and may have sent.
+        counted_late: counts of tokens that no worker made in time, so that the process of the run made them.
     """
 
     processes: int
     replaced: int = 0
     interrupted: int = 0
+    counted_late: int = 0
 
 
 @attrs.frozen
 class _Lost:
-    """The outcome of what a worker was asked that has ended: how it ended, and whether it may have sent it."""
+    """The outcome of what a worker was asked that has ended: how it ended."""
 
     how: str
-    sent: bool
 
 
 @attrs.frozen
@@ -87,10 +97,14 @@ _Outcome = Answered | Failed | Dropped | Counted | Said | Refused | _Lost | _Bro
 
 @attrs.define(eq=False)
 class _Waiting:
-    """What is asked of a worker, until its outcome is there. `call`: it is a request for a model."""
+    """What is asked of a worker, until its outcome is there. `call`: it is a request for a model.
+
+    `note.sent` is whether the worker has the request or got a part of it, so that it may send it.
+    """
 
     call: bool = False
     observe: Observer | None = None
+    note: Sending = attrs.field(factory=Sending)
     done: anyio.Event = attrs.field(factory=anyio.Event)
     outcome: _Outcome | None = None
 
@@ -115,34 +129,58 @@ class _Slot:
 
     Attributes:
         number: from 0.
-        link: to the present worker; None: there is none yet.
-        ready: whether it takes calls.
+        link: to the present worker; None: there is none.
+        state: of the present worker.
         calls: how many calls it has, with those that are about to get there.
         asked: what it was asked, by number.
         taken: the highest number that it has read, and so may have sent to an endpoint.
-        outbox: frames that wait to be sent.
+        handed: the highest number that was written to it.
+        outbox: frames that wait to be written, each with the number of its answer, if it gets one.
         news: set when there are some.
         frames: what has come in of a frame that is not complete.
+        heard: how often bytes have come in.
         useful: whether the present worker has had an outcome.
+        had_one: whether there was a worker before.
         started: set when the first worker is ready.
     """
 
     number: int
     link: Link | None = None
-    ready: bool = False
+    state: _State = "absent"
     calls: int = 0
     asked: dict[int, _Waiting] = attrs.field(factory=dict)
     taken: int = 0
-    outbox: list[bytes] = attrs.field(factory=list)
+    handed: int = 0
+    outbox: list[tuple[int | None, bytes]] = attrs.field(factory=list, repr=False)  # the first frame has the keys
     news: anyio.Event = attrs.field(factory=anyio.Event)
-    frames: Frames = attrs.field(factory=Frames)
+    frames: Frames = attrs.field(factory=Frames, repr=False)
+    heard: int = 0
     useful: bool = False
+    had_one: bool = False
     started: anyio.Event = attrs.field(factory=anyio.Event)
 
-    def put(self, message: Record) -> None:
-        """Send a message as soon as the worker takes it."""
-        self.outbox.append(framed(message))
+    def put(self, frame: bytes, number: int | None = None) -> None:
+        """Have a frame written as soon as the worker takes it. `number`: that of its answer."""
+        self.outbox.append((number, frame))
         self.news.set()
+
+    def emptied(self) -> bytes:
+        """Return what waits to be written, which counts as handed over from now on."""
+        self.news = anyio.Event()
+        for number, _ in self.outbox:
+            if number is not None:
+                self.handed = max(self.handed, number)
+                self.asked[number].note.sent = True
+        data = b"".join(frame for _, frame in self.outbox)
+        self.outbox.clear()
+        return data
+
+    def withdraw(self, number: int) -> bool:
+        """Take back what was not written yet, and return whether that was possible."""
+        rest = [one for one in self.outbox if one[0] != number]
+        found = len(rest) < len(self.outbox)
+        self.outbox = rest
+        return found
 
 
 class EdgeWorkers:
@@ -154,7 +192,7 @@ class EdgeWorkers:
         at_once: the most calls that a worker has at a time.
         background: returns what runs work beside the run.
         cut: removes secrets from a text.
-        open_link: starts a worker.
+        open_link: starts a worker; it gets `cut`.
 
     Attributes:
         figures: for the summary.
@@ -169,7 +207,7 @@ class EdgeWorkers:
         at_once: int,
         background: Callable[[], Background],
         cut: Callable[[str], str],
-        open_link: Callable[[], Awaitable[Link]] = ProcessLink.open,
+        open_link: Callable[[Callable[[str], str]], Awaitable[Link]] = ProcessLink.open,
     ) -> None:
         self.figures = WorkerFigures(count)
         self.on_rates: dict[str, Callable[[ReportedLimits], None]] = {}
@@ -184,6 +222,7 @@ class EdgeWorkers:
         self._counts: deque[anyio.Event] = deque()
         self._in_vain = 0
         self._attended = False
+        self._closed = False
 
     # -- what the run asks for
 
@@ -195,37 +234,55 @@ class EdgeWorkers:
             Interrupted: if the worker ended before there was an outcome.
         """
         self._attend()
+        waiting = _Waiting(True, observe, sending())
+        waiting.note.sent = False
         slot = await self._place()
-        waiting = _Waiting(True, observe)
         number = self._next()
+        try:
+            frame = framed(Ask(number, provider, model, request, observe is not None))
+        except ValueError as error:
+            self._free(slot)
+            raise ModelError("bad_request", f"the request cannot be sent to a worker process: {error}") from error
         slot.asked[number] = waiting
-        slot.put(Ask(number, provider, model, request, observe is not None))
+        slot.put(frame, number)
         try:
             await waiting.done.wait()
         except BaseException:
-            waiting.observe = None
-            if number in slot.asked:  # its place is free when the worker says that it has ended
-                slot.put(Drop(number))
+            self._drop(slot, number)
             raise
         outcome = waiting.outcome
         if isinstance(outcome, Answered):
             return outcome.completion
-        if isinstance(outcome, Failed):
-            raise outcome.error
-        if isinstance(outcome, _Broken):
+        if isinstance(outcome, Failed | _Broken):
             raise outcome.error
         assert isinstance(outcome, _Lost), "else it has another outcome"
-        if outcome.sent:
-            self.figures.interrupted += 1
-        raise Interrupted(outcome.how, sent=outcome.sent)
+        self.figures.interrupted += waiting.note.sent
+        raise Interrupted(outcome.how, waiting.note)
+
+    def _drop(self, slot: _Slot, number: int) -> None:
+        """Have a call end whose answer is no longer needed. Its place is free when the worker says that it has ended,
+        or at once, if the worker has not got the request.
+        """
+        waiting = slot.asked.get(number)
+        if waiting is None:
+            return
+        waiting.observe = None
+        if slot.withdraw(number):
+            del slot.asked[number]
+            self._free(slot)
+        else:
+            slot.put(framed(Drop(number)))
 
     async def count(self, request: ModelRequest) -> int | None:
-        """Return the tokens of a request; None: no worker has counted them in time. Counts come in order."""
+        """Return the tokens of a request; None: no worker has counted them in time, which the figures have.
+
+        Counts come in order.
+        """
         self._attend()
         turn, before = anyio.Event(), self._counts[-1] if self._counts else None
         self._counts.append(turn)
         try:
-            ready = [slot for slot in self._slots if slot.ready]
+            ready = [slot for slot in self._slots if slot.state == "ready"]
             slot = min(ready, key=lambda slot: len(slot.asked), default=None)
             outcome = None
             if slot is not None:
@@ -236,7 +293,10 @@ class EdgeWorkers:
         finally:
             self._counts.remove(turn)
             turn.set()
-        return outcome.tokens if isinstance(outcome, Counted) else None
+        if isinstance(outcome, Counted):
+            return outcome.tokens
+        self.figures.counted_late += 1
+        return None
 
     async def probe(self, provider: str) -> None:
         """Check that an endpoint can be reached. It is called within `opened`.
@@ -250,7 +310,7 @@ class EdgeWorkers:
         """Return what an endpoint says of a model, after `probe`. It is called within `opened`."""
         return await self._look(partial(Say, provider=provider, model=model))
 
-    async def _look(self, make: Callable[[int], Record]) -> Mapping[str, bool]:
+    async def _look(self, make: Callable[[int], Message]) -> Mapping[str, bool]:
         outcome = await self._outcome(self._slots[0], make)
         if isinstance(outcome, Said):
             return outcome.can
@@ -258,14 +318,16 @@ class EdgeWorkers:
             raise (UsageError if outcome.usage else RunError)(outcome.message, hint=outcome.hint)
         raise RunError("the worker process for model calls has ended")
 
-    async def _outcome(self, slot: _Slot, make: Callable[[int], Record]) -> _Outcome | None:
+    async def _outcome(self, slot: _Slot, make: Callable[[int], Message]) -> _Outcome | None:
         number = self._next()
+        frame = framed(make(number))
         waiting = slot.asked[number] = _Waiting()
-        slot.put(make(number))
+        slot.put(frame, number)
         try:
             await waiting.done.wait()
         finally:
             slot.asked.pop(number, None)
+            slot.withdraw(number)
         return waiting.outcome
 
     def _next(self) -> int:
@@ -294,7 +356,7 @@ class EdgeWorkers:
 
     def _with_room(self) -> _Slot | None:
         """Return the worker with the fewest calls that has room for one; None: there is none."""
-        ready = [slot for slot in self._slots if slot.ready and slot.calls < self._at_once]
+        ready = [slot for slot in self._slots if slot.state == "ready" and slot.calls < self._at_once]
         return min(ready, key=lambda slot: slot.calls, default=None)
 
     def _free(self, slot: _Slot) -> None:
@@ -341,64 +403,115 @@ class EdgeWorkers:
         """Keep a worker in a slot. `strict`: fail if it ends.
 
         Raises:
-            RunError: if workers end again and again.
+            RunError: if one cannot be started, or if workers end again and again.
         """
         while True:
-            if slot.link is None:
-                slot.link = await self._open_link()
-                slot.frames, slot.useful = Frames(), False
-                slot.outbox.insert(0, self._start)
-                slot.news.set()
-            problem = await self._serve(slot, slot.link)
-            how = problem or self._cut(await slot.link.ended())
-            await slot.link.close(kill=True)
+            link = slot.link or await self._open(slot)
+            how = await self._serve(slot, link) or await link.ended()
+            await link.close()
             self._lose(slot, how)
-            if strict or self._in_vain > MOST_IN_VAIN:
-                again = "" if strict else f"{self._in_vain} times without an answer in between; at last it "
-                raise RunError(f"a worker process for model calls {again}{how}", hint=_VAIN_HINT)
+            if self._closed:
+                return
+            if strict:
+                raise RunError(f"a worker process for model calls {how}", hint=_VAIN_HINT)
+            if self._in_vain > MOST_IN_VAIN:
+                raise RunError(
+                    f"{self._in_vain} worker processes for model calls have ended one after another, and none of them"
+                    f" had answered anything; the last one {how}",
+                    hint=_VAIN_HINT,
+                )
+
+    async def _open(self, slot: _Slot) -> Link:
+        """Start a worker in a slot."""
+        slot.link = link = await self._open_link(self._cut)
+        slot.state, slot.frames, slot.useful = "starting", Frames(), False
+        slot.outbox.insert(0, (None, self._start))
+        slot.news.set()
+        self.figures.replaced += slot.had_one
+        slot.had_one = True
+        return link
 
     async def _serve(self, slot: _Slot, link: Link) -> str:
-        """Listen to a worker until it ends. Return what is wrong with it, or nothing if it has ended by itself."""
-        problem = ""
-        start = anyio.CancelScope(deadline=float("inf") if slot.ready else anyio.current_time() + _STARTING)
-        try:
+        """Listen to a worker until it ends. Return what was wrong with it, or nothing if it has ended by itself."""
+        problems: list[str] = []
+        seconds = _STARTING if slot.state == "starting" else float("inf")
+        with anyio.CancelScope(deadline=anyio.current_time() + seconds) as start:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._write, slot, link)
                 group.start_soon(link.collect_errors)
-                with start:
-                    while chunk := await link.receive():
-                        for body in slot.frames.feed(chunk):
-                            self._take(slot, read_from_worker(body))
-                        if slot.ready:
-                            start.deadline = float("inf")
+                group.start_soon(self._watch, slot, link, problems)
+                try:
+                    await self._read(slot, link, start)
+                except ValueError as error:
+                    problems.append(self._cut(f"sent something else than a message: {error}"))
+                    slot.taken = slot.handed  # what it has announced of them may be in what cannot be read
+                slot.state = "ended"
                 group.cancel_scope.cancel()
-        except* ValueError as errors:
-            problem = f"sent something else than a message: {_first(errors)}"
-        return f"did not start in {_STARTING:g} seconds" if start.cancelled_caught else problem
+        if start.cancelled_caught:
+            slot.state = "ended"
+            problems.append(f"did not start in {_STARTING:g} seconds")
+        return problems[0] if problems else ""
+
+    async def _read(self, slot: _Slot, link: Link, start: anyio.CancelScope) -> None:
+        """Act on what a worker sends, until it has ended.
+
+        Raises:
+            ValueError: if it sends something else than messages.
+        """
+        while chunk := await link.receive():
+            slot.heard += 1
+            for body in slot.frames.feed(chunk):
+                self._take(slot, read_from_worker(body))
+            if slot.state == "ready":
+                start.deadline = float("inf")
 
     async def _write(self, slot: _Slot, link: Link) -> None:
-        """Send what waits in the outbox. A worker that does not read has this task wait, and nobody else."""
+        """Write what waits in the outbox. A worker that does not read has this task wait, and no other.
+
+        One that takes nothing any more, but has not ended, is killed: what it is asked would never be answered.
+        """
         while True:
             await slot.news.wait()
-            slot.news = anyio.Event()
-            data = b"".join(slot.outbox)
-            slot.outbox.clear()
+            data = slot.emptied()
             if data and not await link.send(data):
+                link.kill()
                 return
+
+    async def _watch(self, slot: _Slot, link: Link, problems: list[str]) -> None:
+        """Kill a worker that is alive, but does not answer. What it has sent before is still read.
+
+        Time is counted in looks, because this process can have been stopped, too.
+        """
+        silent = 0
+        while silent < _SILENT:
+            heard = slot.heard
+            await anyio.sleep(_BEAT)
+            if slot.heard > heard or slot.state != "ready":
+                silent = 0
+            else:
+                if silent == 0:
+                    slot.put(framed(Ping()))
+                silent += 1
+        problems.append(f"did not answer for {_SILENT * _BEAT:g} seconds")
+        link.kill()
 
     def _take(self, slot: _Slot, message: Any) -> None:
         """Act on a message of a worker."""
         if isinstance(message, Taken):
+            if message.number > slot.handed:
+                raise ValueError("it has read more than it was sent")
             slot.taken = max(slot.taken, message.number)
         elif isinstance(message, Part):
             self._show(slot, message)
         elif isinstance(message, Rates):
+            if message.provider not in self.on_rates:
+                raise ValueError("it reports the limits of an endpoint that is not known")
             self.on_rates[message.provider](message.limits)
         elif isinstance(message, Ready):
-            slot.ready = True
+            slot.state = "ready"
             slot.started.set()
             self._give()
-        else:
+        elif not isinstance(message, Pong):
             waiting = slot.asked.pop(message.number, None)
             if waiting is not None:
                 waiting.end(message)
@@ -415,21 +528,22 @@ class EdgeWorkers:
             except Exception as error:
                 waiting.observe = None
                 waiting.end(_Broken(error))
-                slot.put(Drop(part.number))
+                slot.put(framed(Drop(part.number)))
 
     def _lose(self, slot: _Slot, how: str) -> None:
-        """Note that a worker has ended, with what it was asked."""
-        self.figures.replaced += 1
+        """Note that a worker has ended, with what it was asked: it has sent nothing that it had not announced."""
         self._in_vain += not slot.useful
-        slot.link, slot.ready = None, False
+        slot.link, slot.state = None, "absent"
         asked, slot.asked = slot.asked, {}
         slot.outbox.clear()
         for number, waiting in asked.items():
-            waiting.end(_Lost(how, sent=number <= slot.taken))
+            waiting.note.sent = number <= slot.taken
+            waiting.end(_Lost(how))
             slot.calls -= waiting.call
 
     async def aclose(self) -> None:
         """End the workers."""
+        self._closed = True
         async with anyio.create_task_group() as group:
             for slot in self._slots:
                 link, slot.link = slot.link, None

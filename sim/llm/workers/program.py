@@ -1,10 +1,12 @@
 """The program of a worker process: makes the calls of endpoints that its standard input asks for (edge).
 
 `python -m sim.llm.workers.program` reads frames from standard input, and writes frames to standard output. It ends with
-its input, so it never outlives the run. One thread reads, and says what it has read before any of it is carried out: a
-request that was not announced has not been sent.
+its input, so it does not outlive the run, and with any error of its own, so it is never alive without listening. One
+thread reads, and says what it has read before any of it is carried out: a request that was not announced has not been
+sent.
 """
 
+import asyncio
 import logging
 import os
 import queue
@@ -14,15 +16,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.abc
-import anyio.from_thread
-import anyio.lowlevel
 
 from sim.base.errors import SimError, UsageError
-from sim.kernel.codec import Record
 from sim.llm.access import Access
 from sim.llm.limits.governor import ReportedLimits
 from sim.llm.providers.openai.provider import OpenAIProvider
@@ -37,7 +36,11 @@ from sim.llm.workers.messages import (
     Dropped,
     Failed,
     Frames,
+    Message,
+    Numbered,
     Part,
+    Ping,
+    Pong,
     Probe,
     Rates,
     Ready,
@@ -51,6 +54,7 @@ from sim.llm.workers.messages import (
 )
 
 _CHUNK: Final = 1 << 18  # bytes read at once
+_GRACE: Final = 2.0  # seconds in which it must end after its input, whatever it does then
 
 Write = Callable[[bytes], None]
 
@@ -68,14 +72,14 @@ class Output:
         self._queue: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._drain, daemon=True).start()
 
-    def now(self, message: Record) -> None:
-        """Write a message, and return when it is written."""
+    def now(self, frame: bytes) -> None:
+        """Write a frame, and return when it is written."""
         with self._lock:
-            self._write(framed(message))
+            self._write(frame)
 
-    def later(self, message: Record) -> None:
-        """Write a message without waiting."""
-        self._queue.put(framed(message))
+    def later(self, frame: bytes) -> None:
+        """Write a frame without waiting."""
+        self._queue.put(frame)
 
     def _drain(self) -> None:
         while True:
@@ -95,10 +99,10 @@ class Worker:
     Args:
         start: the endpoints and limits.
         tokenizer: counts tokens.
-        send: sends a message without waiting.
+        send: sends a frame without waiting.
     """
 
-    def __init__(self, start: Start, tokenizer: Tokenizer, send: Callable[[Record], None]) -> None:
+    def __init__(self, start: Start, tokenizer: Tokenizer, send: Callable[[bytes], None]) -> None:
         self._tokenizer = tokenizer
         self._send = send
         self._scopes: dict[int, anyio.CancelScope] = {}
@@ -110,7 +114,7 @@ class Worker:
             for name, place in start.places.items()
         }  # fmt: skip
 
-    def take(self, message: Any, group: anyio.abc.TaskGroup) -> None:
+    def take(self, message: Message, group: anyio.abc.TaskGroup) -> None:
         """Begin with what a message asks for."""
         if isinstance(message, Ask):
             scope = self._scopes[message.number] = anyio.CancelScope()
@@ -119,8 +123,10 @@ class Worker:
             if (dropped := self._scopes.get(message.number)) is not None:
                 dropped.cancel()
         elif isinstance(message, Count):
-            self._send(Counted(message.number, count_request(self._tokenizer, message.request)))
-        else:
+            self._send(framed(Counted(message.number, count_request(self._tokenizer, message.request))))
+        elif isinstance(message, Ping):
+            self._send(framed(Pong()))
+        elif isinstance(message, Probe | Say):
             group.start_soon(self._look, message)
 
     async def aclose(self) -> None:
@@ -129,33 +135,29 @@ class Worker:
             await provider.aclose()
 
     async def _ask(self, ask: Ask, scope: anyio.CancelScope) -> None:
-        outcome: Record = Dropped(ask.number)
+        frame = framed(Dropped(ask.number))
         try:
             with scope:
-                outcome = await self._outcome(ask)
+                frame = await self._outcome(ask)
         finally:
             del self._scopes[ask.number]
-        self._send(outcome)
+        self._send(frame)
 
-    async def _outcome(self, ask: Ask) -> Record:
-        """Make a request. Whatever fails, the run gets an outcome."""
+    async def _outcome(self, ask: Ask) -> bytes:
+        """Make a request, and return the frame with its outcome. Whatever fails, the run gets one."""
 
         def show(delta: Delta) -> None:
-            self._send(Part(ask.number, delta))
+            self._send(framed(Part(ask.number, delta)))
 
         try:
-            provider = self._providers[ask.provider]
-            outcome: Record = Answered(
-                ask.number, await provider.once(ask.model, ask.request, show if ask.parts else None)
-            )
-            framed(outcome)  # a text that cannot be sent is a failure of this request
+            completion = await self._providers[ask.provider].once(ask.model, ask.request, show if ask.parts else None)
+            return framed(Answered(ask.number, completion))  # a text that cannot be sent is a failure of this request
         except ModelError as error:
-            outcome = Failed.of(ask.number, error)
+            failure = error
         except Exception as error:  # of a library, or of this program; the input was sent, and counts
             usage = TokenUsage(count_request(self._tokenizer, ask.request), 0, estimated=True)
-            text = f"{type(error).__name__}: {error}".encode(errors="replace").decode()
-            outcome = Failed.of(ask.number, ModelError("server", text, usage=usage))
-        return outcome
+            failure = ModelError("server", f"{type(error).__name__}: {error}", usage=usage)
+        return framed(Failed.of(ask.number, failure))
 
     async def _look(self, message: Probe | Say) -> None:
         """Look at an endpoint, free of charge."""
@@ -167,58 +169,95 @@ class Worker:
             else:
                 can = {str(need): known for need, known in (await provider.said_of(message.model)).items()}
         except SimError as error:
-            self._send(Refused(message.number, isinstance(error, UsageError), str(error), error.hint))
+            self._send(framed(Refused(message.number, isinstance(error, UsageError), str(error), error.hint)))
         else:
-            self._send(Said(message.number, can))
+            self._send(framed(Said(message.number, can)))
 
     def _report(self, name: str, limits: ReportedLimits) -> None:
-        self._send(Rates(name, limits))
+        self._send(framed(Rates(name, limits)))
 
 
-async def serve(read: Callable[[], bytes], write: Write) -> None:
+async def serve(read: Callable[[], bytes], write: Write, abort: Callable[[], None] = lambda: None) -> None:
     """Do what the frames that `read` returns ask for, until it returns none.
 
     Args:
         read: waits for bytes and returns them; none at the end.
         write: writes bytes, and waits until they are written.
+        abort: ends the process at once. It is called if the event loop does not end in time after the input has.
+
+    Raises:
+        ValueError: if what it reads is not a message.
     """
-    output, frames = Output(write), Frames()
-    waiting: list[Any] = []
-    while not waiting:
-        chunk = await anyio.to_thread.run_sync(read)
-        if not chunk:
-            return
-        waiting += map(read_to_worker, frames.feed(chunk))
+    output, inbox = Output(write), _Inbox(read)
+    waiting = await anyio.to_thread.run_sync(inbox.take)
+    if not waiting:
+        return
     start = waiting.pop(0)
     assert isinstance(start, Start), "it is the first message"
     tokenizer = exact(start.counted_as)
     tokenizer.count("")
     worker = Worker(start, tokenizer, output.later)
     _import_libraries()
-    output.now(Ready())
+    output.now(framed(Ready()))
+    loop, arrived = asyncio.get_running_loop(), asyncio.Queue[list[Message] | Exception | None]()
+
+    def hand_over(arrival: list[Message] | Exception | None) -> None:
+        with suppress(RuntimeError):  # the event loop has ended
+            loop.call_soon_threadsafe(arrived.put_nowait, arrival)
+
+    def listen() -> None:  # it never waits for the event loop, so it notices the end of the input in any case
+        problem = None
+        try:
+            _listen(inbox, output, hand_over, waiting)
+        except OSError:
+            pass  # the run has gone
+        except Exception as error:
+            problem = error
+        ending = threading.Timer(_GRACE, abort)  # the event loop can hang
+        ending.daemon = True
+        ending.start()
+        hand_over(problem)
+
     async with anyio.create_task_group() as group:
-        door = anyio.lowlevel.current_token()
-
-        def begin(messages: list[Any]) -> None:
-            for message in messages:
-                worker.take(message, group)
-
-        def listen() -> None:
-            messages = waiting
-            with suppress(OSError):  # the run has gone
-                while True:
-                    if messages:
-                        output.now(Taken(max(message.number for message in messages)))
-                        anyio.from_thread.run_sync(begin, messages, token=door)
-                    chunk = read()
-                    if not chunk:
-                        break
-                    messages = [read_to_worker(body) for body in frames.feed(chunk)]
-            anyio.from_thread.run_sync(group.cancel_scope.cancel, token=door)
-
         threading.Thread(target=listen, daemon=True).start()
-        await anyio.sleep_forever()
+        while isinstance(arrival := await arrived.get(), list):
+            for message in arrival:
+                worker.take(message, group)
+        group.cancel_scope.cancel()
     await worker.aclose()
+    if isinstance(arrival, Exception):
+        raise arrival
+
+
+class _Inbox:
+    """Reads messages from a stream."""
+
+    def __init__(self, read: Callable[[], bytes]) -> None:
+        self._read = read
+        self._frames = Frames()
+
+    def take(self) -> list[Message]:
+        """Wait for messages and return them; none at the end.
+
+        Raises:
+            ValueError: if something else comes.
+        """
+        while chunk := self._read():
+            if messages := [read_to_worker(body) for body in self._frames.feed(chunk)]:
+                return messages
+        return []
+
+
+def _listen(inbox: _Inbox, output: Output, hand_over: Callable[[list[Message]], None], messages: list[Message]) -> None:
+    """Announce and hand over messages as they come, after those that are there already, until the end of the input."""
+    while True:
+        numbers = [message.number for message in messages if isinstance(message, Numbered)]
+        if numbers:
+            output.now(framed(Taken(max(numbers))))
+        hand_over(messages)
+        messages = inbox.take()
+        if not messages:
+            return
 
 
 def _import_libraries() -> None:
@@ -240,7 +279,7 @@ def main() -> None:
             view = view[os.write(output, view) :]
 
     try:
-        anyio.run(serve, lambda: os.read(0, _CHUNK), write)
+        anyio.run(serve, lambda: os.read(0, _CHUNK), write, partial(os._exit, 1))
     except OSError:  # the run has gone
         os._exit(1)
 

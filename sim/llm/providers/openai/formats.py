@@ -12,6 +12,7 @@ import attrs
 
 from sim.llm.limits.spend import total_usage
 from sim.llm.reading import json_in, split_reasoning
+from sim.llm.sending import sending
 from sim.llm.types import Completion, ErrorClass, ModelError, ModelRequest
 from sim.world.json_schema import mismatch
 
@@ -46,8 +47,11 @@ class Formats:
             ModelError: if the request fails.
         """
         if model not in self.enforced and model in self._probes:
+            note = sending()
+            note.sent = False
             with anyio.move_on_after(_PATIENCE):
                 await self._probes[model].wait()
+            note.sent = True
         if model not in self.enforced:
             probe = self._probes[model] = anyio.Event()
             try:
@@ -66,6 +70,8 @@ class Formats:
             if error.kind not in _REFUSED or (error.kind == "server" and not _is_about_formats(str(error))):
                 raise
             said = f"{error.kind}: {error}"
+            note = sending()  # if the second request has no outcome
+            note.used, note.refused_format = error.usage, said
             try:
                 answer = await ask(_plain(request))
             except ModelError as second:  # the format was not the cause

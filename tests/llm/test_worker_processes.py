@@ -1,0 +1,148 @@
+"""Worker processes as such: how they start, what their ends look like, and that none is left over."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from sim.base.child import Child
+from sim.base.errors import RunError
+from sim.llm.access import Access
+from sim.llm.types import ChatMessage, ModelRequest
+from sim.llm.workers.link import ProcessLink, variables
+from sim.llm.workers.messages import Count, Frames, Place, Ready, Start, framed, read_from_worker
+from sim.llm.workers.program import serve
+from tests.killing import ROOT
+
+KEY = "sk-a-key-of-the-operator"
+START = framed(Start({"openai": Place("http://127.0.0.1:1/v1", KEY, {}, ("openai:m",), 1)}, 60.0, "m"))
+CUT = Access(("openai:m",), api_key=KEY).cut
+
+
+async def started() -> ProcessLink:
+    """Return a worker that is ready."""
+    link, frames = await ProcessLink.open(CUT), Frames()
+    assert await link.send(START)
+    while True:
+        chunk = await link.receive()
+        assert chunk, await link.ended()
+        if any(isinstance(read_from_worker(body), Ready) for body in frames.feed(chunk)):
+            return link
+
+
+async def rest(link: ProcessLink) -> str:
+    """Wait until a worker has ended, and return how."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(link.collect_errors)
+        while await link.receive():
+            pass
+    return await link.ended()
+
+
+def test_a_worker_that_cannot_read_its_input_ends():
+    """After anything that is no message, a worker does not stay alive without listening: it ends, and says why."""
+
+    async def main() -> None:
+        for noise in (b"\0\0\0\5hello", b"\xff" * 8, b'\0\0\0\x08["drop"]'):
+            link = await started()
+            assert await link.send(noise)
+            how = await rest(link)
+            assert how.startswith("ended with exit code 1: ")
+            assert "Error: " in how
+
+    anyio.run(main)
+
+
+def test_a_worker_that_hangs_ends_with_its_input(monkeypatch):
+    """A worker whose event loop is busy when its input ends is ended all the same."""
+    busy, ended = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> int:
+        busy.set()
+        ended.wait()
+        return 1
+
+    monkeypatch.setattr("sim.llm.workers.program.count_request", hang)
+    monkeypatch.setattr("sim.llm.workers.program._GRACE", 0.01)
+    inputs = iter((START, framed(Count(1, ModelRequest((ChatMessage("user", "x"),))))))
+
+    def read() -> bytes:
+        if (frame := next(inputs, None)) is not None:
+            return frame
+        busy.wait()
+        return b""
+
+    anyio.run(serve, read, lambda data: None, ended.set)  # it would not return otherwise
+
+
+PARENT = """
+import sys, anyio
+from tests.llm.test_worker_processes import started
+
+async def main():
+    link = await started()
+    print(link._child.pid, flush=True)
+    await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="whether a process is there is read in /proc")
+def test_no_worker_outlives_its_run():
+    """When the process of a run is killed, its worker processes end by themselves."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], cwd=ROOT, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        assert Path(f"/proc/{worker}").exists()
+        parent.kill()
+        parent.wait()
+
+    try:
+        while _is_alive(worker):  # the time limit of the test is that of the wait
+            time.sleep(0.01)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+
+
+def _is_alive(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def test_a_process_that_cannot_be_started_is_one_sentence(tmp_path):
+    """If the system does not start a process, the error says which and why, and what may help."""
+    for command, folder in ([str(tmp_path / "none")], None), ([sys.executable], tmp_path / "none"):
+
+        async def main(command: list[str] = command, folder: Path | None = folder) -> None:
+            await Child.start("a worker", command, environment={}, folder=folder)
+
+        with pytest.raises(RunError, match="a worker cannot be started: No such file or directory") as found:
+            anyio.run(main)
+        assert found.value.hint
+
+
+def test_a_secret_is_removed_before_a_text_is_cut():
+    """Of a key that stands where the kept text begins, nothing is shown, wherever it was split."""
+
+    async def main() -> None:
+        for behind in range(1970, 2005):
+            program = f"import sys; sys.stderr.write('x' * 50 + {KEY!r} + 'y' * {behind})"
+            child = await Child.start("x", [sys.executable, "-c", program], environment=variables(os.environ), cut=CUT)
+            await child.collect_errors()
+            await child.close(60.0)
+            parts = [KEY[start : start + 4] for start in range(len(KEY) - 3)]
+            assert not [part for part in parts if part in child.how()]
+
+    anyio.run(main)
