@@ -771,6 +771,16 @@ def test_the_key_is_nowhere(stream: bool, caplog: pytest.LogCaptureFixture):
     assert "canary" not in "".join(found) + caplog.text
 
 
+@pytest.mark.parametrize("behind", range(1, 17, 3))
+def test_a_key_is_removed_before_a_text_is_cut(behind: int):
+    """Of a key at the place where a long name or reason is cut, no half is left."""
+    long = "x" * (200 - behind) + "sk-canary-123456"
+    assert "canary" not in answer_of(Reply(body={**whole("yes"), "model": long})).model
+    reason = "x" * (40 - behind) + "sk-canary-123456"
+    assert "canary" not in str(error_of(Reply(body=whole("yes", finish=reason))))
+    assert "[redacted]" in str(error_of(Reply(body=whole("yes", finish=reason))))
+
+
 # -- time limits
 
 

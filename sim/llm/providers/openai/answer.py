@@ -89,7 +89,7 @@ class Assembly:
             raise _malformed("a chunk is no object", chunk)
         self.begun = True
         if isinstance(chunk.get("model"), str) and chunk["model"]:
-            self._model = _sound(chunk["model"][:200])
+            self._model = _sound(chunk["model"])
         if isinstance(chunk.get("usage"), dict):
             self._reported = _usage(chunk["usage"])
         choices = chunk.get("choices")
@@ -120,7 +120,7 @@ class Assembly:
             raise ModelError(_FAILED[finish], f"the endpoint gave up ({finish})", usage=self.usage())
         stop = _STOPS.get(finish)
         if stop is None:
-            reason = "no finish reason" if self.finish is None else f"the unknown finish reason {self.finish[:40]!r}"
+            reason = "no finish reason" if self.finish is None else f"the unknown finish reason {self.finish!r}"
             raise ModelError("incomplete", f"the answer ended with {reason}", usage=self.usage())
         calls, text, thoughts = self._all_calls(), self._whole("text"), self._whole("think")
         if stop == "max_tokens":

@@ -47,6 +47,7 @@ _KEY_HINT: Final = "set the key in OPENAI_API_KEY, or in a header"
 _DEAD_HINT: Final = "check that the server is running and that the base URL is right"
 
 _LONGEST_DETAIL: Final = 300
+_LONGEST_NAME: Final = 200  # characters of the name of a model
 
 _LOGGERS: Final = ("httpcore2.connection", "httpcore2.http11", "httpx2", "openai._base_client")
 """The loggers that can log the traffic, which can contain secrets that the endpoint repeats."""
@@ -351,6 +352,6 @@ class Connection:
             for call in completion.tool_calls
         )
         return attrs.evolve(
-            completion, text=self.cut(completion.text), model=self.cut(completion.model), tool_calls=calls,
-            reasoning=self.cut(completion.reasoning),
+            completion, text=self.cut(completion.text), model=self.cut(completion.model)[:_LONGEST_NAME],
+            tool_calls=calls, reasoning=self.cut(completion.reasoning),
         )  # fmt: skip
