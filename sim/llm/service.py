@@ -9,6 +9,7 @@ events, and its cost is settled.
 """
 
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -244,7 +245,8 @@ class Models(Service):
         self._core = core
         self._make_edge = edge
         self._edge: OutsideClient | None = None
-        self._closing: list[OutsideClient] = []  # clients that were replaced; closed at the end of the run
+        self._clients: list[OutsideClient] = []  # all that were made for this run: their figures are those of the run
+        self._closed = 0  # how many of them, from the first, are closed
         self._prices = prices or Prices.shipped()
         self._access = access or Access()
         self._max_tokens = max_tokens
@@ -448,8 +450,10 @@ class Models(Service):
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
 
     def _worker_figures(self) -> Mapping[str, int]:
-        figures = None if self._edge is None else self._edge.workers
-        return {} if figures is None else attrs.asdict(figures)
+        """Return the figures of all clients; `processes` is how many the latest one has."""
+        found = [attrs.asdict(one.workers) for one in self._clients if one.workers is not None]
+        total = {name: sum(one[name] for one in found) for name in (found[0] if found else ())}
+        return {**total, "processes": found[-1]["processes"]} if found else {}
 
     def warnings(self) -> Sequence[Warned]:
         """Warn of scripted rules with faults: what agents take for an outage is a fault of the scenario."""
@@ -462,12 +466,12 @@ class Models(Service):
     def outcomes(self) -> Mapping[str, int]:
         """Return how many requests have ended so far, by outcome: `ok`, or a class of error.
 
-        The present client of endpoints knows of more requests than have reached the core: those of calls under way.
+        Clients of endpoints know of more requests than have reached the core: those of calls under way.
         """
         found: dict[str, int] = {}
         for (_, outcome), count in self.counts.requests.items():
             found[outcome] = found.get(outcome, 0) + count
-        live = {} if self._edge is None else self._edge.ended
+        live = sum((Counter(one.ended) for one in self._clients), Counter[str]())
         return {name: max(found.get(name, 0), live.get(name, 0)) for name in (*found, *live)}
 
     def concurrency(self) -> Mapping[str, Mapping[str, float]]:
@@ -493,8 +497,6 @@ class Models(Service):
         self._router = router
         self._access = access
         self._make_edge = edge
-        if self._edge is not None:
-            self._closing.append(self._edge)
         self._edge = None
 
     async def prepare(self) -> None:
@@ -509,14 +511,20 @@ class Models(Service):
         """
         if self._make_edge is None:
             return
-        if self._edge is None:
-            self._edge = self._make_edge()
+        edge = self._opened(self._make_edge)
         try:
-            await self._edge.prepare()
-            self._check_needs(self._edge.capabilities)
+            await edge.prepare()
+            self._check_needs(edge.capabilities)
         except BaseException:
             await self.aclose()
             raise
+
+    def _opened(self, make: Callable[[], OutsideClient]) -> OutsideClient:
+        """Return the present client of endpoints, made if there is none."""
+        if self._edge is None:
+            self._edge = make()
+            self._clients.append(self._edge)
+        return self._edge
 
     def _check_needs(self, capabilities: Capabilities) -> None:
         """Refuse a run whose estimate has calls that no model of their chain can answer."""
@@ -552,7 +560,7 @@ class Models(Service):
     async def tidy(self) -> None:
         """Delete what the run has left at endpoints. The host calls it when a run has ended and is on record."""
         if self.place is not None:
-            for edge in [*self._closing, *([] if self._edge is None else [self._edge])]:
+            for edge in self._clients[self._closed :]:
                 await edge.tidy()
 
     def lose(self, keys: Iterable[str]) -> None:
@@ -573,8 +581,7 @@ class Models(Service):
 
     async def aclose(self) -> None:
         """Close the connections to endpoints. The host calls it at the end of a run."""
-        edges = [*self._closing, *([] if self._edge is None else [self._edge])]
-        self._closing, self._edge = [], None
+        edges, self._closed, self._edge = self._clients[self._closed :], len(self._clients), None
         for edge in edges:
             await edge.aclose()
         if self.place is not None:
@@ -701,15 +708,14 @@ class Models(Service):
         A call of measured latency is never in a batch, because simulated time would follow its real time.
         """
         assert self._make_edge is not None, "only calls for endpoints get here"
-        if self._edge is None:
-            self._edge = self._make_edge()
+        edge = self._opened(self._make_edge)
         chain = tuple(Target(provider, model) for provider, model in value["chain"])
         request = attrs.evolve(request_from_json(value), key=key if modelled else "")
         lost = self._interrupted(chain[0], request) if key in self._lost else ()
         beside: dict[str, Any] = {}
         result: Mapping[str, Any]
         try:
-            answer = await self._edge.complete(chain, request, agent=value["agent"], observe=observe)
+            answer = await edge.complete(chain, request, agent=value["agent"], observe=observe)
             lost = (*lost, *answer.lost)
             if not modelled:
                 cost = answer.cost_micro + sum(self.cost(try_.model, try_.usage) for try_ in lost if try_.usage)

@@ -1,5 +1,7 @@
 """The service: what a call takes, where it goes, what is recorded of it, and that a call outside is one effect."""
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -7,9 +9,11 @@ from sim.base.errors import UsageError
 from sim.kernel.codec import decode, encode
 from sim.llm.access import Access
 from sim.llm.capabilities import Capabilities
+from sim.llm.endpoint import EdgeClient
 from sim.llm.service import Models
 from sim.llm.tokens import exact
 from sim.llm.types import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, TokenUsage
+from sim.llm.workers.pool import WorkerFigures, edge_workers
 from sim.world import World
 from tests.llm.scenes import ASKER, Scene
 
@@ -60,6 +64,11 @@ class Edge:
 
     async def aclose(self):
         self.closed = True
+
+
+def returned(value):
+    """Return a value."""
+    return value
 
 
 def answered(text="it is", usage=None, attempts=1):
@@ -407,10 +416,29 @@ def test_every_change_of_models_closes_what_was_open():
     scene = Scene(YES)
     edges = [Edge(), Edge(), Edge()]
     for edge in edges:
-        scene.models._edge = edge
+        scene.models._opened(partial(returned, edge))
         scene.models.change(scene.models._router, None, Access())
     anyio.run(scene.models.aclose)
     assert all(edge.closed for edge in edges)
+
+
+def test_figures_are_those_of_all_clients_of_a_run():
+    """What workers and requests were counted before the models of a run changed, or were closed, is in its summary."""
+    scene = Scene(YES).run()
+    access = Access(("openai:m",), edge_workers=2)
+    for number in (1, 2):
+        workers = edge_workers(access, 60, "m", lambda: NotImplemented)
+        workers.figures = WorkerFigures(2, replaced=number, interrupted=3, counted_late=4)
+        client = EdgeClient(access, workers=workers)
+        client.ended["timeout"] = number
+        scene.models._opened(partial(returned, client))
+        if number == 1:
+            scene.models.change(scene.models._router, None, access)
+    before, outcomes = scene.models.summary(), scene.models.outcomes()
+    assert before["edge_workers"] == {"processes": 2, "replaced": 3, "interrupted": 6, "counted_late": 8}
+    assert outcomes["timeout"] == 3
+    anyio.run(scene.models.aclose)
+    assert (scene.models.summary(), scene.models.outcomes()) == (before, outcomes)
 
 
 def test_connections_are_closed_once():
