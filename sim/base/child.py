@@ -1,13 +1,13 @@
 """A child process of this one, with pipes to it (edge)."""
 
 import codecs
+import errno
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -19,6 +19,11 @@ _KEPT: Final = 2000  # characters of standard error that are kept, to say why th
 
 _LOST: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 """How libraries say that the other end of a pipe is closed."""
+
+_SHORT: Final = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+_HINT: Final = "it needs memory, a process and open files (ulimit -a shows their limits); fewer processes need less"
+
+_CLOSING: Final = 5.0  # seconds in which its pipes must close; what it has started itself can keep them open
 
 if sys.platform == "win32":
     _KILL: Final = signal.SIGTERM
@@ -46,7 +51,7 @@ class Child:
         command: Sequence[str],
         *,
         environment: Mapping[str, str],
-        folder: str | Path | None = None,
+        folder: str | os.PathLike[str] | None = None,
         errors: bool = True,
         cut: Callable[[str], str] = str,
     ) -> "Child":
@@ -70,8 +75,8 @@ class Child:
                 env=dict(environment), cwd=folder, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            why = f"{what} cannot be started: {error.strerror or error}"
-            raise RunError(why, hint="the system may lack memory, or allow no more processes or open files") from error
+            hint = _HINT if error.errno in _SHORT else None
+            raise RunError(f"{what} cannot be started: {error.strerror or error}", hint=hint) from error
         return cls(process, cut)
 
     @property
@@ -140,26 +145,25 @@ class Child:
             with suppress(*_LOST):
                 await self._process.stdin.aclose()
             if not await self.ended_in(grace) and terminate:
-                signal_group(self.pid, signal.SIGTERM)
+                _signal_group(self.pid, signal.SIGTERM)
                 await self.ended_in(grace)
             self.kill()
-            with suppress(*_LOST):
+            with suppress(*_LOST), anyio.move_on_after(_CLOSING):
                 await self._process.aclose()
 
     def kill(self) -> None:
         """Kill it with its process group."""
-        signal_group(self.pid, _KILL)
+        kill_group(self.pid)
 
 
-def signal_group(pid: int, number: signal.Signals) -> None:
-    """Signal a process that leads a group, with its group if the system has groups."""
+def kill_group(pid: int) -> None:
+    """Kill a process that leads a group, with its group if the system has groups."""
+    _signal_group(pid, _KILL)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
     with suppress(OSError):
         if sys.platform == "win32":
             os.kill(pid, number)
         else:
             os.killpg(pid, number)
-
-
-def kill_group(pid: int) -> None:
-    """Kill a process that leads a group, with its group if the system has groups."""
-    signal_group(pid, _KILL)

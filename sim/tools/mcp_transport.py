@@ -10,9 +10,7 @@ import json
 import logging
 import os
 import shutil
-import signal
 import ssl
-import sys
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -29,6 +27,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
+from sim.base.child import Child, kill_group
 from sim.kernel.codec import encode
 from sim.tools.mcp import McpServer
 
@@ -48,14 +47,6 @@ _SESSION = str(Path("mcp", "client", "session.py"))
 
 _GRACE = 1.0
 """Seconds in which a server must end after its standard input was closed, and again after SIGTERM."""
-
-if sys.platform == "win32":
-    _KILL: Final = signal.SIGTERM
-else:
-    _KILL = signal.SIGKILL
-
-_KEPT_ERRORS = 2000
-"""Bytes of a server's standard error that are kept, to say why it ended."""
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # untrusted text must not reach the terminal
 # The library also writes to a logger whose name others may use, with a traceback for each message that is wrong.
@@ -313,9 +304,8 @@ class _Pipes:
     def __init__(self, server: McpServer, connection: Connection) -> None:
         self._server = server
         self._connection = connection
-        self._errors = b""
         self._stray = 0
-        self._process: anyio.abc.Process
+        self._child: Child
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Any]:
@@ -323,38 +313,34 @@ class _Pipes:
         program, *arguments = self._server.arguments
         command = [_absolute(shutil.which(program) or program), *map(_absolute, arguments)]
         with TemporaryDirectory(prefix="sim-mcp-", ignore_cleanup_errors=True) as own:
-            self._process = await anyio.open_process(
-                command, env=dict(self._server.environment), cwd=self._server.folder or own, start_new_session=True
-            )
+            folder = self._server.folder or own
+            self._child = await Child.start("its program", command, environment=self._server.environment, folder=folder)
             async with self._streams() as streams:
                 yield streams
 
     @asynccontextmanager
     async def _streams(self) -> AsyncIterator[Any]:
         # A second Ctrl-C can end the event loop, and what would end the server with it.
-        abandoned = weakref.finalize(self, _signal_group, self._process.pid, _KILL)
+        abandoned = weakref.finalize(self, kill_group, self._child.pid)
         inbox_end, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outbox, outbox_end = anyio.create_memory_object_stream[SessionMessage](0)
         async with inbox_end, inbox, outbox, outbox_end, anyio.create_task_group() as group:
             group.start_soon(self._receive, inbox_end)
             group.start_soon(self._send, outbox_end)
-            group.start_soon(self._collect_errors)
+            group.start_soon(self._child.collect_errors)
             try:
                 yield inbox, outbox
             finally:
-                with anyio.CancelScope(shield=True):
-                    await self._stop()
-                    abandoned.detach()
+                await self._child.close(_GRACE, terminate=True)
+                abandoned.detach()
                 group.cancel_scope.cancel()
 
     async def _receive(self, inbox: Any) -> None:
-        stdout = self._process.stdout
-        assert stdout is not None
         fault = ""
         lines = _Lines()
         async with inbox:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-                async for chunk in stdout:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # of the inbox
+                while chunk := await self._child.receive():
                     complete = lines.feed(chunk)
                     self._connection.count(len(complete), len(chunk))
                     for line in complete:
@@ -387,55 +373,14 @@ class _Pipes:
 
     async def _why_it_ended(self) -> str:
         """Return how the process ended, with the last line of its standard error."""
-        with anyio.move_on_after(_GRACE):
-            await self._process.wait()
-        lines = self._errors.decode(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        code = self._process.returncode
-        how = "it closed its output" if code is None else f"it ended with exit code {code}"
-        return f"{how}: {last}" if last else how
+        await self._child.ended_in(_GRACE)
+        return f"it {self._child.how()}"
 
     async def _send(self, outbox: Any) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            async for item in outbox:
-                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await stdin.send(text.encode() + b"\n")
-
-    async def _collect_errors(self) -> None:
-        stderr = self._process.stderr
-        assert stderr is not None
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            async for chunk in stderr:
-                self._errors = (self._errors + chunk)[-_KEPT_ERRORS:]
-
-    async def _stop(self) -> None:
-        """Close standard input, and end what does not end by itself, with its whole process group."""
-        process = self._process
-        assert process.stdin is not None
-        with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await process.stdin.aclose()
-        if not await self._ended_in(_GRACE):
-            _signal_group(process.pid, signal.SIGTERM)
-            await self._ended_in(_GRACE)
-        _signal_group(process.pid, _KILL)
-        with anyio.move_on_after(_GRACE):
-            await process.aclose()
-
-    async def _ended_in(self, seconds: float) -> bool:
-        with anyio.move_on_after(seconds):
-            await self._process.wait()
-        return self._process.returncode is not None
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    """Signal a server, with its process group if there are groups."""
-    with suppress(OSError):
-        if sys.platform == "win32":
-            os.kill(pid, number)
-        else:
-            os.killpg(pid, number)  # it leads its own group
+        async for item in outbox:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            if not await self._child.send(text.encode() + b"\n"):
+                return
 
 
 def _absolute(argument: str) -> str:

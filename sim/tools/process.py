@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Container, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ import anyio.abc
 import anyio.lowlevel
 import attrs
 
+from sim.base.child import Child
 from sim.base.errors import RunError, UsageError
 from sim.kernel.duration import Duration
 from sim.kernel.effects import Effect
@@ -388,38 +389,16 @@ def _result(report: bytes) -> dict[str, Any]:
 
 
 async def _ask_sandbox(job: bytes) -> bytes:
-    """Start a sandbox, give it the job, and return its report."""
-    async with _sandbox() as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(OSError, anyio.BrokenResourceError):  # it has ended early, and so it gives no report
-            await process.stdin.send(job)
-        report = bytearray()
-        with suppress(OSError, anyio.BrokenResourceError, anyio.EndOfStream):
-            while len(report) < _LONGEST_REPORT:
-                report += await process.stdout.receive()
-        return bytes(report)
+    """Start a sandbox, give it the job, and return its report.
 
-
-@asynccontextmanager
-async def _sandbox() -> Any:
-    """Start a sandbox; at the end, and if cancelled, wait until it and all processes of the command are gone."""
-    process = await anyio.open_process(
-        _program(), stdin=-1, stdout=-1, stderr=-3, env={}, cwd="/", start_new_session=True
-    )
+    At the end, and if cancelled, it waits until the sandbox and all processes of the command are gone.
+    """
+    sandbox = await Child.start("the sandbox of a command", _program(), environment={}, folder="/", errors=False)
     try:
-        yield process
+        await sandbox.send(job)  # one that has ended early takes nothing, and gives no report
+        report = bytearray()
+        while len(report) < _LONGEST_REPORT and (chunk := await sandbox.receive()):
+            report += chunk
+        return bytes(report)
     finally:
-        with anyio.CancelScope(shield=True):
-            await _end(process)
-
-
-async def _end(process: anyio.abc.Process) -> None:
-    assert process.stdin is not None
-    with suppress(OSError, anyio.BrokenResourceError):
-        await process.stdin.aclose()  # the warden then kills the command
-    with anyio.move_on_after(_PATIENCE):
-        await process.wait()
-    if process.returncode is None:
-        process.kill()  # init dies with the warden
-    await process.aclose()
+        await sandbox.close(_PATIENCE)  # when its input ends, the warden kills the command; init dies with the warden

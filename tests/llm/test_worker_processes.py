@@ -1,6 +1,7 @@
 """Worker processes as such: how they start, what their ends look like, and that none is left over."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -122,15 +123,26 @@ def _is_alive(process: int) -> bool:
 
 
 def test_a_process_that_cannot_be_started_is_one_sentence(tmp_path):
-    """If the system does not start a process, the error says which and why, and what may help."""
-    for command, folder in ([str(tmp_path / "none")], None), ([sys.executable], tmp_path / "none"):
+    """If the system does not start a process, the error says which and why; if something is used up, what may help."""
 
-        async def main(command: list[str] = command, folder: Path | None = folder) -> None:
-            await Child.start("a worker", command, environment={}, folder=folder)
+    async def start(command: str, folder: Path | None, most_files: int) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, hard))
+        try:
+            await Child.start("a worker", [command], environment={}, folder=folder)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
-        with pytest.raises(RunError, match="a worker cannot be started: No such file or directory") as found:
-            anyio.run(main)
-        assert found.value.hint
+    for command, folder, most_files, why, hint in (
+        (str(tmp_path / "none"), None, 500, "No such file or directory", None),
+        (sys.executable, tmp_path / "none", 500, "No such file or directory", None),
+        (sys.executable, None, 3, "Too many open files", "ulimit -a"),
+    ):
+        with pytest.raises(RunError) as found:
+            anyio.run(start, command, folder, most_files)
+        assert str(found.value) == f"a worker cannot be started: {why}"
+        assert (found.value.hint is None) == (hint is None)
+        assert (hint or "") in (found.value.hint or "")
 
 
 def test_a_secret_is_removed_before_a_text_is_cut():
