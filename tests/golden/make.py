@@ -56,6 +56,21 @@ def inputs(out: Path) -> Any:
     return run(HERE / "inputs.yaml", out=out, kinds=KINDS, overrides=["limits.calls.agent=3 per 10s"])
 
 
+def desk(out: Path) -> Any:
+    """A chat: budgets, messages that are withheld and summarised; interventions, and a survey."""
+    return run(HERE / "desk.yaml", out=out)
+
+
+def house(out: Path) -> Any:
+    """A goal and an employee: a thread that is revised and removed, memories that are pruned and summarised."""
+    return run(HERE / "house.yaml", out=out)
+
+
+def workshop(out: Path) -> Any:
+    """A task of executors: retries of models, and a task that one executor returns and another one ends."""
+    return run(HERE / "workshop.yaml", out=out)
+
+
 def branched(out: Path) -> Any:
     """A branch: its past is that of a run with inputs, its future has another limit, another event, another seed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -89,6 +104,9 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "town": town,
     "town-tick": town_tick,
     "foragers": foragers,
+    "desk": desk,
+    "house": house,
+    "workshop": workshop,
     "calls": calls,
     "inputs": inputs,
     "branch": branched,
