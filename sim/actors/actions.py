@@ -26,7 +26,7 @@ def spawn(
 
     Args:
         agent: the name of the entry.
-        count: the number of copies.
+        count: the number of copies; with 0 there are none, and that is no failure.
         state: state variables that replace those of the entry.
     """
     assert world.spawner is not None, "it is provided together with this action"

@@ -168,7 +168,7 @@ class Control:
 
         Args:
             agent: the name of an entry in `agents`; it can be a template.
-            count: the number of copies, at least 1.
+            count: the number of copies, 0 or more.
             state: values of state variables that replace those that the entry computes.
 
         Raises:

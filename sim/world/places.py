@@ -108,6 +108,8 @@ class Places:
 
         An integer that is not the name of a place is the zero-based index of a place.
         """
+        if value.__class__ is str:  # as nearly always
+            return value if value in self._edges else None
         if isinstance(value, bool) or not isinstance(value, str | int):
             return None
         if str(value) in self._edges:

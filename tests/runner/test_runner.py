@@ -292,6 +292,23 @@ def test_spawning_is_all_or_nothing(tmp_path):
     assert "must be at least 0" in (result.commonest_error or "")
 
 
+@pytest.mark.parametrize(("count", "refused"), [("0", False), ('"=index"', False), ('"=-1"', True), ("100000", True)])
+def test_no_copies_are_no_failure(count, refused, tmp_path):
+    """A rule may spawn no agents, as when no lamb is born, and no event tells of it; fewer and too many are refused."""
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "name: x\nuntil: 5s\nexecution: {use_autonomous_loops: false}\nagents:\n"
+        f"  - {{name: parent, rules: [{{do: {{spawn: {{agent: child, count: {count}}}}}}}]}}\n"
+        "  - {name: child, template: true}\n"
+        "metrics: {every: 1s, values: {born: published('agent.spawned')}}\n"
+    )
+    result = run(path)
+    assert result.agents == 1
+    assert bool(result.errors) == refused
+    assert set(result.metrics["born"]) == {0}
+    assert not refused or "expected 0 to 99999, with at most 100000 agents" in (result.commonest_error or "")
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_leaving_a_world_whose_run_failed_shows_that_failure(backend):
     """An `async with World` that ends by a failed run raises that failure alone, and leaves no task behind."""

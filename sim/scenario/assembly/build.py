@@ -322,7 +322,8 @@ class AgentFactory:
         """Start copies of an entry and return their names: entry, parent and number.
 
         Raises:
-            Refused: if there is no such entry, a state variable is unknown, or there would be too many agents.
+            Refused: if there is no such entry, a state variable is unknown, the count is negative, or there would
+                be too many agents.
         """
         entry = self._entries.get(agent)
         if entry is None:
@@ -332,8 +333,9 @@ class AgentFactory:
         unknown = sorted(set(state or {}) - set(entry.state))
         if unknown:
             raise Refused(f"{agent} has no state variable {unknown[0]!r}")
-        if count < 1 or len(self._world.agents) + count > _MAX_SPAWNED:
-            raise Refused(f"{count} more agents would make more than {_MAX_SPAWNED}")
+        room = _MAX_SPAWNED - len(self._world.agents)
+        if not 0 <= count <= room:
+            raise Refused(f"cannot start {count} copies; expected 0 to {room}, with at most {_MAX_SPAWNED} agents")
         key = (parent, agent)
         first = self._spawned.get(key, 0) + 1
         newborns: list[AgentSpec] = []
@@ -356,7 +358,8 @@ class AgentFactory:
         for newborn in newborns:
             self._manager.start_spawned(self._admit(newborn), newborn.delay_ns)
         names = [newborn.agent.agent_id for newborn in newborns]
-        self._world.event_bus.publish("agent.spawned", {"agents": names, "by": parent})
+        if names:
+            self._world.event_bus.publish("agent.spawned", {"agents": names, "by": parent})
         return names
 
     def _conceive(
