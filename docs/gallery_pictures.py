@@ -20,6 +20,7 @@ from sim.scenario.assembly.build import Simulation, build
 DOCS = Path(__file__).parent
 SCENARIOS = DOCS.parent / "scenarios"
 BLUE, RED, GREEN, SAND = "#4878a8", "#c8503c", "#5a9a5a", "#e2c044"
+PALE = ("#cfe0f0", "#f3d3cc", "#d3e8d0", "#f5e9b8", "#e0d4ec", "#cdeae8", "#f0dcc3")
 WIDTH, HEIGHT, PANEL = 760, 300, 340
 
 
@@ -79,6 +80,56 @@ def sugarscape() -> str:
     parts.append(_text(axes.x(198), axes.y(0.23) - 6, "in the book at the start: 0.230", anchor="end"))
     parts.append(axes.line(metrics["time"][2:], metrics["gini"][2:], BLUE, 2.5))
     return _page(parts, 345)
+
+
+def culture() -> str:
+    """Return the borders between the cultures of villages after a while and in the end, as an SVG."""
+    parts = []
+    for left, seconds, title in ((20, 60, "after 60 s"), (400, 5000, "in the end")):
+        world = _ended("culture", seconds).world
+        assert world.places is not None, "the scenario has places"
+        cultures = {world.places.where(name): agent.state["culture"] for name, agent in world.agents.items()}
+        regions = _regions(cultures)
+        parts.append(_text(left, 20, f"{title}: {len(regions)} regions", weight="bold"))
+        shared = [region for region in regions if len(region) > 1]
+        for region, fill in zip(shared, itertools.cycle(PALE), strict=False):
+            for place in region:
+                x, y = map(int, str(place).split(","))
+                parts.append(_square(left + 32 * x, 30 + 32 * y, 32, fill))
+        parts += _borders(left, cultures)
+        parts.append(f'<rect x="{left}" y="30" width="320" height="320" fill="none" stroke="#888"/>')
+    return _page(parts, 365)
+
+
+def _borders(left: int, cultures: Mapping[str | None, Sequence[int]]) -> Iterable[str]:
+    """Yield the lines between villages, the darker the more features they differ in."""
+    for place, own in cultures.items():
+        x, y = map(int, str(place).split(","))
+        for right, down in ((1, 0), (0, 1)):
+            other = cultures.get(f"{x + right},{y + down}", own)
+            if other != own:
+                unlike = sum(a != b for a, b in zip(own, other, strict=True)) / len(own)
+                x2, y2 = left + 32 * (x + 1), 30 + 32 * (y + 1)
+                grey = f"{round(230 * (1 - unlike)):02x}" * 3
+                ends = f'x1="{x2 - 32 * down}" y1="{y2 - 32 * right}" x2="{x2}" y2="{y2}"'
+                yield f'<line {ends} stroke="#{grey}" stroke-width="3"/>'
+
+
+def _regions(cultures: Mapping[str | None, Sequence[int]]) -> list[list[str | None]]:
+    """Return the sets of places of a grid that are connected and have the same culture."""
+    left, regions = dict(cultures), []
+    while left:
+        first = next(iter(left))
+        own = left.pop(first)
+        region = [first]
+        for place in region:
+            x, y = map(int, str(place).split(","))
+            for near in (f"{x - 1},{y}", f"{x + 1},{y}", f"{x},{y - 1}", f"{x},{y + 1}"):
+                if left.get(near) == own:
+                    region.append(near)
+                    del left[near]
+        regions.append(region)
+    return regions
 
 
 def cascade() -> str:
@@ -217,7 +268,7 @@ def _page(parts: Iterable[str], height: int = HEIGHT) -> str:
 
 
 PICTURES: Mapping[str, Callable[[], str]] = {
-    draw.__name__: draw for draw in (cascade, opinions, queue, schelling, sugarscape, town)
+    draw.__name__: draw for draw in (cascade, culture, opinions, queue, schelling, sugarscape, town)
 }
 
 if __name__ == "__main__":
