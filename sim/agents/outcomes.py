@@ -75,6 +75,9 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 }  # fmt: skip
 """The functions of outcomes by name."""
 
+OF_SURVEYS: Final = frozenset({"share", "mean_answer", "missing_answers"})
+"""The functions of the answers to surveys."""
+
 OF_POOLS: Final = frozenset({"use", "utilization", "queue", "wait", "level"})
 """The functions that watch pools while the run lasts."""
 

@@ -16,7 +16,7 @@ import attrs
 from sim.base.errors import RunError
 from sim.experiments.bench.files import PAGE as BENCH
 from sim.experiments.folder import PAGE
-from sim.experiments.page_head import without_times
+from sim.experiments.page_notes import without_times
 from sim.experiments.results import FILE, OF_ITS_OWN, read_connection
 from sim.record.files import failure
 

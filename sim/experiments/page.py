@@ -8,7 +8,7 @@ from sim.experiments.charts import number, written
 from sim.experiments.estimate import FEW
 from sim.experiments.experiment import PointEstimates, differences, reach, singles_of
 from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
-from sim.experiments.page_head import about, head
+from sim.experiments.page_notes import about, head
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.results import Results

@@ -8,7 +8,7 @@ from sim.experiments.charts import Bar, Drawing, bars, scatter, written
 from sim.experiments.designs import variable
 from sim.experiments.estimate import Estimate
 from sim.experiments.page import page_style, rows_table
-from sim.experiments.page_head import about, made
+from sim.experiments.page_notes import about, made
 from sim.experiments.plan import Plan
 from sim.experiments.results import Results
 from sim.experiments.score_tables import Table

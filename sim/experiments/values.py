@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from sim.agents.outcomes import OF_POOLS, Call
+from sim.agents.outcomes import OF_POOLS, OF_SURVEYS, Call
 from sim.base.errors import UsageError
 from sim.base.expressions import ExpressionError
 from sim.experiments.estimate import mean_of
@@ -55,7 +55,7 @@ class Found:
             return outcomes_of(self.result)[0].get(call.what, 0.0 if is_count(call.what) else None)
         if call.function in OF_POOLS:
             return None if self.pools is None else self.pools.value(call)
-        if call.function in ("share", "mean_answer", "missing_answers"):
+        if call.function in OF_SURVEYS:
             return self._answer(call)
         if call.function == "score":
             return self._score(call)

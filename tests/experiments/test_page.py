@@ -15,7 +15,7 @@ from sim.experiments.experiment import evaluate
 from sim.experiments.folder import write
 from sim.experiments.integrity import check_experiment
 from sim.experiments.page import folded
-from sim.experiments.page_head import about
+from sim.experiments.page_notes import about
 from sim.experiments.plan import Plan
 from sim.experiments.results import Results
 from sim.inspect.analysis.experiments import Experiment

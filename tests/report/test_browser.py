@@ -7,6 +7,7 @@ import pytest
 import sim
 from sim.inspect.report import write_report
 from tests.report.conftest import HOSTILE, states
+from tests.report.test_collect import SURVEYED
 
 RICH = """
 name: market
@@ -45,6 +46,116 @@ def test_the_report_opens_offline(ran, browser, tmp_path):
     assert browser.said == []
     assert [url for url in browser.asked if url.startswith(("http", "ws"))] == []
     assert (tmp_path / "report.png").stat().st_size > 60_000
+
+
+def texts(browser, selector):
+    """Return the texts of the elements of a page that a selector finds."""
+    return browser.evaluate(f"[...document.querySelectorAll('{selector}')].map((one) => one.textContent)")
+
+
+@pytest.mark.proof
+def test_the_facts_come_first(ran, browser):
+    """Above all sections: the status, when it ran and with which version, agents, and metrics at the end."""
+    run = ran(RICH)
+    browser.open(write_report(run))
+    before = "document.querySelector('section').compareDocumentPosition(document.querySelector('.tiles')) & 2"
+    assert browser.evaluate(before)
+    assert texts(browser, ".pill") == ["finished"]
+    (made,) = texts(browser, ".made")
+    began, ended = (one[:16].replace("T", " ") + " UTC" for one in (run.info.started_at, run.info.ended_at))
+    when = began if began == ended else f"{began} to {ended}"
+    assert made.startswith(f"Run {run.info.id}, {when}, with ")
+    assert f"sim {run.info.versions['sim']}" in made
+    tiles = dict(zip(texts(browser, ".tile span"), texts(browser, ".tile b"), strict=True))
+    assert (tiles["agents"], tiles["simulated"]) == ("6", "2 h")
+    assert tiles["asleep at the end"] == texts(browser, "#outcome h3 .note")[0]
+
+
+@pytest.mark.proof
+def test_figures_say_what_they_show(ran, browser):
+    """Below a metric are its expression and the outcomes of it, and the section has the command for its table."""
+    run = ran(SURVEYED)
+    browser.open(write_report(run))
+    assert texts(browser, "#outcome .about") == ["known: count('old')most: max(known)"]
+    assert texts(browser, "#outcome code") == [f"sim export {run.info.id} samples --to samples.csv"]
+    assert texts(browser, 'a[href]:not([href^="#"])') == []  # no link can be dead
+
+
+@pytest.mark.proof
+def test_surveys_are_in_the_overview(ran, browser):
+    """Each question has its shares by time and group, the number of answers, and how many are missing."""
+    browser.open(write_report(ran(SURVEYED)))
+    assert texts(browser, "#surveys h3") == ["vote"]
+    assert browser.evaluate("document.querySelector('#outcome').nextSibling.id") == "surveys"
+    first, second = browser.evaluate(
+        "[...document.querySelectorAll('#surveys table')].map((one) => [...one.rows].map((row) =>"
+        " [...row.cells].map((cell) => cell.textContent)))"
+    )
+    assert first[:3] == [
+        ["asked at", "group", "answers", "missing", "yes", "no", ""],
+        ["10s", "all", "4", "0", "100 %", "0 %", ""],
+        ["", "old", "2", "0", "100 %", "0 %", ""],
+    ]
+    assert [row[0] for row in first[1::3]] == ["10s", "60s"]
+    assert second[1] == ["10s", "all", "4", "4"]  # "yes" is no number from 1 to 7
+    notes = texts(browser, "#surveys .question p .note")
+    assert notes[0] == "(an option) 8 answers at 2 times, 0 missing"
+    assert notes[1] == "(a whole number from 1 to 7) 8 answers at 2 times, 8 missing"
+    assert browser.said == []
+
+
+@pytest.mark.proof
+def test_ticks_are_on_the_axis(ran, browser):
+    """In tick mode, the axis of each chart has ticks below the times; else it has none."""
+    for mode, there in (("tick", True), ("autonomous", False)):
+        browser.open(write_report(ran(f"{RICH}execution: {{tick: {{period: 60s}}}}", mode=mode)))
+        ticks = [text for text in texts(browser, "#states .chart text") if text.startswith("tick ")]
+        assert bool(ticks) == there
+        if there:
+            assert (ticks[0], ticks[-1]) == ("tick 0", "tick 120")
+
+
+_INK = """
+(() => {
+  const canvas = document.querySelector('#states canvas'), context = canvas.getContext('2d');
+  const row = (top) => context.getImageData(0, top, 40, 14).data.reduce((sum, value) => sum + value, 0);
+  return [0, 1, 2, 3, 4, 5].map((lane) => row(lane * 16));
+})()
+"""
+
+
+@pytest.mark.proof
+def test_swimlanes_have_names(ran, stored, browser):
+    """Beside each lane is the name of its agent; if there are too many for that, a note says which are named."""
+    browser.open(write_report(ran(RICH)))
+    assert min(browser.evaluate(_INK)) > 0
+    assert "named is" not in browser.evaluate("document.querySelector('#states').textContent")
+    browser.open(write_report(stored([event for n in range(200) for event in states(f"a-{n}", (0, "running"))])))
+    assert "named is the first of each 6 lines" in browser.evaluate("document.querySelector('#states').textContent")
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("count", "closed"), [(50, False), (51, True)])
+def test_long_tables_of_agents_are_closed(stored, browser, count, closed):
+    """A table of more than 50 agents is closed, with their number as its heading; a link to an agent works anyway."""
+    file = write_report(stored([event for n in range(count) for event in states(f"a-{n}", (0, "running"))]))
+    browser.open(file, anchor="#agent=a-7")
+    assert texts(browser, "#agents details.long > summary") == ([f"{count} agents"] if closed else [])
+    shown = browser.evaluate("document.querySelector('.grid').checkVisibility()")
+    assert shown is not closed
+    assert browser.evaluate("document.querySelector('#agent h3').textContent") == "a-7"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("width", [400, 900, 1600])
+def test_the_page_fits_each_screen(ran, browser, width):
+    """Nothing is wider than the screen, light or dark: wide tables scroll by themselves."""
+    for text in (RICH, SURVEYED):
+        file = write_report(ran(text))
+        for dark in (False, True):
+            browser.open(file, width=width, dark=dark)
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.said == []
 
 
 SHOP = """
@@ -207,6 +318,7 @@ def test_many_agents_and_events_stay_quick(stored, browser):
     browser.open(file)
     milliseconds = browser.evaluate(
         """(() => {
+            document.querySelector('#agents details.long').open = true;
             const began = performance.now();
             const box = document.querySelector('input');
             for (const text of ['agent-9', '']) { box.value = text; box.dispatchEvent(new Event('input')); }

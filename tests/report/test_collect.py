@@ -223,6 +223,104 @@ def test_errors_of_many_agents_are_one(stored):
     )
 
 
+SURVEYED = """
+name: town
+until: 100s
+models: {rules: [{say: "yes"}]}
+agents:
+  - {name: old, count: 2}
+  - {name: young, count: 2}
+metrics: {every: 10s, values: {known: "count('old')"}}
+interventions:
+  - name: vote
+    at: 10s
+    every: 50s
+    survey: {questions: [{ask: Closed?, options: ["yes", "no"]}, {ask: How sure?, scale: [1, 7]}]}
+outcomes:
+  closed: {value: "share(vote, yes)", label: For closing}
+  sure: {value: "mean_answer(vote, question=2)", label: Sureness, unit: points}
+  most: {value: "max(known)"}
+"""
+
+
+def answer(time: float, agent: str, question: str, value: Any, **others: Any) -> tuple[float, str, str, Any]:
+    """Return the event of an answer to the survey `vote`; without a value it is missing."""
+    error = None if value is not None else "no answer in the form"
+    told = {
+        "survey": "vote",
+        "agent": agent,
+        "question": question,
+        "answer": str(value),
+        "value": value,
+        "error": error,
+    }
+    return (time, f"survey:{agent}", "survey.answer", told | others)
+
+
+def test_surveys_have_shares_by_time_and_group(stored):
+    """Each question has a row for all and for each group at each time: answers, missing ones, and what was chosen."""
+    answers = [
+        answer(10, "old-1", "Closed?", "no"), answer(10, "old-2", "Closed?", None),
+        answer(10, "young-1", "Closed?", "yes"), answer(60, "old-1", "Closed?", "yes"),
+        answer(60, "young-1", "Closed?", "yes"), answer(10, "old-1", "How sure?", 2),
+        answer(10, "young-1", "How sure?", 5), answer(60, "old-1", "How sure?", None),
+    ]  # fmt: skip
+    closed, sure = collect(stored(answers, scenario=SURVEYED))["surveys"]["questions"]
+    rows = [(row["time"], row["group"], row["answers"], row["missing"], row["counts"]) for row in closed["rows"]]
+    assert closed["options"] == ["yes", "no"]
+    assert rows == [
+        (10, "", 3, 1, [1, 1]), (10, "old", 2, 1, [0, 1]), (10, "young", 1, 0, [1, 0]),
+        (60, "", 2, 0, [2, 0]), (60, "old", 1, 0, [1, 0]), (60, "young", 1, 0, [1, 0]),
+    ]  # fmt: skip
+    means = [(row["time"], row["group"], row["missing"], row["mean"]) for row in sure["rows"]]
+    assert means == [(10, "", 0, 3.5), (10, "old", 0, 2), (10, "young", 0, 5), (60, "", 1, None), (60, "old", 1, None)]
+    assert (closed["form"], sure["form"]) == ("an option", "a whole number from 1 to 7")
+    assert (closed["uses"], sure["uses"]) == (
+        ["For closing: share(vote, yes)"],
+        ["Sureness (points): mean_answer(vote, question=2)"],
+    )
+
+
+def test_surveys_agree_with_the_summary(ran):
+    """The answers and shares of a run are those that its result has."""
+    run = ran(SURVEYED)
+    (closed, _), summary = collect(run)["surveys"]["questions"], run.info.summary["surveys"]
+    last = [row for row in closed["rows"] if row["group"] == ""][-1]
+    assert (last["answers"], last["missing"]) == (summary[0]["answers"], summary[0]["missing"]) == (4, 0)
+    assert summary[0]["shares"] == {"yes": 1.0, "no": 0.0}
+    assert last["counts"] == [4, 0]
+
+
+def test_a_run_without_surveys_has_no_section(ran):
+    """Where nobody was asked there is nothing, rather than a table of zeros."""
+    assert collect(ran(TOWN))["surveys"] is None
+
+
+def test_very_many_times_and_answers_are_bounded_and_counted(stored, monkeypatch):
+    """Of more times, options and groups than there is room for, the page says how much is left out."""
+    monkeypatch.setattr("sim.inspect.report.surveys._TIMES", 3)
+    monkeypatch.setattr("sim.inspect.report.surveys._OPTIONS", 2)
+    monkeypatch.setattr("sim.inspect.report.surveys._GROUPS", 2)
+    answers = [answer(time, f"g{time}-1", "Else?", f"option {time}") for time in range(5)]
+    (asked,) = collect(stored(answers))["surveys"]["questions"]
+    assert asked["left"] == 2
+    assert asked["options"] == ["option 0", "option 1", "(others)"]
+    assert {row["group"] for row in asked["rows"]} == {"", "g0", "g1", "(other groups)"}
+
+
+def test_metrics_have_what_they_are(ran):
+    """Each metric has its expression, and the outcomes that the scenario makes of it."""
+    about = collect(ran(SURVEYED))["about"]
+    assert about == {"known": {"is": "count('old')", "uses": ["most: max(known)"]}}
+
+
+@pytest.mark.parametrize(("mode", "tick"), [("tick", 20.0), ("autonomous", None)])
+def test_ticks_are_there_in_tick_mode(ran, mode, tick):
+    """The time between ticks is known in tick mode, and there are none in another."""
+    data = collect(ran(f"{TOWN}execution: {{tick: {{period: 20s}}}}", mode=mode))
+    assert data["tick"] == tick
+
+
 def test_model_calls_are_added_up(stored):
     """Calls, tokens, cost and latency are there by model, and the cost as it grew."""
     call: dict[str, Any] = {
@@ -250,7 +348,7 @@ TOPICS = (
     "agent.state", "message.sent", "ledger.transferred", "metric.sample", "observation", "model.call", "model.attempt",
     "action.publish", "agent.error", "agent.crashed", "alert.x", "mailbox.dead_letters", "agent.spawned",
     "gate.pending", "gate.used", "user.created", "conversation.started", "conversation.message",
-    "conversation.revised", "conversation.summarized", "channel.post", "task.created", "task.updated",
+    "conversation.revised", "conversation.summarized", "channel.post", "task.created", "task.updated", "survey.answer",
 )  # fmt: skip
 FORGED: list[Any] = [
     None, 1, "text", [], [1], {}, {"from": "nowhere", "to": {}}, {"sender": [], "to": 3, "value": "x", "name": {}},

@@ -13,6 +13,7 @@ One pass over the events feeds collectors. Each collector keeps a bounded amount
     conversations  what people and agents wrote to each other
     graph       the graph of messages or payments between agents
     errors      errors, refusals and alerts
+    surveys     the answers to surveys, by time and group
     people      a row and a history for each agent
     collect     the pass over the events
     page        the file: data, style and script (from `web`), with a content security policy

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sim.agents.outcomes import OF_SURVEYS, Measurement
 from sim.events.coerce import mapping
 from sim.inspect.report import conversations, executions
 from sim.inspect.report.bins import Bins
@@ -14,6 +15,7 @@ from sim.inspect.report.limits import LimitUsage
 from sim.inspect.report.models import ModelCalls, effects
 from sim.inspect.report.people import MAX_ROWS, People, state_text
 from sim.inspect.report.states import States
+from sim.inspect.report.surveys import Surveys
 from sim.inspect.report.tasks import TaskBoard
 from sim.inspect.report.topics import Measures, Topics
 from sim.kernel.rows import RecordedEvent
@@ -22,7 +24,9 @@ from sim.record.summary import without_folder
 from sim.resources import MICRO
 from sim.runner.branching import end_of
 from sim.runner.recorded import recorded_scenario, recorded_text
+from sim.scenario import Scenario
 from sim.scenario.groups import Groups
+from sim.scenario.outcome_names import outcomes_of
 from sim.world.service import rows_of
 
 _LONGEST_SCENARIO = 50_000
@@ -60,10 +64,11 @@ class _Collector:
         self.tasks = TaskBoard()
         self.channels = ChannelPosts()
         self.conversations = conversations.collector()
+        self.surveys = Surveys(self.scenario, self.groups)
         self.executions = executions.collector()
         self.followers: dict[str, Any] = {  # by the first word of the topics that each follows
             "gate": self.gates, "task": self.tasks, "channel": self.channels, "conversation": self.conversations,
-            "user": self.conversations, "execution": self.executions,
+            "user": self.conversations, "execution": self.executions, "survey": self.surveys,
         }  # fmt: skip
 
     def collect(self) -> dict[str, Any]:
@@ -72,7 +77,7 @@ class _Collector:
             self._add(row)
         self.states.finish()
         info = self.stored.info
-        summary, digest = info.summary or {}, info.digest or {}
+        summary, digest, uses = info.summary or {}, info.digest or {}, _uses(self.scenario)
         usage = None if self.usage is None else self.usage.to_json(digest.get("quotas", {}))
         return {
             "run": self._run(),
@@ -83,6 +88,9 @@ class _Collector:
             "topics": self.topics.to_json(),
             "actions": self.topics.kinds(),
             "samples": self.measures.samples(),
+            "tick": None if info.mode != "tick" or self.scenario is None else self.scenario.execution.tick.period / 1e9,
+            "about": {name: {"is": text, "uses": uses.get((name, 0), [])} for name, text in self._metrics().items()},
+            "surveys": self.surveys.to_json(uses),
             "observations": self.measures.observations(),
             "usage": usage,
             "models": self.models.to_json(summary.get("models") or {}),
@@ -102,6 +110,11 @@ class _Collector:
             "agents_in_all": len(self.people.known),
             "agents_at_most": MAX_ROWS,
         }
+
+    def _metrics(self) -> dict[str, str]:
+        """Return the expressions of the metrics."""
+        values = {} if self.scenario is None else self.scenario.metrics.values
+        return {name: expression.text for name, expression in values.items()}
 
     def _add(self, row: RecordedEvent) -> None:
         time_ns, actor, topic, data = row.time_ns, row.actor, row.topic, mapping(row.data)
@@ -178,3 +191,18 @@ class _Collector:
                 **self.people.story(name, len(chosen)),
             })  # fmt: skip
         return rows
+
+
+def _uses(scenario: Scenario | None) -> dict[tuple[str, int], list[str]]:
+    """Return the outcomes that a scenario names, as text.
+
+    They are by the metric that they are about, and 0; or by the survey, and the place of the question.
+    """
+    found: dict[tuple[str, int], dict[str, None]] = {}
+    for name, one in ({} if scenario is None else outcomes_of(scenario)).items():
+        label = f"{one.label or name} ({one.unit})" if one.unit else one.label or name
+        for call in Measurement.parse(one.value).calls:
+            number = int(call.options.get("question", 1)) if call.function in OF_SURVEYS else 0
+            for what in (call.what,) if call.condition is None else call.condition.names:
+                found.setdefault((what, number), {})[f"{label}: {one.value}"] = None
+    return {key: [*texts] for key, texts in found.items()}

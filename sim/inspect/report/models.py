@@ -68,10 +68,6 @@ class ModelCalls:
             "uses": dict(self._by_use.most_common(20)),
             "ceiling": None if ceiling is None else ceiling / MICRO,
             "expected": None if expected is None else expected / MICRO,
-            "surveys": [
-                {"question": ask, "answers": whole(counts.get("answers")), "missing": whole(counts.get("missing"))}
-                for ask, counts in (summary.get("surveys") or {}).items()
-            ],
         }
 
 

@@ -22,7 +22,7 @@ from sim.record.page_file import page_file
 REPORT = "report.html"
 """The name of the report in the folder of its run."""
 
-_SCRIPTS = ("basics.js", "charts.js", "agents.js", "graph.js", "page.js")
+_SCRIPTS = ("basics.js", "charts.js", "agents.js", "graph.js", "surveys.js", "page.js")
 
 _BODY = """<main id="page"></main>
 <noscript><p>This report needs JavaScript. It loads nothing from the network.</p></noscript>

@@ -23,22 +23,71 @@ function paintLane(context, swimlane, top, height, width, colours) {
 
 const stateAt = (agent, share) => SIGNS[agent.swimlane[Math.min(agent.swimlane.length - 1, Math.floor(share * agent.swimlane.length))]] || "not running yet or stopped";
 
-/** The swimlanes of all agents, one above the other. */
+/** The height of a lane in pixels. */
+const laneHeight = () => (DATA.agents.length > 560 ? 560 / DATA.agents.length : Math.max(1, Math.min(16, Math.floor(560 / DATA.agents.length))));
+
+/** Every how manieth lane has room for the name of its agent. */
+const namedEvery = () => Math.ceil(11 / laneHeight());
+
+/** Which lanes are named, for a note; empty if all are. */
+const namedLanes = () => (namedEvery() > 1 ? `; named is the first of each ${namedEvery()} lines` : "");
+
+/** Write the names of agents at the left of their lanes, as far as there is room. */
+function paintNames(context, left, each, colour) {
+  context.font = `${Math.min(11, Math.max(9, each - 1))}px system-ui, sans-serif`;
+  context.textBaseline = "middle";
+  context.fillStyle = colour;
+  for (let index = 0; index < DATA.agents.length; index += namedEvery()) {
+    let name = visible(DATA.agents[index].name);
+    if (context.measureText(name).width > left - 8) {
+      while (name && context.measureText(name + "…").width > left - 8) name = name.slice(0, -1);
+      name += "…";
+    }
+    context.fillText(name, 0, namedEvery() > 1 ? index * each + 6 : (index + 0.5) * each);
+  }
+}
+
+/** The width of the names, of which long ones are cut. */
+function namesWidth(context, width) {
+  context.font = "11px system-ui, sans-serif";
+  const longest = DATA.agents.reduce((most, { name }) => Math.max(most, name.length < 60 ? context.measureText(name).width : width), 0);
+  return Math.round(Math.min(130, width * 0.28, longest + 10));
+}
+
+/** Write times, and ticks, below the lanes. */
+function paintTimes(context, left, width, height, colour) {
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "alphabetic";
+  context.fillStyle = colour;
+  for (const [at, name] of timeTicks(width - left)) {
+    const x = left + (at / (END || 1)) * (width - left);
+    context.textAlign = at === 0 ? "start" : x > width - 30 ? "end" : "center";
+    for (const [text, up] of belowAxis(at, name)) context.fillText(text, x, height - up);
+  }
+  context.textAlign = "start";
+}
+
+/** The swimlanes of all agents, one above the other, each with its name, over simulated time. */
 function swimlanes() {
-  const agents = DATA.agents;
-  const each = agents.length > 560 ? 560 / agents.length : Math.max(1, Math.min(16, Math.floor(560 / agents.length)));
-  const height = Math.max(16, Math.round(each * agents.length));
-  const canvas = drawing(height, (context, width) => {
-    const colours = laneColours();
-    agents.forEach((agent, index) => paintLane(context, agent.swimlane, index * each, each > 3 ? each - 1 : Math.max(1, each), width, colours));
-  });
+  const agents = DATA.agents, each = laneHeight();
+  const lanes = Math.max(16, Math.round(each * agents.length));
+  let left = 0;
+  const canvas = drawing(lanes + BELOW, (context, width, height) => {
+    const colours = laneColours(), soft = getComputedStyle(document.documentElement).getPropertyValue("--soft").trim();
+    left = namesWidth(context, width);
+    paintNames(context, left, each, soft);
+    paintTimes(context, left, width, height, soft);
+    context.translate(left, 0);
+    agents.forEach((agent, index) => paintLane(context, agent.swimlane, index * each, each > 3 ? each - 1 : Math.max(1, each), width - left, colours));
+  }, { role: "img", "aria-label": `states over time of ${number(agents.length)} agents` });
   const under = (event) => {
     const box = canvas.getBoundingClientRect();
-    return [agents[Math.floor(((event.clientY - box.top) / box.height) * agents.length)], (event.clientX - box.left) / box.width];
+    return [agents[Math.floor((event.clientY - box.top) / each)], (event.clientX - box.left - left) / (box.width - left)];
   };
   canvas.addEventListener("pointermove", (event) => {
     const [agent, share] = under(event);
-    if (agent) showTip(event, `${agent.name}\n${time(share * END)}: mostly ${stateAt(agent, share)}`);
+    if (!agent) hideTip();
+    else showTip(event, share < 0 ? agent.name : `${agent.name}\n${[time(share * END), tickAt(share * END)].filter(Boolean).join(", ")}: mostly ${stateAt(agent, share)}`);
   });
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("click", (event) => under(event)[0] && open(under(event)[0].name));
@@ -105,8 +154,11 @@ function agentTable() {
   view.addEventListener("scroll", () => requestAnimationFrame(show));
   redraw = show;
   arrange();
-  return [h("div", { class: "head" }, told, search), h("div", { class: "grid", role: "table" }, heads, view), detail];
+  return [h("div", { class: "head" }, told, search), h("div", { class: "grid", role: "table" }, h("div", { class: "wide" }, heads, view))];
 }
+
+/** The table of agents, closed if it is long, and the history of the chosen one. */
+const agentsSection = () => [folded(agentTable(), DATA.agents.length, "agents"), detail];
 
 let chosen = null;
 let redraw = () => {};

@@ -8,6 +8,11 @@ function section(id, heading, note, ...body) {
   return h("section", { id }, h("div", { class: "head" }, h("h2", {}, heading), note && h("p", { class: "note" }, note)), body);
 }
 
+/** A part of a section, closed if it has more than 50 rows; the heading says how many. */
+function folded(part, count, what) {
+  return count > 50 ? h("details", { class: "long" }, h("summary", {}, `${number(count)} ${what}`), part) : part;
+}
+
 /** A table; a column is [heading, cell of a row, whether it is a number]. */
 function table(columns, rows) {
   return h("div", { class: "scroll" }, h("table", {},

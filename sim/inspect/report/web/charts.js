@@ -25,19 +25,29 @@ function timeTicks(width) {
   return Array.from({ length: Math.floor(END / step) + 1 }, (_, index) => [index * step, name(index * step)]);
 }
 
+/** The height of the labels below an axis: of times, and in tick mode of ticks. */
+const BELOW = DATA.tick ? 33 : 20;
+
+/** The tick that is under way at a time, as text; empty if there are no ticks. */
+const tickAt = (seconds) => (DATA.tick ? `tick ${number(Math.floor(seconds / DATA.tick + 1e-9))}` : "");
+
+/** The lines below an axis at a time, each with how far above the bottom it is. */
+const belowAxis = (seconds, name) => (DATA.tick ? [[name, 17], [tickAt(seconds), 4]] : [[name, 4]]);
+
 /**
  * A chart over time.
  *
  * series: [{name, colour, values}]; `times` in seconds; without it, values are for equal parts of the run.
- * options: stacked, height, top (least upper end), lines ([{at, name}]), format, legend.
+ * options: stacked, height, top (least upper end), lines ([{at, name}]), format, legend, dots (whether each value has a dot).
  */
 function chart(series, options) {
-  const { times, stacked, height = 170, lines = [], format = number, legend = series.length > 1 } = options;
+  const { times, stacked, lines = [], format = number, legend = series.length > 1, dots } = options;
+  const height = (options.height || 170) + BELOW - 20;
   const shown = new Set(series.map((_, index) => index));
   const count = series.length ? series[0].values.length : 0;
   const when = times || Array.from({ length: count }, (_, index) => ((index + 0.5) * END) / count);
   const box = h("div", { class: "chart" });
-  const left = 46, right = 10, above = 8, below = 20;
+  const left = 46, right = 10, above = 8, below = BELOW;
   let width = 0;
 
   function stack() {
@@ -66,7 +76,8 @@ function chart(series, options) {
         s("text", { x: left - 6, y: y(mark) + 4, "text-anchor": "end" }, short(mark)));
     }
     for (const [at, name] of timeTicks(width - left)) {
-      picture.append(s("text", { x: x(at), y: height - 4, "text-anchor": at === 0 ? "start" : x(at) > width - 30 ? "end" : "middle" }, name));
+      const anchor = at === 0 ? "start" : x(at) > width - 30 ? "end" : "middle";
+      for (const [text, up] of belowAxis(at, name)) picture.append(s("text", { x: x(at), y: height - up, "text-anchor": anchor }, text));
     }
     layers.forEach(({ low, high }, index) => {
       if (!shown.has(index)) return;
@@ -77,6 +88,7 @@ function chart(series, options) {
         picture.append(s("polygon", { points: [...points, ...back].join(" "), fill: series[index].colour, "fill-opacity": 0.85 }));
       } else {
         picture.append(s("polyline", { points: points.join(" "), fill: "none", stroke: series[index].colour, "stroke-width": 1.8, "stroke-linejoin": "round" }));
+        if (dots) for (const point of points) picture.append(s("circle", { cx: point.split(",")[0], cy: point.split(",")[1], r: 3, fill: series[index].colour }));
       }
     });
     for (const line of lines) {
@@ -92,7 +104,7 @@ function chart(series, options) {
       cursor.setAttribute("x2", x(when[at]));
       cursor.setAttribute("visibility", "visible");
       const said = series.map((one, index) => shown.has(index) && one.values[at] ? `${one.name}: ${format(one.values[at])}` : null);
-      showTip(event, [time(when[at]), ...said.filter(Boolean)].join("\n"));
+      showTip(event, [[time(when[at]), tickAt(when[at])].filter(Boolean).join(", "), ...said.filter(Boolean)].join("\n"));
     });
     picture.addEventListener("pointerleave", () => { hideTip(); cursor.setAttribute("visibility", "hidden"); });
     place.replaceChildren(picture);

@@ -3,14 +3,20 @@
 function header() {
   const run = DATA.run;
   const given = Object.entries(run.options).map(([name, value]) => `${name} ${Array.isArray(value) ? value.join(", ") : value}`);
-  const facts = [`seed ${run.seed}`, `${run.mode} mode`, run.backend, run.stopped_by && `stopped by ${run.stopped_by}`, ...given,
-    run.origin && `branched from ${run.origin.run}`].filter(Boolean);
+  const facts = [`seed ${run.seed}`, `${run.mode} mode`, DATA.tick && `a tick every ${lasting(DATA.tick)}`, run.backend,
+    run.stopped_by && `stopped by ${run.stopped_by}`, ...given, run.origin && `branched from ${run.origin.run}`].filter(Boolean);
+  const made = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`).join(", ");
+  const when = [run.started, run.ended].filter(Boolean).map((one) => one.slice(0, 16).replace("T", " ") + " UTC");
   return h("header", {},
     h("div", { class: "title" }, h("h1", {}, run.name), h("span", { class: "pill " + run.status }, run.status)),
     h("p", { class: "lead" }, facts.join(" · ")),
+    h("p", { class: "lead made" }, `Run ${run.id}, ${[...new Set(when)].join(" to ")}${made && `, with ${made}`}`),
     run.description && h("p", { class: "lead" }, run.description),
     run.error && h("p", { class: "lead error" }, run.error));
 }
+
+/** The most metrics with their last value at the top of the page. */
+const HEADLINES = 6;
 
 function tiles() {
   const { agents, events, iterations, actions, refused, errors, wakeups, messages } = DATA.numbers;
@@ -30,7 +36,10 @@ function tiles() {
     spent > 0 && [money(spent), "spent on models"],
     [number(events), "events"],
   ].filter(Boolean);
-  return h("div", { class: "tiles" }, made.map(([value, name, bad]) => h("div", { class: "tile" + (bad ? " bad" : "") }, h("b", {}, value), h("span", {}, name))));
+  const results = Object.entries(DATA.samples.ends).slice(0, HEADLINES)
+    .map(([name, value]) => [value === null ? "no value" : number(value), `${name} at the end`]);
+  const tile = ([value, name, bad]) => h("div", { class: "tile" + (bad ? " bad" : "") }, h("b", {}, value), h("span", {}, name));
+  return [h("div", { class: "tiles" }, made.map(tile)), results.length > 0 && h("div", { class: "tiles results" }, results.map(tile))];
 }
 
 function outcome() {
@@ -39,11 +48,22 @@ function outcome() {
   if (!names.length && !DATA.observations.length) return null;
   const charts = names.map((name, index) => h("div", {},
     h("h3", {}, name, " ", h("span", { class: "note" }, number(ends[name]))),
-    chart([{ name, colour: category(index), values: series[name] }], { times, height: 130 })));
+    chart([{ name, colour: category(index), values: series[name] }], { times, height: 130 }), about(name)));
   const bars = DATA.observations.map((one, index) => h("div", {},
     h("h3", {}, one.name, " ", h("span", { class: "note" }, `${number(one.n)} observed, mean ${number(one.mean)}, median ${number(one.median)}, 95 % below ${number(one.p95)}`)),
     histogram(one, category(names.length + index))));
-  return section("outcome", "Outcome", step > 1 && `every ${step}th sample is drawn`, h("div", { class: "cards" }, charts, bars));
+  const views = [names.length && "samples", DATA.observations.length && "observations"].filter(Boolean);
+  const note = [step > 1 && `every ${step}th sample is drawn`, "as CSV: ", views.map((view, index) => [index > 0 && ", ", exported(view)])];
+  return section("outcome", "Outcome", note, h("div", { class: "cards" }, charts, bars));
+}
+
+/** The command that writes a table of this run. */
+const exported = (view) => h("code", {}, `sim export ${DATA.run.id} ${view} --to ${view}.csv`);
+
+/** What a metric is: its expression, and the outcomes that the scenario makes of it. */
+function about(name) {
+  const { is, uses } = DATA.about[name] || { is: "", uses: [] };
+  return is && h("p", { class: "note about" }, `${name}: ${is}`, uses.map((one) => [h("br"), one]));
 }
 
 function states() {
@@ -53,7 +73,7 @@ function states() {
   const finals = Object.entries(DATA.finals).map(([state, count]) => `${number(count)} ${state}`).join(", ");
   return section("states", "Agents by state", `at the end: ${finals}`,
     chart(series, { stacked: true, height: 190, legend: true }),
-    h("h3", { style: { "margin-top": "18px" } }, "State of each agent ", h("span", { class: "note" }, "one line per agent, from the beginning of the run to its end; click to see its history")),
+    h("h3", { style: { "margin-top": "18px" } }, "State of each agent ", h("span", { class: "note" }, "one line per agent, from the beginning of the run to its end; click to see its history", namedLanes())),
     swimlanes());
 }
 
@@ -109,11 +129,6 @@ function models() {
       ["cached", ({ cached_tokens }) => number(cached_tokens || 0), true], ["tokens out", ({ output_tokens }) => number(output_tokens || 0), true], ["cost", ({ cost }) => money(cost), true],
       ["median", ({ seconds }) => lasting(seconds.median), true], ["95 %", ({ seconds }) => lasting(seconds.p95), true], ["longest", ({ seconds }) => lasting(seconds.maximum), true],
     ], found.models),
-    found.surveys.length > 0 && h("h3", {}, "answers of surveys"),
-    found.surveys.length > 0 && table([
-      ["question", ({ question }) => question], ["answers", ({ answers }) => number(answers), true],
-      ["missing", ({ missing }) => h("span", missing ? { class: "error" } : {}, number(missing)), true],
-    ], found.surveys),
     h("div", { class: "cards", style: { "margin-top": "16px" } },
       h("div", {}, h("h3", {}, "finished calls"), chart([{ name: "calls", colour: category(0), values: found.calls }], { height: 140 })),
       found.spent[found.spent.length - 1] > 0 && h("div", {}, h("h3", {}, "spent so far"), chart([{ name: "spent", colour: category(2), values: found.spent }], { height: 140, lines, format: money })),
@@ -160,7 +175,7 @@ function conversations() {
   if (!DATA.conversations) return null;
   const { total, rows } = DATA.conversations;
   const left = total > rows.length ? `; the first ${rows.length} of ${number(total)} are shown` : "";
-  return section("conversations", "Conversations", `click on one to read it${left}`, rows.map(conversation));
+  return section("conversations", "Conversations", `click on one to read it${left}`, folded(rows.map(conversation), rows.length, "conversations"));
 }
 
 function tasks() {
@@ -168,11 +183,11 @@ function tasks() {
   const { total, counts, rows } = DATA.tasks;
   const left = total > rows.length ? `; ${rows.length} of ${number(total)} are listed, open ones first` : "";
   return section("tasks", "Tasks", `${Object.entries(counts).map(([status, count]) => `${number(count)} ${status}`).join(", ")}${left}`,
-    h("div", { class: "tall" }, table([
+    h("div", { class: "tall" }, folded(table([
       ["task", ({ id }) => "#" + id], ["title", ({ title }) => title], ["status", ({ status }) => h("span", status === "failed" ? { class: "error" } : {}, status)],
       ["agent", ({ agent }) => agent], ["created", ({ created }) => time(created), true], ["ended", ({ ended }) => ended === null ? "" : time(ended), true],
       ["", ({ late }) => late ? h("span", { class: "error" }, "overdue") : ""],
-    ], rows)));
+    ], rows), rows.length, "tasks")));
 }
 
 function executions() {
@@ -231,19 +246,18 @@ function errors() {
 }
 
 function footer() {
-  const { id, hash, started, versions } = DATA.run;
-  const made = Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ");
+  const { hash } = DATA.run;
   const scenario = DATA.run.scenario.join("\n").trim();
-  return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), h("p", {}, `${id} · started ${started} · ${made}`), hash && h("p", {}, "hash ", h("code", {}, hash)));
+  return h("footer", {}, scenario && h("details", {}, h("summary", {}, "The scenario as run"), h("pre", { class: "mono whole" }, scenario)), hash && h("p", {}, "hash ", h("code", {}, hash)));
 }
 
-const SECTIONS = [outcome, states, events, limits, models, effects, executions, tasks, gates, channels, conversations, services,
+const SECTIONS = [outcome, surveys, states, events, limits, models, effects, executions, tasks, gates, channels, conversations, services,
   () => DATA.graphs.length ? section("graph", "Messages and payments", null, graphs()) : null,
-  errors, () => section("agents", "Agents", "click on an agent to see its history", agentTable())];
+  errors, () => section("agents", "Agents", "click on an agent to see its history", agentsSection())];
 
 const made = SECTIONS.map((make) => make()).filter(Boolean);
 const links = made.map((part) => h("a", { href: "#" + part.id }, part.querySelector("h2").textContent));
-document.getElementById("page").append(header(), h("nav", {}, h("div", {}, links)), tiles(), ...made, footer(), tip);
+document.getElementById("page").append(header(), h("nav", {}, h("div", {}, links)), ...tiles().filter(Boolean), ...made, footer(), tip);
 addEventListener("hashchange", follow);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
 follow();

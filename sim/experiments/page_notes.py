@@ -1,4 +1,4 @@
-"""What the page of an experiment says first: whether it is whole, its size, when it was measured, where its data is.
+"""Notes on the page of an experiment: whether it is whole, its size, when it was measured, where its data is.
 
 It also says what each outcome is, beside its figure. All of it follows from the results.
 """
