@@ -19,6 +19,7 @@ from sim.experiments.points import MODE, Point, label_of, overrides_of
 from sim.kernel import to_ns, to_text
 from sim.record import StoredRun, open_run
 from sim.record.files import SCENARIO
+from sim.record.summary import edited
 from sim.runner.origin import Origin
 from sim.runner.recorded import RecordedChange, changes_of
 from sim.scenario import Scenario, load
@@ -145,6 +146,7 @@ def _past_of(stored: StoredRun, text: str, software: Software, until_ns: int | N
     if info.origin is not None:
         origin = Origin.from_json(info.origin)
         facts["branch of the run"] = f"{origin.run}, at {to_text(origin.at_ns)}"
+        facts |= {f"events {name}": text for name, text in edited(info.options)}
         if origin.at_ns == 0 and origin.seed is not None:
             facts["seed"] = origin.seed
     scenario = _checked(lambda: loads(text, str(stored.path / SCENARIO), overrides))

@@ -1,6 +1,7 @@
 """`sim branch`: new runs that share the past of a recorded run up to one moment, and then continue live."""
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,19 @@ _COMPARISON = (
       sim branch ecology --at 12h --seed 7
       sim branch ecology --at 12h --set limits.llm_calls.global='20 per 10m' --tag strict
       sim branch contagion --at 24h --set agents.person.state.beta=0.02
+      sim branch contagion --without 1234
+      sim branch contagion --replace '1234:{"ill": false}'
       sim diff ecology~1 ecology
       sim branch contagion --at 24h --arm low:agents.person.state.beta=0.02 --seeds 20
       sim sweep --resume experiments/contagion-1""",
 )
 @click.argument("run")
-@click.option("--at", required=True, metavar="DURATION", help="The simulated time at which the branch begins.")
+@click.option(
+    "--at",
+    metavar="DURATION",
+    help="The simulated time at which the branch begins. Default: that of the first event it leaves out or replaces.",
+)
+@options_of(BranchOptions, "at_event", "without", "replace")
 @options_of(
     BranchOptions, "overrides", "tags", "seed", "until", seed="The seed of random draws after that time.",
     until="The simulated time at which the branch ends.",
@@ -64,7 +72,8 @@ _COMPARISON = (
 @OUT
 @common
 def command(
-    run: str, out: Path, *, at: str, overrides: tuple[str, ...], seed: int | None, until: str | None,
+    run: str, out: Path, *, at: str | None, at_event: int | None, without: tuple[int, ...], replace: tuple[str, ...],
+    overrides: tuple[str, ...], seed: int | None, until: str | None,
     tags: tuple[str, ...], models: tuple[str, ...], effects: tuple[str, ...], host: dict[str, Any],
     rights: Rights, allow_change: bool, quiet: bool, as_json: bool, other_endpoint: bool,
     no_record: bool, arms: tuple[str, ...], **options: Any,
@@ -84,6 +93,9 @@ def command(
         single = {
             "--set": overrides,
             "--seed": seed,
+            "--at-event": at_event,
+            "--without": without,
+            "--replace": replace,
             "--model": models,
             "--effect": effects,
             "--tag": tags,
@@ -91,6 +103,8 @@ def command(
             "--no-record": no_record,
         }
         _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
+        if at is None:
+            raise UsageError("the time at which the arms begin is missing", hint="give it: --at DURATION")
         if rights.allow:
             allow_imports()
         jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
@@ -110,11 +124,32 @@ def command(
     access = access_of(options, models or asked)
     with at_work(rights, quiet=quiet) as working:
         result = branch(
-            folder, at=at, overrides=overrides, seed=seed, until=until, out=out, effects=decided(effects),
+            folder, at=at, at_event=at_event, without=without, replace=_replaced(replace), overrides=overrides,
+            seed=seed, until=until, out=out, effects=decided(effects),
             models=models, tags=tags, record=not no_record, allow_change=allow_change, access=access,
             other_endpoint=other_endpoint, **host, **working,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)
+
+
+def _replaced(texts: tuple[str, ...]) -> dict[int, Any]:
+    """Return the new data by the number of the event.
+
+    Raises:
+        UsageError: if a text does not have the form ID:JSON.
+    """
+    found: dict[int, Any] = {}
+    for text in texts:
+        number, colon, data = text.partition(":")
+        if not colon or not number.isdecimal():
+            raise UsageError(f"--replace {text[:80]!r} does not have the form ID:JSON", hint="for example 17:'[1, 2]'")
+        if int(number) in found:
+            raise UsageError(f"--replace gives two data for event {number}")
+        try:
+            found[int(number)] = json.loads(data)
+        except ValueError as error:
+            raise UsageError(f"--replace {text[:80]!r}: the data is not JSON: {error}") from error
+    return found
 
 
 def _named(options: dict[str, Any]) -> dict[str, Any]:

@@ -8,14 +8,14 @@ Mailboxes carry messages to one agent. The bus carries events, which have no add
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.events.event import Event
 from sim.events.topic import check_pattern, check_topic, matches
-from sim.kernel import Kernel, Queue
+from sim.kernel import Kernel, Queue, Source
 from sim.kernel.codec import Fact, Raw, freeze
 
 DropPolicy = Literal["drop_oldest", "drop_newest"]
@@ -134,6 +134,13 @@ class Subscription:
             self.queue.put_nowait(event)
 
 
+class Editor(Protocol):
+    """What leaves out events, or gives them other data; see `sim.world.edits`."""
+
+    def event(self, source: Source, topic: str, raw: Raw, /) -> Raw | None:
+        """Return the data that is published instead of `raw`; None: the event is not published."""
+
+
 class EventBus:
     """The event bus of a world.
 
@@ -145,6 +152,7 @@ class EventBus:
         marks: by agent in an iteration, the value of `sequence` at its beginning. `has_event` examines the events since
             then.
         counts: the number of published events by topic.
+        editor: what edits events before they are published; None: nothing does.
         max_data_bytes: the maximum length in bytes, as JSON, of the data of an event and of the arguments of an action.
     """
 
@@ -159,6 +167,7 @@ class EventBus:
         "_tidy_at",
         "_wild",
         "counts",
+        "editor",
         "kernel",
         "marks",
         "max_data_bytes",
@@ -168,6 +177,7 @@ class EventBus:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.sequence = 0
+        self.editor: Editor | None = None
         self._subscriptions: dict[str, dict[Subscription, None]] = {}  # by pattern, in order of subscription
         self._wild: dict[str, tuple[str, ...]] = {}  # by topic: the patterns with stars that match it
         self._audience: dict[str, tuple[Subscription, ...]] = {}  # by topic: its subscriptions, in order of delivery
@@ -197,6 +207,12 @@ class EventBus:
         source = (kernel.current or kernel.acting()).name
         if len(raw) > self.max_data_bytes:
             raise too_much(f"{source}: the event {topic!r}", len(raw), self.max_data_bytes)
+        if self.editor is not None:
+            edited = self.editor.event(kernel.current or kernel.acting(), topic, raw)
+            if edited is None:
+                identity = kernel.emit("event.suppressed", {"topic": topic, "data": raw})
+                return Event(self.sequence, kernel.now, source, topic, raw, identity)
+            raw = edited
         identity = kernel.emit(topic, raw)
         self.counts[topic] = count + 1
         self.sequence += 1

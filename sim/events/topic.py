@@ -45,10 +45,11 @@ _WHOLE: Final[Mapping[str, tuple[str, ...]]] = {
 _SINGLE: Final[Mapping[str, tuple[str, ...]]] = {
     "artifact": ("deleted", "invoked", "written"),
     "channel": ("post",),
+    "event": ("suppressed",),
     "ledger": ("transferred",),
     "mailbox": ("dead_letters",),
     "memory": ("added", "forgotten", "pruned", "repeated", "summarised"),
-    "message": ("refused", "sent"),
+    "message": ("refused", "sent", "suppressed"),
     "metric": ("sample",),
     "observation": ("",),
     "place": ("entered",),

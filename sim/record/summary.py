@@ -23,6 +23,7 @@ Metrics = Mapping[str, Sequence[Any]]
 _UNREAD: Final = {"unread": ("no rule", "dropped", "failed"), "waiting": ("waiting",)}
 """The lines about messages that were not read, and for which reasons."""
 
+_MOST_EDITED = 5  # edited events that are named
 _SHOWN = 3  # kinds of unread messages that are named
 
 
@@ -143,8 +144,26 @@ def pairs(fields: Fields) -> Iterator[tuple[str, str]]:
         yield "record", lacks
     if fields.get("hash"):
         yield "hash", fields["hash"][:16]
+    yield from edited(fields.get("options", {}))
     if packages := _packages(fields):
         yield "packages", ", ".join(f"{name} {version}" for name, version in sorted(packages.items()))
+
+
+def edited(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield which events of its run a branch leaves out, and which it replaces, as pairs of a name and a text."""
+    edits = options.get("edits")
+    known = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else []
+    for name, replaced in (("left out", False), ("replaced", True)):
+        found = [_edit(edit) for edit in known if bool(edit.get("replaced")) is replaced]
+        more = [f"and {len(found) - _MOST_EDITED} more"] if len(found) > _MOST_EDITED else []
+        if found:
+            yield name, "; ".join([*found[:_MOST_EDITED], *more])
+
+
+def _edit(edit: Mapping[str, Any]) -> str:
+    to, time_ns = edit.get("to"), edit.get("time_ns")
+    at = f" at {seconds_text(time_ns / 1e9)}" if isinstance(time_ns, int) else ""
+    return f"event {edit.get('event')}, {edit.get('topic') or 'a message'}{'' if to is None else f' to {to}'}{at}"
 
 
 def _packages(fields: Fields) -> dict[str, Any]:

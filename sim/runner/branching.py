@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from sim.base.errors import UsageError
-from sim.kernel import to_ns, to_text
+from sim.kernel import to_text
 from sim.kernel.codec import decode
 from sim.kernel.effects import EffectHandle
 from sim.kernel.levels import level_of
@@ -20,6 +20,7 @@ from sim.record.files import SCENARIO, hashes_of, remove_run
 from sim.record.history import RunHistory
 from sim.record.reader import StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
+from sim.runner.edited import branch_time, edits_of
 from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.in_doubt import InDoubtEffects
@@ -30,6 +31,7 @@ from sim.runner.rebuild import (
     check_endpoint,
     check_not_running,
     missing_packages_named,
+    recorded_edits,
     scenario_text,
     with_batches,
 )
@@ -55,17 +57,21 @@ async def branch_async(run: str | PathLike[str], options: BranchOptions) -> RunR
         ScenarioError: if a changed parameter is not valid.
         RunError: as `resume`.
     """
-    return await _branch(run_folder(run), to_ns(options.at), options)
+    return await _branch(run_folder(run), options)
 
 
 branch = in_plain_code(branch_async)
 
 
-async def _branch(folder: Path, at_ns: int, options: BranchOptions) -> RunResult:
+async def _branch(folder: Path, options: BranchOptions) -> RunResult:
     with open_run(folder) as stored:
         check_not_running(stored)
+        edits = edits_of(stored, options)
+        at_ns = branch_time(stored, options, edits)
         again = with_batches(stored, options)
         kept = _options(stored, again)
+        if edits or "edits" in kept:
+            kept["edits"] = [*kept.get("edits", ()), *(edit.to_json() for edit in edits)]
         if at_ns == 0:
             scenario_text(stored, again)
             return await _from_start(stored, again, kept)
@@ -76,6 +82,7 @@ async def _branch(folder: Path, at_ns: int, options: BranchOptions) -> RunResult
             models=options.models,
         )  # fmt: skip
         rebuilt = RecordedSpec.from_record(stored, again, checked=True, until=options.until)
+        rebuilt.edit(edits)
         rebuilt.check_branch(folder, at_ns, origin.overrides, origin.models)
         rebuilt.check_batching(origin.overrides, origin.models)
         doubts = InDoubtEffects(stored, options.effects or {}, undecided=False, at_ns=at_ns)
@@ -159,9 +166,10 @@ async def _from_start(stored: StoredRun, again: BranchOptions, kept: Mapping[str
         overrides=[*kept["set"], *again.overrides],
         tags=kept["tags"],
     )
+    edits = recorded_edits(stored.path, kept)
     origin = Origin(run=info.id, at_ns=0, seed=again.seed)  # what was set is in the options
     with missing_packages_named(stored):
-        return await run_from(stored.path / SCENARIO, chosen, origin)
+        return await run_from(stored.path / SCENARIO, chosen, origin, edits=edits)
 
 
 def _place(stored: StoredRun, again: BranchOptions) -> Path | None:

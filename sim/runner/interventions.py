@@ -24,6 +24,7 @@ from sim.scenario.overrides import Override
 from sim.scenario.schema import Scenario
 from sim.world import Message, Service
 from sim.world.actions.messages import deliver
+from sim.world.edits import EditRule, Edits
 
 if TYPE_CHECKING:
     from sim.agents.interview import Question, SurveyAnswer
@@ -260,6 +261,28 @@ class Interventions(Service):
     def _loops(self, place: int, intervention: "Intervention") -> list[AgentLoop]:
         return [agent.loop for agent in self._chosen(place, intervention)]
 
+    def _edit(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
+        """Leave out messages or events from now on, or give them other data."""
+        given = intervention.catching
+        assert given is not None, "the table of verbs says so"
+        topic = given.event if given.message is None else given.message
+        assert topic is not None, "one of the two is given"
+        Edits.on(self._world).follow(
+            EditRule(
+                kind="event" if given.message is None else "message",
+                topic=topic,
+                senders=self._ids(given.from_),
+                receivers=self._ids(given.to),
+                left=given.count,
+                until_ns=None if given.for_ is None else self._kernel.now + given.for_,
+                replaced=None if intervention.replace is None else freeze(intervention.replace.data),
+            )
+        )
+        return {"topic": topic}
+
+    def _ids(self, names: tuple[str, ...] | None) -> frozenset[str] | None:
+        return frozenset(agent.agent_id for agent in self._live.select(names)) if names else None
+
     # -- surveys
 
     def _survey(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
@@ -327,4 +350,6 @@ _VERBS: Final = {
     "pause": Interventions._pause,
     "resume": Interventions._resume,
     "survey": Interventions._survey,
+    "suppress": Interventions._edit,
+    "replace": Interventions._edit,
 }

@@ -77,6 +77,10 @@ def _words(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(values)
 
 
+def _numbers(values: Sequence[int]) -> tuple[int, ...]:
+    return tuple(values)
+
+
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 
 _MOST_TAGS = 20
@@ -462,12 +466,29 @@ class BranchOptions(ContinueOptions, Keep, Change):
     """From when on, and how, a branch differs from its run.
 
     Args:
-        at: the simulated time of the branch; what is due at that time is not copied.
+        at: the simulated time of the branch; what is due at that time is not copied. None: that of `at_event`, or of
+            the first event in `without` or `replace`.
+        at_event: the number of an event, at whose time the branch begins.
+        without: the numbers of messages and published events that do not arrive in the branch.
+        replace: other data for messages and published events, by their numbers.
         models: language models that replace those used before `at`, as in `Access.models`.
         record: whether the branch gets a run folder. Without, nothing is kept but the result.
     """
 
-    at: Duration
+    at: Duration | None = None
+    at_event: int | None = attrs.field(
+        default=None,
+        metadata=shown("Begin at the time of this event (the id in `sim show RUN events`).", metavar="ID", least=1),
+    )
+    without: tuple[int, ...] = attrs.field(
+        default=(),
+        converter=_numbers,
+        metadata=shown("A message or published event that does not arrive.", metavar="ID", least=1, many=True),
+    )
+    replace: Mapping[int, Any] | None = attrs.field(
+        default=None,
+        metadata=shown("Other data for a message or published event.", metavar="ID:JSON", many=True),
+    )
     models: tuple[str, ...] = attrs.field(
         default=(),
         converter=_words,

@@ -23,6 +23,7 @@ from sim.scenario.assembly.build import build
 from sim.scenario.assembly.live_parameters import LiveParameters
 from sim.scenario.loading import loads, with_changes
 from sim.scenario.overrides import parse_all
+from sim.world.edits import Edit
 
 
 @attrs.frozen(kw_only=True)
@@ -69,10 +70,12 @@ class RecordedSpec(Spec):
             )  # fmt: skip
         hashes = code_hashes(simulation.code)
         changed = _changed_code(stored, hashes, refuse=checked and not again.allow_change)
-        return cls(
+        spec = cls(
             simulation=simulation, text=text, until_ns=until_ns, mode=info.run_mode, speed=speed_of(scenario, options),
             access=access, changed_code=changed, hashes=hashes,
         )  # fmt: skip
+        spec.edit(recorded_edits(stored.path, info.options))
+        return spec
 
     def check_batching(self, overrides: Sequence[str] = (), models: Sequence[str] = ()) -> None:
         """Check that calls can be answered in batches from now on, if the operator has asked for it.
@@ -255,6 +258,18 @@ def with_batches(stored: StoredRun, again: Again) -> Again:
     if access.batching is None and uses_batches(stored.path, stored.info.options):
         access = attrs.evolve(access, batching=Batching())
     return attrs.evolve(again, access=access)
+
+
+def recorded_edits(folder: Path, options: Mapping[str, Any]) -> tuple[Edit, ...]:
+    """Return the events that a run on record leaves out or replaces.
+
+    Raises:
+        RunError: if its options do not have them in the form in which they are recorded.
+    """
+    try:
+        return tuple(Edit.from_json(edit) for edit in options.get("edits", ()))
+    except (TypeError, ValueError) as error:
+        raise RunError(f"{folder}: the record of what is left out or replaced is malformed: {error}") from error
 
 
 def check_not_running(stored: StoredRun) -> None:

@@ -20,6 +20,7 @@ from sim.runner.spec import Kept, Spec
 from sim.scenario import Scenario, load
 from sim.scenario.packaged import find_scenario
 from sim.tools.rights import Kinds
+from sim.world.edits import Edit
 
 Load = Callable[[Path, Sequence[str], Sequence[str], Kinds | None], Scenario]
 
@@ -51,13 +52,21 @@ async def run_async(scenario: Source, options: RunOptions) -> RunResult:
 
 
 @in_definitions
-async def run_from(scenario: Source, options: RunOptions, origin: Origin | None = None, load: Load = load) -> RunResult:
+async def run_from(
+    scenario: Source,
+    options: RunOptions,
+    origin: Origin | None = None,
+    load: Load = load,
+    *,
+    edits: Sequence[Edit] = (),
+) -> RunResult:
     """As `run_async`.
 
     Args:
         scenario, options: as those of `run`.
         origin: the run from which a branch at time 0 comes, for the record.
         load: what loads a scenario file with overrides; a program that runs one many times need not read it each time.
+        edits: the events of the run of origin that are left out or replaced.
     """
     checked, text, chosen = read_scenario(scenario, options, load)
     level = chosen.recording or (None if "level" in checked.recording.model_fields_set else chosen.default_recording)
@@ -65,8 +74,9 @@ async def run_from(scenario: Source, options: RunOptions, origin: Origin | None 
         checked = checked.recorded_at(level)
         chosen = attrs.evolve(chosen, overrides=(*chosen.overrides, f"recording.level={level}"))
     spec = Spec.of(checked, text, chosen)
+    spec.edit(edits)
     await spec.prepare()
-    return await execute(spec, chosen, _kept(spec, chosen, origin))
+    return await execute(spec, chosen, _kept(spec, chosen, origin, edits))
 
 
 run = in_plain_code(run_async)
@@ -94,7 +104,7 @@ def read_scenario(scenario: Source, options: Chosen, load: Load = load) -> tuple
     return checked, text, attrs.evolve(options, allow=allow)
 
 
-def _kept(spec: Spec, options: RunOptions, origin: Origin | None) -> Kept:
+def _kept(spec: Spec, options: RunOptions, origin: Origin | None, edits: Sequence[Edit]) -> Kept:
     """Create the run folder of a new run, if there is to be one.
 
     Raises:
@@ -117,6 +127,7 @@ def _kept(spec: Spec, options: RunOptions, origin: Origin | None) -> Kept:
         "allow": list(options.allow),
         "model": list(access.models) if access else [],
         "endpoint": access.fingerprint if access else None,
+        **({"edits": [edit.to_json() for edit in edits]} if edits else {}),
         **({"batch": True} if access and access.batching else {}),
         "tags": list(options.tags),
         **({"expected": dict(options.expected)} if options.expected else {}),

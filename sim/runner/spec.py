@@ -1,6 +1,6 @@
 """Records that `execute` needs: `Spec`, what is run; `Kept`, where its record goes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from sim.runner.runner import RunController, RunSink, check_rounds
 from sim.scenario import Scenario
 from sim.scenario.assembly.build import Simulation, build
 from sim.tools import Tools
+from sim.world.edits import Edit, Edits
 
 
 @attrs.frozen(kw_only=True)
@@ -66,6 +67,11 @@ class Spec:
 
             check_batching(scenario.models, access, speed)
         return cls(simulation=simulation, text=text, until_ns=until_ns, mode=mode, speed=speed)
+
+    def edit(self, edits: Sequence[Edit]) -> None:
+        """Leave out or replace events of the run that it comes from."""
+        if edits:
+            Edits.on(self.simulation.world).add(edits)
 
     async def prepare(self) -> None:
         """Check, before the run is live, that its MCP servers and the endpoint of its models are there."""

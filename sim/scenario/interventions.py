@@ -9,7 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 from sim.agents.interview import Question
 from sim.base.errors import UsageError
 from sim.base.expressions import Expression
-from sim.events.topic import check_free
+from sim.events.topic import check_free, check_pattern
 from sim.scenario import fields as f
 from sim.scenario.schedule import END, Scheduled
 from sim.scenario.scopes import Context
@@ -44,6 +44,15 @@ def _free(topic: str) -> str:
     except UsageError as error:
         raise wrong_as(error) from None
     return topic
+
+
+def _pattern(pattern: str) -> str:
+    try:
+        check_pattern(pattern)
+        check_free(pattern.replace("*", "x"))
+    except UsageError as error:
+        raise wrong_as(error) from None
+    return pattern
 
 
 Agents = Annotated[tuple[str, ...], PlainValidator(_agents), WithJsonSchema(_AGENTS)]
@@ -92,6 +101,45 @@ class Resuming(f.Part):
         Agents | None,
         Field(description="whose pauses end: all, or names of agents, entries or groups; default: as for the pause"),
     ] = None
+
+
+class Catching(f.Part):
+    """Which messages or published events are meant."""
+
+    message: Annotated[str | None, Field(max_length=200, description="messages with this topic; *: all messages")] = (
+        None
+    )
+    event: Annotated[
+        Annotated[str, AfterValidator(_pattern)] | None,
+        Field(description="published events whose topic matches this pattern"),
+    ] = None
+    from_: Annotated[
+        Agents | None,
+        Field(alias="from", description="only of these agents, that exist then; default: whoever sends or publishes"),
+    ] = None
+    to: Annotated[Agents | None, Field(description="only messages to these agents, that exist then")] = None
+    count: Annotated[int | None, Field(ge=1, description="only so many; default: all")] = None
+    for_: Annotated[
+        PositiveNanoseconds | None, Field(alias="for", description="for how long; default: until the end")
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "Catching":
+        if (self.message is None) == (self.event is None):
+            raise FieldError("expected message or event, and one of them only")
+        if self.event is not None and self.to is not None:
+            raise FieldError("an event is published for all, so it has no `to`")
+        return self
+
+
+class Suppressing(Catching):
+    """Leave out messages or published events: they do not arrive, and their senders do not notice."""
+
+
+class Replacing(Catching):
+    """Give messages or published events other data."""
+
+    data: Annotated[f.Json, Field(description="the data that they have instead")]
 
 
 def _question(value: Any, info: ValidationInfo) -> Question:
@@ -150,8 +198,12 @@ class Intervention(Scheduled):
     pause: Pausing | None = None
     resume: Resuming | None = None
     survey: Survey | None = None
+    suppress: Suppressing | None = None
+    replace: Replacing | None = None
 
-    verbs: ClassVar[tuple[str, ...]] = ("set", "publish", "send", "pause", "resume", "survey")
+    verbs: ClassVar[tuple[str, ...]] = (
+        "set", "publish", "send", "pause", "resume", "survey", "suppress", "replace",
+    )  # fmt: skip
 
     @model_validator(mode="before")
     @classmethod
@@ -171,6 +223,10 @@ class Intervention(Scheduled):
             raise FieldError(f"agents do not act any more at the end, so {given[0]} would change nothing")
         if self.agents is not None and self._own_agents is not None:
             raise FieldError(f"the agents are given twice: as agents, and in {given[0]}")
+        if self.catching is not None and (self.agents is not None or self.where is not None):
+            raise FieldError(f"{given[0]} has no agents and no where", "say whose with from and to")
+        if self.at == END and self.catching is not None:
+            raise FieldError(f"nothing is sent or published after the end, so {given[0]} would change nothing")
         if self.publish is not None and (self.agents is not None or self.where is not None):
             raise FieldError("an event is published for all, so publish has no agents and no where")
         return self
@@ -179,6 +235,11 @@ class Intervention(Scheduled):
     def verb(self) -> str:
         """What it does."""
         return next(name for name in self.verbs if getattr(self, name) is not None)
+
+    @property
+    def catching(self) -> Catching | None:
+        """Which messages or events it suppresses or replaces."""
+        return self.suppress or self.replace
 
     @property
     def selects(self) -> bool:

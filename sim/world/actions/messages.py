@@ -9,6 +9,7 @@ from sim.kernel.codec import Raw, freeze
 from sim.kernel.duration import to_ns, to_seconds
 from sim.kernel.waits import NOTHING
 from sim.world.action import Recipient, Refused, Time, Topic, action
+from sim.world.edits import MESSAGE_SUPPRESSED, Edits
 from sim.world.message import Message
 
 if TYPE_CHECKING:
@@ -82,11 +83,14 @@ def _send_later(
     source, due = kernel.acting(), kernel.now + delay_ns
     for receiver in receivers:
         known = world.agents.get(receiver)  # None if it was removed during the wait for another receiver
+        edited = _edited(world, Message(sender, receiver, topic, raw, kernel.now))
+        if edited is None:
+            continue
         arrives = {"arrives": to_seconds(due)}
-        kernel.emit("message.sent", {**_note(sender, receiver, topic, raw), **arrives}, sender)
+        kernel.emit("message.sent", {**_note(sender, receiver, topic, edited.raw), **arrives}, sender)
         source.counter -= 1  # the arrival has the counter of this event, which is its cause
         by = known.source if known is not None and known.source is not None else kernel.source_for(receiver, "message")
-        kernel.call_for(by, due, partial(_arrive, world, sender, receiver, topic, raw), source)
+        kernel.call_for(by, due, partial(_arrive, world, sender, receiver, topic, edited.raw), source)
     return {"sent": len(receivers), "refused": {}}
 
 
@@ -113,6 +117,11 @@ def _put(world: "World", message: Message) -> str | None:
 def deliver(world: "World", message: Message) -> str | None:
     """Put a message into the mailbox of its receiver and record it; return None, or the reason for a refusal."""
     kernel = world.kernel
+    if world.event_bus.editor is not None:
+        edited = _edited(world, message)
+        if edited is None:
+            return None
+        message = edited
     source, mark = kernel.acting(), len(kernel.ready)
     source.counter = counter = source.counter + 1
     why = _put(world, message)
@@ -124,6 +133,17 @@ def deliver(world: "World", message: Message) -> str | None:
         note = _note(message.sender, message.to, message.topic, message.raw)
         world.kernel.emit("message.sent", note, message.sender)
     return why
+
+
+def _edited(world: "World", message: Message) -> Message | None:
+    """Return the message that is delivered instead, or the same one; None: it is left out, which is on record now."""
+    if world.event_bus.editor is None:
+        return message
+    edited = Edits.on(world).message(world.kernel.acting(), message)
+    if edited is None:
+        note = _note(message.sender, message.to, message.topic, message.raw)
+        world.kernel.emit(MESSAGE_SUPPRESSED, note, message.sender)
+    return edited
 
 
 def _receivers(world: "World", agent: "Inhabitant", to: str) -> list[str]:
