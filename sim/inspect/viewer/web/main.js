@@ -50,7 +50,8 @@ function main() {
 
   function fillColours() {
     const ways = [["state", "state of the loop"], ["group", "group"], ["action", "last action"], ["event", "last event"], ...(ABOUT.activities.length ? [["activity", "activity"]] : []), ...ABOUT.variables.map(({ name }) => ["now:" + name, visible(name)]), ...Object.keys(ABOUT.finals).map((name) => ["end:" + name, `${visible(name)} at the end`])];
-    if (!ways.some(([way]) => way === chosen.colour)) chosen.colour = "state";
+    const known = (wanted) => ways.some(([way]) => way === wanted);
+    if (!known(chosen.colour)) chosen.colour = known("now:" + chosen.colour) ? "now:" + chosen.colour : "state"; // a variable may be named alone
     colours.replaceChildren(...ways.map(([way, title]) => h("option", { value: way, selected: way === chosen.colour }, title)));
   }
   fillColours();

@@ -419,6 +419,7 @@ function makeMap() {
     canvas.height = Math.max(1, Math.round(height * ratio));
     still = null;
     if (zoom === 1) { fitted = false; if (ABOUT.map.kind === "plane" || ABOUT.map.kind === "grid") ground = null; }
+    if (drawn) draw(); // a canvas of a new size is empty, and would be shown so for a frame
     refresh();
   }).observe(box);
 
