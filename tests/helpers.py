@@ -3,7 +3,7 @@
 import io
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -16,6 +16,7 @@ from sim.cli import main
 from sim.inspect.telemetry import Exporter
 from sim.kernel import Kernel
 from sim.kernel.ports import Recorder
+from sim.kernel.rows import EventRow, RecordedEvent
 
 
 def command(*arguments: object) -> tuple[int, str, str]:
@@ -24,6 +25,11 @@ def command(*arguments: object) -> tuple[int, str, str]:
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
     return int(ended.value.code or 0), out.getvalue(), err.getvalue()
+
+
+def named(rows: Iterable[EventRow]) -> list[RecordedEvent]:
+    """Return the events that a recorder kept, with names for their fields: `row.data`, and not `row[7]`."""
+    return [RecordedEvent(*row) for row in rows]
 
 
 def as_host(kernel: Kernel, callback: Callable[[], object]) -> None:

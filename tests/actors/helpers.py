@@ -9,13 +9,14 @@ import anyio
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.host.host import Host
 from sim.kernel import NS
-from sim.kernel.rows import EventRow
+from sim.kernel.rows import RecordedEvent
 from sim.kernel.waits import sleep_ns
 from sim.record import HashRecorder
 from sim.resources import Limit, Rate
 from sim.runner.tick import TickDriver
 from sim.standalone import World
 from sim.world import Action, ActionResult
+from tests.helpers import named
 
 Step = Callable[["Script"], Action | Awaitable[Action | None] | None]
 
@@ -115,14 +116,14 @@ class Lab:
         driver.start()
         return driver
 
-    def rows(self, actor: str | None = None, topic: str | None = None) -> list[EventRow]:
+    def rows(self, actor: str | None = None, topic: str | None = None) -> list[RecordedEvent]:
         """Return what was recorded, of one actor or topic."""
         self.recorder.flush()
-        return [row for row in self.recorder.rows if actor in (None, row[5]) and topic in (None, row[6])]
+        return [row for row in named(self.recorder.rows) if actor in (None, row.actor) and topic in (None, row.topic)]
 
     def states(self, actor: str) -> list[tuple[float, str]]:
         """Return (seconds, state) of each change of state of an agent."""
-        return [(row[0] / NS, str(row[7]["to"])) for row in self.rows(actor, "agent.state")]  # type: ignore[index]
+        return [(row.time_ns / NS, str(row.data["to"])) for row in self.rows(actor, "agent.state")]
 
     def pause_for(self, seconds: float) -> Any:
         """Wait inside a scenario."""

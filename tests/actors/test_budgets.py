@@ -42,10 +42,10 @@ def test_an_exhausted_budget_pauses_until_exactly_its_reset(mode: str) -> None:
     assert (loop.state, loop.pause_reason) == (_S.PAUSED, PauseReason.RESOURCES)
     lab.run(3 * 3600)
     assert loop.failures == 0
-    done = [row[0] / 10**9 for row in lab.rows("a", "action.write")]
+    done = [row.time_ns / 10**9 for row in lab.rows("a", "action.write")]
     assert len(done) == 9
     assert done[3] == 3600
-    pauses = [row[7]["reason"] for row in lab.rows("a", "agent.state") if row[7]["to"] == "paused"]  # type: ignore[index]
+    pauses = [row.data["reason"] for row in lab.rows("a", "agent.state") if row.data["to"] == "paused"]
     assert set(pauses) == {"resources:money"}
 
 
@@ -58,7 +58,7 @@ def test_raising_a_budget_ends_the_pause_at_once() -> None:
     assert (loop.state, loop.failures) == (_S.PAUSED, 0)
     lab.at(1000, lambda: lab.world.budgets.define("money", 2_000_000))
     lab.run(1001)
-    assert [row[0] / 10**9 for row in lab.rows("a", "action.write")] == [0, 1000]
+    assert [row.time_ns / 10**9 for row in lab.rows("a", "action.write")] == [0, 1000]
 
 
 def test_what_is_given_back_ends_the_pause() -> None:
@@ -68,7 +68,7 @@ def test_what_is_given_back_ends_the_pause() -> None:
     lab.add("a", write, min_loop_delay=60, max_loop_delay=60, started=True)
     lab.at(70, lambda: lab.world.budgets.release(earmark))
     lab.run(100)
-    assert [row[0] / 10**9 for row in lab.rows("a", "action.write")] == [70]
+    assert [row.time_ns / 10**9 for row in lab.rows("a", "action.write")] == [70]
 
 
 def test_a_price_above_the_whole_budget_is_a_failure() -> None:
@@ -77,7 +77,7 @@ def test_a_price_above_the_whole_budget_is_a_failure() -> None:
     loop = lab.add("a", write, started=True, max_consecutive_errors=2)
     lab.run(5)
     assert loop.pause_reason is PauseReason.ERRORS
-    error = lab.rows("a", "agent.error")[0][7]["error"]  # type: ignore[index]
+    error = lab.rows("a", "agent.error")[0].data["error"]
     assert error == "LimitError: a: 2.00 needed, but the budget money is 1.00 in all"
 
 

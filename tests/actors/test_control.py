@@ -9,6 +9,7 @@ import pytest
 
 import sim
 from sim.record import HashRecorder
+from tests.helpers import named
 
 
 class Idle(sim.Agent):
@@ -69,7 +70,7 @@ def test_loops_are_made_and_removed() -> None:
     assert list(manager.get_all_states()) == ["alice", "carol"]
     assert manager.loops["carol"].iteration_count > 40
     assert manager.states()["stopped"] == 1
-    assert [row[2] for row in recorder.inputs] == ["create_loop", "remove_loop"]
+    assert [row.kind for row in recorder.inputs] == ["create_loop", "remove_loop"]
 
 
 def test_a_name_that_is_taken_meanwhile_is_recorded() -> None:
@@ -81,7 +82,7 @@ def test_a_name_that_is_taken_meanwhile_is_recorded() -> None:
 
     manager, recorder = _run(calls)
     assert list(manager.get_all_states()) == ["alice", "bob", "carol"]
-    refused: list[Any] = [row[7] for row in recorder.rows if row[6] == "agent.refused"]
+    refused: list[Any] = [row.data for row in named(recorder.rows) if row.topic == "agent.refused"]
     assert [data["agent"] for data in refused] == ["carol"]
 
 

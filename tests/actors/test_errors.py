@@ -30,7 +30,7 @@ def test_backoff_goes_from_least_to_greatest() -> None:
     lab = Lab()
     lab.add("a", failing, min_loop_delay=1, max_loop_delay=20, max_consecutive_errors=8, started=True)
     lab.run(200)
-    delays = [row[7]["delay_ns"] / 1e9 for row in lab.rows("a", "agent.error")]  # type: ignore[index]
+    delays = [row.data["delay_ns"] / 1e9 for row in lab.rows("a", "agent.error")]
     assert delays[:8] == [2, 4, 8, 16, 20, 20, 20, 20]
 
 
@@ -48,7 +48,7 @@ def test_a_refused_action_is_a_failure() -> None:
     loop = lab.add("a", lambda agent: Action("read", {"artifact": "none"}), max_consecutive_errors=3, started=True)
     lab.run(5)
     assert loop.pause_reason is PauseReason.ERRORS
-    assert lab.rows("a", "agent.error")[0][7]["error"] == "there is no artifact 'none'"  # type: ignore[index]
+    assert lab.rows("a", "agent.error")[0].data["error"] == "there is no artifact 'none'"
 
 
 def test_restart_intensity() -> None:
@@ -60,7 +60,7 @@ def test_restart_intensity() -> None:
     lab.run(1000)
     assert lab.script("a").times == [0, 10, 20]
     assert loop.state is _S.STOPPED
-    changes = [(row[7]["to"], row[7]["reason"]) for row in lab.rows("a", "agent.state")][-2:]  # type: ignore[index]
+    changes = [(row.data["to"], row.data["reason"]) for row in lab.rows("a", "agent.state")][-2:]
     assert changes == [("stopping", "crashed"), ("stopped", "crashed")]
     assert len(lab.rows("a", "agent.crashed")) == 1
     assert lab.script("a").ended == 1
@@ -135,7 +135,7 @@ def test_an_error_in_any_hook_is_contained(where: str, error: type[BaseException
     assert agent.ended == 1
     assert lab.rows("a", "agent.error")
     assert other.iteration_count >= 40
-    assert [row[7]["to"] for row in lab.rows("a", "agent.state")][-2:] == ["stopping", "stopped"]  # type: ignore[index]
+    assert [row.data["to"] for row in lab.rows("a", "agent.state")][-2:] == ["stopping", "stopped"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -244,8 +244,8 @@ def _rows_of_others(lab: Lab, victim: str) -> dict[str, list[bytes]]:
     """All that makes up the events of the others, to the last counter and cause."""
     rows: dict[str, list[bytes]] = {}
     for row in lab.rows():
-        if row[5] != victim:
-            rows.setdefault(row[5], []).append(encode(row))
+        if row.actor != victim:
+            rows.setdefault(row.actor, []).append(encode(row))
     return rows
 
 
@@ -339,7 +339,7 @@ def test_sleeping_before_a_failure_does_not_lift_the_error_limit(mode: str, wake
     lab.run(86400)
     assert loop.failures == 15
     assert loop.state is _S.STOPPED
-    assert [row[7]["to"] for row in lab.rows("a", "agent.state") if row[7]["to"] == "paused"] == ["paused"] * 2  # type: ignore[index]
+    assert [row.data["to"] for row in lab.rows("a", "agent.state") if row.data["to"] == "paused"] == ["paused"] * 2
 
 
 @pytest.mark.parametrize("kind", ["sleep", "rest"])
@@ -373,7 +373,7 @@ def test_one_iteration_that_works_sets_the_count_of_errors_back() -> None:
     loop = lab.add("a", step, max_consecutive_errors=3, min_loop_delay=1, started=True)
     lab.run(200)
     assert loop.state is _S.RUNNING
-    assert {row[7]["delay_ns"] // 10**9 for row in lab.rows("a", "agent.error")} == {2, 4}  # type: ignore[index]
+    assert {row.data["delay_ns"] // 10**9 for row in lab.rows("a", "agent.error")} == {2, 4}
 
 
 class Watching(Script):
@@ -409,7 +409,7 @@ def test_a_fault_in_on_error_does_not_hide_the_first() -> None:
     lab = Lab()
     loop = lab.add("a", failing, kind=Watching, then=fault, max_consecutive_errors=2, started=True)
     lab.run(5)
-    assert [row[7]["error"] for row in lab.rows("a", "agent.error")] == [  # type: ignore[index]
+    assert [row.data["error"] for row in lab.rows("a", "agent.error")] == [
         "ValueError: no luck", "on_error: KeyError: 'another'",
     ] * 2  # fmt: skip
     assert (loop.failures, loop.pause_reason) == (2, PauseReason.ERRORS)

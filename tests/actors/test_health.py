@@ -29,7 +29,7 @@ async def stuck(agent: Script) -> Action:
 
 
 def _alerts(lab: Lab) -> list[float]:
-    return [row[0] / 1e9 for row in lab.rows(topic=ALERT)]
+    return [row.time_ns / 1e9 for row in lab.rows(topic=ALERT)]
 
 
 def test_a_silent_agent_is_reported_once() -> None:
@@ -198,7 +198,7 @@ class Broken(Script):
 
 
 def _found(lab: Lab, alert: str = ALERT) -> list[Mapping[str, Any]]:
-    return [data(row[7]) for row in lab.rows(topic=alert)]
+    return [data(row.data) for row in lab.rows(topic=alert)]
 
 
 @pytest.mark.parametrize(("cure", "starts"), [("none", 1), ("restart", 3)])
@@ -341,7 +341,7 @@ def test_an_effect_past_its_deadline_is_reported() -> None:
     monitor.start()
     lab.main(lab.pause_for(50))
     alert = "alert.effect_overdue"
-    assert [row[0] for row in lab.rows(topic=alert)] == [10 * 10**9]
+    assert [row.time_ns for row in lab.rows(topic=alert)] == [10 * 10**9]
     assert _found(lab, alert) == [{"agent": "a", "effect": "slow", "deadline_ns": 10 * 10**9, "cure": "timeout"}]
     assert [outcome.kind for outcome in outcomes] == ["timeout"]
     assert monitor.overdue == 1

@@ -313,7 +313,11 @@ def test_a_replay_applies_the_calls_on_record(tmp_path, mode, backend):
     assert made.states == {**dict.fromkeys(made.states, 0), "running": 2, "paused": 1, "stopped": 3}
     with open_run(Path(made.run)) as stored:
         kinds_of_inputs = [kind for (kind,) in stored.query("SELECT kind FROM inputs")]
-        changes = [(row[5], row[7]["to"]) for row in stored.events() if row[6] == "agent.state" and row[5] == "clerk-1"]
+        changes = [
+            (row.actor, row.data["to"])
+            for row in stored.events()
+            if row.topic == "agent.state" and row.actor == "clerk-1"
+        ]
     assert kinds_of_inputs == ["sleep", "sleep", "alive", "alive", "alive", "pause", "remove_loop"]
     assert [to for _, to in changes][:4] == ["starting", "running", "sleeping", "running"]
 

@@ -11,6 +11,7 @@ from sim.kernel import sleep
 from sim.resources import Preempted, PreemptiveResource
 from sim.world import Action
 from tests.actors.helpers import Lab, Script
+from tests.helpers import named
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def lab() -> Lab:
 def missed(lab: Lab) -> list[Any]:
     """Return the interrupts that came too late, as recorded."""
     lab.recorder.flush()
-    rows: list[Any] = [row[7] for row in lab.recorder.rows if row[6] == "agent.interrupt_missed"]
+    rows: list[Any] = [row.data for row in named(lab.recorder.rows) if row.topic == "agent.interrupt_missed"]
     return [data["interrupt"] for data in rows]
 
 

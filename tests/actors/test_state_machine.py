@@ -136,7 +136,7 @@ def test_any_sequence_of_operations(ops: list[tuple[str, float]], way: str) -> N
     lab.main(scenario())
     assert all(before is after and f"from {before} to " in text for before, after, text in refused)
     seen = ["stopped"] + [state for _, state in lab.states("a")]
-    changes = [(str(row[7]["from"]), str(row[7]["to"])) for row in lab.rows("a", "agent.state")]  # type: ignore[index]
+    changes = [(str(row.data["from"]), str(row.data["to"])) for row in lab.rows("a", "agent.state")]
     assert set(changes) <= LEGAL
     assert changes == list(itertools.pairwise(seen))
     assert lab.bus.statistics().subscriptions == 0

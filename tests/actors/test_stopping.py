@@ -221,7 +221,7 @@ def test_stop_answers_who_waits_for_the_agents_slots() -> None:
     for index in range(3):
         lab.at(10 + index, lambda index=index: lab.script(f"a{index}").shutdown())  # type: ignore[misc]
     lab.run(20)
-    got = [(row[0] / 1e9, row[5]) for row in lab.rows(topic="action.acquire")]
+    got = [(row.time_ns / 1e9, row.actor) for row in lab.rows(topic="action.acquire")]
     assert got == [(0.0, "a0"), (10.0, "a1"), (11.0, "a2")]
     assert lab.world.held == {}
     assert lab.world.pools["desk"].level == 1
@@ -389,7 +389,7 @@ def test_stopped_while_it_waits_for_an_effect() -> None:
         await sleep(20)
 
     lab.main(scenario())
-    assert [row[2] for row in lab.recorder.endings] == ["abandoned"]
+    assert [row.ending for row in lab.recorder.endings] == ["abandoned"]
     assert lab.world.artifacts.ids() == []
 
 

@@ -94,7 +94,7 @@ def test_a_result_is_recorded_as_it_is_at_that_moment(tmp_path):
     result = make(returning(change), tmp_path, out=tmp_path / "runs")
     assert result.run is not None
     with open_run(Path(result.run)) as stored:
-        told: list[Any] = [row[7] for row in stored.events() if row[6] == "action.odd"]
+        told: list[Any] = [row.data for row in stored.events() if row.topic == "action.odd"]
     assert [data["result"]["n"] for data in told] == [1, 2, 3, 4]
 
 

@@ -16,6 +16,7 @@ from sim.record import HashRecorder
 from sim.scenario import loads
 from sim.scenario.assembly.build import Simulation, build
 from sim.tools.rights import Rights
+from tests.helpers import named
 
 ALICE = """
 name: village
@@ -308,7 +309,7 @@ def test_answers_are_events():
     recorder = world.kernel.recorder
     assert isinstance(recorder, HashRecorder)
     recorder.flush()
-    (row,) = [row for row in recorder.rows if row[6] == "survey.answer"]
+    (row,) = [row for row in named(recorder.rows) if row.topic == "survey.answer"]
     assert isinstance(row[7], dict)
     assert (row[7]["survey"], row[7]["agent"], row[7]["answer"]) == ("mood", "alice", "fine")
     assert world.event_bus.published("survey.answer") == 0

@@ -84,7 +84,7 @@ def test_modelled_effects_are_delivered_at_their_time(make_kernel, real, backend
     kernel.spawn("asker", ask(kernel, effect(takes(real), latency_ns=250 * MS)))
     kernel.spawn("ticker", ticker(kernel, 4))
     anyio.run(Host(kernel).run, NS, backend=backend)
-    assert [(row[0] // MS, row[2]) for row in rows.seen()] == [
+    assert [(row.time_ns // MS, row.actor) for row in rows.seen()] == [
         (100, "ticker"), (200, "ticker"), (250, "asker"), (300, "ticker"), (400, "ticker")
     ]  # fmt: skip
     assert [row[2:] for row in rows.results] == [("ok", {"n": 1}, 1, None)]
@@ -110,7 +110,7 @@ def test_a_deadline_before_the_latency_always_expires(make_kernel):
         kernel.spawn("asker", ask(kernel, effect(takes(real), latency_ns=20, deadline_ns=10)))
         kernel.spawn("slow", ask(kernel, effect(takes(0.01), latency_ns=5)))
         anyio.run(Host(kernel).run, NS)
-        assert [row[0] for row in rows.seen()] == [5, 10]
+        assert [row.time_ns for row in rows.seen()] == [5, 10]
         assert rows.seen()[1][4] == ["timeout", None]
 
 
@@ -153,7 +153,7 @@ def test_outcomes_take_the_way_through_the_record(kernel, rows):
     for index in range(3):
         kernel.spawn(f"a{index}", ask(kernel, Effect("x", index, give, latency_ns=1 + index)))
     anyio.run(Host(kernel).run, NS)
-    data = [row[4] for row in rows.seen()]
+    data = [row.data for row in rows.seen()]
     assert data[:2] == [["ok", [1, 2]], ["ok", {"a": None}]]
     assert data[2][0] == "error"
     assert rows.results[0][3] == [1, 2]
@@ -193,11 +193,11 @@ def test_measured_effects_follow_real_time(make_kernel, backend):
     started = time.monotonic()
     anyio.run(Host(kernel).run, 3600 * NS, backend=backend)
     assert time.monotonic() - started < 60  # an hour jumped over
-    answered = next(row for row in rows.seen() if row[2] == "asker")
+    answered = next(row for row in rows.seen() if row.actor == "asker")
     assert 80 * MS < answered[0] < 400 * MS
     assert rows.results[0][5] == (answered[0], 0)
-    assert sum(row[2] == "ticker" for row in rows.seen()) == 100
-    assert [row[0] for row in rows.seen()] == sorted(row[0] for row in rows.seen())
+    assert sum(row.actor == "ticker" for row in rows.seen()) == 100
+    assert [row.time_ns for row in rows.seen()] == sorted(row.time_ns for row in rows.seen())
 
 
 def test_simulated_deadline(kernel, rows):
@@ -224,7 +224,7 @@ def test_an_effect_in_doubt_is_held_however_late_real_time_is(make_kernel, backe
     kernel.spawn("asker", ask(kernel, effect(takes(0.05))))
     kernel.spawn("payer", ask(kernel, effect(latency_ns=0)))
     anyio.run(host.run, 300 * MS, backend=backend)
-    assert [(row[0], row[2]) for row in rows.inputs] == [(0, "hold")]
+    assert [(row.time_ns, row.kind) for row in rows.inputs] == [(0, "hold")]
     assert kernel.now == 300 * MS
 
 
@@ -247,7 +247,7 @@ def test_measured_and_cancelled_at_one_instant(kernel, rows):
     kernel.spawn("ticker", ticker(kernel, 3))
     with anyio.from_thread.start_blocking_portal() as portal:
         assert portal.start_task_soon(Host(kernel).run, NS).result(5) is Pause.LIMIT
-    assert [row[2] for row in rows.endings] == ["abandoned"]
+    assert [row.ending for row in rows.endings] == ["abandoned"]
     assert rows.results == []
     assert len(rows.events) == 3
 
@@ -281,7 +281,7 @@ def test_in_flight_at_the_end(kernel, rows, options):
     """What is in flight when the run ends is recorded as abandoned, and the run ends on time."""
     kernel.spawn("asker", ask(kernel, effect(takes(60), **options)))
     assert anyio.run(Host(kernel).run, 20 * MS) is Pause.LIMIT
-    assert [row[2] for row in rows.endings] == ["abandoned"]
+    assert [row.ending for row in rows.endings] == ["abandoned"]
     assert kernel.now == 20 * MS
     assert not kernel.effects.in_flight
 
@@ -382,11 +382,11 @@ def test_inputs_from_another_thread(make_kernel, backend):
 
     anyio.run(main, backend=backend)
     assert [row[2:] for row in rows.inputs] == [*(("put", n) for n in range(3)), ("halt", None)]
-    assert [row[4] for row in rows.seen()] == [0, 1, 2]
+    assert [row.data for row in rows.seen()] == [0, 1, 2]
     for given, seen in zip(rows.inputs, rows.events, strict=False):
         assert (seen[0], seen[1]) == (given[0], given[1] + 2)  # applied, then seen
     assert rows.inputs[0][0] > 0  # stamped by real time, which simulated time follows here
-    stamps = [row[0] for row in rows.inputs]
+    stamps = [row.time_ns for row in rows.inputs]
     assert stamps == sorted(stamps)
 
 
@@ -407,7 +407,7 @@ def test_inputs_at_a_wall_pace_are_stamped_by_real_time(kernel, rows):
             host.submit("late", None)
 
     anyio.run(main)
-    assert [row[0] for row in rows.inputs] == [3 * NS]
+    assert [row.time_ns for row in rows.inputs] == [3 * NS]
     assert rows.seen() == [(3 * NS, 1, "host", "applied", None)]
     assert kernel.now == 10 * NS
 
@@ -420,9 +420,9 @@ def test_inputs_before_and_between_runs(kernel, rows):
     anyio.run(host.run, 5)
     host.submit("between", None)
     anyio.run(host.run, 5)
-    assert [row[2] for row in rows.inputs] == ["early"]
+    assert [row.kind for row in rows.inputs] == ["early"]
     anyio.run(host.run, 10)
-    assert [(row[0], row[2]) for row in rows.inputs] == [(0, "early"), (5, "between")]
+    assert [(row.time_ns, row.kind) for row in rows.inputs] == [(0, "early"), (5, "between")]
 
 
 # -- pace
@@ -466,7 +466,7 @@ def test_a_late_host_catches_up_in_order(kernel, rows):
     """After a gap in real time what is overdue runs at its nominal times."""
     kernel.spawn("a", ticker(kernel, 5, NS))
     anyio.run(Host(kernel, speed=1, clock=FakeClock(step=100 * NS)).run, 6 * NS)
-    assert [row[0] for row in rows.seen()] == [n * NS for n in range(1, 6)]
+    assert [row.time_ns for row in rows.seen()] == [n * NS for n in range(1, 6)]
 
 
 @pytest.mark.parametrize("speed", [0, -1, float("nan"), float("inf"), 1e9])
@@ -554,7 +554,7 @@ def test_a_cancelled_host_program(make_kernel, backend):
 
     kernel.spawn("asker", ask(kernel, effect(takes(60))))
     anyio.run(main, backend=backend)
-    assert [row[2] for row in rows.endings] == ["abandoned"]
+    assert [row.ending for row in rows.endings] == ["abandoned"]
 
 
 def test_run_to_the_same_time_twice(kernel, rows):
@@ -624,7 +624,7 @@ def test_first_of_with_effects_around(kernel, rows):
     for delay in (40, 50, 60):
         kernel.spawn(f"w{delay}", waiter(delay))
     anyio.run(Host(kernel).run, NS)
-    order = [(row[0], row[2]) for row in rows.seen()]
+    order = [(row.time_ns, row.actor) for row in rows.seen()]
     assert (order[0], order[3]) == ((40, "w40"), (60, "w60"))
     assert set(order[1:3]) == {(50, "asker"), (50, "w50")}
 
@@ -716,7 +716,7 @@ def test_what_is_asked_for_is_what_is_on_record(make_kernel, backend, options):
     anyio.run(Host(kernel).run, NS, backend=backend)
     assert sent == [["a"]]
     assert history == ["a", "added by another actor"]
-    assert [row[3] for row in rows.intents] == [hash_request("test", encode(["a"]))]
+    assert [row.request_hash for row in rows.intents] == [hash_request("test", encode(["a"]))]
 
 
 @pytest.mark.parametrize("options", [{}, {"latency_ns": 5 * MS}])
@@ -746,7 +746,7 @@ def test_effects_end_with_a_run_that_nobody_entered(make_kernel, backend):
     async def main() -> None:
         with anyio.fail_after(20):
             assert await host.run(NS) is Pause.BUDGET
-            assert [row[2] for row in rows.endings] == ["abandoned"]
+            assert [row.ending for row in rows.endings] == ["abandoned"]
             assert await host.run(NS) is Pause.LIMIT
 
     kernel.spawn("asker", ask(kernel, effect(latency_ns=5 * MS)))

@@ -1,26 +1,37 @@
 """For the tests of the kernel: a recorder that keeps rows in lists."""
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 
 from sim.kernel import Kernel
 from sim.kernel.ports import NullRecorder
-from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
+from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, RecordedEvent, ResultRow
+
+
+class Seen(NamedTuple):
+    """What most tests compare of an event."""
+
+    time_ns: int
+    delta: int
+    actor: str
+    topic: str
+    data: Any
 
 
 class Rows(NullRecorder):
     """Keeps every row, each kind in its own list, and all of them in `all`."""
 
     def __init__(self) -> None:
-        self.events: list[EventRow] = []
+        self.events: list[RecordedEvent] = []
         self.inputs: list[InputRow] = []
         self.intents: list[IntentRow] = []
         self.results: list[ResultRow] = []
         self.endings: list[ClosedRow] = []
 
     def event(self, row: EventRow, /) -> None:
-        self.events.append(row)
+        self.events.append(RecordedEvent(*row))
 
     def input(self, row: InputRow, /) -> None:
         self.inputs.append(row)
@@ -34,13 +45,13 @@ class Rows(NullRecorder):
     def closed(self, row: ClosedRow, /) -> None:
         self.endings.append(row)
 
-    def seen(self) -> list[tuple[int, int, str, str, object]]:
-        """Return (time_ns, delta, actor, topic, data) of each event."""
-        return [(row[0], row[1], row[5], row[6], row[7]) for row in self.events]
+    def seen(self) -> list[Seen]:
+        """Return time, delta, actor, topic and data of each event."""
+        return [Seen(row.time_ns, row.delta, row.actor, row.topic, row.data) for row in self.events]
 
     def names(self, topic: str | None = None) -> list[str]:
         """Return the actors of the events, in order."""
-        return [row[5] for row in self.events if topic in (None, row[6])]
+        return [row.actor for row in self.events if topic in (None, row.topic)]
 
     def all(self) -> list[object]:
         """Return everything that was kept."""

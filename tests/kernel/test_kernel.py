@@ -73,7 +73,7 @@ def test_steps_run_in_strictly_increasing_key_order(kernel, rows):
     kernel.run(200)
     keys: list[tuple[int, ...]] = []
     for row in rows.events:
-        key = (row[0], row[1], *row[8])
+        key = (row.time_ns, row.delta, *row.cause)
         if not keys or keys[-1] != key:
             keys.append(key)
     assert keys == sorted(set(keys))
@@ -126,7 +126,7 @@ def test_one_source_is_first_in_first_out(make_kernel, shuffled, delay):
         for number in range(20):
             kernel.call_at(delay, partial(kernel.emit, "ran", number))
         kernel.run()
-        assert [row[7] for row in rows.events] == list(range(20))
+        assert [row.data for row in rows.events] == list(range(20))
 
 
 def _tie_order(make_kernel: Callable[..., Any], seed: int, shuffled: bool) -> list[str]:
@@ -218,7 +218,7 @@ def _children_of_a(make_kernel: Callable[..., Any], others: int) -> tuple[list[i
     kernel.spawn("a", spawner("a", 3))
     kernel.spawn("b", spawner("b", others))
     kernel.run()
-    return ordinals, [row for row in rows.events if row[6] == "a"]
+    return ordinals, [row for row in rows.events if row.topic == "a"]
 
 
 def test_ordinals_of_children_depend_on_their_maker_only(make_kernel):
@@ -269,7 +269,7 @@ def test_the_host_can_spawn(kernel, rows):
     kernel.apply("spawn", {"n": 2})
     kernel.run()
     assert rows.names() == ["guest", "guest"]
-    assert len({row[3] for row in rows.events}) == 2
+    assert len({row.source for row in rows.events}) == 2
     assert rows.inputs == [(0, 0, "spawn", {"n": 2})]
     assert rows.events[0][:2] == (0, 2)
 
@@ -529,7 +529,7 @@ def test_foreign_awaits_are_refused(make_kernel, backend):
     actors = [kernel.spawn(f"rita {number}", actor(wait), on_exit=lambda *_: None) for number, wait in enumerate(waits)]
     anyio.run(Host(kernel).run, 10 * NS, backend=backend)
     assert len(errors) == len(waits)
-    assert [row[0] for row in rows.seen()] == [NS] * len(waits)
+    assert [row.time_ns for row in rows.seen()] == [NS] * len(waits)
     for rita in actors:
         assert rita.exit is not None
         assert isinstance(rita.exit.error, ForeignAwaitError)
@@ -612,7 +612,7 @@ def test_a_crowd_that_runs_later_keeps_its_counters(make_kernel):
         kernel.run(100)
         kernel.bring_in(100, 0, caused)
         kernel.run()
-        return {row[5]: row[8] for row in rows.events}
+        return {row.actor: row.cause for row in rows.events}
 
     everyone, some = causes(0), causes(60)
     assert len(some) == 40
@@ -704,8 +704,8 @@ def test_a_ticker_has_its_place_in_the_order(kernel, rows):
     """Each call is a step of its source with a key of its own: what it emits names the call as its cause."""
     kernel.call_every(10, lambda: kernel.emit("tick", None))
     kernel.run(35)
-    assert [(row[0], row[6]) for row in rows.events] == [(10, "tick"), (20, "tick"), (30, "tick")]
-    assert len({row[8] for row in rows.events}) == 3
+    assert [(row.time_ns, row.topic) for row in rows.events] == [(10, "tick"), (20, "tick"), (30, "tick")]
+    assert len({row.cause for row in rows.events}) == 3
 
 
 @pytest.mark.parametrize("period", [0, -1, 1.5, True])

@@ -13,6 +13,7 @@ from sim.runner import RunController
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
 from sim.tools.rights import Kinds, Rights
+from tests.helpers import named
 
 ASKER = """
   - name: asker
@@ -81,7 +82,7 @@ class Scene:
 
     def events(self, topic: str) -> list[Mapping[str, Any]]:
         """Return the data of all events of a topic."""
-        return [data(row[7]) for row in self.recorder.rows if row[6] == topic]
+        return [data(row.data) for row in named(self.recorder.rows) if row.topic == topic]
 
     def refusals(self) -> list[str]:
         """Return why `ask` was refused, each time."""

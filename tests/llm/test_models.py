@@ -15,6 +15,7 @@ from sim.llm.tokens import exact
 from sim.llm.types import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, TokenUsage
 from sim.llm.workers.pool import WorkerFigures, edge_workers
 from sim.world import World
+from tests.helpers import named
 from tests.llm.scenes import ASKER, Scene
 
 YES = "  rules: [{say: it is}]\n"
@@ -159,7 +160,7 @@ def test_a_rate_limit_makes_the_second_call_wait():
     """`llm_calls` counts model calls, and who is over it waits exactly until there is capacity."""
     scene = Scene(YES, TWICE, "until: 10m\nlimits: {llm_calls: {agent: 1 per 1m}}").run()
     assert scene.state()["n"] == 2
-    times = [row[0] for row in scene.recorder.rows if row[6] == "model.call"]
+    times = [row.time_ns for row in named(scene.recorder.rows) if row.topic == "model.call"]
     assert times[1] - times[0] == 60 * 10**9
 
 

@@ -15,6 +15,7 @@ import pytest
 import sim
 from sim.llm import Access
 from sim.record.reader import open_run
+from tests.helpers import named
 from tests.llm.endpoint import USAGE, Endpoint, Reply, Seen, error, event, whole
 from tests.llm.scenes import Scene, data
 
@@ -104,7 +105,7 @@ def checked(cases: Mapping[str, Case], ask: str, value: str) -> Mapping[str, tup
         replies = [case.reply for case in chosen.values()]
         asks = [ask + (", stream: true" if reply.events else "") for reply in replies]
         scene, seen = asked(lambda seen, them=replies: them[int(asker(seen)[6:])], asks, value, models)
-        errors = [(row[5], data(row[7])) for row in scene.recorder.rows if row[6] == "action.ask"]
+        errors = [(row.actor, data(row.data)) for row in named(scene.recorder.rows) if row.topic == "action.ask"]
         for number, name in enumerate(chosen):
             agent = f"asker-{number}"
             said = " ".join(event["error"] for actor, event in errors if actor == agent and not event["success"])

@@ -23,6 +23,7 @@ from sim.kernel.waits import Wait, sleep_ns
 from sim.record import HashRecorder
 from sim.resources import Container, Limit, PreemptiveResource, PriorityResource, Rate, RateTracker, Resource, Store
 from sim.world import Message
+from tests.helpers import named
 
 pytestmark = pytest.mark.proof
 
@@ -275,14 +276,14 @@ class Scene:
         at the same time, in a later round.
         """
         self.recorder.flush()
-        rows = [(row[0], row[5], row[7]) for row in self.recorder.rows if row[5] != "victim"]
+        rows = [(row.time_ns, row.actor, row.data) for row in named(self.recorder.rows) if row.actor != "victim"]
         return sorted(rows, key=repr), [thing.left() for thing in self.things]
 
     @property
     def seen(self) -> bool:
         """Whether the victim has seen what it waited for."""
         self.recorder.flush()
-        return any(row[5] == "victim" for row in self.recorder.rows)
+        return any(row.actor == "victim" for row in named(self.recorder.rows))
 
 
 def check(make: Callable[[Any], Scene], wait: Any, *, interrupt: bool = False) -> None:
@@ -465,8 +466,8 @@ def test_an_effect(options):
     for moment in _moments(lambda: EffectScene(options, ask)):
         scene = EffectScene(options, ask)
         scene.run(moment)
-        begun = [row for row in scene.recorder.intents if row[0] == "victim"]
-        ended = [row[2] for row in scene.recorder.endings if row[0] == "victim"]
+        begun = [row for row in scene.recorder.intents if row.actor == "victim"]
+        ended = [row.ending for row in scene.recorder.endings if row.actor == "victim"]
         assert len(ended) == len(begun)
         if not scene.seen:
             assert ended in ([], ["abandoned"], ["delivered"], ["timeout"])

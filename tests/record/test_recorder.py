@@ -52,7 +52,7 @@ def test_events_come_back_in_order(start):
 
     with open_run(recorder.folder) as run:
         assert [row[:8] for row in rows] == [row[:8] for row in run.events()]
-        assert [encode([row[8] for row in run.events()][:2]).decode()] == ["[null,[1,1]]"]
+        assert [encode([row.cause for row in run.events()][:2]).decode()] == ["[null,[1,1]]"]
         assert run.query("SELECT first_event, count FROM chunks ORDER BY id") == [
             (1, CHUNK),
             (CHUNK + 1, CHUNK),
@@ -71,7 +71,7 @@ def test_any_json_comes_back(start, events, text, value):
         recorder.finish("finished", {"value": value}, 1, {"value": value})
 
     with open_run(recorder.folder) as run:
-        assert [(topic, data) for topic, data in events] == [(row[5], row[7]) for row in run.events()]
+        assert [(topic, data) for topic, data in events] == [(row.actor, row.data) for row in run.events()]
         assert [value] * 3 == [part["value"] for part in (run.info.options, run.info.digest, run.info.summary) if part]
         assert len(events) == len(run.query("SELECT * FROM events"))
     assert text == (recorder.folder / "scenario.yaml").read_bytes().decode()

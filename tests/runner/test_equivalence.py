@@ -182,7 +182,7 @@ def test_the_property_is_not_about_nothing() -> None:
         found, tick = world_after(given_, mode, True)
         assert found == expected
         for lab in (autonomous, tick):
-            reasons = [row[7]["reason"] for row in lab.rows(topic="agent.state")]  # type: ignore[index]
+            reasons = [row.data["reason"] for row in lab.rows(topic="agent.state")]
             assert "errors" in reasons
             assert "resources:own" in reasons
             assert "time" in reasons

@@ -142,7 +142,7 @@ def same(folder: Any, kind: type[Agent] = Asker, backend: Backend = "asyncio", *
 def events(folder: Any) -> list[Any]:
     """Return the events of a run, without what only counts."""
     with open_run(Path(folder)) as stored:
-        return [(row[0], row[5], row[6], row[7]) for row in stored.events()]
+        return [(row.time_ns, row.actor, row.topic, row.data) for row in stored.events()]
 
 
 def before(rows: list[Any], seconds: float) -> list[Any]:

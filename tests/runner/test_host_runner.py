@@ -9,6 +9,7 @@ import pytest
 
 import sim
 from sim.record import HashRecorder
+from tests.helpers import named
 
 both = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
@@ -121,7 +122,7 @@ def test_ticks_are_fixed_or_shuffled_and_sequential_or_parallel():
 
         anyio.run(main)
         recorder.flush()
-        return [str(row[5]) for row in recorder.rows if row[6] == "action.publish"]
+        return [str(row.actor) for row in named(recorder.rows) if row.topic == "action.publish"]
 
     fixed, shuffled = order(), order(order="shuffled")
     assert fixed == [f"a{n}" for n in range(6)] * 5

@@ -94,7 +94,7 @@ def test_spawned_agents_have_names_and_state(tmp_path):
 
     assert result.run is not None
     with open_run(Path(result.run)) as stored:
-        assert [row[5] for row in stored.events() if row[6] == "action.sleep"] == ["temp-host-1", "temp-host-2"]
+        assert [row.actor for row in stored.events() if row.topic == "action.sleep"] == ["temp-host-1", "temp-host-2"]
     desk, days = result.observations["desk"], result.observations["days"]
     assert (desk.minimum, desk.maximum, days.minimum, days.maximum) == (1, 2, 1, 1)
 
@@ -112,5 +112,5 @@ def test_what_cannot_be_spawned_is_recorded(tmp_path):
     assert result.agents == 4
     assert result.run is not None
     with open_run(Path(result.run)) as stored:
-        (refused,) = [row for row in stored.events() if row[6] == "agent.refused"]
+        (refused,) = [row for row in stored.events() if row.topic == "agent.refused"]
     assert refused[7] == {"agent": "temp", "reason": "temp has no state variable 'weeks'"}

@@ -14,6 +14,7 @@ from sim.record.lanes import Lanes
 from sim.runner import RunController
 from sim.scenario import loads
 from sim.scenario.assembly.build import build
+from tests.helpers import named
 
 TALK = """
 name: talk
@@ -143,7 +144,7 @@ def test_later_keys_do_not_tell_who_listens(ones, others):
                 kernel.spawn(f"listener {number}", listen(kind), on_exit=lambda *_: None)
         kernel.run()
         recorder.flush()
-        return [row for row in recorder.rows if row[5] == "publisher"]
+        return [row for row in named(recorder.rows) if row.actor == "publisher"]
 
     assert rows(ones) == rows(others)
     assert len(rows(ones)) == 3
@@ -156,9 +157,11 @@ def test_the_cause_of_a_step_is_the_event_that_woke_it():
     simulation = build(loads(text), recorder=recorder)
     anyio.run(RunController(simulation, until_ns=simulation.scenario.end_ns, mode="autonomous").run)
     recorder.flush()
-    topics = {row[3:5]: row[6] for row in recorder.rows}
+    topics = {row[3:5]: row.topic for row in named(recorder.rows)}
     for agent, does, topic in (("x", "sleep", "said.hello"), ("friend", "publish", "message.sent")):
         causes = {
-            topics.get(row[8] or (0, 0)) for row in recorder.rows if row[5] == agent and row[6] == f"action.{does}"
+            topics.get(row.cause or (0, 0))
+            for row in named(recorder.rows)
+            if row.actor == agent and row.topic == f"action.{does}"
         }
         assert causes - {None} == {topic}  # None: a timer

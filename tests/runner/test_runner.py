@@ -18,6 +18,7 @@ from sim.scenario.assembly.build import Simulation, build
 from sim.standalone import World
 from sim.tools.rights import Rights
 from sim.world import NOOP, Action
+from tests.helpers import named
 
 HEAD = "name: test\nuntil: 10s\nexecution: {agent_loop: {min_loop_delay: 1s}}\n"
 IDLER = "agents: [{name: a, rules: [{do: {sleep: {event: go}}}]}]\n"
@@ -44,7 +45,7 @@ def drive(
 
 def topics(keeper: HashRecorder, topic: str) -> list[float]:
     """When events of a topic were recorded, seconds."""
-    return [row[0] / NS for row in keeper.rows if row[6] == topic]
+    return [row.time_ns / NS for row in named(keeper.rows) if row.topic == topic]
 
 
 def test_until_is_exclusive(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_until_is_exclusive(tmp_path: Path) -> None:
     assert result.status == "finished"
     assert result.states["running"] == 1
     assert simulation.manager.states()["stopped"] == 1
-    assert [row[7]["to"] for row in keeper.rows if row[6] == "agent.state"][-2:] == ["stopping", "stopped"]  # type: ignore[index]
+    assert [row.data["to"] for row in named(keeper.rows) if row.topic == "agent.state"][-2:] == ["stopping", "stopped"]
 
 
 def test_time_passes_when_nothing_happens(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_effects_in_flight_at_the_end_are_abandoned(tmp_path: Path, mode: str) -
     status = anyio.run(runner.run)
     result = runner.finish(status, keeper, run=None, backend="asyncio", wall_seconds=0)
     assert order[-3:] == ["abandoned", "agent.state", "agent.state"]
-    assert [row[2] for row in keeper.endings] == ["abandoned"]
+    assert [row.ending for row in keeper.endings] == ["abandoned"]
     assert (result.iterations, result.actions) == (1, 0)
 
 
@@ -175,7 +176,7 @@ def test_an_interrupted_run_changes_no_agent(tmp_path: Path) -> None:
     result = runner.finish(status, keeper, run=None, backend="asyncio", wall_seconds=0)
     assert result.status == "interrupted"
     assert simulation.manager.states()["running"] == 1
-    assert [row[7]["to"] for row in keeper.rows if row[6] == "agent.state"] == ["starting", "running"]  # type: ignore[index]
+    assert [row.data["to"] for row in named(keeper.rows) if row.topic == "agent.state"] == ["starting", "running"]
 
 
 class Breaker(Agent):

@@ -31,6 +31,7 @@ from sim.tools.process import sandbox_fault
 from sim.tools.rights import Rights
 from sim.world import World
 from sim.world.section import SECTIONS
+from tests.helpers import named
 
 SHIPPED = Path(__file__).parents[2] / "scenarios"
 
@@ -246,14 +247,13 @@ def recorded(text: str, backend: str, own: str = "") -> tuple[list[Row], Any]:
     names.update((loop.actor.ordinal, loop.agent_id) for loop in simulation.manager.loops.values())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Kernel, "adopt", noting)
-        mode: Any = "autonomous" if checked.execution.use_autonomous_loops else "tick"
-        runner = RunController(simulation, until_ns=checked.end_ns, mode=mode)
+        runner = RunController(simulation, until_ns=checked.end_ns, mode=checked.execution.mode)
         if checked.name in TOLD:
             runner.host.submit("tell", {"agent": TOLD[checked.name], "topic": "", "text": "Names are short here."})
         anyio.run(runner.run, backend=backend)
         runner.finish("finished", recorder, run=None, backend=backend, wall_seconds=0)
     met: dict[str, Numbers] = {}
-    rows = [_named(row, names, met.setdefault(row[5], {})) for row in recorder.rows if _of(row[5], own)]
+    rows = [_named(row, names, met.setdefault(row.actor, {})) for row in named(recorder.rows) if _of(row.actor, own)]
     return rows, simulation
 
 

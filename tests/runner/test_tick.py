@@ -47,14 +47,14 @@ def test_parallel_decides_on_the_state_at_the_start() -> None:
     """In a parallel tick all decide on the same state, then their actions apply in order."""
     lab = _counters("parallel")
     assert [lab.script(f"a{n}").state["saw"] for n in range(3)] == [[0, 1, 2, 3]] * 3
-    assert [row[5] for row in lab.rows(topic="action.write")] == ["a0", "a1", "a2"] * 4
+    assert [row.actor for row in lab.rows(topic="action.write")] == ["a0", "a1", "a2"] * 4
 
 
 def test_a_shuffled_order_is_reproducible() -> None:
     """`order: shuffled` draws an order for each tick: the same for a seed, another for another seed."""
 
     def order(seed: int) -> list[str]:
-        return [row[5] for row in _counters("sequential", True, seed).rows(topic="action.write")]
+        return [row.actor for row in _counters("sequential", True, seed).rows(topic="action.write")]
 
     assert order(1) == order(1)
     assert len({tuple(order(seed)) for seed in range(6)}) > 1
@@ -171,7 +171,7 @@ def test_modelled_effects_in_turn_or_together(concurrency: str, times: list[list
     driver = lab.tick(2, concurrency)
     lab.main(_wait(5.9))
     assert [lab.script(f"a{n}").times for n in range(3)] == times
-    done = sorted({row[0] / NS for row in lab.rows(topic="action.noop")})
+    done = sorted({row.time_ns / NS for row in lab.rows(topic="action.noop")})
     assert done == ([0.5, 1, 1.5, 2.5, 3, 3.5, 4.5, 5, 5.5] if concurrency == "sequential" else [0.5, 2.5, 4.5])
     assert driver.overruns == overruns
 
@@ -258,7 +258,7 @@ def test_who_stands_in_line_does_not_hold_up_the_tick(concurrency: str) -> None:
     lab.run(6.5)
     assert lab.script("h").times == [0, 1, 2, 3, 4, 5, 6]
     assert lab.script("w").times == [0, 4, 5, 6] if concurrency == "parallel" else [0, 3, 4, 5, 6]
-    assert [(row[0] / NS, row[5]) for row in lab.rows(topic="action.acquire")] == [(0, "h"), (3, "w")]
+    assert [(row.time_ns / NS, row.actor) for row in lab.rows(topic="action.acquire")] == [(0, "h"), (3, "w")]
 
 
 @pytest.mark.parametrize("concurrency", ["sequential", "parallel"])
@@ -275,7 +275,7 @@ def test_who_thinks_longer_than_a_tick_is_not_lost(concurrency: str) -> None:
     lab.tick(concurrency=concurrency)
     lab.run(10)
     assert lab.script("slow").times == [0, 3, 6, 9]
-    assert [row[0] / NS for row in lab.rows("slow", "action.noop")] == [2.5, 5.5, 8.5]
+    assert [row.time_ns / NS for row in lab.rows("slow", "action.noop")] == [2.5, 5.5, 8.5]
     assert lab.script("b").times == list(range(10))
 
 

@@ -16,6 +16,7 @@ from sim.tools.access import AccessRule, AccessSettings, Grants, User
 from sim.tools.approvals import ApprovalRule, ApprovalSettings, SimulatedPerson
 from sim.world import Action, ActionResult, Refused
 from tests.actors.helpers import Lab
+from tests.helpers import named
 from tests.llm.scenes import Scene
 
 GUEST, USER, ADMIN, OWNER = LEVELS = (0, 1, 2, 3)
@@ -376,7 +377,7 @@ def test_a_right_that_is_revoked_while_a_person_decides_is_gone(how: str) -> Non
     assert world.paid == []
     assert [gate.status for gate in approvals.gates.values()] == ["used"]
     assert not lab.script("a").results[0].success
-    records = [decode(encode(row[7])) for row in lab.rows("a", "audit.record")]
+    records = [decode(encode(row.data)) for row in lab.rows("a", "audit.record")]
     whats = [record["what"] for record in records]
     assert whats == ["gate.pending", "gate.approved", "gate.used", "tool.denied"]
 
@@ -429,7 +430,7 @@ def test_a_spawned_agent_has_no_more_rights_than_who_spawned_it() -> None:
     scene = Scene("  rules: [{say: x}]", PARENTS, SPAWNING).run()
     spawned = [name for event in scene.events("agent.spawned") for name in event["agents"]]
     assert len(spawned) == 6
-    called = [row for row in scene.recorder.rows if row[6] == "action.use_tool"]
+    called = [row for row in named(scene.recorder.rows) if row.topic == "action.use_tool"]
     paid = {row[5] for row in called if decode(encode(row[7]))["success"]}
     assert {row[5] for row in called} == {"child-child-child-banned-1-1-1", "child-child-child-free-1-1-1"}
     assert paid == {"child-child-child-free-1-1-1"}

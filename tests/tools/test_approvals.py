@@ -75,7 +75,9 @@ class Office(Lab):
     def topics(self) -> list[tuple[float, str]]:
         """Return (seconds, topic) of the events of gates."""
         return [
-            (row[0] / NS, row[6]) for row in self.rows() if row[6].startswith("gate.") and row[6] != "gate.arguments"
+            (row.time_ns / NS, row.topic)
+            for row in self.rows()
+            if row.topic.startswith("gate.") and row.topic != "gate.arguments"
         ]
 
 
@@ -100,8 +102,8 @@ def test_a_simulated_person_approves_after_a_latency():
     assert office.calls == [{"amount": 70}]
     assert agent.results[0].data == "gate-1"
     assert office.topics() == [(0, "gate.pending"), (600, "gate.approved"), (600, "gate.used")]
-    paused = [row for row in office.rows("a", "agent.state") if "approval" in str(row[7]["reason"])]  # type: ignore[index]
-    assert [row[7]["reason"] for row in paused] == ["approval:gate-1", "approval"]  # type: ignore[index]
+    paused = [row for row in office.rows("a", "agent.state") if "approval" in str(row.data["reason"])]
+    assert [row.data["reason"] for row in paused] == ["approval:gate-1", "approval"]
 
 
 def test_a_denied_call_is_refused_with_the_note():
@@ -285,7 +287,7 @@ def test_a_decision_that_is_wrong_changes_nothing(data, reason):
     office.kernel.apply(DECISION, data)
     office.run(2)
     (row,) = office.rows(topic="gate.refused")
-    assert reason in row[7]["reason"]  # type: ignore[index]
+    assert reason in row.data["reason"]
     assert office.approvals.gates["gate-1"].status == "pending"
 
 
@@ -310,7 +312,7 @@ def test_a_used_gate_cannot_be_revoked():
     office.decide("gate-1", "deny")
     office.run(2)
     (row,) = office.rows(topic="gate.refused")
-    assert row[7]["reason"] == "gate-1 cannot be denied any more: it is used"  # type: ignore[index]
+    assert row.data["reason"] == "gate-1 cannot be denied any more: it is used"
 
 
 # -- binding

@@ -29,7 +29,7 @@ def audited(*data: Any) -> tuple[Lab, Audit]:
 def test_records_form_a_chain():
     """A record names the hash of the one before it; the end of the chain is in the final state."""
     lab, audit = audited({"tool": "t"}, {"tool": "u"})
-    first, second = (decode(encode(row[7])) for row in lab.rows("a", TOPIC))
+    first, second = (decode(encode(row.data)) for row in lab.rows("a", TOPIC))
     assert first["hash"] == record_hash(1, 10**9, "a", "tool.call", {"tool": "t"}, FIRST)
     assert second["hash"] == record_hash(2, 2 * 10**9, "a", "tool.call", {"tool": "u"}, first["hash"])
     assert lab.world.digest()["services"] == {"audit": {"n": 2, "hash": second["hash"]}}

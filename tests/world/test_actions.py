@@ -414,7 +414,7 @@ def test_travel_takes_the_shortest_time() -> None:
         await sleep(6)
 
     lab.main(scenario())
-    assert [(row[0] / 1e9, row[5]) for row in lab.rows(topic="action.move")] == [(5.0, "me")]
+    assert [(row.time_ns / 1e9, row.actor) for row in lab.rows(topic="action.move")] == [(5.0, "me")]
     assert lab.world.places.state() == {"me": "c"}
 
 
@@ -694,7 +694,7 @@ def test_observations() -> None:
         for value in (1, 2.5, -3):
             lab.world.observe("me", "mood", value)
     assert list(lab.world.observations["mood"]) == [1, 2.5, -3]
-    assert [row[7] for row in lab.rows("me", "observation")] == [{"name": "mood", "value": v} for v in (1, 2.5, -3)]
+    assert [row.data for row in lab.rows("me", "observation")] == [{"name": "mood", "value": v} for v in (1, 2.5, -3)]
 
 
 def test_reasoning_is_recorded() -> None:

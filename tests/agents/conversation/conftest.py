@@ -72,7 +72,7 @@ class Desk:
 
     def events(self, topic: str) -> list[Any]:
         """Return the data of all events of a topic."""
-        return [decode(encode(row[7])) for row in self.lab.rows(topic=topic)]
+        return [decode(encode(row.data)) for row in self.lab.rows(topic=topic)]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from sim.scenario import loads
 from sim.scenario.assembly.build import build
 from sim.tools.rights import Rights
 from sim.world import World
+from tests.helpers import named
 
 NOON = 12 * HOUR
 TOWN = f"""
@@ -57,7 +58,7 @@ class Town:
 
     def events(self, topic: str) -> list[tuple[int, str, Any]]:
         """Return time, actor and data of all events of a topic."""
-        return [(row[0], row[5], value(row[7])) for row in self.recorder.rows if row[6] == topic]
+        return [(row.time_ns, row.actor, value(row.data)) for row in named(self.recorder.rows) if row.topic == topic]
 
 
 def value(data: Any) -> Any:
