@@ -158,6 +158,17 @@ def test_the_page_fits_each_screen(ran, browser, width):
     assert browser.said == []
 
 
+@pytest.mark.proof
+def test_words_stay_whole_on_a_phone(ran, browser):
+    """A cell of text has room for a word, and its table scrolls instead, so that no word is a column of letters."""
+    browser.open(write_report(ran(SHOP)), width=400)
+    cells = browser.evaluate(
+        "[...document.querySelectorAll('.scroll td:not(.n)')].map((one) => [one.textContent, one.offsetWidth])"
+    )
+    assert ("calls orders.amount" in dict(cells), min(width for _, width in cells) >= 80) == (True, True)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+
+
 SHOP = """
 name: shop
 until: 5m
