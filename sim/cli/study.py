@@ -13,12 +13,12 @@ from sim.cli.declared import options_of
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_given, worker_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
 from sim.cli.render.experiments import work_on
-from sim.cli.render.fit import size_of_fit
 from sim.cli.render.output import PATH, common, say
 from sim.cli.rights_options import rights_options
 from sim.cli.run import allow_imports, found, host_options
 from sim.experiments.arms import check_past
 from sim.experiments.designs import Design, untried, variable
+from sim.experiments.fit_estimate import size_of_fit
 from sim.experiments.folder import begin, go_on
 from sim.experiments.indices import is_method, size_text
 from sim.experiments.listed import listed

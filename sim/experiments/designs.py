@@ -18,7 +18,7 @@ import attrs
 from sim.base.errors import ScenarioError, UsageError
 from sim.base.extras import need
 from sim.experiments.indices import LEVELS, Method, block_of, check_size, is_method, sampled
-from sim.experiments.points import Point
+from sim.experiments.points import Point, number_text
 from sim.scenario.fields import plain
 from sim.scenario.overrides import Override, value_text
 
@@ -64,7 +64,7 @@ class Variable:
             return self.values[min(len(self.values) - 1, int(share * len(self.values)))]
         if self.whole:
             return str(min(self.high, self.low + int(share * (self.high - self.low + 1))))
-        return _number(self.low + share * (self.high - self.low))
+        return number_text(self.low + share * (self.high - self.low))
 
 
 _TOGETHER: Final = "write key,key=[a,1],[b,2], with a list for each combination"
@@ -198,18 +198,13 @@ def _range(key: str, rest: str, hint: str) -> Variable:
     parts = count - 1
     texts = [
         str(int(low) + (int(high - low) * 2 * step + parts) // (2 * parts)) if whole
-        else _number(low + (high - low) * step / parts)
+        else number_text(low + (high - low) * step / parts)
         for step in range(count)
     ]  # fmt: skip
     if len(set(texts)) < count:
         larger = f"for other numbers: {key}={low:.1f}..{high:.1f}:{count}" if whole else "take fewer, or a wider range"
         raise UsageError(f"{rest!r:.60} does not have {count:,} different values", hint=larger)
     return attrs.evolve(made, values=tuple(texts))
-
-
-def _number(value: float) -> str:
-    """Return a number as text, without the noise of the last digits: 0.3, not 0.30000000000000004."""
-    return f"{value:.12g}"
 
 
 def points_of(
@@ -228,7 +223,7 @@ def points_of(
         UsageError: if the design and the other arguments do not fit, there are too many combinations, or scipy or SALib
             is missing.
     """
-    keys = [key for one in variables for key in one.key.split(",")]
+    keys = [key for one in variables for key in one.keys]
     if len(set(keys)) < len(keys):
         raise UsageError("a key is varied twice", hint="give all its values in one option: key=a,b,c")
     if second_order and design != "saltelli":
@@ -297,8 +292,7 @@ def untried(variables: Sequence[Variable], points: Sequence[Point], design: Desi
     """
     told = []
     for one in variables:
-        keys = one.key.split(",")
-        tried = {tuple(point[key] for key in keys) for point in points}
+        tried = {tuple(point[key] for key in one.keys) for point in points}
         count = one.count
         if one.low is None:
             left = [value for value in one.values if tuple(each({one.key: value}).values()) not in tried]

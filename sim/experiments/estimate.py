@@ -8,7 +8,9 @@ from typing import Final
 
 import attrs
 
-_NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
+NORMAL: Final = 1.959963984540054
+"""The 97.5 % quantile of the normal distribution."""
+
 _POWER = 0.8416212335729143  # its 80 % quantile
 _QUANTILES = (
     12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,
@@ -109,7 +111,7 @@ def least_effect(values: Sequence[float]) -> float | None:
 
 def student(freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t distribution, to 4 digits."""
-    return _QUANTILES[freedom - 1] if freedom <= len(_QUANTILES) else _expanded(_NORMAL, freedom)
+    return _QUANTILES[freedom - 1] if freedom <= len(_QUANTILES) else _expanded(NORMAL, freedom)
 
 
 def _expanded(z: float, freedom: int) -> float:

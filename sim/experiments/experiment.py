@@ -107,13 +107,7 @@ def carry_out(
     tried: set[tuple[int, int]] = set()
     deadline = Deadline.after(hosting.max_wall)
     checked = not results.plan.outcomes
-    folder = results.folder.resolve()  # an agent may change the current folder of its worker
-    if hosting.access is not None and hosting.access.outside:
-        hosting = attrs.evolve(hosting, answers=folder / ANSWERS)
-    if results.plan.record:
-        hosting = attrs.evolve(hosting, runs=folder / RUNS)
-    elif results.plan.read_records:
-        hosting = attrs.evolve(hosting, scratch=folder / SCRATCH)
+    hosting = hosted(results, hosting)
     search = None if results.plan.fit is None or not left(results) else Searching(results)
     with results.tidied(), workers as pool:
         session = Session(pool.processes)
@@ -138,6 +132,16 @@ def carry_out(
                 return
 
 
+def hosted(results: Results, hosting: TrialHosting) -> TrialHosting:
+    """Return what trials are given, with the files of their experiment."""
+    folder = results.folder.resolve()  # an agent may change the current folder of its worker
+    if hosting.access is not None and hosting.access.outside:
+        hosting = attrs.evolve(hosting, answers=folder / ANSWERS)
+    if results.plan.record:
+        return attrs.evolve(hosting, runs=folder / RUNS)
+    return attrs.evolve(hosting, scratch=folder / SCRATCH) if results.plan.read_records else hosting
+
+
 def _check_first(plan: Plan, trial: Trial, hosting: TrialHosting) -> bool:
     """Check the names of the outcomes that matter with a trial; return False if it measured nothing."""
     if trial.status != "measured":
@@ -159,7 +163,9 @@ def _lost(job: TrialJob, ended: Ended) -> list[Measured]:
 def _next(results: Results, search: Searching | None, *, again: bool) -> list[tuple[int, int]]:
     """Return the combinations and seeds that have to be run next; a fit adds candidates if there are none."""
     found = missing(results, again=again)
-    return missing(results) if not found and search is not None and search.advance() else found
+    while not found and search is not None and search.advance():
+        found = missing(results)  # none, if the candidates are equal to earlier ones
+    return found
 
 
 def left(results: Results) -> int:

@@ -8,10 +8,9 @@ from sim.experiments.charts import Drawing, Series, lines, scatter
 from sim.experiments.estimate import Estimate
 from sim.experiments.fit_tables import Found, best_table, found_by, intervals_table
 from sim.experiments.fitting import Candidate, Fit, fit_of
-from sim.experiments.page import rows_table
+from sim.experiments.page import table_of
 from sim.experiments.points import short
 from sim.experiments.results import Results
-from sim.experiments.score_tables import Table
 from sim.experiments.targets import Target
 
 _DOTS: Final = 800
@@ -35,17 +34,12 @@ def fit_sections(results: Results) -> Markup:
     cards = [*_compared(fit, found), *_losses(fit)]
     parts = [
         tag("h2", "Fit"), size, tag("p", _NOTE, class_="note"),
-        _table(best_table(results, found)) if found.best else None,
-        _table(intervals_table(found)) if found.intervals else None,
+        table_of(best_table(results, found), 1) if found.best else None,
+        table_of(intervals_table(found), 1) if found.intervals else None,
         tag("ul", [tag("li", one) for one in found.notes]) if found.notes else None,
         tag("div", cards, class_="cards wide") if cards else None,
     ]  # fmt: skip
     return tag("section", parts)
-
-
-def _table(table: Table) -> Markup:
-    headings, rows = table
-    return rows_table(headings, [["" if cell is None else str(cell) for cell in row] for row in rows], 1)
 
 
 def _compared(fit: Fit, found: Found) -> Iterator[Markup]:

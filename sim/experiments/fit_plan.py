@@ -1,14 +1,15 @@
 """The plan of a fit: the data, what is varied, and how candidates are chosen."""
 
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Final, get_args
 
 import attrs
 
 from sim.base.errors import UsageError
-from sim.base.shown import shown
 from sim.experiments.designs import Variable, each, variable
+from sim.experiments.options import SearchOptions
 from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.plan import MOST_TRIALS, Plan, SweepPlanOptions, Varied
 from sim.experiments.points import Point
@@ -22,42 +23,8 @@ SEEDS: Final = 5
 
 
 @attrs.frozen(kw_only=True)
-class FitOptions(SweepPlanOptions):
-    """What the plans of fits can say as well.
-
-    Args:
-        targets: CSV files with data.
-        loss: how far a model is from them.
-        sampler: how candidates are chosen.
-        candidates: how many are tried.
-        batch_size: how many are chosen at once.
-        held_out: further seeds of the best; None: as many as the search has.
-    """
-
-    targets: Sequence[str | Path] = attrs.field(
-        default=(),
-        metadata=shown(
-            "Data in a CSV file: a column `time` and metrics, or one row of outcomes. Repeatable: a Pareto front.",
-            written="--target", metavar="FILE", many=True,
-        ),
-    )  # fmt: skip
-    loss: Loss = attrs.field(
-        default="rmse",
-        metadata=shown("How far a model is from the data. Default: rmse.", words=("rmse", "mae", "rmsle", "max")),
-    )
-    sampler: Sampler = attrs.field(
-        default="tpe", metadata=shown("How candidates are chosen. Default: tpe.", words=("tpe", "cmaes"))
-    )
-    candidates: int = attrs.field(
-        default=100, metadata=shown("How many combinations are tried. Default: 100.", least=2, most=100_000)
-    )
-    batch_size: int = attrs.field(
-        default=8,
-        metadata=shown("How many are chosen at once, after all before are done. Default: 8.", least=1, most=1024),
-    )
-    held_out: int | None = attrs.field(
-        default=None, metadata=shown("Further seeds for the best. Default: as many as --seeds.", least=0, most=100_000)
-    )
+class FitOptions(SweepPlanOptions, SearchOptions):
+    """What the plans of fits can say: what those of sweeps can, but for designs and outcomes, and how to search."""
 
 
 @taking(FitOptions)
@@ -88,7 +55,8 @@ def make_fit(file: Path, options: FitOptions) -> Plan:
             raise UsageError(f"there is no {what} {word!r:.40}", hint=f"take {', '.join(words)}")
     if chosen.candidates < 2 or chosen.batch_size < 1 or (chosen.held_out or 0) < 0:
         raise UsageError("a fit tries 2 candidates or more, in batches of 1 or more, and has no fewer than 0 seeds")
-    targets = tuple(read_target(Path(one)) for one in chosen.targets)
+    files = [chosen.targets] if isinstance(chosen.targets, str | PathLike) else chosen.targets
+    targets = tuple(read_target(Path(one)) for one in files)
     if len({one.name for one in targets}) < len(targets):
         raise UsageError("two targets have files of the same name", hint="rename one of them")
     variables = [variable(text) for text in chosen.vary]

@@ -10,7 +10,7 @@ from sim.base.text import counted
 from sim.experiments.designs import Variable, each, variable
 from sim.experiments.estimate import Estimate
 from sim.experiments.fitting import Candidate, Fit, fit_of
-from sim.experiments.points import short
+from sim.experiments.points import as_number, short
 from sim.experiments.results import Results
 from sim.experiments.score_tables import Cell, Table, rounded
 from sim.experiments.targets import LACKS, MOST_BEST, most_by_chance
@@ -106,7 +106,7 @@ def found_by(results: Results) -> Found:
     nearest = tuple(one for one in fit.judged if _is_near(fit, one, best)) if known and not sound else ()
     variables = [variable(text) for text in fit.plan.vary]
     intervals = tuple(_value(one, fit, agreeing or nearest) for one in variables) if agreeing or nearest else ()
-    lacking = [one for one in fit.candidates if one.lack is not None and fit.is_finished(one)]
+    lacking = [one for one in fit.candidates if one.lack and one.same_as is None and fit.is_finished(one)]
     notes = [
         *_notes(fit, results, lacking), *_not_reproduced(fit, best, limits), *_left_open(variables, intervals, agreeing)
     ]  # fmt: skip
@@ -193,6 +193,8 @@ def _notes(fit: Fit, results: Results, lacking: Sequence[Candidate]) -> Iterator
         yield f"{runs} had ended before the last time of the data; the last values count for later times"
     if fit.thinned:
         yield f"{fit.thinned} At a time of the data, the last one before it counts."
+    if same := sum(one.same_as is not None for one in fit.candidates):
+        yield f"{counted(same, 'candidate is', 'candidates are')} equal to earlier ones, whose runs count for them"
     if empty := sum(target.empty for target in plan.targets):
         yield f"{counted(empty, 'cell of the data is', 'cells of the data are')} empty, and left out"
     if whole < 3:
@@ -317,21 +319,19 @@ def candidates_rows(results: Results) -> tuple[list[str], list[tuple[Any, ...]]]
         row: list[Any] = [
             one.number,
             one.number // plan.batch,
-            *map(_number, one.point.values()),
+            *map(_cell, one.point.values()),
             one.seeds,
             one.failed,
         ]
         for loss, later in zip(one.losses, one.held_out, strict=True):
             row += [loss and loss.mean, loss and loss.half, later and later.mean]
-        rows.append((*row, one.ended_early, one.number in best))
-    return [*columns, "ended_early", "best"], rows
+        rows.append((*row, one.ended_early, one.same_as, one.number in best))
+    return [*columns, "ended_early", "same_as", "best"], rows
 
 
-def _number(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def _cell(text: str) -> str | float:
+    number = as_number(text)
+    return text if number is None else number
 
 
 def fit_to_json(results: Results) -> dict[str, Any]:

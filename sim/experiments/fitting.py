@@ -19,7 +19,7 @@ from sim.experiments.points import Point, overrides_of
 from sim.experiments.results import Results
 from sim.experiments.samples import NO_SAMPLES, Samples
 from sim.experiments.search import Search
-from sim.experiments.series import thinning
+from sim.experiments.series import kept_text
 from sim.experiments.targets import LACKS, MOST_BEST, Cell, Curve, FitPlan, Lack, lack_of, loss_of, pseudo_values
 from sim.kernel.duration import seconds_text
 
@@ -34,6 +34,7 @@ class Candidate:
     Attributes:
         number: its index.
         point: its values.
+        done: how many of its first seeds are done.
         seeds: the number of seeds of the search that were measured.
         failed: the number of seeds of the search whose runs failed.
         lack: why it has no loss; None: it has one, or nothing of it was run yet.
@@ -41,11 +42,14 @@ class Candidate:
             some number of the data, there is none: that of the other runs would be too good.
         held_out: the same from the held-out seeds alone.
         ended_early: whether it got fewer seeds, because it was clearly worse.
+        same_as: an earlier candidate with the same values, whose runs count for this one, which has none; None: there
+            is none.
         curves: by target, what each seed has shown, the held-out ones too.
     """
 
     number: int
     point: Point
+    done: int
     seeds: int
     failed: int
     lack: Lack | None
@@ -53,12 +57,19 @@ class Candidate:
     held_out: tuple[Estimate | None, ...]
     ended_early: bool
     curves: tuple[Mapping[int, Curve], ...] = attrs.field(repr=False, eq=False)
+    same_as: int | None = None
 
     @property
     def values(self) -> tuple[float, ...] | None:
         """Its losses; None if one is not known."""
         known = [one.mean for one in self.losses if one is not None]
         return tuple(known) if len(known) == len(self.losses) else None
+
+    def again(self, number: int) -> "Candidate":
+        """Return a later candidate with the same values."""
+        none = tuple(None for _ in self.losses)
+        curves = tuple(dict[int, Curve]() for _ in self.curves)
+        return attrs.evolve(self, number=number, seeds=0, failed=0, held_out=none, curves=curves, same_as=self.number)
 
 
 def fit_of(plan: Plan) -> FitPlan:
@@ -77,6 +88,8 @@ class Fit:
         done: the status of each trial.
         ended_before: in how many trials the run had ended before a time of the data.
         thinned: which samples were kept of long runs, in one sentence; empty if all were.
+        compared: which candidates are clearly worse than others, as far as that was asked; see `clearly_worse`.
+        raced: how many candidates are in batches of which it is known who ends early, and the best of these.
     """
 
     plan: Plan
@@ -84,16 +97,40 @@ class Fit:
     done: Mapping[tuple[int, int], str]
     ended_before: int
     thinned: str
+    compared: dict[tuple[int, int, int], tuple[bool, ...]] = attrs.field(factory=dict, repr=False)
+    raced: tuple[int, Sequence[Candidate]] = (0, ())
 
     @classmethod
     def of(cls, results: Results) -> "Fit":
-        """Return it."""
-        plan, shown = results.plan, _Shown.of(results)
-        made = cls(plan, [], results.done(), shown.ended_before, shown.thinned)
-        made.candidates.extend(
-            made._candidate(number, point, shown.curves[number]) for number, point in enumerate(plan.points)
-        )
+        """Return it. What was read and worked out before is kept with the results, so only new trials are."""
+        shown: _Shown = results.kept.setdefault("fit", _Shown())
+        return shown.fit(results)
+
+    @classmethod
+    def made(cls, results: Results, shown: "_Shown") -> "Fit":
+        """Return it from what the trials have shown."""
+        done = {one: status for one, (status, _) in shown.seals.items()}
+        steps = [*shown.steps.values()]
+        made = cls(
+            results.plan, [], done, ended_before=len(shown.ended_before), thinned=kept_text(steps),
+            compared=shown.compared, raced=shown.raced,
+        )  # fmt: skip
+        none = [dict[int, Curve]() for _ in fit_of(results.plan).targets]
+        first: dict[tuple[tuple[str, str], ...], int] = {}
+        for number, point in enumerate(results.plan.points):
+            before = first.setdefault(tuple(point.items()), number)
+            if before != number and results.plan.answers != "fresh":
+                made.candidates.append(made.candidates[before].again(number))
+                continue
+            if number not in shown.candidates:
+                curves = shown.curves.get(number) or none
+                shown.candidates[number] = made._candidate(number, point, curves)
+            made.candidates.append(shown.candidates[number])
         made._end_early()
+        for one in made.candidates[shown.raced[0] : made.raced[0]]:
+            if one.same_as is None:
+                shown.candidates[one.number] = one
+        shown.raced = made.raced
         return made
 
     def _candidate(self, number: int, point: Point, curves: Sequence[Mapping[int, Curve]]) -> Candidate:
@@ -105,11 +142,12 @@ class Fit:
         failed = [seed for seed in every if self.done.get((number, seed), "measured") != "measured"]
         in_search = sum(seed in search for seed in failed)
         lacks = (lack_of(target, runs, fit.loss) for target, runs in zip(fit.targets, own, strict=True) if runs)
+        done = next((turn for turn, seed in enumerate(every) if (number, seed) not in self.done), len(every))
         return Candidate(
-            number, point, seeds=max(map(len, own)), failed=in_search,
+            number, point, done, seeds=max(map(len, own)), failed=in_search,
             lack="failed" if in_search else next((one for one in lacks if one is not None), None),
             losses=self._losses(own, whole=not in_search), ended_early=False,
-            held_out=self._losses(later, whole=len(failed) == in_search), curves=tuple(curves),
+            held_out=self._losses(later, whole=len(failed) == in_search), curves=tuple(map(dict, curves)),
         )  # fmt: skip
 
     def _losses(self, runs: Sequence[Mapping[int, Curve]], *, whole: bool) -> tuple[Estimate | None, ...]:
@@ -119,14 +157,15 @@ class Fit:
         return tuple(loss_of(target, own, fit.loss) if whole else None for target, own in pairs)
 
     def is_done(self, number: int, count: int) -> bool:
-        """Return whether so many of the first seeds of a candidate are done."""
-        return all((number, seed) in self.done for seed in self.plan.some_seeds(count))
+        """Return whether so many of the first seeds of a candidate are done, or it needs none."""
+        one = self.candidates[number]
+        return one.same_as is not None or one.done >= count
 
     def _end_early(self) -> None:
         """Mark the candidates that are clearly worse than one of the best of the batches before, for each target."""
         fit, whole = fit_of(self.plan), self.plan.seeds[1]
-        best: list[Candidate] = []
-        for begin in range(0, len(self.candidates) if whole > FIRST_SEEDS else 0, fit.batch):
+        first, best = self.raced
+        for begin in range(first, len(self.candidates) if whole > FIRST_SEEDS else 0, fit.batch):
             batch = self.candidates[begin : begin + fit.batch]
             if not all(self.is_done(one.number, FIRST_SEEDS) for one in batch):
                 return
@@ -134,9 +173,11 @@ class Fit:
                 if any(all(self.clearly_worse(one, other, FIRST_SEEDS)) for other in best):
                     self.candidates[one.number] = attrs.evolve(one, ended_early=True)
             kept = [one for one in self.candidates[begin : begin + fit.batch] if not one.ended_early]
+            kept = [one for one in kept if one.same_as is None]
             if not all(self.is_done(one.number, whole) for one in kept):
                 return
             best = _front([*best, *kept])
+            self.raced = begin + fit.batch, best
 
     def clearly_worse(self, one: Candidate, other: Candidate, count: int | None = None) -> tuple[bool, ...]:
         """Return for each target whether the interval of the difference of two losses, seed by seed, lies above 0.
@@ -150,15 +191,17 @@ class Fit:
         """
         fit = fit_of(self.plan)
         seeds = self.plan.some_seeds(self.plan.seeds[1] if count is None else count)
-        found = []
-        for target, *pair in zip(fit.targets, one.curves, other.curves, strict=True):
-            whole = all(seed in curves for curves in pair for seed in seeds)
-            left, right = (
-                pseudo_values(target, {seed: curves[seed] for seed in seeds if whole}, fit.loss) for curves in pair
-            )
-            difference = Estimate.of([left[seed] - right[seed] for seed in seeds]) if left and right else None
-            found.append(difference is not None and difference.half is not None and difference.low > 0)
-        return tuple(found)
+        if any(seed not in curves for pair in (one, other) for curves in pair.curves for seed in seeds):
+            return (False,) * len(fit.targets)
+        key = (one.number, other.number, len(seeds))
+        if key not in self.compared:
+            found = []
+            for target, *pair in zip(fit.targets, one.curves, other.curves, strict=True):
+                left, right = (pseudo_values(target, {seed: own[seed] for seed in seeds}, fit.loss) for own in pair)
+                difference = Estimate.of([left[seed] - right[seed] for seed in seeds]) if left and right else None
+                found.append(difference is not None and difference.half is not None and difference.low > 0)
+            self.compared[key] = tuple(found)
+        return self.compared[key]
 
     def is_finished(self, one: Candidate) -> bool:
         """Return whether all seeds of the search that a candidate gets are done."""
@@ -167,7 +210,7 @@ class Fit:
     @property
     def judged(self) -> list[Candidate]:
         """The candidates with all seeds that they get in the search, and with losses."""
-        return [one for one in self.candidates if one.values is not None and self.is_finished(one)]
+        return [one for one in self.candidates if one.values and one.same_as is None and self.is_finished(one)]
 
     @property
     def best(self) -> list[Candidate]:
@@ -182,7 +225,8 @@ class Fit:
             batch = self.candidates[begin : begin + fit.batch]
             raced = begin > 0 and whole > FIRST_SEEDS
             undecided = raced and not all(self.is_done(one.number, FIRST_SEEDS) for one in batch)
-            counts += [FIRST_SEEDS if undecided or one.ended_early else whole for one in batch]
+            usual = FIRST_SEEDS if undecided else whole
+            counts += [FIRST_SEEDS if one.ended_early else usual if one.same_as is None else 0 for one in batch]
         if self._is_over(counts):
             for one in self.best[:MOST_BEST]:
                 counts[one.number] = whole + fit.held_out
@@ -207,6 +251,7 @@ class Fit:
         known = sum(
             (one.number, seed) not in self.done
             for one, count in zip(self.candidates, counts, strict=True)
+            if one.same_as is None and one.done < whole + fit.held_out
             for seed in self.plan.some_seeds(count if one.ended_early else max(count, whole))
         )
         return known + (fit.candidates - len(counts)) * whole + held_out
@@ -230,46 +275,68 @@ def _beats(one: Candidate, other: Candidate) -> bool:
     return all(a <= b for a, b in zip(left, right, strict=True)) and left != right
 
 
-@attrs.frozen
+@attrs.define
 class _Shown:
-    """What the trials of a fit have shown.
+    """What the trials of a fit have shown, each read once.
+
+    Each run is read as it was sampled. Others that come later, and may be longer, change nothing: the candidates after
+    it followed from what it has shown.
 
     Attributes:
+        seals: the status and the seal of each trial that was read.
         curves: by candidate, target and seed, of each run that was measured.
-        ended_before: in how many of them the run had ended before a time of the data.
-        thinned: which samples were kept of long runs; empty if all were.
+        ended_before: the trials whose run had ended before a time of the data.
+        steps: which samples were kept of each run; see `Samples.step`.
+        candidates: those whose trials have not changed since.
+        compared, raced: see `Fit`.
+        last: the fit that was made last; None: trials or candidates were added since.
     """
 
-    curves: Sequence[Sequence[Mapping[int, Curve]]]
-    ended_before: int
-    thinned: str
+    seals: dict[tuple[int, int], tuple[str, str]] = attrs.field(factory=dict)
+    curves: dict[int, list[dict[int, Curve]]] = attrs.field(factory=dict)
+    ended_before: set[tuple[int, int]] = attrs.field(factory=set)
+    steps: dict[tuple[int, int], int] = attrs.field(factory=dict)
+    candidates: dict[int, Candidate] = attrs.field(factory=dict)
+    compared: dict[tuple[int, int, int], tuple[bool, ...]] = attrs.field(factory=dict)
+    raced: tuple[int, Sequence[Candidate]] = (0, ())
+    last: Fit | None = None
 
-    @classmethod
-    def of(cls, results: Results) -> "_Shown":
-        """Return it.
+    def fit(self, results: Results) -> Fit:
+        """Return the fit of all trials so far."""
+        seals = results.seals()
+        if any(seals.get(one) != before for one, before in self.seals.items()):
+            results.kept["fit"] = fresh = _Shown()  # a trial was replaced
+            return fresh.fit(results)
+        new = [one for one in seals if one not in self.seals]
+        if new:
+            self._read(results, [one for one in new if seals[one][0] == "measured"])
+            for number, _ in new:
+                self.candidates.pop(number, None)
+        if new or self.last is None or len(self.last.candidates) < len(results.plan.points):
+            self.seals = seals
+            self.last = Fit.made(results, self)
+        return self.last
 
-        Each run is read as it was sampled. Others that come later, and may be longer, change nothing: the candidates
-        after it followed from what it has shown.
-        """
-        fit = fit_of(results.plan)
-        curves: list[list[dict[int, Curve]]] = [[{} for _ in fit.targets] for _ in results.plan.points]
+    def _read(self, results: Results, new: Sequence[tuple[int, int]]) -> None:
+        """Read trials that were measured."""
+        fit, first = fit_of(results.plan), min((point for point, _ in new), default=0)
         times = [cell.seconds for target in fit.targets for cell in target.cells if cell.seconds is not None]
         names = [cell.name for target in fit.targets for cell in target.cells if cell.seconds is None]
-        series = {(point, seed): samples for point, seed, samples in (results.series() if times else ())}
-        values = {(point, seed, name): value for point, seed, name, value in (results.values(names) if names else ())}
-        before = 0
-        for point, seed in (one for one, status in results.done().items() if status == "measured"):
+        trials = results.series(first) if times and new else ()
+        series = {(point, seed): samples for point, seed, samples in trials}
+        outcomes = results.values(names, first) if names and new else ()
+        values = {(point, seed, name): value for point, seed, name, value in outcomes}
+        for point, seed in new:
             samples = series.get((point, seed), NO_SAMPLES)
-            before += bool(times) and (not samples.times or samples.times[-1] < max(times))
+            self.steps[point, seed] = samples.step
+            if times and (not samples.times or samples.times[-1] < max(times)):
+                self.ended_before.add((point, seed))
+            own = self.curves.setdefault(point, [{} for _ in fit.targets])
             for place, target in enumerate(fit.targets):
-                curves[point][place][seed] = [
+                own[place][seed] = [
                     values.get((point, seed, cell.name)) if cell.seconds is None else at(samples, cell)
                     for cell in target.cells
                 ]
-        trials: dict[int, dict[int, Samples]] = {}
-        for (point, seed), samples in series.items():
-            trials.setdefault(point, {})[seed] = samples
-        return cls(curves, before, thinning(trials))
 
 
 def at(samples: Samples, cell: Cell) -> float | None:

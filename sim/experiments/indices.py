@@ -14,7 +14,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.extras import need
-from sim.experiments.estimate import Estimate
+from sim.experiments.estimate import NORMAL, Estimate
 
 Method = Literal["saltelli", "morris", "fast"]
 
@@ -27,9 +27,6 @@ FEWEST_FAST: Final = 65
 
 _RESAMPLES: Final = 300
 """Bootstrap samples of an interval; half its width is then known to 4 %."""
-
-_NORMAL: Final = 1.959963984540054
-"""The 97.5 % quantile of the normal distribution."""
 
 _SEED: Final = 1
 """The seed of bootstrap samples: the same results have the same intervals. (SALib takes 0 for no seed.)"""
@@ -195,7 +192,7 @@ def _elementary(inputs: int, values: Any, rows: Any) -> Indices:
     np.put_along_axis(effects, which, changes, axis=1)
     count, random = len(effects), np.random.default_rng(_SEED)
     drawn = random.integers(count, size=(_RESAMPLES, count))
-    halves = _NORMAL * np.abs(effects)[drawn].mean(axis=1).std(axis=0, ddof=1)
+    halves = NORMAL * np.abs(effects)[drawn].mean(axis=1).std(axis=0, ddof=1)
     return Indices(
         effect=_estimates(count, np.abs(effects).mean(axis=0), halves),
         mean_effect=[float(one) for one in effects.mean(axis=0)],

@@ -1,7 +1,5 @@
 """Lists of combinations: from a CSV or JSON Lines file, a DataFrame, or mappings."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sim.base.errors import UsageError
+from sim.experiments.csv_files import read_csv, text_of
 from sim.experiments.designs import MOST_POINTS
 from sim.experiments.points import Point
 from sim.scenario.overrides import value_text
@@ -82,20 +81,17 @@ def _text(value: Any) -> str:
 
 
 def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """Return the lines of a file with their numbers, and the values as texts.
+    """Return the lines of a file with their numbers, and the values as texts. A cell of a CSV file is read as a value
+    after `--set`.
 
     Raises:
         UsageError: if it cannot be read.
     """
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{path} is larger than {MOST_BYTES:,} bytes")
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text") from error
-    return _json_lines(path, text) if path.suffix.lower() in (".jsonl", ".ndjson", ".json") else _csv(path, text)
+    text = text_of(path, MOST_BYTES)
+    if path.suffix.lower() in (".jsonl", ".ndjson", ".json"):
+        return _json_lines(path, text)
+    keys, lines = read_csv(path, text, "key", _HINT)
+    return [(number, dict(zip(keys, row, strict=True))) for number, row in lines]
 
 
 def _json_lines(path: Path, text: str) -> list[tuple[int, dict[str, str]]]:
@@ -110,24 +106,4 @@ def _json_lines(path: Path, text: str) -> list[tuple[int, dict[str, str]]]:
         if not isinstance(row, dict):
             raise UsageError(f"{path}, line {number}: this is no JSON object", hint=_HINT)
         found.append((number, {key: _text(value) for key, value in row.items()}))
-    return found
-
-
-def _csv(path: Path, text: str) -> list[tuple[int, dict[str, str]]]:
-    """Return the lines of a CSV file. A cell is read as a value after `--set`."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        keys = [cell.strip() for cell in next(reader, [])]
-        if len(set(keys)) < len(keys):
-            raise UsageError(f"{path}: a key is in the first line twice", hint=_HINT)
-        found = []
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(keys):
-                said = f"{path}, line {reader.line_num}: there are {len(row)} cells, and {len(keys)} keys"
-                raise UsageError(said, hint="put a value with commas in double quotes")
-            found.append((reader.line_num, dict(zip(keys, (cell.strip() for cell in row), strict=True))))
-    except csv.Error as error:
-        raise UsageError(f"{path}, line {reader.line_num}: {error}", hint=_HINT) from error
     return found

@@ -1,6 +1,7 @@
 """The options of the plans of experiments: each is one field, which the verbs and the Python functions share."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Final, Literal, get_args
 
 import attrs
@@ -9,12 +10,15 @@ from sim.base.errors import UsageError
 from sim.base.shown import shown
 from sim.experiments.designs import Design
 from sim.experiments.points import Point
+from sim.experiments.targets import Loss, Sampler
 from sim.kernel.levels import Level
 from sim.runner.options import MAX_SEED, Options
 from sim.tools.rights import Kinds
 
 SEEDS: Final = 10
 MOST_SEEDS: Final = 1000
+CANDIDATES: Final = 100
+BATCH: Final = 8
 
 Answers = Literal["seed", "all", "fresh"]
 """Which trials share the answers of models at an endpoint: those of one seed, all, or none.
@@ -92,6 +96,48 @@ class Study(Options):
         ),
     )
     record: bool = attrs.field(default=False, metadata=shown("Record each trial, in `runs` of the results.", flag=True))
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class SearchOptions(Options):
+    """What a fit looks for, and how it chooses its candidates.
+
+    Args:
+        targets: CSV files with data, one or several; with several, the best candidates are a Pareto front.
+        loss: how far a model is from the data: `rmse`, `mae`, `rmsle` or `max`.
+        sampler: how candidates are chosen: `tpe` or `cmaes`.
+        candidates: how many are tried.
+        batch_size: how many are chosen at once.
+        held_out: further seeds for the best; None: as many as the search has.
+    """
+
+    targets: str | PathLike[str] | Sequence[str | PathLike[str]] = attrs.field(
+        default=(),
+        metadata=shown(
+            "Data in a CSV file: a column `time` and metrics, or one row of outcomes. Repeatable: a Pareto front.",
+            written="--target", metavar="FILE", many=True,
+        ),
+    )  # fmt: skip
+    loss: Loss = attrs.field(
+        default="rmse",
+        metadata=shown("How far a model is from the data. Default: rmse.", words=get_args(Loss)),
+    )
+    sampler: Sampler = attrs.field(
+        default="tpe", metadata=shown("How candidates are chosen. Default: tpe.", words=get_args(Sampler))
+    )
+    candidates: int = attrs.field(
+        default=CANDIDATES,
+        metadata=shown(f"How many combinations are tried. Default: {CANDIDATES}.", least=2, most=100_000),
+    )
+    batch_size: int = attrs.field(
+        default=BATCH,
+        metadata=shown(
+            f"How many are chosen at once, after all before are done. Default: {BATCH}.", least=1, most=1024
+        ),
+    )
+    held_out: int | None = attrs.field(
+        default=None, metadata=shown("Further seeds for the best. Default: as many as --seeds.", least=0, most=100_000)
+    )
 
 
 @attrs.frozen(kw_only=True, slots=False)

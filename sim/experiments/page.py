@@ -12,6 +12,7 @@ from sim.experiments.page_notes import about, head
 from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.results import Results
+from sim.experiments.score_tables import Table
 from sim.experiments.series import Band, bands, difference_bands, metrics_of, thinning, trials_of
 from sim.kernel import to_ns, to_text
 
@@ -180,6 +181,12 @@ def rows_table(headings: Sequence[str], lines: Sequence[Sequence[str]], names: i
     more = len(lines) - _LINES
     rest = tag("p", f"{more:,} more are in results.db", class_="note") if more > 0 else None
     return tag("div", tag("table", tag("thead", top), tag("tbody", body)), rest, class_="scroll")
+
+
+def table_of(table: Table, names: int) -> Markup:
+    """Return a table that a terminal has, too. Its first `names` columns are text, the others numbers."""
+    headings, rows = table
+    return rows_table(headings, [["" if cell is None else str(cell) for cell in row] for row in rows], names)
 
 
 def _table(rows: Sequence[PointEstimates], names: Sequence[str], plan: Plan) -> Markup:

@@ -40,6 +40,11 @@ def as_number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def number_text(value: float) -> str:
+    """Return a number as text, without the noise of the last digits: 0.3, not 0.30000000000000004."""
+    return f"{value:.12g}"
+
+
 def named(points: Sequence[Point], texts: Sequence[str]) -> int:
     """Return the index of the one combination that has some values.
 

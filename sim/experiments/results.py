@@ -183,6 +183,7 @@ class Results:
             if self.plan.fit is not None:
                 self.plan = attrs.evolve(self.plan, points=self._candidates())
             self.folder, self._plan_sha = folder, self.plan.sha
+            self.kept: dict[str, Any] = {}  # what follows from many trials, for the functions that work it out
             self._check_trials()
             opened.pop_all()
         self._runs = folder.resolve() / RUNS  # an agent may change the current folder
@@ -234,7 +235,7 @@ class Results:
             RunError: if they are not numbered from 0 on, or do not have the keys of the plan.
         """
         rows = self._execute("SELECT point, text FROM candidates ORDER BY point")
-        keys = {key for text in self.plan.vary for key in variable(text).key.split(",")}
+        keys = {key for text in self.plan.vary for key in variable(text).keys}
         try:
             found = [{key: str(value) for key, value in decode(str(text).encode()).items()} for _, text in rows]
         except (ValueError, AttributeError):
@@ -444,6 +445,11 @@ class Results:
         rows = self._execute("SELECT point, seed, status FROM trials")
         return {(point, seed): status for point, seed, status in rows}
 
+    def seals(self) -> dict[tuple[int, int], tuple[str, str]]:
+        """Return the status and the seal of each trial that was done, by combination and seed."""
+        rows = self._execute("SELECT point, seed, status, seal FROM trials ORDER BY point, seed")
+        return {(point, seed): (status, seal) for point, seed, status, seal in rows}
+
     def problems(self) -> list[tuple[int, int, str]]:
         """Return the combination, the seed and the problem of each trial that failed."""
         where = "status <> 'measured' ORDER BY point, seed"
@@ -453,8 +459,12 @@ class Results:
         """Return the outcomes that the scenario itself defines, in alphabetical order."""
         return [name for (name,) in self._execute("SELECT DISTINCT name FROM outcomes WHERE own ORDER BY 1")]
 
-    def values(self, names: list[str]) -> Iterator[tuple[int, int, str, float]]:
+    def values(self, names: list[str], first: int = 0) -> Iterator[tuple[int, int, str, float]]:
         """Yield combination, seed, name and value of some outcomes of all trials that were measured and have a value.
+
+        Args:
+            names: the outcomes.
+            first: from which combination on.
 
         Raises:
             RunError: if the file has a value that is no number.
@@ -462,9 +472,9 @@ class Results:
         marks = ", ".join("?" * len(names))
         sql = f"""
             SELECT point, seed, name, value FROM outcomes JOIN trials USING (point, seed)
-            WHERE status = 'measured' AND name IN ({marks}) AND value IS NOT NULL ORDER BY point, seed
+            WHERE status = 'measured' AND name IN ({marks}) AND value IS NOT NULL AND point >= ? ORDER BY point, seed
         """  # noqa: S608 - marks
-        for point, seed, name, value in self._execute(sql, names):
+        for point, seed, name, value in self._execute(sql, [*names, first]):
             yield point, seed, name, self._number(value, f"the outcome {name}", point, seed)
 
     def without_value(self) -> list[tuple[str, int, int]]:
@@ -519,13 +529,17 @@ class Results:
         hint = "remove that line of `trials`, and go on with: sim sweep --resume FOLDER"
         raise RunError(f"{self.folder / FILE} is damaged: {where} is {value!r:.60}, not a number", hint=hint)
 
-    def series(self) -> Iterator[tuple[int, int, Samples]]:
+    def series(self, first: int = 0) -> Iterator[tuple[int, int, Samples]]:
         """Yield combination, seed and samples of each trial that was measured and has some.
+
+        Args:
+            first: from which combination on.
 
         Raises:
             RunError: if the file has a series that is no list of numbers.
         """
-        rows = self._execute("SELECT point, seed, name, samples, step FROM series ORDER BY point, seed, name")
+        sql = "SELECT point, seed, name, samples, step FROM series WHERE point >= ? ORDER BY point, seed, name"
+        rows = self._execute(sql, [first])
         for (point, seed), own in groupby(rows, key=lambda row: row[:2]):
             steps, values = [], {}
             for _, _, name, text, step in own:
@@ -572,6 +586,11 @@ class Results:
             "SELECT total(cost_micro), total(input_tokens) + total(output_tokens) FROM trials"
         )
         return int(money), int(tokens)
+
+    def seconds(self) -> float | None:
+        """Return the mean of the real seconds of the runs that were measured; None: there are none."""
+        ((seconds,),) = self._execute("SELECT avg(wall_seconds) FROM trials WHERE status = 'measured'")
+        return None if seconds is None else float(seconds)
 
     def written(self) -> dict[str, tuple[str, str]]:
         """Return the hash of each file that was made of these results, and that of the code of sim that made it, by

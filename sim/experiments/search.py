@@ -1,7 +1,7 @@
 """The search for values that agree with data: Optuna proposes candidates, in batches of a fixed size.
 
-The losses of a batch are told in the order of its candidates, when all are known. So what is proposed follows from the
-plan and the losses, and neither from the number of processes nor from an interruption.
+The sampler gets the losses of a batch in the order of its candidates, when all are known. So what is proposed follows
+from the plan and the losses, and neither from the number of processes nor from an interruption.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from typing import Any
 from sim.base.errors import UsageError
 from sim.base.extras import need
 from sim.experiments.designs import Variable, each
-from sim.experiments.points import Point
+from sim.experiments.points import Point, number_text
 from sim.experiments.targets import FitPlan
 
 Losses = Sequence[float]
@@ -113,4 +113,4 @@ def _quiet() -> Iterator[None]:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return number_text(value) if isinstance(value, float) else str(value)

@@ -214,7 +214,7 @@ def _names(plan: Plan) -> list[str]:
     """Return how the inputs are called; keys that change together are one."""
     every = plan.points[0]
     return [
-        ", ".join(short(key, every) for key in variable(text).key.split(",")) for text in plan.vary
+        ", ".join(short(key, every) for key in variable(text).keys) for text in plan.vary
     ]  # fmt: skip
 
 

@@ -7,11 +7,10 @@ from sim.base.pages import Markup, document, tag
 from sim.experiments.charts import Bar, Drawing, bars, scatter, written
 from sim.experiments.designs import variable
 from sim.experiments.estimate import Estimate
-from sim.experiments.page import page_style, rows_table
+from sim.experiments.page import page_style, table_of
 from sim.experiments.page_notes import about, made
 from sim.experiments.plan import Plan
 from sim.experiments.results import Results
-from sim.experiments.score_tables import Table
 from sim.experiments.sensitivity import Sensitivity, chance_text, influences_table, ordered, pairs_table
 
 PAGE: Final = "sensitivity.html"
@@ -64,8 +63,8 @@ def _section(results: Results, found: Sensitivity) -> Markup:
     dots = [drawing.card(f"over {key}", note) for key, note, drawing in _scatters(plan, found)]
     parts = [
         tag("div", cards, class_="cards wide") if cards else None,
-        _table(influences_table(found)) if found.inputs else None,
-        _table(pairs_table(found)) if found.pairs else None,
+        table_of(influences_table(found), 1) if found.inputs else None,
+        table_of(pairs_table(found), 2) if found.pairs else None,
         tag("div", dots, class_="cards wide") if dots else None,
     ]
     return tag("section", tag("h2", plan.shown(found.outcome)), told, parts)
@@ -90,13 +89,7 @@ def _scatters(plan: Plan, found: Sensitivity) -> Iterable[tuple[str, str, Drawin
     count = len(points)
     chosen = points if count <= _DOTS else [points[place * count // _DOTS] for place in range(_DOTS)]
     note = f"{len(chosen):,} of {count:,} combinations, evenly chosen" if len(chosen) < count else ""
-    keys = [variable(text).key.split(",")[0] for text in plan.vary]
+    keys = [variable(text).keys[0] for text in plan.vary]
     for key, name in zip(keys, (one.key for one in found.inputs), strict=False):
         own = [(point[key], mean) for point, mean in chosen]
         yield name, note, scatter(f"{found.outcome} over {name}", own, name)
-
-
-def _table(table: Table) -> Markup:
-    headings, rows = table
-    names = 2 if headings[1] == "and" else 1
-    return rows_table(headings, [["" if cell is None else str(cell) for cell in row] for row in rows], names)

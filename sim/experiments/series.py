@@ -134,6 +134,10 @@ def _band(point: int, metric: str, by_seed: Mapping[int, Mapping[float, float]])
 
 def thinning(trials: Trials) -> str:
     """Return which samples are kept of long series, in one sentence; empty if all are."""
-    steps = [one.step for by_seed in trials.values() for one in by_seed.values()]
+    return kept_text([one.step for by_seed in trials.values() for one in by_seed.values()])
+
+
+def kept_text(steps: Sequence[int]) -> str:
+    """Return the same from the `Samples.step` of each trial."""
     count = sum(step > 1 for step in steps)
     return f"Of {count} of {len(steps)} trials every {max(steps)}th sample is kept, at most." if count else ""

@@ -4,8 +4,6 @@ A file with a column `time` has a metric in each other column, at these simulate
 with an outcome in each column. One file is one target; with several, a fit looks for trade-offs.
 """
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Final, Literal
 import attrs
 
 from sim.base.errors import UsageError
+from sim.experiments.csv_files import Lines, read_csv, text_of
 from sim.experiments.estimate import Estimate, mean_of, student
 from sim.experiments.points import as_number
 from sim.kernel.duration import seconds_text, to_ns, to_seconds
@@ -143,20 +142,7 @@ def read_target(path: Path) -> Target:
     Raises:
         UsageError: if it cannot be read, or is no such data.
     """
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"{path} is larger than {_MOST_BYTES:,} bytes")
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text") from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        heads = [head.strip() for head in next(reader, [])]
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
-    except csv.Error as error:
-        raise UsageError(f"{path}, line {reader.line_num}: {error}", hint=_HINT) from error
+    heads, rows = read_csv(path, text_of(path, _MOST_BYTES), "column", _HINT)
     _check_table(path, heads, rows)
     cells: list[Cell] = []
     empty = 0
@@ -177,15 +163,11 @@ def read_target(path: Path) -> Target:
     return Target(path.stem, tuple(cells), empty)
 
 
-def _check_table(path: Path, heads: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]]) -> None:
+def _check_table(path: Path, heads: Sequence[str], rows: Lines) -> None:
     if not rows or not [head for head in heads if head != TIME]:
         raise UsageError(f"{path} has no numbers", hint=_HINT)
-    if "" in heads or len(set(heads)) < len(heads):
-        raise UsageError(f"{path}: a column has no name, or two have the same", hint=_HINT)
-    for line, row in rows:
-        if len(row) != len(heads):
-            said = f"{path}, line {line}: there are {len(row)} cells, and {len(heads)} columns"
-            raise UsageError(said, hint="put an expression with commas in double quotes")
+    if "" in heads:
+        raise UsageError(f"{path}: a column has no name", hint=_HINT)
     if TIME not in heads and len(rows) > 1:
         raise UsageError(f"{path} has {len(rows)} rows, and no column `time`", hint=_HINT)
 

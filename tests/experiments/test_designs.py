@@ -115,7 +115,7 @@ def test_combinations_come_from_files_and_tables(tmp_path: Path) -> None:
         ("d.csv", "a,b\n", "has no combinations"),
         ("d.csv", "a,b\n1,2\n1,2,3\n", "line 3: there are 3 cells, and 2 keys"),
         ("d.csv", "a,b\n1,\n", "line 2: b has no value"),
-        ("d.csv", "a,a\n1,2\n", "a key is in the first line twice"),
+        ("d.csv", "a,a\n1,2\n", "the key 'a' is in the first line twice"),
         ("d.csv", "a,b\n1,2\n3,4\n1,2\n", "line 4: this combination is that of line 2"),
         ("d.csv", "seed,b\n1,2\n", "varies the seed"),
         ("d.csv", 'a,b\n"1,2\n', "line 2: unexpected end of data"),

@@ -53,10 +53,12 @@ def test_a_target_over_time_or_at_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [("", "has no numbers"), ("time\n1\n", "has no numbers"), ("time,I\n1,\n", "has no numbers"),
+     ("time,\n1,2\n", "a column has no name"),
      ("I\n1\n2\n", "has 2 rows, and no column `time`"), ("time,I\nsoon,1\n", "line 2: 'soon' is no simulated time"),
      ("time,I\n-1,1\n", "'-1' is no simulated time"), ("time,I\n1,x\n", "line 2: I is 'x', which is no number"),
      ("time,I\n1,nan\n", "which is no number"), ("time,I\n1,2,3\n", "line 2: there are 3 cells, and 2 columns"),
-     ("time,I,I\n1,2,3\n", "two have the same"), ("time,I\n60,2\n1m,3\n", "line 3: the time 1m is that of line 2")],
+     ("time,I,I\n1,2,3\n", "the column 'I' is in the first line twice"),
+     ("time,I\n60,2\n1m,3\n", "line 3: the time 1m is that of line 2")],
 )  # fmt: skip
 def test_data_that_makes_no_sense_is_refused(tmp_path: Path, text: str, said: str) -> None:
     """One sentence says the file, the line and what was expected."""

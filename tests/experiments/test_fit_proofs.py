@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from pathlib import Path
+from statistics import median
 
 import attrs
 import pytest
@@ -26,17 +27,22 @@ pytestmark = [pytest.mark.proof, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 
 MODELS = {
-    "contagion": ("chance(beta)", "chance(beta / 100)", "agents.person.state.beta", "3..30", 12, "I,R", "8d", []),
+    "contagion": (
+        "chance(beta)", "chance(beta / 100)", "agents.person.state.beta", "1..60", 12, "I,R", "6d",
+        ["places={grid: [10, 10]}", "agents.person.count=100"],
+    ),
     "schelling": (
-        "share < wanted", "share < wanted / 100", "agents.person.state.wanted", "20..60", 40, "similar", "6s",
-        ["agents.person.count=90", "places.grid=[10,10]"],
+        "share < wanted", "share < wanted / 100", "agents.person.state.wanted", "5..95", 40, "similar", "8s", [],
     ),
     "opinions": (
-        "data - opinion) < d", "data - opinion) < d / 100", "agents.person.state.d", "5..50", 20, "spread",
-         "10s", ["agents.person.count=40", "agents.person.state.others=39"],
+        "data - opinion) < d", "data - opinion) < d / 100", "agents.person.state.d", "5..60", 20, "spread",
+         "8s", ["agents.person.count=100", "agents.person.state.others=99"],
     ),
 }  # fmt: skip
-"""Gallery models, each with a share as a whole number of percent, so that fits to other data have trials in common."""
+"""Gallery models, each with a share as a whole number of percent, so that fits to other data have trials in common.
+
+Their populations are large enough that one run says something about the share.
+"""
 
 
 class Remembering(Inline):
@@ -59,7 +65,10 @@ class Remembering(Inline):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_known_values_are_recovered(model: str, tmp_path: Path) -> None:
-    """From the data of one run with known values, the interval of the fit has them in 9 of 10 seeds or more."""
+    """From the data of one run with known values, the interval of the fit has them in 9 of 10 seeds or more.
+
+    Half of the intervals are narrower than half of the range: one that is all of it would always have them.
+    """
     old, new, key, span, true, metrics, until, changes = MODELS[model]
     text = (ROOT / f"scenarios/{model}.yaml").read_text()
     assert old in text
@@ -90,7 +99,7 @@ def test_known_values_are_recovered(model: str, tmp_path: Path) -> None:
         hits += value.low <= true <= value.high
         widths.append(value.width)
     assert hits >= 9, recovered
-    assert min(widths) < 0.7, recovered  # an interval that is all of the range says nothing
+    assert median(widths) < 0.5, recovered
 
 
 GROWTH = """

@@ -13,10 +13,9 @@ from sim.base.errors import UsageError
 from sim.experiments.designs import Design, varied
 from sim.experiments.experiment import Progress, Workers
 from sim.experiments.listed import listed
-from sim.experiments.options import Precision, Study, Work
+from sim.experiments.options import Precision, SearchOptions, Study, Work
 from sim.experiments.plan import Plan, TrialHosting, check_allowed
 from sim.experiments.pool import Inline
-from sim.experiments.targets import Loss, Sampler
 from sim.experiments.workers import check_workers, workers_of
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.levels import Level
@@ -193,34 +192,18 @@ class SweepArguments(VariedOptions):
 
 
 @attrs.frozen(kw_only=True)
-class FitArguments(VariedOptions):
+class FitArguments(VariedOptions, SearchOptions):
     """What a fit looks for. It has no design and no outcomes but those of its data.
 
     Args:
-        targets: CSV files with data, one or several; with several, the best candidates are a Pareto front.
-        loss: how far a model is from the data: `rmse`, `mae`, `rmsle` or `max`.
-        sampler: how candidates are chosen: `tpe` or `cmaes`.
-        candidates: how many are tried.
-        batch_size: how many are chosen at once.
-        held_out: further seeds for the best; None: as many as `seeds`, which are 5 by default.
         mode: `autonomous` or `tick`; None: that of the scenario.
     """
 
-    targets: str | PathLike[str] | Sequence[str | PathLike[str]] = ()
-    loss: Loss = "rmse"
-    sampler: Sampler = "tpe"
-    candidates: int = 100
-    batch_size: int = 8
-    held_out: int | None = None
     mode: Mode | None = None
 
     def searched(self) -> dict[str, Any]:
         """Return what the plan of a fit says."""
-        files = [self.targets] if isinstance(self.targets, str | PathLike) else self.targets
-        own = ("loss", "sampler", "candidates", "batch_size", "held_out", "mode")
-        return {
-            **self.varied(), "targets": [Path(one) for one in files], **{name: getattr(self, name) for name in own}
-        }  # fmt: skip
+        return {**self.varied(), **part_of(self, SearchOptions), "mode": self.mode}
 
 
 @attrs.frozen(kw_only=True)
