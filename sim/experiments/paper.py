@@ -112,6 +112,9 @@ def band_figure(
                 linewidth=0,
             )  # fmt: skip
             axes.plot(times, [one.mean for one in estimates], color=colour, label=_plain(plan.label(band.point)))
+        counts = [one.n for band in bands for _, one in band.drawn().moments]
+        if min(counts) < max(counts):  # runs that have ended have no later samples
+            axes.set_title(f"means over {min(counts)} to {max(counts)} seeds", loc="right", fontsize="small")
         axes.set_xlabel(f"simulated time ({unit})")
         axes.margins(x=0)
         if "x" in log:

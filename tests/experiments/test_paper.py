@@ -145,3 +145,24 @@ def test_every_sign_of_latex_is_escaped() -> None:
     assert r"\textbackslash{}\&\%\$\#\_\{\}\textasciitilde{}\textasciicircum{}" in text
     assert "a b$\\pm$ \\\\\n-- \\\\" in text
     assert "$1.5\\times 10^{-12}$" in table_text(["x"], [[Estimate(1, 1.5e-12, None)]], "latex")
+
+
+STOPS = """
+name: stops
+until: 60s
+metrics: {every: 10s, values: {y: "total('a', 'y')"}}
+stop: {when: "total('a', 'y') > 3"}
+agents: [{name: a, state: {y: 0}, loop: {min_loop_delay: 10s}, rules: [{set: {y: '=y + uniform(0, 2)'}}]}]
+"""
+
+
+def test_a_figure_over_time_says_over_how_many_seeds(tmp_path: Path, study: sim.Experiment) -> None:
+    """Runs that stop early have no later samples: the figure says how many seeds its means have; otherwise nothing."""
+    (tmp_path / "stops.yaml").write_text(STOPS)
+    swept = sim.sweep(tmp_path / "stops.yaml", seeds=8, jobs=1, out=tmp_path / "study")
+    frame = swept.frame("series_estimates")
+    counts = [n for n in frame["seeds"] if n >= 4]  # drawn is what at least half of the seeds have
+    title = swept.figure("y", over="time").axes[0].get_title(loc="right")
+    assert min(counts) < 8
+    assert title == f"means over {min(counts)} to 8 seeds"
+    assert study.figure("y", over="time").axes[0].get_title(loc="right") == ""

@@ -166,7 +166,7 @@ def _print(results: Results, estimates: Sequence[PointEstimates]) -> None:
         click.echo(f"\ndifferences from the baseline{named}, seed by seed")
         print_table(*differences_table(differences(results), "arm" if plan.arms else "combination"))
     if plan.arms:
-        click.echo("\nagents reached")
+        click.echo("\nagents reached: with other events than in the baseline")
         print_table(*reach_table(reach(results)))
     calls, reused = results.calls()
     if reused:
