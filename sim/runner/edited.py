@@ -1,4 +1,4 @@
-"""Which events of a recorded run a branch leaves out or replaces (edge)."""
+"""Which events of a recorded run are edited in a branch: left out, or replaced (edge)."""
 
 import json
 from collections.abc import Mapping, Sequence
