@@ -267,6 +267,11 @@ class Access:
             found |= {endpoint.api_key or "", endpoint.url.rstrip("/")}
         return tuple(sorted((text for text in found if len(text) >= _SHORTEST), key=lambda text: (-len(text), text)))
 
+    @cached_property
+    def _needles(self) -> tuple[bytes, ...]:
+        """The secrets as they are in the JSON of a text."""
+        return tuple(encode(secret)[1:-1] for secret in self.secrets)
+
     def cut(self, text: str) -> str:
         """Return a text without the secrets."""
         for secret in self.secrets:
@@ -280,7 +285,7 @@ class Access:
         """
         with suppress(ActorError):  # text that is no JSON
             text = encode(value)
-            if not any(encode(secret)[1:-1] in text for secret in self.secrets):
+            if not any(needle in text for needle in self._needles):
                 return value
         return self._scrubbed(value)
 

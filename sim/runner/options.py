@@ -224,7 +224,7 @@ class Hosting(Options, Rights):
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
         edge_workers: how many worker processes make the calls of models at endpoints; 0: the process of the run does.
-            In an experiment, each process that runs trials has so many. A replay starts none.
+            In an experiment, each trial starts so many. A replay starts none.
         stuck: called with each step that does not return. Of an experiment: in the process of the trial; if other
             processes cannot import it, as a function in a cell of a notebook, the trials run in this one.
         max_wall: real time (seconds, or text such as `10m`) after which the run or the experiment is interrupted;

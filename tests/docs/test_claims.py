@@ -25,13 +25,14 @@ from sim.kinds.goals import service as goals
 from sim.kinds.sop import channels, watchers
 from sim.kinds.sop import service as sop
 from sim.kinds.town.family import STEP_NS
-from sim.llm import access, defaults
+from sim.llm import access, client, defaults
 from sim.llm.batches import lines
 from sim.llm.batches.settings import Batching
 from sim.llm.limits import governor
 from sim.llm.limits.breaker import Breaker
 from sim.llm.providers import scripted
 from sim.llm.tokens import APPROXIMATE, exact
+from sim.llm.workers import pool
 from sim.record import archive, frames, inbox, unfinished
 from sim.record.lanes import Lanes
 from sim.runner import interventions
@@ -45,8 +46,8 @@ from tests.examples.simpy_stories import STORIES
 
 ROOT = Path(__file__).parents[2]
 WORDS = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "fifth": 5, "six": 6, "seven": 7, "eight": 8, "ten": 10, "twelve": 12,
-    "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "thirty": 30,
+    "two": 2, "three": 3, "four": 4, "five": 5, "fifth": 5, "six": 6, "seven": 7, "eight": 8, "ten": 10, "eleven": 11,
+    "twelve": 12, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "thirty": 30, "half": 0.5,
 }  # fmt: skip
 
 
@@ -104,6 +105,11 @@ NUMBERS = [
     ("docs/models.md", r"a share of the full price; default ([\d.]+)", [Batching().price]),
     ("docs/models.md", r"default ([\d,]+) and ([\d,]+), those of OpenAI", [Batching().requests, Batching().bytes]),
     ("docs/models.md", r"the next attempt comes (\d+) minutes later", [lines.QUEUE_FULL / 60]),
+    ("docs/models.md", r"does not answer the run for (\d+) seconds", [pool._SILENT * pool._BEAT]),
+    ("docs/models.md", r"does not count within (half) a second", [pool._COUNTING]),
+    ("docs/models.md", r"if (eleven) workers end one after another", [pool.MOST_IN_VAIN + 1]),
+    ("docs/models.md", r"more than (three) of its requests were interrupted", [client._MOST_LOST]),
+    ("docs/models.md", r"may have been sent, or more than (ten) before", [client._MOST_UNSENT]),
     ("docs/models.md", r"it uses (\d+) % of the limits", [governor.HEADROOM * 100]),
     ("docs/models.md", r"near its minimum, a (fifth) of the limit", [1 / governor.LEAST]),
     ("docs/models.md", r"when (\d) in (\d) of the latest requests failed", [BREAKER["share"] * 5, 5]),

@@ -1,4 +1,4 @@
-"""Runs whose worker processes are killed: the record is as without workers, and has each request that arrived."""
+"""Runs whose worker processes are killed: each request that arrived is on record, and the hash stays the same."""
 
 import os
 import random
@@ -159,6 +159,46 @@ def test_killed_workers_change_nothing_and_bill_nothing_twice(tmp_path, latency,
         f" {sum(received.values()) - len(received)} had arrived at the endpoint\n"
     )
     assert replay(Path(result.run), kinds={"caller": Caller}, edge_workers=2).same
+
+
+def test_each_trial_has_workers_of_its_own(tmp_path):
+    """Each trial of a sweep starts as many worker processes as were asked for, and none is left when it has ended."""
+    found: dict[int, int] = {}  # by worker, the process of its trial
+
+    def script(seen: Seen) -> Reply:
+        found.update(descendants())
+        return answer(seen)
+
+    with Endpoint(script) as endpoint:
+        access = Access(("openai:m",), base_url=endpoint.url, api_key=KEY)
+        file = tmp_path / "asker.yaml"
+        file.write_text(ASKER)
+        done = sim.sweep(file, access=access, edge_workers=2, seeds=3, jobs=1, out=tmp_path / "sweep")
+    assert len(done.frame("trials")) == 3
+    assert len(found) == 3 * 2
+    assert not descendants()
+
+
+ASKER = """
+name: asker
+until: 10s
+models: {latency: 1s, max_tokens: 20}
+agents: [{name: asker, loop: {min_loop_delay: 5s}, rules: [{do: {ask: {prompt: hello}}}]}]
+"""
+
+
+def descendants() -> dict[int, int]:
+    """Return the workers that this process, or a process that it has started, has started, with their parents."""
+    parents, programs = {}, set()
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"sim.llm.workers.program" in (path / "cmdline").read_bytes():
+                programs.add(int(path.name))
+    mine = {os.getpid()}
+    for _ in range(4):
+        mine |= {process for process, parent in parents.items() if parent in mine}
+    return {worker: parents[worker] for worker in programs & mine}
 
 
 def _on_record(run: Path) -> tuple[Counter[str], Counter[str]]:

@@ -16,13 +16,20 @@ import pytest
 from sim.base.child import Child
 from sim.base.errors import RunError
 from sim.llm.access import Access
+from sim.llm.endpoint import EdgeClient
+from sim.llm.router import Target
+from sim.llm.tokens import exact
 from sim.llm.types import ChatMessage, ModelRequest
 from sim.llm.workers.link import ProcessLink, variables
 from sim.llm.workers.messages import Count, Frames, Place, Ready, Start, framed, read_from_worker
+from sim.llm.workers.pool import edge_workers
 from sim.llm.workers.program import serve
 from tests.killing import ROOT
+from tests.llm.endpoint import Endpoint, Reply, whole
+from tests.llm.test_workers import Beside, until
 
 KEY = "sk-a-key-of-the-operator"
+IN_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="what processes do is read in /proc")
 START = framed(Start({"openai": Place("http://127.0.0.1:1/v1", KEY, {}, ("openai:m",), 1)}, 60.0, "m"))
 CUT = Access(("openai:m",), api_key=KEY).cut
 
@@ -83,6 +90,33 @@ def test_a_worker_that_hangs_ends_with_its_input(monkeypatch):
     anyio.run(serve, read, lambda data: None, ended.set)  # it would not return otherwise
 
 
+@IN_PROC
+def test_a_process_that_is_stopped_is_replaced(monkeypatch):
+    """A worker process that is alive but stopped is killed, and another one makes its call."""
+    monkeypatch.setattr("sim.llm.workers.pool._BEAT", 0.2)
+
+    async def main() -> None:
+        with Endpoint(lambda seen: Reply(body=whole("yes"))) as endpoint:
+            access = Access(("openai:m",), base_url=endpoint.url, api_key=KEY, edge_workers=1)
+            async with anyio.create_task_group() as group:
+                workers = edge_workers(access, 60.0, "m", lambda: Beside(group))
+                client = EdgeClient(access, tokenizer=exact("m"), workers=workers)
+                await client.prepare()
+                link = workers._slots[0].link
+                assert isinstance(link, ProcessLink)
+                os.kill(link._child.pid, signal.SIGSTOP)
+                await until(lambda: states(link._child.pid) == {"T"})
+                answer = await client.complete(
+                    (Target("openai", "m"),), ModelRequest((ChatMessage("user", "x"),)), agent="ann"
+                )
+                assert (answer.completion.text, answer.lost, workers.figures.replaced) == ("yes", (), 1)
+                assert not states(link._child.pid)
+                await client.aclose()
+                group.cancel_scope.cancel()
+
+    anyio.run(main)
+
+
 PARENT = """
 import sys, anyio
 from tests.llm.test_worker_processes import started
@@ -96,7 +130,7 @@ anyio.run(main)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="whether a process is there is read in /proc")
+@IN_PROC
 def test_no_worker_outlives_its_run():
     """When the process of a run is killed, its worker processes end by themselves."""
     with subprocess.Popen(
@@ -109,17 +143,20 @@ def test_no_worker_outlives_its_run():
         parent.wait()
 
     try:
-        while _is_alive(worker):  # the time limit of the test is that of the wait
+        while states(worker) - {"Z"}:  # the time limit of the test is that of the wait
             time.sleep(0.01)
     finally:
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
 
 
-def _is_alive(process: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+def states(process: int) -> set[str]:
+    """Return the states of the threads of a process; none: there is no such process."""
+    found = set()
+    for path in Path(f"/proc/{process}/task").glob("*/stat"):
+        with suppress(OSError):
+            found.add(path.read_text().rpartition(")")[2].split()[0])
+    return found
 
 
 def test_a_process_that_cannot_be_started_is_one_sentence(tmp_path):

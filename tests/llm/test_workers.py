@@ -1,10 +1,11 @@
-"""Worker processes for model calls: the same answers, order and record as without, also if workers are killed.
+"""Worker processes for model calls: answers, order and record are those of one process, also if workers are killed.
 
 Most tests run the program of a worker in a thread, over a socket, because a process takes a second to start.
 """
 
 import json
 import pprint
+import re
 import socket
 import threading
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ import pytest
 import sim
 from sim.base.errors import RunError, UsageError
 from sim.cli import verbs
+from sim.cli.render.model_costs import _print_workers
 from sim.llm.access import Access
 from sim.llm.batches.settings import Batching
 from sim.llm.client import Client, make_endpoint
@@ -45,6 +47,7 @@ from sim.llm.workers.messages import LONGEST, Ask, Frames, Place, Start, Taken, 
 from sim.llm.workers.pool import MOST_IN_VAIN, EdgeWorkers, _Slot, edge_workers
 from sim.llm.workers.program import serve
 from sim.runner.options import HostOptions
+from tests.killing import ROOT
 from tests.llm.endpoint import Endpoint, Reply, Script, Seen, error, fitting, streamed, whole
 
 KEY = "sk-a-key-of-the-operator"
@@ -62,6 +65,7 @@ class ThreadLink:
 
     def __init__(self) -> None:
         self.stuck = False  # whether it reads nothing
+        self.deaf = False  # whether its input is closed
         self._own, self._other = socket.socketpair()
         self._own.setblocking(False)
         threading.Thread(target=self._serve, daemon=True).start()
@@ -82,20 +86,22 @@ class ThreadLink:
     async def send(self, data: bytes) -> bool:
         if self.stuck:
             await anyio.sleep_forever()
+        if self.deaf:
+            return False
         view = memoryview(data)
         while view:
-            await anyio.wait_writable(self._own)
             try:
+                await anyio.wait_writable(self._own)
                 view = view[self._own.send(view) :]
-            except OSError:
+            except (OSError, anyio.ClosedResourceError):
                 return False
         return True
 
     async def receive(self) -> bytes:
-        await anyio.wait_readable(self._own)
         try:
+            await anyio.wait_readable(self._own)
             return self._own.recv(1 << 18)
-        except OSError:
+        except (OSError, anyio.ClosedResourceError):
             return b""
 
     async def collect_errors(self) -> None:
@@ -107,6 +113,8 @@ class ThreadLink:
     async def close(self) -> None:
         with suppress(OSError):
             self._other.shutdown(socket.SHUT_RDWR)
+        if self._own.fileno() >= 0:
+            anyio.notify_closing(self._own)
         self._own.close()
 
 
@@ -382,7 +390,7 @@ def test_a_cancelled_call_cancels_its_request():
 
 
 def test_a_request_without_an_answer_times_out():
-    """The time limit of a request holds with workers, too, and its input is billed as without."""
+    """The time limit of a request holds with workers, too, and its input is billed."""
 
     async def check(bench: Bench) -> None:
         with pytest.raises(ModelError) as found:
@@ -441,6 +449,8 @@ def test_tokens_for_a_limit_are_counted_by_workers(monkeypatch):
         bench.links[0].stuck = True
         monkeypatch.setattr("sim.llm.workers.pool._COUNTING", 0.01)
         counts.append(await bench.workers.count(ASK))
+
+        assert bench.workers.figures.counted_late == 1, "which is said, because it takes the time of the run"
 
     with_workers(check, YES, count=1)
     assert counts == [count_request(exact("m"), ASK), None]
@@ -588,7 +598,7 @@ def test_a_refused_format_is_counted_if_its_second_request_is_lost():
 
 
 def test_an_observer_that_fails_fails_its_call():
-    """An error of who watches an answer is the failure of that call, as without workers, and of no other."""
+    """An error of who watches an answer is the failure of that call and of no other, as in one process."""
 
     def watch(part: Delta) -> None:
         if part.kind == "text":
@@ -602,6 +612,59 @@ def test_an_observer_that_fails_fails_its_call():
         assert (await bench.ask()).completion.text == "it is an owl"
 
     with_workers(check, script, count=1, policy=RetryPolicy(requests=1))
+
+
+def test_a_worker_that_takes_nothing_any_more_is_replaced():
+    """If a worker cannot be written to and has not ended, it is ended, and its calls are made by the next one."""
+
+    async def check(bench: Bench) -> None:
+        bench.links[0].deaf = True
+        assert (await bench.ask()).lost == ()
+        assert bench.workers.figures.replaced == 1
+
+    with_workers(check, YES, count=1)
+
+
+def test_a_worker_that_has_ended_gets_no_calls():
+    """From its end on, and until its replacement is ready, the place of a worker is given no call."""
+
+    async def check(bench: Bench) -> None:
+        first, second = bench.workers._slots
+        ending, ended = anyio.Event(), anyio.Event()
+
+        async def slowly() -> str:
+            ending.set()
+            await ended.wait()
+            return "was ended by signal 9"
+
+        bench.links[0].ended = slowly  # type: ignore[method-assign]
+        await bench.ask()  # from the first call on, ends are noticed
+        bench.links[0].kill()
+        await ending.wait()
+        assert (first.state, second.state) == ("ended", "ready")
+        for _ in range(4):
+            assert (await bench.ask()).lost == ()
+        assert len(bench.endpoint.seen) == 5
+        ended.set()
+        await until(lambda: first.state == "starting")
+        assert (await bench.ask()).lost == ()
+        await until(lambda: first.state == "ready")
+
+    with_workers(check, YES)
+
+
+def test_closed_workers_are_not_replaced():
+    """Workers that are closed while they are listened to end, and no other takes their place."""
+
+    async def check(bench: Bench) -> None:
+        await bench.ask()
+        await bench.client.aclose()
+        await until(lambda: all(slot.state == "absent" for slot in bench.workers._slots))
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        assert (len(bench.links), bench.workers.figures.replaced) == (2, 0)
+
+    with_workers(check, YES)
 
 
 def test_parts_of_an_interrupted_answer_are_taken_back():
@@ -703,12 +766,20 @@ def test_no_form_of_a_message_shows_a_key(message):
 SENT = TokenUsage(count_request(exact("m"), ASK), 0, estimated=True)
 
 
-@pytest.mark.parametrize("verb", ["run", "resume", "branch", "replay", "ask", "sweep", "bench"])
-def test_verbs_that_call_models_have_the_option(verb):
-    """Each command that runs something has --edge-workers, from the one field that declares it."""
-    command = verbs.get_command(click.Context(verbs), verb)
-    assert command is not None
-    assert {option.name: option.default for option in command.params}["edge_workers"] == 0
+def test_verbs_that_call_models_have_the_option():
+    """Each command that runs something has --edge-workers, from the one field that declares it; the page names them."""
+    context = click.Context(verbs)
+    found: dict[str | None, Any] = {}
+    for name in verbs.list_commands(context):
+        command = verbs.get_command(context, name)
+        assert command is not None
+        options = {option.name: option.default for option in command.params}
+        if "edge_workers" in options:
+            found[name] = options["edge_workers"]
+    assert found == dict.fromkeys(("run", "resume", "replay", "branch", "ask", "sweep", "fit", "bench"), 0)
+    page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+    named = page[page.index("count tokens. `sim run`") : page.index("take the option.")]
+    assert {*re.findall(r"`(?:sim )?(\w+)`", named)} | {"replay"} == found.keys()
 
 
 def test_workers_without_calls_are_refused():
@@ -719,3 +790,15 @@ def test_workers_without_calls_are_refused():
     for count in wrong:
         with pytest.raises(UsageError, match="edge_workers are 0 to 64 processes, not"):
             HostOptions(edge_workers=count)
+
+
+def test_the_summary_says_what_workers_could_not_do(capsys):
+    """Below the table of costs, it says how many workers ended, what that may cost, and what the run did itself."""
+    _print_workers({"processes": 2, "replaced": 0, "interrupted": 0, "counted_late": 0})
+    assert capsys.readouterr().out == "calls were made by 2 worker processes\n"
+    _print_workers({"processes": 1, "replaced": 1, "interrupted": 3, "counted_late": 1})
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "1 of them ended and was replaced; 3 requests without an answer by then may be billed by the endpoint",
+        "1 count of tokens was made by the process of the run, because no worker process made it in time",
+        "hint: with more --edge-workers, each of them has less to do",
+    ]

@@ -84,7 +84,7 @@ def _print_workers(workers: Mapping[str, int]) -> None:
     if replaced:
         ended = "1 of them ended and was replaced" if replaced == 1 else f"{replaced} ended and were replaced"
         requests = "1 request" if again == 1 else f"{number(again)} requests"
-        click.echo(f"{ended}; {requests} without an answer by then may be billed by the endpoint, and were repeated")
+        click.echo(f"{ended}; {requests} without an answer by then may be billed by the endpoint")
     if late := workers["counted_late"]:
         counts = "1 count of tokens was" if late == 1 else f"{number(late)} counts of tokens were"
         click.echo(f"{counts} made by the process of the run, because no worker process made it in time")

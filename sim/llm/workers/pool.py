@@ -405,13 +405,11 @@ class EdgeWorkers:
         Raises:
             RunError: if one cannot be started, or if workers end again and again.
         """
-        while True:
+        while not self._closed:
             link = slot.link or await self._open(slot)
             how = await self._serve(slot, link) or await link.ended()
             await link.close()
             self._lose(slot, how)
-            if self._closed:
-                return
             if strict:
                 raise RunError(f"a worker process for model calls {how}", hint=_VAIN_HINT)
             if self._in_vain > MOST_IN_VAIN:
@@ -532,7 +530,7 @@ class EdgeWorkers:
 
     def _lose(self, slot: _Slot, how: str) -> None:
         """Note that a worker has ended, with what it was asked: it has sent nothing that it had not announced."""
-        self._in_vain += not slot.useful
+        self._in_vain += not (slot.useful or self._closed)
         slot.link, slot.state = None, "absent"
         asked, slot.asked = slot.asked, {}
         slot.outbox.clear()
