@@ -5,6 +5,7 @@ import json
 import random
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -18,6 +19,7 @@ from sim.llm.limits.governor import ReportedLimits
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.providers.openai.body import limit_name
 from sim.llm.providers.openai.provider import OpenAIProvider
+from sim.llm.providers.openai.transport import POOLS
 from sim.llm.tokens import APPROXIMATE, count_request
 from sim.llm.tool_calls import faults
 from sim.llm.types import (
@@ -779,6 +781,42 @@ def test_a_key_is_removed_before_a_text_is_cut(behind: int):
     reason = "x" * (40 - behind) + "sk-canary-123456"
     assert "canary" not in str(error_of(Reply(body=whole("yes", finish=reason))))
     assert "[redacted]" in str(error_of(Reply(body=whole("yes", finish=reason))))
+
+
+def test_requests_are_spread_over_pools_of_connections():
+    """Requests under way at once are spread evenly over the pools, and each gives its place back, however it ends."""
+    ends = [
+        Reply(body=whole("yes")), Reply(events=streamed("yes")), error(500, "no"), Reply(end="reset"),
+        Reply(200, {"content-encoding": "gzip"}, body=b"x"), Reply(body=b"<html>"), Reply(end="hang"),
+    ]  # fmt: skip
+    most: list[int] = []
+
+    async def use(provider: OpenAIProvider) -> None:
+        async def ask(number: int) -> None:
+            with suppress(ModelError), anyio.move_on_after(1.0):
+                await provider.complete("m", ModelRequest(ASK.messages, stream=number % 2 == 0))
+
+        def under_way() -> list[int]:
+            assert provider.connection._pool is not None
+            return list(provider.connection._pool.client._client._transport._under_way)  # type: ignore[attr-defined]
+
+        for _ in ends:
+            await ask(0)
+        assert under_way() == [0], "one is enough for one request at a time"
+        async with anyio.create_task_group() as group:
+            for number in range(16):
+                group.start_soon(ask, number)
+            while sum(under_way()) < 16:  # noqa: ASYNC110  # it is so while the endpoint waits
+                await anyio.sleep(0.001)
+            most.extend(under_way())
+        assert not any(under_way())
+
+    def script(seen: Seen) -> Reply:
+        return ends[seen.number] if seen.number < len(ends) else Reply(delay=0.3, body=whole("yes"))
+
+    with Endpoint(script) as endpoint:
+        with_provider(endpoint, use)
+    assert most == [2] * POOLS
 
 
 # -- time limits

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECTIONS: Final = 256
-"""The most concurrent connections: more than a governor admits."""
+"""The most concurrent connections of a pool: more than a governor admits."""
 
 CONNECT_TIMEOUT: Final = 10.0
 """Time limit in seconds for a connection and for a place in the pool. A longer wait for a place means a leak."""
@@ -270,8 +270,9 @@ class Connection:
         limits = httpx2.Limits(max_connections=self._connections, max_keepalive_connections=self._connections)
         connect = min(CONNECT_TIMEOUT, CONNECT_SHARE * self._timeout)  # a timeout then shows if it was sent
         timeout = httpx2.Timeout(self._timeout, connect=connect, pool=CONNECT_TIMEOUT)
+        tls = self._tls()
         http_client = httpx2.AsyncClient(
-            transport=BoundedTransport(httpx2.AsyncHTTPTransport(verify=self._tls(), limits=limits), self._look_at),
+            transport=BoundedTransport(lambda: httpx2.AsyncHTTPTransport(verify=tls, limits=limits), self._look_at),
             follow_redirects=False,
             trust_env=False,
             timeout=timeout,
