@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import random
 import tracemalloc
 from collections.abc import Awaitable, Callable
@@ -792,8 +793,8 @@ def test_requests_are_spread_over_pools_of_connections():
     most: list[int] = []
 
     async def use(provider: OpenAIProvider) -> None:
-        async def ask(number: int) -> None:
-            with suppress(ModelError), anyio.move_on_after(1.0):
+        async def ask(number: int, seconds: float = 1.0) -> None:
+            with suppress(ModelError), anyio.move_on_after(seconds):
                 await provider.complete("m", ModelRequest(ASK.messages, stream=number % 2 == 0))
 
         def under_way() -> list[int]:
@@ -805,14 +806,15 @@ def test_requests_are_spread_over_pools_of_connections():
         assert under_way() == [0], "one is enough for one request at a time"
         async with anyio.create_task_group() as group:
             for number in range(16):
-                group.start_soon(ask, number)
-            while sum(under_way()) < 16:  # noqa: ASYNC110  # it is so while the endpoint waits
+                group.start_soon(ask, number, math.inf)
+            while sum(under_way()) < 16:  # noqa: ASYNC110  # the endpoint answers none of them
                 await anyio.sleep(0.001)
             most.extend(under_way())
+            group.cancel_scope.cancel()
         assert not any(under_way())
 
     def script(seen: Seen) -> Reply:
-        return ends[seen.number] if seen.number < len(ends) else Reply(delay=0.3, body=whole("yes"))
+        return ends[seen.number] if seen.number < len(ends) else Reply(end="hang")
 
     with Endpoint(script) as endpoint:
         with_provider(endpoint, use)
