@@ -234,6 +234,7 @@ def points_of(
         return tuple(map(each, _factorial(variables)))
     if samples is None or not variables or design == "fit":
         raise UsageError(f"the design {design} needs --samples and --vary", hint="for example --samples 64")
+    check_whole(variables, f"the design {design}")
     count = samples
     if is_method(design):
         check_size(design, samples)
@@ -245,6 +246,21 @@ def points_of(
     else:
         shares = _sample(design, len(variables), samples, seed)
     return tuple(each({one.key: one.at(share) for one, share in zip(variables, row, strict=True)}) for row in shares)
+
+
+def check_whole(variables: Sequence[Variable], what: str) -> None:
+    """Check that no range has a number of values, where values come from whole ranges.
+
+    Args:
+        variables: the varied keys.
+        what: what chooses the values.
+
+    Raises:
+        UsageError: if one has.
+    """
+    if stepped := next((one for one in variables if one.low is not None and one.values), None):
+        said = f"{what} takes any value in the range of {stepped.key}, so a number of values means nothing"
+        raise UsageError(said, hint=f"leave out :{len(stepped.values)}, or list the values")
 
 
 def positions(

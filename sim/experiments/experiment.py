@@ -1,6 +1,6 @@
 """An experiment: carries out its plan, trial by trial, until it is precise enough. It can be stopped and resumed."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import takewhile
 from pathlib import Path
@@ -102,8 +102,7 @@ def carry_out(
         UsageError: if the first trial does not have an outcome that matters; see `KnownOutcomes.check_first`.
     """
     if again and results.plan.fit is not None:
-        said = "trials of a fit are not tried again: the candidates after them would be other ones"
-        raise UsageError(said, hint="make a new fit")
+        _check_again(results)
     tried: set[tuple[int, int]] = set()
     deadline = Deadline.after(hosting.max_wall)
     checked = not results.plan.outcomes
@@ -112,8 +111,8 @@ def carry_out(
     with results.tidied(), workers as pool:
         session = Session(pool.processes)
         by_seed = hosting.answers is not None and not pool.shared_files  # so that its trials share answers
-        while wanted := [one for one in _next(results, search, again=again) if one not in tried]:
-            done = len(results.done()) if not again else 0
+        while wanted := _next(results, search, tried, again=again):
+            done = len(results.done()) if search is not None or not again else 0
             planned = done + (len(wanted) if search is None else left(results))
             jobs = takewhile(
                 lambda _: not hosting.is_used_up(*results.spent()),
@@ -130,6 +129,18 @@ def carry_out(
                     yield Progress(min(done, planned), planned, one.trial)
             if deadline.is_over or hosting.is_used_up(*results.spent()):
                 return
+
+
+def _check_again(results: Results) -> None:
+    """Check that some of the failed trials of a fit can be tried again, if there are any.
+
+    Raises:
+        UsageError: if none can.
+    """
+    failed = {(point, seed) for point, seed, _ in results.problems()}
+    if failed and failed <= Fit.of(results).closed():
+        said = "failed trials of this fit are not tried again: later candidates or held-out seeds follow from them"
+        raise UsageError(said, hint="make a new fit, or leave out --again to continue")
 
 
 def hosted(results: Results, hosting: TrialHosting) -> TrialHosting:
@@ -160,9 +171,11 @@ def _lost(job: TrialJob, ended: Ended) -> list[Measured]:
     ]
 
 
-def _next(results: Results, search: Searching | None, *, again: bool) -> list[tuple[int, int]]:
+def _next(
+    results: Results, search: Searching | None, tried: Container[tuple[int, int]], *, again: bool
+) -> list[tuple[int, int]]:
     """Return the combinations and seeds that have to be run next; a fit adds candidates if there are none."""
-    found = missing(results, again=again)
+    found = [one for one in missing(results, again=again) if one not in tried]
     while not found and search is not None and search.advance():
         found = missing(results)  # none, if the candidates are equal to earlier ones
     return found
@@ -180,7 +193,8 @@ def missing(results: Results, *, again: bool = False) -> list[tuple[int, int]]:
     """
     plan, done = results.plan, results.done()
     if again:
-        done = {one: status for one, status in done.items() if status != "failed"}
+        closed = set() if plan.fit is None else Fit.of(results).closed()
+        done = {one: status for one, status in done.items() if status != "failed" or one in closed}
     counts = seeds_of(results)
     wanted = [
         (turn, point, seed)

@@ -121,10 +121,10 @@ def _check_times(varied: Varied, targets: Sequence[Target]) -> None:
             continue
         if max(times) > end:
             said = f"{target.name} goes to {seconds_text(max(times))}, and runs end at {seconds_text(end)}"
-            raise UsageError(said, hint=f"--until {seconds_text(max(times))}")
+            raise UsageError(said, hint=f"add --until {seconds_text(max(times))}")
         for name in target.names:
             if name not in scenario.metrics.values:
                 known = ", ".join(scenario.metrics.values) or "none"
                 raise UsageError(
-                    f"{target.name} has {name!r:.60} over time, which is no metric", hint=f"there are {known}"
+                    f"{target.name} has {name!r:.60} over time, which is no metric", hint=f"take one of {known}"
                 )

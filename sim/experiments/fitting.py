@@ -232,6 +232,17 @@ class Fit:
                 counts[one.number] = whole + fit.held_out
         return counts
 
+    def closed(self) -> set[tuple[int, int]]:
+        """Return the trials from which others follow, so that they are not tried again.
+
+        Later candidates follow from those of the batches before, and who gets held-out seeds from all of the search.
+        """
+        fit, whole = fit_of(self.plan), self.plan.seeds[1]
+        search = {*self.plan.some_seeds(whole)}
+        is_held_out = any(seed not in search for _, seed in self.done)
+        last = (len(self.candidates) - 1) // fit.batch * fit.batch
+        return {(number, seed) for number, seed in self.done if seed in search and (is_held_out or number < last)}
+
     def _is_over(self, counts: Sequence[int]) -> bool:
         """Return whether all trials of the search are done."""
         return len(counts) == fit_of(self.plan).candidates and self.is_searched(counts)

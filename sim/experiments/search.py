@@ -8,13 +8,15 @@ import hashlib
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from sim.base.errors import UsageError
 from sim.base.extras import need
-from sim.experiments.designs import Variable, each
+from sim.experiments.designs import Variable, check_whole, each
 from sim.experiments.points import Point, number_text
 from sim.experiments.targets import FitPlan
+
+_NEEDED: Final = "a fit needs optuna (with numpy) and cmaes; this installation lacks"
 
 Losses = Sequence[float]
 """The losses of a candidate, one for each target."""
@@ -26,7 +28,7 @@ def optuna_version() -> str:
     Raises:
         UsageError: if it is not installed.
     """
-    need("fit", "a fit needs")
+    need("fit", _NEEDED)
     import optuna
 
     return str(optuna.__version__)
@@ -39,15 +41,16 @@ def check_search(variables: Sequence[Variable], fit: FitPlan) -> None:
         UsageError: if it cannot.
     """
     if not variables:
-        raise UsageError("a fit needs something to vary", hint="--vary KEY=low..high")
+        raise UsageError("a fit needs something to vary", hint="add --vary KEY=low..high")
+    check_whole(variables, "a fit")
     if fit.sampler != "cmaes":
         return
     if len(fit.targets) > 1:
-        raise UsageError("the sampler cmaes takes one target", hint="--sampler tpe finds a Pareto front of several")
+        raise UsageError("the sampler cmaes takes one target", hint="take --sampler tpe, which finds a Pareto front")
     if listed := next((one.key for one in variables if one.low is None), None):
-        raise UsageError(f"the sampler cmaes varies numbers, and {listed} has a list", hint="--sampler tpe")
+        raise UsageError(f"the sampler cmaes varies numbers, and {listed} has a list", hint="take --sampler tpe")
     if len(variables) < 2:
-        raise UsageError("the sampler cmaes varies two keys or more", hint="--sampler tpe")
+        raise UsageError("the sampler cmaes varies two keys or more", hint="take --sampler tpe")
 
 
 class Search:
@@ -63,7 +66,7 @@ class Search:
     """
 
     def __init__(self, fit: FitPlan, variables: Sequence[Variable], sha: str) -> None:
-        need("fit", "a fit needs")
+        need("fit", _NEEDED)
         import optuna
 
         self._optuna: Any = optuna
@@ -74,7 +77,12 @@ class Search:
             if fit.sampler == "cmaes":
                 sampler = optuna.samplers.CmaEsSampler(seed=seed, popsize=max(fit.batch, 4))
             else:
-                sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=max(10, fit.candidates // 5))
+                # All of a batch are chosen before one of them is known: those that are chosen count as bad, so that the
+                # next ones are elsewhere. Several objectives have no joint model of all keys in Optuna.
+                sampler = optuna.samplers.TPESampler(
+                    seed=seed, n_startup_trials=max(10, fit.candidates // 5), constant_liar=True,
+                    multivariate=len(fit.targets) == 1,
+                )  # fmt: skip
             self._study: Any = optuna.create_study(directions=["minimize"] * len(fit.targets), sampler=sampler)
         self._variables = variables
         self._asked: list[Any] = []

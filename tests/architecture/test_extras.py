@@ -189,7 +189,7 @@ def test_the_main_job_needs_no_extra(run, tmp_path):
         ),
         (
             ["fit", "SCENARIO", "--vary", "agents.writer.count=1..4", "--target", "DATA"],
-            "a fit needs the package optuna",
+            "a fit needs optuna (with numpy) and cmaes; this installation lacks the package optuna",
             "fit",
         ),
         (["sweep", "SCENARIO", "--seeds", "2", "--on", "ray"], "experiments on Ray need the package ray", "ray"),

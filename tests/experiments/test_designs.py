@@ -4,6 +4,7 @@ import json
 import re
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -230,3 +231,10 @@ def test_designs_that_do_not_fit(vary: list[str], design: str, samples: int | No
     """One sentence says what does not fit."""
     with pytest.raises(UsageError, match=said):
         points_of([variable(text) for text in vary], design, samples, 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("design", ["latin", "sobol", "saltelli", "morris", "fast"])
+def test_a_number_of_values_is_refused_where_ranges_are_sampled(design: Any) -> None:
+    """A design that samples takes any value of a range, so `:n` would be ignored."""
+    with pytest.raises(UsageError, match=r"takes any value in the range of a, so a number"):
+        points_of([variable("a=0.0..1.0:5"), variable("b=0.0..1.0")], design, 64, 1)

@@ -11,12 +11,11 @@ import pytest
 import sim
 from sim.base.errors import RunError, UsageError
 from sim.experiments.estimate import Estimate
-from sim.experiments.experiment import carry_out, left, missing
+from sim.experiments.experiment import left, missing
 from sim.experiments.fit_plan import make_fit
 from sim.experiments.fit_tables import found_by
 from sim.experiments.fitting import FIRST_SEEDS, Fit, Searching
-from sim.experiments.plan import Plan, TrialHosting
-from sim.experiments.pool import Inline
+from sim.experiments.plan import Plan
 from sim.experiments.results import Results
 from sim.experiments.targets import Cell, Target, distance, loss_of, most_by_chance, pseudo_values, read_target
 from tests.experiments.fits import RATE, START, carried_out, placed, simulated
@@ -97,6 +96,7 @@ def test_losses_and_their_intervals() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [({"targets": []}, "a fit needs data"), ({"vary": ()}, "something to vary"), ({"candidates": 1}, "2 candidates"),
+     ({"vary": (f"{RATE}:4",)}, "a fit takes any value in the range of agents.plant.state.rate"),
      ({"sampler": "cmaes", "vary": (RATE,)}, "two keys or more"),
      ({"sampler": "cmaes", "vary": (RATE, "agents.plant.count=1,2")}, "agents.plant.count has a list"),
      ({"sampler": "cmaes", "more": "end.csv"}, "takes one target"),
@@ -217,12 +217,6 @@ def test_data_before_the_first_sample_is_said(place: Path, tmp_path: Path) -> No
     plan = attrs.evolve(plan, vary=(RATE, START))
     with pytest.raises(UsageError, match=r"height at 0\.5s has no value in 2 of 2 runs"):
         carried_out(plan, tmp_path / "e").close()
-
-
-def test_failed_trials_of_a_fit_are_not_tried_again(fitted: Path) -> None:
-    """Trying a trial again would change what the later candidates follow from."""
-    with closing(Results(fitted)) as results, pytest.raises(UsageError, match="are not tried again"):
-        list(carry_out(results, Inline(), TrialHosting(), again=True))
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,20 @@ from typing import Any
 import attrs
 import pytest
 
-from sim.experiments.experiment import carry_out
+from sim.base.errors import UsageError
+from sim.experiments.experiment import carry_out, left, missing
 from sim.experiments.fit_estimate import size_of_fit
 from sim.experiments.fit_plan import make_fit
 from sim.experiments.fit_tables import candidates_rows, found_by
 from sim.experiments.fitting import Fit
 from sim.experiments.folder import begin
+from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, TrialHosting
 from sim.experiments.pool import Inline
 from sim.experiments.results import Results
 from sim.experiments.targets import loss_of
 from sim.tools.mcp import McpServer
-from tests.experiments.fits import RATE, START, carried_out, curve, grown, placed, run
+from tests.experiments.fits import RATE, START, carried_out, curve, failed, grown, placed, run, simulated
 from tests.helpers import command
 
 
@@ -179,3 +181,51 @@ def test_both_declarations_of_a_fit_are_one() -> None:
     names = {field.name for field in attrs.fields(SearchOptions)}
     for record in (FitOptions, FitArguments):
         assert names <= {field.name for field in attrs.fields(record) if field.inherited}
+
+
+def test_failed_trials_are_tried_again_while_nothing_follows_from_them(place: Path, tmp_path: Path) -> None:
+    """Those of the last batch and of held-out seeds are; others are not, as later candidates would be other ones."""
+    plan = plan_of(place)
+    first = plan.seeds[0]
+
+    def failing(results: Results, point: int, seed: int) -> Measured:
+        return failed(point, seed) if point in (1, 5) and seed == first else grown(results, point, seed)
+
+    with closing(carried_out(plan, tmp_path / "e", batches=1, formula=failing)) as results:
+        simulated(results, missing(results), failing)
+        assert len(results.plan.points) == 8
+        assert missing(results, again=True) == [(5, first)]
+        for _ in carry_out(results, Inline(), TrialHosting(), again=True):
+            pass
+        done = results.done()
+        assert (done[1, first], done[5, first]) == ("failed", "measured")
+        assert left(results) == 0
+        with pytest.raises(UsageError, match="later candidates or held-out seeds follow from them"):
+            list(carry_out(results, Inline(), TrialHosting(), again=True))
+
+
+def test_a_failed_held_out_run_is_tried_again(place: Path, tmp_path: Path) -> None:
+    """Nothing follows from it, so the held-out loss can still be known."""
+    plan = plan_of(place)
+    last = plan.seeds[0] + 5
+
+    def failing(results: Results, point: int, seed: int) -> Measured:
+        return failed(point, seed) if seed == last else grown(results, point, seed)
+
+    with closing(carried_out(plan, tmp_path / "e", formula=failing)) as results:
+        assert found_by(results).best[0].held_out == (None,)
+        for _ in carry_out(results, Inline(), TrialHosting(), again=True):
+            pass
+        assert not results.problems()
+        assert found_by(results).best[0].held_out[0] is not None
+
+
+def test_a_fit_is_archived(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its archive has all of its files, and `sim verify` finds it intact."""
+    monkeypatch.chdir(tmp_path)
+    given = ("fit", place / "growth.yaml", "--vary", RATE, "--target", place / "data.csv", "--candidates", 4)
+    code, _, err = command(*given, "--batch-size", 2, "--seeds", 2, "--jobs", 1, "--to", tmp_path / "e")
+    assert code == 0, err
+    for words in (("archive", tmp_path / "e", "--to", tmp_path / "fit.zip"), ("verify", tmp_path / "fit.zip")):
+        code, out, err = command(*words)
+        assert code == 0, (out, err)

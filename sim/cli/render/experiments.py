@@ -142,7 +142,7 @@ def _carry_out(
             line.show(plain(_told(results, progress, progress.done - first, time.monotonic() - began)))
         ended = not deadline.is_over and not hosting.is_used_up(*results.spent())
     line.clear()
-    return ended or not (missing(results, again=again) if again else left(results))
+    return ended or not (missing(results, again=again) or left(results))
 
 
 def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:
