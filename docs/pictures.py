@@ -78,6 +78,10 @@ def view(target: Path) -> None:
         _photograph(f"{page.as_uri()}#t=400000&colour=event&tab=chat&agent=person-34", target, (1360, 860))
 
 
+_PARTS = (((20, 120, 690, 380), 20), ((380, 685, 980, 738), 6), ((720, 130, 1160, 660), 3))
+"""Of a frame: where the map, the bar and the chat are, and how many colours each has at least once it is drawn."""
+
+
 def moving_view(target: Path, hours: range = range(6, 331, 12)) -> None:
     """Write the view of `contagion.yaml` as a moving picture (GIF), a frame for each of some hours; see `view`.
 
@@ -91,7 +95,7 @@ def moving_view(target: Path, hours: range = range(6, 331, 12)) -> None:
             shot = Path(folder) / f"{hour}.png"
             address = f"{page.as_uri()}#t={hour * 3600}&colour=event&tab=chat&agent=person-34"
             frame = None
-            while frame is None or len(frame.crop((20, 120, 690, 380)).getcolors(10**6)) < 20:  # no map yet
+            while frame is None or not all(len(frame.crop(area).getcolors(10**6)) >= least for area, least in _PARTS):
                 if not _photograph(address, shot, (1180, 740)):
                     return
                 frame = Image.open(shot).convert("RGB")
