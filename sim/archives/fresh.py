@@ -16,6 +16,7 @@ from sim.archives.processes import building_variables, fetching_variables, run, 
 from sim.archives.software import MODULES, VERSIONS
 from sim.archives.wheels import SIM, wheel_of
 from sim.base.errors import RunError, UsageError
+from sim.base.extras import PACKAGES
 from sim.base.text import of_error
 from sim.experiments.folder import PLAN
 from sim.record.drafts import draft_folder
@@ -132,6 +133,12 @@ def _carried_out(new: "_Environment", version: str, allowed: Sequence[str]) -> R
     return Repeated(difference is None, version, difference)
 
 
+def _further(files: Path) -> Sequence[str]:
+    """Return the packages that an experiment needs beside those of sim: of a fit, those that choose its candidates."""
+    path = files / "experiment" / PLAN
+    return PACKAGES["fit"] if path.exists() and json.loads(path.read_bytes()).get("fit") else ()
+
+
 def _pinned(path: Path) -> Path:
     """Return the path of the versions of packages, if each line of it is a name and a version: no address, no option.
 
@@ -188,7 +195,7 @@ class _Environment:
         wheels = sorted(map(str, software.glob("*.whl")))
         if not wheels:
             raise UsageError("the archive has no software")
-        what = ["-c", str(_pinned(self.files / VERSIONS)), *wheels]
+        what = ["-c", str(_pinned(self.files / VERSIONS)), *wheels, *_further(self.files)]
         uv = shutil.which("uv", path=self.variables.get("PATH"))
         chosen = sys.executable if python is None else self._found(python)
         if uv is not None:

@@ -92,6 +92,21 @@ def forge(folder: Path) -> None:
         write(results, evaluate(results))
 
 
+def test_a_fit_is_repeated(tmp_path):
+    """The new environment has the packages with which a fit chooses its candidates, so that they are the same."""
+    scenario = HERE.parents[2] / "scenarios" / "contagion.yaml"
+    (tmp_path / "ill.csv").write_text("time,I\n1d,5\n2d,9\n")
+    varied = ("--vary", "agents.person.state.beta=0.01..0.3", "--target", "ill.csv", "--until", "3d")
+    for command in (
+        ("fit", scenario, *varied, "--candidates", "4", "--batch-size", "2", "--seeds", "2", "--to", "study"),
+        ("archive", "study", "--to", "study.zip"),
+        ("verify", "study.zip", "--replay", "--own"),
+    ):
+        done = call(tmp_path, sys.executable, "-m", "sim", *command)
+        assert done.returncode == 0, done.stderr
+    assert "the same; by the sim that is installed here" in done.stdout
+
+
 def test_an_experiment_is_repeated(tmp_path):
     """The trials of an experiment give the same results in the new environment, by the sim in the archive or by the one
     that is installed. Forged ones, whose seals fit, are named in the value that differs.
