@@ -132,11 +132,11 @@ class Catching(f.Part):
         return self
 
 
-class Suppressing(Catching):
+class Suppression(Catching):
     """Leave out messages or published events: they do not arrive, and their senders do not notice."""
 
 
-class Replacing(Catching):
+class Replacement(Catching):
     """Give messages or published events other data."""
 
     data: Annotated[f.Json, Field(description="the data that they have instead")]
@@ -198,8 +198,8 @@ class Intervention(Scheduled):
     pause: Pausing | None = None
     resume: Resuming | None = None
     survey: Survey | None = None
-    suppress: Suppressing | None = None
-    replace: Replacing | None = None
+    suppress: Suppression | None = None
+    replace: Replacement | None = None
 
     verbs: ClassVar[tuple[str, ...]] = (
         "set", "publish", "send", "pause", "resume", "survey", "suppress", "replace",
