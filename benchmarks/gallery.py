@@ -1,8 +1,9 @@
-"""Models of docs/gallery.md beside published tables: the tables of the page are what this prints.
+"""Three models of docs/gallery.md beside a published table, and beside Mesa: its table is what this prints.
 
-    uv run python -m benchmarks.gallery culture --seeds 20
+    uv run --group bench python -m benchmarks.gallery culture --seeds 20
 
-Each model runs with the seeds 1, 2, ... A `±` is half of the 95 % interval of a mean over seeds.
+Each model runs with the seeds 1, 2, ...; of Mesa it is the example of the same name that comes with it, with the same
+settings. A `±` is half of the 95 % interval of a mean over seeds.
 """
 
 import argparse
@@ -11,9 +12,14 @@ from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib import import_module
 from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import attrs
 
 import sim
 from sim.experiments.estimate import Estimate
@@ -75,6 +81,162 @@ def predicted(values: Sequence[float], runs: int) -> tuple[float, float]:
     return totals[bisect(below, 0.025)] / runs, totals[bisect(below, 0.975)] / runs
 
 
+# -- models that come with Mesa
+
+
+@attrs.frozen
+class Pair:
+    """A scenario of the gallery, and the same model in Mesa.
+
+    Args:
+        title: the settings, for readers.
+        scenario: the name of the scenario.
+        changed: what is set in the scenario.
+        model: the module in `mesa.examples.advanced` and the class.
+        settings: the arguments of the class.
+        series: by the name of a metric, what Mesa's model says of it after a step.
+        measured: by their names, the numbers that are compared, from the series of a run.
+        living: the series that are all 0 when a run is over before its time, because no agent lives any more.
+    """
+
+    title: str
+    scenario: str
+    changed: Sequence[str]
+    model: tuple[str, str]
+    settings: Mapping[str, Any]
+    series: Mapping[str, Callable[[Any], float]]
+    measured: Mapping[str, Callable[[Series], float]]
+    living: Sequence[str] = ()
+
+    def ours(self, turns: int, seed: int) -> list[float]:
+        """Return what is measured of a run of the scenario."""
+        metrics = _run(self.scenario, self.changed, seed, f"{turns + 1}s")
+        # A sample is taken before the turns of its time: those after each turn begin with the third, at 2 s.
+        after = {name: values[2:] for name, values in metrics.items()}
+        assert self._over(after) or {len(values) for values in after.values()} == {turns}
+        return [measure(after) for measure in self.measured.values()]
+
+    def mesa(self, turns: int, seed: int) -> list[float]:
+        """Return what is measured of a run of Mesa's model."""
+        model, step = _mesa_model(self.model, self.settings, seed)
+        after = {name: list[float]() for name in self.series}
+        for _ in range(turns):
+            step()
+            for name, read in self.series.items():
+                after[name].append(read(model))
+            if self._over(after):
+                break
+        return [measure(after) for measure in self.measured.values()]
+
+    def _over(self, after: Series) -> bool:
+        return bool(self.living) and not any(after[name][-1] for name in self.living)
+
+
+def _mesa_model(where: tuple[str, str], settings: Mapping[str, Any], seed: int) -> tuple[Any, Callable[[], Any]]:
+    """Return a model of Mesa, and what does a step of it."""
+    module, name = where
+    made = getattr(import_module(f"mesa.examples.advanced.{module}.model"), name)
+    if name != "WolfSheep":
+        model = made(seed=seed, **settings)
+        model.datacollector = import_module("mesa").DataCollector()  # without its own, which has a row for each agent
+        return model, model.step
+    simulator = import_module("mesa.experimental.devs").ABMSimulator()
+    return made(seed=seed, simulator=simulator, **settings), partial(simulator.run_for, 1)
+
+
+def _collected(name: str, model: Any) -> float:
+    """Return what the model has collected at the end of the step, before grass grows again."""
+    return float(model.datacollector.model_vars[name][-1])
+
+
+def _mean(name: str, series: Series) -> float:
+    return fmean(series[name])
+
+
+def _most(name: str, series: Series) -> float:
+    return max(series[name])
+
+
+def _calm(series: Series) -> float:
+    return fmean(active < 10 for active in series["active"])
+
+
+def _died_out(series: Series) -> float:
+    return float(series["sheep"][-1] == 0)
+
+
+def _wolves(title: str, changed: Sequence[str], settings: Mapping[str, Any]) -> Pair:
+    return Pair(
+        title=title, scenario="wolf_sheep", changed=changed, model=("wolf_sheep", "WolfSheep"),
+        settings={"width": 30, "height": 30, **settings},
+        living=["sheep", "wolves"],
+        series={
+            "sheep": partial(_collected, "Sheep"), "wolves": partial(_collected, "Wolves"),
+            "grass": partial(_collected, "Grass"),
+        },
+        measured={
+            "sheep, mean": partial(_mean, "sheep"), "wolves, mean": partial(_mean, "wolves"),
+            "grass, mean": partial(_mean, "grass"), "most sheep": partial(_most, "sheep"),
+            "most wolves": partial(_most, "wolves"), "runs without sheep in the end": _died_out,
+        },
+    )  # fmt: skip
+
+
+PAIRS = {
+    "wolf_sheep": [
+        _wolves(
+            "as shipped",
+            [],
+            {"initial_wolves": 20, "sheep_reproduce": 0.08, "wolf_gain_from_food": 8, "grass_regrowth_time": 15},
+        ),
+        _wolves(
+            "of NetLogo",
+            [
+                "agents.wolf.count=50", "agents.wolf.state.gain=20", "agents.sheep.state.birth=0.04",
+                "agents.sheep.state.regrowth=30",
+            ],
+            {},
+        ),
+    ],
+    "civil_violence": [
+        Pair(
+            title="as shipped",
+            scenario="civil_violence",
+            changed=[],
+            model=("epstein_civil_violence", "EpsteinCivilViolence"),
+            settings={"cop_density": 0.04, "legitimacy": 0.82, "max_jail_term": 30},
+            series={"active": lambda model: float(model.ACTIVE), "jailed": lambda model: float(model.ARRESTED)},
+            measured={
+                "active, mean": partial(_mean, "active"),
+                "jailed, mean": partial(_mean, "jailed"),
+                "most active at once": partial(_most, "active"),
+                "turns with fewer than 10 active": _calm,
+            },
+        )
+    ],
+}  # fmt: skip
+TURNS = {"wolf_sheep": 200, "civil_violence": 60}
+
+
+def beside_mesa(model: str, seeds: int, run: Callable[..., Iterator[list[float]]], turns: int | None = None) -> Table:
+    """Return the means of a model in Mesa beside ours."""
+    rows = []
+    for place, pair in enumerate(PAIRS[model]):
+        jobs = [(model, place, ours, turns or TURNS[model], seed) for ours in (False, True) for seed in _seeds(seeds)]
+        found = list(run(trial, *zip(*jobs, strict=True)))
+        theirs, ours = found[:seeds], found[seeds:]
+        for number, name in enumerate(pair.measured):
+            both = [Estimate.of([values[number] for values in side]) for side in (theirs, ours)]
+            rows.append((pair.title, name, *map(_shown, both)))
+    return ("settings", "measured", f"Mesa, {seeds} seeds", f"here, {seeds} seeds"), rows
+
+
+def trial(model: str, place: int, ours: bool, turns: int, seed: int) -> list[float]:
+    """Return what is measured of one run of a pair: of the scenario, or of Mesa's model."""
+    pair = PAIRS[model][place]
+    return pair.ours(turns, seed) if ours else pair.mesa(turns, seed)
+
+
 # -- what they share
 
 
@@ -102,13 +264,18 @@ def printed(table: Table) -> str:
 def main() -> None:
     """Measure one model, and print its table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gallery", description="Compare a model of the gallery.")
-    parser.add_argument("model", choices=["culture"])
+    parser.add_argument("model", choices=["culture", *PAIRS])
     parser.add_argument("--seeds", type=int, default=20, help="runs of each setting (default 20)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one for each core)")
     options = parser.parse_args()
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         run = partial(pool.map, chunksize=1)
-        print(printed(culture(options.seeds, run)))
+        table = (
+            culture(options.seeds, run)
+            if options.model == "culture"
+            else beside_mesa(options.model, options.seeds, run)
+        )
+    print(printed(table))
 
 
 if __name__ == "__main__":

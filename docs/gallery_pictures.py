@@ -132,6 +132,52 @@ def _regions(cultures: Mapping[str | None, Sequence[int]]) -> list[list[str | No
     return regions
 
 
+def wolf_sheep() -> str:
+    """Return the meadow with its animals after 100 turns, and how many there are over time, as an SVG."""
+    world, parts = _ended("wolf_sheep", 101).world, [_text(20, 20, "after 100 s: grass, sheep, wolves", weight="bold")]
+    assert world.places is not None, "the scenario has places"
+    assert world.variables is not None, "its places have grass"
+    for x, y in itertools.product(range(30), repeat=2):
+        fill = "#bcd9a8" if world.variables.get("grass", f"{x},{y}") else "#efe7d3"
+        parts.append(_square(20 + 10 * x, 30 + 10 * y, 10, fill))
+    for name, agent in sorted(world.agents.items(), key=lambda item: item[1].group):
+        x, y = map(int, (world.places.where(name) or "0,0").split(","))
+        colour, size = ("#444", 4.5) if agent.group == "wolf" else ("#fff", 3.5)
+        parts.append(f'<circle cx="{25 + 10 * x}" cy="{35 + 10 * y}" r="{size}" fill="{colour}" stroke="#444"/>')
+    metrics = sim.run(load(SCENARIOS / "wolf_sheep.yaml")).metrics
+    axes = _Axes(400, (0, 200, 50), (0, 500, 100), "seconds", "animals; places with grass")
+    parts += axes.frame("")
+    for name, colour in (("grass", GREEN), ("sheep", BLUE), ("wolves", RED)):
+        parts.append(axes.line(metrics["time"], metrics[name], colour, 2))
+        parts.append(
+            _text(axes.x({"grass": 12, "sheep": 72, "wolves": 132}[name]), 52, name, fill=colour, weight="bold")
+        )
+    return _page(parts, 345)
+
+
+def civil_violence() -> str:
+    """Return where citizens rebel at the height of the first outburst, and their numbers over time, as an SVG."""
+    metrics = sim.run(load(SCENARIOS / "civil_violence.yaml"), recording="samples").metrics
+    height = max(range(len(metrics["time"])), key=metrics["active"].__getitem__)
+    seconds = round(metrics["time"][height])
+    world = _ended("civil_violence", seconds).world
+    assert world.places is not None, "the scenario has places"
+    assert world.variables is not None, "its places show who is there"
+    parts = [_text(20, 20, f"after {seconds - 1} s: quiet, active, jailed; cops", weight="bold")]
+    parts.append('<rect x="20" y="30" width="320" height="320" fill="#f4f4f4"/>')
+    fills = {"quiet": "#bcd0e4", "active": RED, "jailed": "#999", "empty": "#000"}
+    for name in world.agents:
+        place = world.places.where(name) or "0,0"
+        x, y = map(int, place.split(","))
+        parts.append(_square(20 + 8 * x, 30 + 8 * y, 7, fills[world.variables.get("shows", place)]))
+    axes = _Axes(400, (0, 100, 25), (0, 400, 100), "seconds", "citizens (of 1,120)")
+    parts += axes.frame("")
+    for name, colour in (("jailed", "#777"), ("active", RED)):
+        parts.append(axes.line(metrics["time"], metrics[name], colour, 2))
+        parts.append(_text(axes.x({"active": 30, "jailed": 62}[name]), 52, name, fill=colour, weight="bold"))
+    return _page(parts, 365)
+
+
 def cascade() -> str:
     """Return how often a right and a wrong cascade has begun, in theory and in runs of 100 towns, as an SVG."""
     axes = _Axes(40, (0.5, 1, 0.1), (0, 1, 0.25), "p: how often a hint is right", "share of towns", width=700)
@@ -268,7 +314,8 @@ def _page(parts: Iterable[str], height: int = HEIGHT) -> str:
 
 
 PICTURES: Mapping[str, Callable[[], str]] = {
-    draw.__name__: draw for draw in (cascade, culture, opinions, queue, schelling, sugarscape, town)
+    draw.__name__: draw
+    for draw in (cascade, civil_violence, culture, opinions, queue, schelling, sugarscape, town, wolf_sheep)
 }
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The program behind the tables of docs/gallery.md, on a reduced size; docs/test_gallery_page.py compares the page."""
 
+import re
 from math import comb
 
 import pytest
@@ -29,3 +30,25 @@ def test_the_table_has_a_row_for_each_cell():
     assert rows[0][:4] == ("5", "15", "20.0", "20.0 ± 13.0")
     assert rows[1] == ("15", "15", "1.2", "1.00 ± 0.00", "1.0 to 1.0")
     assert gallery.printed((heads, rows)).count("\n") == 3
+
+
+@pytest.mark.parametrize("model", gallery.PAIRS)
+def test_mesa_and_the_scenario_are_measured_alike(model):
+    """A few turns of each give a row for each number, with both means and their intervals."""
+    pytest.importorskip("mesa")
+    heads, rows = gallery.beside_mesa(model, 2, map, turns=3)
+    assert heads == ("settings", "measured", "Mesa, 2 seeds", "here, 2 seeds")
+    assert [row[1] for row in rows] == [name for pair in gallery.PAIRS[model] for name in pair.measured]
+    assert all(re.fullmatch(r"\d+\.\d+ ± \d+\.\d+", shown) for row in rows for shown in row[2:])
+
+
+def test_both_meadows_begin_alike():
+    """After a turn, each has about the 100 sheep and 20 wolves that it began with, and half of the grass or less."""
+    pytest.importorskip("mesa")
+    (pair, _) = gallery.PAIRS["wolf_sheep"]
+    for sheep, wolves, grass, *most, none in (pair.ours(1, 1), pair.mesa(1, 1)):
+        assert 80 <= sheep <= 120
+        assert 15 <= wolves <= 25
+        assert most == [sheep, wolves]
+        assert 300 < grass < 500
+        assert none == 0

@@ -28,6 +28,7 @@ SHOWN = [
     pytest.param(command, shown, id=f"{n}-{Path(command.split()[2]).stem}")
     for n, (command, shown) in enumerate(re.findall(r"^\$ uv run (sim .*)\n```\n\n((?:    .*\n)+)", PAGE, re.MULTILINE))
 ]
+MESA = [("Wolves and sheep", "wolf_sheep"), ("Civil violence", "civil_violence")]
 Table = list[dict[str, float]]
 
 
@@ -207,6 +208,46 @@ def _regions_left(features: int, traits: int, seed: int) -> float:
     return regions
 
 
+@pytest.mark.parametrize(("section", "model"), MESA)
+def test_means_are_those_of_mesa(section, model):
+    """Each number that a section compares differs from Mesa's by less than three standard errors of the difference.
+
+    There are many, and some depend on each other, so one or two differ by more than two standard errors by chance.
+    """
+    rows = [line.strip("| ").split(" | ") for line in _compared(section)]
+    assert [row[:2] for row in rows] == [[one.title, name] for one in gallery.PAIRS[model] for name in one.measured]
+    for row in rows:
+        (theirs, wide), (ours, half) = (map(float, shown.split(" ± ")) for shown in row[2:])
+        assert abs(theirs - ours) <= 1.5 * math.hypot(wide, half), row  # each half is two standard errors
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("section", "model"), MESA)
+def test_the_program_prints_the_table_beside_mesa(section, model):
+    """The table of a section is what its command prints, line by line: of Mesa and of the scenario."""
+    pytest.importorskip("mesa")
+    (seeds,) = re.findall(rf"benchmarks\.gallery {model} --seeds (\d+)", SECTIONS[section])
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        assert gallery.printed(gallery.beside_mesa(model, int(seeds), pool.map)) in SECTIONS[section]
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+def test_wolves_and_sheep_are_as_many_as_in_mesa():
+    """In a hundred seeds that the page does not show, over 30 turns, the means of both are within 95 % intervals."""
+    pytest.importorskip("mesa")
+    seeds = range(41, 141)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        theirs, ours = (
+            list(pool.map(gallery.trial, *zip(*[("wolf_sheep", 0, here, 30, seed) for seed in seeds], strict=True)))
+            for here in (False, True)
+        )
+    for number in range(2):
+        one, other = (_estimate([values[number] for values in side]) for side in (theirs, ours))
+        assert abs(one.mean - other.mean) <= math.hypot(one.half or 0, other.half or 0)
+
+
 @pytest.mark.proof
 def test_segregation_is_that_of_a_program_with_the_rules_of_netlogo():
     """A program in which all who are unhappy at the end of a tick move at random gives the shares of the scenario."""
@@ -261,7 +302,10 @@ def _pictures():
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", ["cascade", "culture", "opinions", "queue", "schelling", "sugarscape", "town"])
+@pytest.mark.parametrize(
+    "name",
+    ["cascade", "civil_violence", "culture", "opinions", "queue", "schelling", "sugarscape", "town", "wolf_sheep"],
+)
 def test_the_pictures_are_what_the_scenarios_give(name):
     """Each picture of the page is drawn from runs, so it can be drawn again."""
     assert _pictures().PICTURES[name]() == (ROOT / "docs" / f"{name}.svg").read_text(encoding="utf-8")

@@ -12,7 +12,8 @@ from sim.scenario import loads
 from sim.scenario.assembly.build import build
 
 LARGE = {
-    "cascade", "community", "debate", "ecology", "helpdesk", "houston", "lead_response", "software_team", "sugarscape",
+    "cascade", "civil_violence", "community", "debate", "ecology", "helpdesk", "houston", "lead_response",
+    "software_team", "sugarscape", "wolf_sheep",
 }  # fmt: skip
 SCENARIOS = [
     # The largest files, and those with the most agents or places, take far longer than the others together.
