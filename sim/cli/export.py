@@ -1,7 +1,7 @@
 """`sim export`: write a view of a run to a file, the files of its workspaces, or a figure or table of an experiment."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +63,16 @@ def command(
     With --format json, columns that hold JSON come as objects and lists.
 
     If RUN is the folder of an experiment, VIEW is `figure`, with the NAME of an outcome, or of a metric with `--over
-    time`, for a PDF, SVG or PNG file; `table`, for a LaTeX, CSV or Markdown file; `results` (a row for each trial), or
+    time`, for a PDF, SVG or PNG file; `table`, of all outcomes or those NAMEd (R,peak), for a LaTeX, CSV or Markdown
+    file; `results` (a row for each trial), or
     `candidates` (of a fit), for a CSV, JSON or Parquet file.
     """
     drawing = {"over": over, "columns": columns, "log": log}
     if view in _OF_EXPERIMENTS:
         if view != "figure":
-            _refuse({**drawing, "NAME": name}, "is for a figure")
+            _refuse(drawing, "is for a figure")
+        if view not in ("figure", "table"):
+            _refuse({"NAME": name}, "is for a figure or a table")
         _refuse({"repeat": again or None}, "is for a view of a run")
         _check_free(target, force=force)
         if view == "figure":
@@ -79,7 +82,8 @@ def command(
             _refuse({"differences": differences or None}, "is for a figure or a table")
             _write_trials(run, view, target, form or _FORMATS.get(target.suffix.lower()), force=force)
         else:
-            _write_table(run, target, form or _TABLES.get(target.suffix.lower()), differences=differences)
+            names = [] if name is None else name.split(",")
+            _write_table(run, names, target, form or _TABLES.get(target.suffix.lower()), differences=differences)
         print_json({"file": target}) if as_json else click.echo(plain(target))
         return
     _refuse({**drawing, "NAME": name, "differences": differences or None}, "is for a figure of an experiment")
@@ -144,13 +148,13 @@ def _write_trials(folder: str, view: str, target: Path, form: Any, *, force: boo
     write_rows(target, columns, iter(rows), form, force=force)
 
 
-def _write_table(folder: str, target: Path, form: Any, *, differences: bool) -> None:
+def _write_table(folder: str, names: Sequence[str], target: Path, form: Any, *, differences: bool) -> None:
     """Write a table of an experiment."""
     from sim.inspect.analysis import Experiment  # the import is slow
 
     if form not in _TABLES.values():
         raise UsageError("a table needs a format", hint="give --format latex, csv or md, or a file .tex, .csv or .md")
-    text = Experiment.open(folder).table("differences" if differences else "estimates", form)
+    text = Experiment.open(folder).table("differences" if differences else "estimates", form, outcomes=names)
     try:
         target.write_text(text, encoding="utf-8", newline="")
     except OSError as error:

@@ -145,6 +145,7 @@ class Context:
             names = names | self.known.variables
         if place == "model":
             names = names | frozenset(self.kept)
+        self._refuse_metrics(place, expression.names - names)
         Expression.parse(expression.text, names, functions)
         _check_calls(expression)
         self._require_needs(functions_at("agent", "world"), expression)
@@ -162,6 +163,12 @@ class Context:
             if known is not None and member not in known:
                 hint = did_you_mean(member, known) or f"it has {', '.join(known)}"
                 raise ExpressionError(f"`{name}` has no {member[:80]!r}", hint=hint)
+
+    def _refuse_metrics(self, place: Place, names: frozenset[str]) -> None:
+        if place == "world" and (read := sorted(names & self.known.metrics)):
+            raise ExpressionError(
+                f"`{read[0]}` is a metric, and expressions read no metrics", hint="write the expression of the metric"
+            )
 
     def _require_needs(self, declared: Mapping[str, RuleFunction], expression: Expression) -> None:
         for need, (what, hint) in _NEEDS.items():

@@ -10,7 +10,7 @@ fork of the process before the event would be quicker for many edits of one mome
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import attrs
 
@@ -23,7 +23,6 @@ from sim.world.service import Service, Warned
 if TYPE_CHECKING:
     from sim.world.world import World
 
-MESSAGE_SUPPRESSED: Final = "message.suppressed"
 
 Kind = Literal["message", "event"]
 

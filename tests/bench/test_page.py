@@ -106,6 +106,15 @@ def wide(point, seed, mode):
     return {"makespan": 10.0 ** (seed + point), "outcomes": {"done_x": 10.0**seed * (1 + (mode == "autonomous"))}}
 
 
+def test_few_seeds_are_drawn_one_by_one(made):
+    """With fewer than five seeds each is a point of its own, and the page says so; with five there are intervals."""
+    for count, few in ((3, True), (5, False)):
+        page = render(made(MODES, figures, count=count, vary=SWEEPS))
+        assert ("each seed as a point, and their mean" in page) is few
+        assert ("mean over seeds, with its 95 % interval" in page.partition("All figures")[0]) is not few
+        assert (f", {count} seeds<" in page) is few
+
+
 def test_a_bench_without_figures_has_a_page(made, shown):
     """If everything failed the page says why."""
     nothing: dict[str, Any] = {

@@ -23,7 +23,7 @@ def test_new_brings_the_schema(sim, tiny):
 
     assert files == ["village.yaml", "scenario.schema.json"]
     assert (folder / "village.yaml").read_text().startswith("# yaml-language-server: $schema=scenario.schema.json\n")
-    assert json.loads((folder / "scenario.schema.json").read_text()) == json.loads(sim("schema", "--json").out)
+    assert json.loads((folder / "scenario.schema.json").read_text()) == json.loads(sim("info", "schema", "--json").out)
     assert json.loads(sim("new", "town", "--json").out)["files"] == ["town.yaml"]
 
 
@@ -41,9 +41,9 @@ def test_new_replaces_nothing(sim, tiny):
 
 def test_schema(sim, tiny):
     """The schema goes to stdout or to a new file."""
-    assert json.loads(sim("schema").out)["$schema"].startswith("https://json-schema.org/")
-    assert sim("schema", "--to", "s.json").code == 0
-    assert sim("schema", "--to", "s.json").code == 2
+    assert json.loads(sim("info", "schema").out)["$schema"].startswith("https://json-schema.org/")
+    assert sim("info", "schema", "--to", "s.json").code == 0
+    assert sim("info", "schema", "--to", "s.json").code == 2
     assert "agents" in json.loads((tiny.parent / "s.json").read_text())["properties"]
 
 

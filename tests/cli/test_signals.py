@@ -75,7 +75,7 @@ def test_stuck_steps_are_reported(start, tmp_path):
 
 def test_a_closed_pipe_is_no_error(start, tmp_path):
     """When nobody reads stdout any more, the command ends without a word."""
-    process = start("schema")
+    process = start("info", "schema")
     assert process.stdout is not None
     process.stdout.close()
     assert process.stderr is not None

@@ -30,14 +30,17 @@ def test_what_if_and_surveys(tmp_path):
     """The commands up to the live run work in their order, and have the results that the page names."""
     lines = [line for block in blocks(PLANNED, "console") for line in block.splitlines() if line.startswith("$ ")]
     shown = {line: command(*words(line[2:])) for line in lines}
-    assert len(shown) == 9
+    assert len(shown) == 11
     assert {line: code for line, (code, _, _) in shown.items() if code} == {}
     runs = {path.name: path for path in (tmp_path / "runs").iterdir()}
-    assert len(runs) == 4
+    assert len(runs) == 5
     recovered, events = [], []
     for path in runs.values():
         with open_run(path) as stored:
-            if stored.info.name == "contagion":
+            if "edits" in stored.info.options:
+                edited = [row.topic for row in stored.events() if row.topic == "message.suppressed"]
+                assert len(edited) == 1
+            elif stored.info.name == "contagion":
                 assert stored.info.summary is not None
                 recovered.append(stored.info.summary["metrics"]["R"][-1])
                 events.append([tuple(row) for row in stored.events() if not row.topic.startswith("intervention.")])

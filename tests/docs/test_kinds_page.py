@@ -136,11 +136,11 @@ def test_a_package_has_its_settings_checked_and_described(package):
     assert done.returncode == 2
     assert "unknown key 'tsk'" in done.stdout
     assert "did you mean 'task'?" in done.stdout
-    schema = _sim(work, "schema", "--allow", "sim-garden", path=site)
+    schema = _sim(work, "info", "schema", "--allow", "sim-garden", path=site)
     rules = json.loads(schema.stdout)["$defs"]["Agent"]["allOf"]
     (found,) = [rule["then"] for rule in rules if rule["if"]["properties"]["kind"]["const"] == "gardener"]
     assert list(found["properties"]["settings"]["properties"]) == ["task"]
-    assert "gardener" not in _sim(work, "schema", path=site).stdout
+    assert "gardener" not in _sim(work, "info", "schema", path=site).stdout
 
 
 def test_the_table_has_every_attribute_of_a_family():

@@ -112,7 +112,8 @@ def test_the_command_writes_tables(study: sim.Experiment, tmp_path: Path) -> Non
         (["figure", "y", "--to", "y.gif"], "a figure is not written as"),
         (["figure", "z", "--to", "y.pdf"], "there is no outcome 'z'"),
         (["table", "--to", "t.txt"], "a table needs a format"),
-        (["table", "y", "--to", "t.tex"], "NAME is for a figure"),
+        (["results", "y", "--to", "t.csv"], "NAME is for a figure or a table"),
+        (["table", "z", "--to", "t.tex"], "there is no outcome 'z'"),
         (["figure", "y", "--format", "csv", "--to", "y.pdf"], "--format is for a table"),
     ],
 )
@@ -166,3 +167,14 @@ def test_a_figure_over_time_says_over_how_many_seeds(tmp_path: Path, study: sim.
     assert min(counts) < 8
     assert title == f"means over {min(counts)} to 8 seeds"
     assert study.figure("y", over="time").axes[0].get_title(loc="right") == ""
+
+
+def test_a_table_has_the_outcomes_that_are_named(study: sim.Experiment, tmp_path: Path) -> None:
+    """Of the estimates and of the differences, on the command line and in Python; the others are left out."""
+    for options, what in (((), "estimates"), (("--differences",), "differences")):
+        code, _, err = command("export", study.folder, "table", "late", "--to", tmp_path / f"{what}.md", *options)
+        assert code == 0, err
+        text = (tmp_path / f"{what}.md").read_text()
+        assert "late" in text
+        assert "Sum of a" not in text
+        assert text == study.table(what, outcomes=["late"])  # type: ignore[arg-type]  # one of two words

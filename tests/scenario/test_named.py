@@ -201,3 +201,14 @@ def test_a_hint_can_be_put_into_the_file():
     first, _, second = (problem.hint or "").removeprefix("put `=` before it: ").partition("; or, to mean the text: ")
     for hint in (first, second):
         assert loads(text % hint, "f.yaml").name == "f"
+
+
+def test_a_metric_is_no_name_for_expressions():
+    """A stop condition that reads a metric is told that none can, and what to write; so is another metric."""
+    for line in ("stop: {when: many > 3}", "metrics: {values: {many: count('a'), more: many + 1}}"):
+        text = "name: f\nuntil: 1m\nagents: [{name: a, rules: [{do: noop}]}]\n"
+        text += line if "metrics" in line else f"metrics: {{values: {{many: count('a')}}}}\n{line}\n"
+        with pytest.raises(ScenarioError, match="`many` is a metric") as caught:
+            loads(text, "f.yaml")
+        (problem,) = caught.value.problems
+        assert problem.hint == "write the expression of the metric"

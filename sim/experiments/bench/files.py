@@ -45,7 +45,10 @@ def to_json(bench: Bench) -> dict[str, Any]:
 
 def _row(row: Row, point: Point) -> dict[str, Any]:
     told = attrs.asdict(row)
-    del told["concurrency"]  # the trials contain it
+    for name in ("concurrency", "singles"):  # the trials contain them
+        del told[name]
+    for outcome in told["outcomes"].values():
+        del outcome["singles"]
     return told | {"point": dict(point)}
 
 

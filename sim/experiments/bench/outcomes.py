@@ -2,9 +2,9 @@
 
 from sim.base.pages import Markup, tag
 from sim.base.pages.markup import Child
-from sim.experiments.bench.page_parts import colour, figure, section, table
+from sim.experiments.bench.page_parts import bar, figure, how_drawn, section, table
 from sim.experiments.bench.rows import Bench, Outcome, Row
-from sim.experiments.charts import Bar, bars, half, number
+from sim.experiments.charts import Bar, bars, half
 from sim.experiments.estimate import Estimate
 from sim.experiments.modes import PARALLEL
 from sim.experiments.points import label_of
@@ -23,7 +23,7 @@ def varied_outcomes(bench: Bench) -> Markup | None:
     cards = [_by_value(bench, name) for name in [name for name in names if _tells_apart(bench, name)][:_SWEPT]]
     if not cards:
         return None
-    note = "mean over seeds, with its 95 % interval; metrics are values at the end of a run"
+    note = f"{how_drawn(bench.rows)}; metrics are values at the end of a run"
     return section("Outcomes of the scenario", note, tag("div", cards, class_="cards wide"))
 
 
@@ -36,9 +36,9 @@ def _by_value(bench: Bench, name: str) -> Markup:
     given = []
     for row in bench.rows[:_POINTS]:
         if name in row.outcomes:
-            value, label = row.outcomes[name].value, ", ".join(bench.points[row.point].values())
+            found, label = row.outcomes[name], ", ".join(bench.points[row.point].values())
             named = ", ".join(part for part in (label, row.mode) if part)
-            given.append(Bar(named, colour(row.mode), value, f"{number(value.mean)} {half(value)}"))
+            given.append(bar(named, row.mode, found.value, found.singles))
     return bars(f"{name} by varied value and mode", given).card(name)
 
 
@@ -77,8 +77,8 @@ def _folded(bench: Bench, index: int, shown: Markup) -> Markup:
 
 
 def _bar(row: Row) -> Bar:
-    value = row.figures["outcome_distance"]
-    return Bar(row.mode, colour(row.mode), value, f"{number(value.mean)} % {half(value)}")
+    singles = row.singles.get("outcome_distance", ())
+    return bar(row.mode, row.mode, row.figures["outcome_distance"], singles, "%")
 
 
 def _table(base: Row, compared: list[Row]) -> Markup:

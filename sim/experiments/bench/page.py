@@ -6,9 +6,9 @@ from importlib.resources import files
 from sim.base.pages import Markup, document, tag
 from sim.experiments.bench.outcomes import outcomes, varied_outcomes
 from sim.experiments.bench.page_notes import about, meaning
-from sim.experiments.bench.page_parts import colour, figure, section, spread, table
+from sim.experiments.bench.page_parts import bar, colour, figure, how_drawn, section, series, spread, table
 from sim.experiments.bench.rows import FIGURES, Bench, Row, bench_of
-from sim.experiments.charts import Bar, Series, bands, bars, half, lines, number
+from sim.experiments.charts import Bar, Series, bands, bars, lines, number
 from sim.experiments.estimate import Estimate
 from sim.experiments.modes import PARALLEL
 from sim.experiments.points import as_number, label_of, short
@@ -79,22 +79,23 @@ def _makespans(bench: Bench) -> Markup | None:
         if not rows:
             continue
         unit, size = _unit(max(row.figures["makespan"].high for row in rows))
-        spans = [_bar(row, row.figures["makespan"], 1 / size, unit) for row in rows]
+        spans = [_bar(row, "makespan", unit, 1 / size) for row in rows]
         cards.append(bars("makespan by mode", spans).card(label_of(point) or "Makespan", _counted(rows, unit)))
-        speeds = [_bar(row, row.figures["speed_up"], 1, "×") for row in rows if "speed_up" in row.figures]
+        speeds = [_bar(row, "speed_up", "×") for row in rows if "speed_up" in row.figures]
         if speeds and not point:
             chart = bars(f"speed-up over {PARALLEL} by mode", speeds, mark=1, marked=PARALLEL)
             cards.append(chart.card("Speed-up", "makespan of tick-parallel divided by that of the mode, seed by seed"))
         if not point and rows[0].basis == "wall":
-            chart = bars("CPU time by mode", [_bar(row, row.figures["cpu_seconds"], 1, "s") for row in rows])
+            chart = bars("CPU time by mode", [_bar(row, "cpu_seconds", "s") for row in rows])
             cards.append(chart.card("CPU time", "varies less than real time, s"))
-    note = "mean over seeds, with its 95 % interval" + _rest(len(bench.points))
+    note = how_drawn(bench.rows) + _rest(len(bench.points))
     return section("Makespan", note, tag("div", cards, class_="cards wide")) if cards else None
 
 
-def _bar(row: Row, value: Estimate, factor: float, unit: str) -> Bar:
+def _bar(row: Row, name: str, unit: str, factor: float = 1) -> Bar:
+    value = row.figures[name]
     scaled = Estimate(value.n, value.mean * factor, None if value.half is None else value.half * factor)
-    return Bar(row.mode, colour(row.mode), scaled, f"{number(scaled.mean)} {unit} {half(scaled)}")
+    return bar(row.mode, row.mode, scaled, [one * factor for one in row.singles.get(name, ())], unit)
 
 
 def _counted(rows: Sequence[Row], unit: str) -> str:
@@ -111,7 +112,7 @@ def _varied(bench: Bench) -> Markup | None:
     if not bench.points[0]:
         return None
     cards = [chart for key in bench.points[0] for chart in _over(bench, key)]
-    note = f"makespan of {PARALLEL} divided by that of the mode, seed by seed; mean with its 95 % interval"
+    note = f"makespan of {PARALLEL} divided by that of the mode, seed by seed; {how_drawn(bench.rows)}"
     speeds, oracle = _overview(bench, "speed_up", " ×"), _overview(bench, "of_oracle", " %")
     if speeds is None and oracle is None and not cards:
         return None  # tick-parallel was not run
@@ -149,9 +150,11 @@ def _over(bench: Bench, key: str) -> Iterator[Markup]:
         given = []
         for mode in bench.modes:
             rows = [row for row in bench.rows if row.mode == mode.name and row.point in here]
-            values = [(places[row.point] or 0.0, row.figures["speed_up"]) for row in rows if "speed_up" in row.figures]
-            if values and mode.name != PARALLEL:
-                given.append(Series(mode.name, colour(mode.name), sorted(values, key=lambda pair: pair[0])))
+            told = sorted((places[row.point] or 0.0, row.point, row) for row in rows if "speed_up" in row.figures)
+            if told and mode.name != PARALLEL:
+                values = [(at, row.figures["speed_up"]) for at, _, row in told]
+                singles = [[(at, one) for one in row.singles.get("speed_up", ())] for at, _, row in told]
+                given.append(series(mode.name, values, singles))
         if given:
             yield lines("speed-up", given, name, mark=1).card(f"over {name}", label_of(other))
 

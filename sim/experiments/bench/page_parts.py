@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+import attrs
+
 from sim.base.pages import Markup, tag
 from sim.base.pages.markup import Child
 from sim.experiments.bench.rows import Row
-from sim.experiments.charts import half, number
-from sim.experiments.estimate import Estimate
+from sim.experiments.charts import Bar, Series, half, number
+from sim.experiments.estimate import FEW, Estimate
 from sim.experiments.modes import MODES
 
 _COLOURS = dict(zip(MODES, ("--c12", "--c0", "--c1", "--c2", "--c5", "--c3"), strict=True))
@@ -57,3 +59,26 @@ def spread(rows: Sequence[Row], figure: str) -> str:
         return ""
     low, high = number(min(means)), number(max(means))
     return low if low == high else f"{low} to {high}"
+
+
+def bar(name: str, mode: str, value: Estimate, singles: Sequence[float], unit: str = "") -> Bar:
+    """Return the bar of a mode; with single values, these are drawn in place of the bar and its interval."""
+    count = f"{len(singles)} seed{'s' * (len(singles) > 1)}" if singles else ""
+    said = f"{number(value.mean)} {unit}".rstrip()
+    return Bar(name, colour(mode), value, f"{said}, {count}" if count else f"{said} {half(value)}", singles)
+
+
+def how_drawn(rows: Sequence[Row]) -> str:
+    """Return what the charts of some rows draw."""
+    few = any(0 < row.measured < FEW for row in rows)
+    return "each seed as a point, and their mean" if few else "mean over seeds, with its 95 % interval"
+
+
+def series(
+    mode: str, values: Sequence[tuple[float, Estimate]], singles: Sequence[Sequence[tuple[float, float]]]
+) -> Series:
+    """Return the line of a mode; where there are single values, they are drawn in place of the interval."""
+    drawn = [
+        (at, attrs.evolve(value, half=None) if own else value) for (at, value), own in zip(values, singles, strict=True)
+    ]
+    return Series(mode, colour(mode), drawn, [own for own in singles if own])

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from sim.experiments.bench.outcome_distance import distance, outcome_distance, relative, value_of
-from sim.experiments.estimate import Estimate
+from sim.experiments.estimate import FEW, Estimate
 from sim.experiments.modes import MODES, ORACLE, PARALLEL, BenchMode
 from sim.experiments.plan import BenchPlan, Plan
 from sim.experiments.points import MODE, Point
@@ -64,11 +64,13 @@ class Outcome:
         value: its value.
         relative: its relative difference; None if the value of tick-parallel is always 0.
         distance: its distance, as defined in `outcome_distance`.
+        singles: its values for single seeds, if there are fewer than `FEW`.
     """
 
     value: Estimate
     relative: Estimate | None
     distance: Estimate | None
+    singles: Sequence[float] = ()
 
 
 @attrs.frozen
@@ -82,6 +84,7 @@ class Row:
         measured: the number of measured seeds.
         problems: the problems, without duplicates.
         figures: the values of `FIGURES`; unknown figures are missing.
+        singles: of the figures, the values for single seeds, if there are fewer than `FEW`.
         compared: the number of seeds that were measured in tick-parallel, too.
         equal: the number of these seeds with the same hash.
         outcomes: the outcomes by name.
@@ -94,6 +97,7 @@ class Row:
     measured: int
     problems: tuple[str, ...]
     figures: Mapping[str, Estimate]
+    singles: Mapping[str, Sequence[float]]
     compared: int
     equal: int
     outcomes: Mapping[str, Outcome]
@@ -239,7 +243,8 @@ def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> Ro
         "of_oracle": _paired(known, oracle, lambda trial, best: _times(_quicker(trial, best), 100)),
         "outcome_distance": [] if mode == PARALLEL else _paired(known, base, _apart),
     }
-    figures = {name: _estimate([*own.get(name, ()), *against.get(name, ())]) for name in FIGURES}
+    values = {name: _known([*own.get(name, ()), *against.get(name, ())]) for name in FIGURES}
+    figures = {name: Estimate.of(found) for name, found in values.items()}
     if figures["cpu_call"] is not None:
         del figures["cpu_iteration"]
     same = _paired(known, base, lambda trial, other: trial.hash == other.hash)
@@ -250,6 +255,7 @@ def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> Ro
         measured=len(known),
         problems=tuple(dict.fromkeys(c.problem for c in trials.values() if c.problem)),
         figures={name: estimate for name, estimate in figures.items() if estimate is not None},
+        singles={name: found for name, found in values.items() if 0 < len(found) < FEW},
         compared=len(same),
         equal=sum(same),
         outcomes=_outcomes(known, base),
@@ -275,11 +281,13 @@ def _outcomes(trials: Seeds, base: Seeds) -> dict[str, Outcome]:
     names = dict.fromkeys(name for trial in (*base.values(), *trials.values()) for name in trial.outcomes)
     found = {}
     for name in names:
-        value = _estimate([value_of(trial.outcomes, name) for trial in trials.values()])
+        values = _known([value_of(trial.outcomes, name) for trial in trials.values()])
+        value = Estimate.of(values)
         if value is not None:
             shares = _paired(trials, base, partial(_share, name))
             apart = _paired(trials, base, partial(_distance, name))
-            found[name] = Outcome(value, _estimate(shares), _estimate(apart))
+            singles = values if len(values) < FEW else []
+            found[name] = Outcome(value, Estimate.of(_known(shares)), Estimate.of(_known(apart)), singles)
     return found
 
 
@@ -292,8 +300,8 @@ def _distance(name: str, trial: Trial, base: Trial) -> float | None:
     return None if one is None or other is None else distance(one, other)
 
 
-def _estimate(values: Iterable[float | None]) -> Estimate | None:
-    return Estimate.of([value for value in values if value is not None])
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def _ratio(one: float | None, other: float | None) -> float | None:

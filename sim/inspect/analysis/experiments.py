@@ -7,6 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+import attrs
+
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.pages import Chart, Table, tag
@@ -360,14 +362,37 @@ class Experiment:
         """
         return self.table(what, "latex")
 
-    def table(self, what: Literal["estimates", "differences"] = "estimates", form: Form = "md") -> str:
-        """Return a table as text: LaTeX, Markdown (`md`) or CSV; see `to_latex`."""
+    def table(
+        self,
+        what: Literal["estimates", "differences"] = "estimates",
+        form: Form = "md",
+        *,
+        outcomes: Sequence[str] = (),
+    ) -> str:
+        """Return a table as text: LaTeX, Markdown (`md`) or CSV; see `to_latex`.
+
+        Args:
+            what: which table.
+            form: in which form.
+            outcomes: the outcomes that it has; empty: all.
+
+        Raises:
+            UsageError: if there is no such table, or no such outcome.
+        """
+        wanted = [self._outcome(name) for name in outcomes]
         if what == "differences":
             self._check_compared()
-            return table_text(*differences_cells(self.plan, self.differences), form)
+            found = [one for one in self.differences if not wanted or one.outcome in wanted]
+            return table_text(*differences_cells(self.plan, found), form)
         if what != "estimates":
             raise UsageError(f"there is no table {what!r:.40} for papers", hint="there are estimates and differences")
-        return table_text(*estimates_cells(self.plan, self.estimates), form)
+        rows = [
+            attrs.evolve(
+                row, outcomes={name: one for name, one in row.outcomes.items() if not wanted or name in wanted}
+            )
+            for row in self.estimates
+        ]
+        return table_text(*estimates_cells(self.plan, rows), form)
 
     def _check_compared(self) -> None:
         if not self.differences:

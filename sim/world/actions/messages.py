@@ -9,7 +9,7 @@ from sim.kernel.codec import Raw, freeze
 from sim.kernel.duration import to_ns, to_seconds
 from sim.kernel.waits import NOTHING
 from sim.world.action import Recipient, Refused, Time, Topic, action
-from sim.world.edits import MESSAGE_SUPPRESSED, Edits
+from sim.world.edits import Edits
 from sim.world.message import Message
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _edited(world: "World", message: Message) -> Message | None:
     edited = Edits.on(world).message(world.kernel.acting(), message)
     if edited is None:
         note = _note(message.sender, message.to, message.topic, message.raw)
-        world.kernel.emit(MESSAGE_SUPPRESSED, note, message.sender)
+        world.kernel.emit("message.suppressed", note, message.sender)
     return edited
 
 
