@@ -35,8 +35,9 @@ result.hsh
 replayed: sim.ReplayResult = sim.replay(result, backend="trio", progress=True)
 resumed: sim.RunResult = sim.resume("runs/a", effects={17: "retry"}, allow_change=True)
 branched: sim.RunResult = sim.branch(Path("runs/a"), at="1h", seed=2, overrides=["stop=null"])
-# error: Missing named argument "at"
-sim.branch(result)
+sim.branch(result, without=[169], replace={170: {"ill": False}})
+# error: Argument "without" .*has incompatible type "str"
+sim.branch(result, without="169")
 # error: Unexpected keyword argument "allow_chnage"
 sim.replay(result, allow_chnage=True)
 # error: Argument "effects" .*has incompatible type
@@ -49,8 +50,8 @@ async def program() -> None:
     two: sim.RunResult = await sim.branch_async(one, at=3600, seed=2)
     three: sim.ReplayResult = await sim.replay_async(two)
     four: sim.RunResult = await sim.resume_async(two, undecided=True)
-    # error: Missing named argument "at"
-    await sim.branch_async(one)
+    # error: Argument "replace" .*has incompatible type
+    await sim.branch_async(one, replace=[170])
     # error: Unexpected keyword argument "seeed"
     await sim.run_async("a.yaml", seeed=3)
     # error: Incompatible types in "await"
