@@ -13,7 +13,7 @@ from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_giv
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, common, reading
-from sim.cli.rerun import again_options, at_work, decided, print_live
+from sim.cli.rerun import again_options, at_work, by_id, decided, print_live
 from sim.cli.run import NO_RECORD, allow_imports
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.folder import begin
@@ -136,19 +136,14 @@ def _replaced(texts: tuple[str, ...]) -> dict[int, Any]:
     """Return the new data by the number of the event.
 
     Raises:
-        UsageError: if a text does not have the form ID:JSON.
+        UsageError: if a text does not have the form ID:JSON, or a number is given twice.
     """
     found: dict[int, Any] = {}
-    for text in texts:
-        number, colon, data = text.partition(":")
-        if not colon or not number.isdecimal():
-            raise UsageError(f"--replace {text[:80]!r} does not have the form ID:JSON", hint="for example 17:'[1, 2]'")
-        if int(number) in found:
-            raise UsageError(f"--replace gives two data for event {number}")
+    for number, data in by_id(texts, "--replace", "ID:JSON", "17:'[1, 2]'").items():
         try:
-            found[int(number)] = json.loads(data)
+            found[number] = json.loads(data)
         except ValueError as error:
-            raise UsageError(f"--replace {text[:80]!r}: the data is not JSON: {error}") from error
+            raise UsageError(f"--replace {number}: the data is not JSON: {error}") from error
     return found
 
 

@@ -53,14 +53,29 @@ def decided(decisions: tuple[str, ...]) -> dict[int, str]:
     Raises:
         UsageError: if a decision does not have the form ID=DECISION.
     """
+    return by_id(decisions, "--effect", "ID=DECISION", "17=retry")
+
+
+def by_id(texts: tuple[str, ...], option: str, form: str, example: str) -> dict[int, str]:
+    """Return what an option gives, by the number before it.
+
+    Args:
+        texts: what was given.
+        option: the option, for errors.
+        form: the form of each text: `ID`, a sign, and what follows.
+        example: one of this form.
+
+    Raises:
+        UsageError: if a text does not have this form, or a number is given twice.
+    """
     found: dict[int, str] = {}
-    for text in decisions:
-        id, separator, decision = text.partition("=")
-        if not separator or not id.isdecimal():
-            raise UsageError(f"--effect {text!r} does not have the form ID=DECISION", hint="for example 17=retry")
+    for text in texts:
+        id, sign, rest = text.partition(form[2])
+        if not sign or not id.isdecimal():
+            raise UsageError(f"{option} {text[:80]!r} does not have the form {form}", hint=f"for example {example}")
         if int(id) in found:
-            raise UsageError(f"two decisions are given for effect {id}")
-        found[int(id)] = decision
+            raise UsageError(f"{option} is given twice for {id}")
+        found[int(id)] = rest
     return found
 
 

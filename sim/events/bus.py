@@ -204,11 +204,12 @@ class EventBus:
             count = 0
         raw = freeze(data)
         kernel = self.kernel
-        source = (kernel.current or kernel.acting()).name
+        actor = kernel.current or kernel.acting()
+        source = actor.name
         if len(raw) > self.max_data_bytes:
             raise too_much(f"{source}: the event {topic!r}", len(raw), self.max_data_bytes)
         if self.editor is not None:
-            edited = self.editor.event(kernel.current or kernel.acting(), topic, raw)
+            edited = self.editor.event(actor, topic, raw)
             if edited is None:
                 identity = kernel.emit("event.suppressed", {"topic": topic, "data": raw})
                 return Event(self.sequence, kernel.now, source, topic, raw, identity)

@@ -478,7 +478,7 @@ class BranchOptions(ContinueOptions, Keep, Change):
     at: Duration | None = None
     at_event: int | None = attrs.field(
         default=None,
-        metadata=shown("Begin at the time of this event (the id in `sim show RUN events`).", metavar="ID", least=1),
+        metadata=shown("Begin at the time of this event: its id in `sim show RUN messages`.", metavar="ID", least=1),
     )
     without: tuple[int, ...] = attrs.field(
         default=(),

@@ -181,11 +181,11 @@ class Edits(Service):
         """Name the events that should have been edited, and did not happen again."""
         if not self._open:
             return ()
-        numbers = ", ".join(str(edit.event) for edit in list(self._open.values())[:5])
-        more = " and others" if len(self._open) > 5 else ""
+        count, numbers = len(self._open), ", ".join(str(edit.event) for edit in list(self._open.values())[:5])
+        what = f"event {numbers}" if count == 1 else f"{count} events ({numbers}{', ...' if count > 5 else ''})"
         return (
             Warned(
-                f"event {numbers}{more} of the original run did not happen again, so it was not edited",
-                "another change, or another edit before it, prevented it",
+                f"{what} of the original run did not happen again, and {'was' if count == 1 else 'were'} not edited",
+                "another change, or another edit before it, prevented that; leave out fewer events",
             ),
         )

@@ -9,6 +9,7 @@ import pytest
 import sim
 from sim.base.errors import ScenarioError, UsageError
 from sim.record import open_run
+from tests.helpers import command
 
 ROOT = Path(__file__).parents[2]
 NEWS = """
@@ -141,7 +142,29 @@ def test_what_does_not_happen_again_is_reported(run):
     flash, heard = number(run, "message.sent", to="reader-1", topic="rumour"), number(run, "heard")
     branch = sim.branch(run, without=[flash, heard])
     assert branch.services["edits"] == {"suppressed": 1, "replaced": 0, "missed": 1}
-    assert any(f"event {heard} " in warned["text"] for warned in branch.warnings)
+    assert any(f"event {heard} of the original run did not" in warned["text"] for warned in branch.warnings)
+
+
+def test_the_ids_that_are_shown_are_those_that_branches_take(run, monkeypatch):
+    """The command line leaves out and replaces what `sim show RUN messages` and the view `events` number."""
+    monkeypatch.chdir(Path(run).parents[1])
+    code, out, err = command("show", run, "messages", "--json")
+    assert code == 0, err
+    table = json.loads(out)
+    sent = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    which = next(row for row in sent if row["receiver"] == "reader-2" and row["topic"] == "rumour")
+    code, _, err = command("branch", run, "--without", which["id"], "--quiet", "--tag", "without")
+    assert code == 0, err
+    code, out, err = command("branch", run, "--replace", f"{which['id']}:50", "--quiet", "--json")
+    assert code == 0, err
+    assert states(json.loads(out)["run"])["reader-2"]["heard"] == states(run)["reader-2"]["heard"] + 49
+    for option, words in (
+        ("17", "does not have the form ID:JSON"), ("17:x", "the data is not JSON"), ("x:1", "does not have the form"),
+    ):  # fmt: skip
+        code, _, err = command("branch", run, "--replace", option)
+        assert (code, words in err) == (2, True), err
+    code, _, err = command("branch", run, "--replace", "1:2", "--replace", "1:3")
+    assert (code, "--replace is given twice for 1" in err) == (2, True), err
 
 
 @pytest.mark.parametrize(
