@@ -63,7 +63,7 @@ def page_of(made: Experiment) -> str:
 
 
 def written_again(made: Experiment) -> None:
-    """Have the page made again from the results in the file."""
+    """Write the page of an experiment from its results on record."""
     with closing(Results(made.folder)) as results:
         write(results, evaluate(results))
 

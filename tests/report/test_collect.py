@@ -292,7 +292,7 @@ def test_surveys_agree_with_the_summary(ran):
 
 
 def test_a_run_without_surveys_has_no_section(ran):
-    """Where nobody was asked there is nothing, rather than a table of zeros."""
+    """A run without a survey has no section about surveys: no table of zeros."""
     assert collect(ran(TOWN))["surveys"] is None
 
 
