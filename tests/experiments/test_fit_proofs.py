@@ -19,6 +19,7 @@ from sim.experiments.folder import begin
 from sim.experiments.measure import Measured
 from sim.experiments.plan import TrialHosting, TrialJob
 from sim.experiments.pool import NEVER, Deadline, Ended, Inline
+from tests.experiments.fits import SCENARIO as GROWTH
 from tests.helpers import command
 from tests.proof.forking import Commands
 
@@ -102,16 +103,6 @@ def test_known_values_are_recovered(model: str, tmp_path: Path) -> None:
     assert median(widths) < 0.5, recovered
 
 
-GROWTH = """
-name: growth
-until: 6s
-agents:
-  - name: plant
-    state: {rate: 1.0, start: 0.0, height: 0.0}
-    loop: {min_loop_delay: 1s}
-    rules: [{do: noop, set: {height: "=start + rate * now + gauss(0, 0.3)"}}]
-metrics: {every: 1s, values: {height: "total('plant', 'height')"}}
-"""
 FIT = (
     "fit", "growth.yaml", "--vary", "agents.plant.state.rate=0.0..5.0", "--vary", "agents.plant.state.start=0.0..8.0",
     "--target", "data.csv", "--candidates", 12, "--batch-size", 4, "--seeds", 4,
