@@ -193,7 +193,7 @@ def test_the_main_job_needs_no_extra(run, tmp_path):
             "fit",
         ),
         (["sweep", "SCENARIO", "--seeds", "2", "--on", "ray"], "experiments on Ray need the package ray", "ray"),
-        (["tools", "--mcp", "files=server"], "MCP servers need the package mcp", "mcp"),
+        (["info", "tools", "--mcp", "files=server"], "MCP servers need the package mcp", "mcp"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -3,9 +3,10 @@
 import io
 import json
 import random
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import attrs
 import pytest
 
 from sim.cli import main
+from sim.record.files import DATABASE
+from sim.record.head import read_head
 from tests.proof.bench import Bench, Ended, Kill, moment
 
 KILLS = 125
@@ -49,12 +52,14 @@ class Tally:
     allowed: int = 0
     lost: int = 0
     in_doubt: int = 0
+    unreported: int = 0
 
     def text(self, what: str) -> str:
         """Say it in one line."""
         return (
             f"{what}: {self.kills} kills, {self.damaged} followed by damage; {self.refused} resumes refused, of which"
-            f" {self.allowed} continued with --allow-loss and {self.lost} were lost; {self.in_doubt} effects decided"
+            f" {self.allowed} continued with --allow-loss and {self.lost} were lost; {self.in_doubt} effects decided;"
+            f" {self.unreported} times only a commit that was not yet reported was gone"
         )
 
 
@@ -83,6 +88,20 @@ def _kills(rng: random.Random) -> Iterator[tuple[Kill, bool]]:
         plan = [(moment(rng, CALLS), False), (aimed, False), (rng.choice([moment(rng, CALLS), aimed]), True)]
         rng.shuffle(plan)
         yield from plan
+
+
+def _commit(folder: Path) -> int:
+    """Return the number of the last commit that SQLite finds in the database of a run."""
+    with closing(sqlite3.connect((folder / DATABASE).as_uri() + "?mode=ro", uri=True)) as database:
+        ((number,),) = database.execute("SELECT number FROM commits")
+    return int(number)
+
+
+def _acknowledged(folder: Path) -> int:
+    """Return the number of the last commit in `run.head`. A run reports a commit, and acts on it, only after this."""
+    head = read_head(folder).head
+    assert head is not None, "a published run has a head"
+    return head.commit
 
 
 def _damage(folder: Path, rng: random.Random) -> str:
@@ -172,12 +191,22 @@ class Campaign:
         return shown
 
     def _damage_shown(self, truth: Shown) -> None:
-        """Damage the run; whatever the damage, `show` says the truth or says that the run is damaged."""
+        """Damage the run; whatever the damage, `show` says the truth or says that the run is damaged.
+
+        A kill may come between a commit and its line in `run.head`. If damage takes that commit away, the run is shown
+        as if the kill had come a moment earlier. Nothing that was acknowledged is lost, and a disk that never wrote
+        the commit leaves the same files, so that no reader could tell the two apart.
+        """
+        acknowledged = _acknowledged(self.bench.run)
+        unreported = _commit(self.bench.run) == acknowledged + 1
         self.story.append(_damage(self.bench.run, self.rng))
         self.tally.damaged += 1
         shown = _look("show", self.bench.run)
         same = shown.code == 0 and shown.out == truth.out
         warned = shown.code == 0 and shown.out is not None and shown.out["lost"] and shown.out["lost"] in shown.err
+        if shown.code == 0 and not same and not warned and unreported and _commit(self.bench.run) == acknowledged:
+            self.tally.unreported += 1
+            return
         assert same or warned or shown.code in (1, 2), self._told(shown)
 
     def _resume(self, *, last: bool) -> tuple[Ended, bool] | None:
@@ -240,3 +269,27 @@ def test_kills_and_damage_lose_nothing_unnoticed(service, tmp_path, tell, mode, 
         campaign.chain()
     assert campaign.tally.damaged
     tell(campaign.tally.text(f"damage, {mode}, {backend}"))
+
+
+def test_a_commit_that_was_not_reported_can_be_lost_without_a_warning(service, tmp_path):
+    """Killed between a commit and its line in `run.head`, a run whose last commit is damaged is the run before it: it
+    is shown without a warning, resumes, and is verified.
+    """
+    bench = Bench(tmp_path, service, "asyncio", mode="autonomous", unsafe=0.0, workers=2, until=0.25)
+    bench.fresh()
+    assert bench.end(Kill("writer.unnoted", 12), "run", "proof.yaml").code == -9
+    acknowledged = _acknowledged(bench.run)
+    assert _commit(bench.run) == acknowledged + 1
+    log = bench.run / f"{DATABASE}-wal"
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1  # in the last frame, which ends the last commit
+    log.write_bytes(data)
+
+    shown = _look("show", bench.run)
+
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out is not None
+    assert (shown.out["status"], shown.out["lost"]) == ("killed", None)
+    assert _commit(bench.run) == acknowledged
+    assert bench.call("resume", bench.run).code == 0
+    assert _look("verify", bench.run).code == 0
