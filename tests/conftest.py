@@ -82,8 +82,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     command = ["git", "-C", str(config.rootpath), "rev-parse", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    places = {name: place for place, name in enumerate(drawn({str(item.path) for item in items}, commit))}
-    items.sort(key=lambda item: places[str(item.path)])
+    names = {item: item.nodeid.partition("::")[0] for item in items}  # relative, so that each clone draws the same
+    places = {name: place for place, name in enumerate(drawn(set(names.values()), commit))}
+    items.sort(key=lambda item: places[names[item]])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
