@@ -111,11 +111,11 @@ def _start_values(scenario: Scenario) -> None:
     """
     if any(entry.kind != "policy" for entry in scenario.agents):
         return
-    census = build(scenario).census
+    metric_functions = build(scenario).metric_functions
     found = [(f"metrics.values.{name}", one, True) for name, one in scenario.metrics.values.items()]
     found += [] if scenario.stop is None else [("stop.when", scenario.stop.when, False)]
     for where, expression, lenient in found:
         try:
-            census.value_of(where, expression, lenient=lenient)
+            metric_functions.value_of(where, expression, lenient=lenient)
         except RunError as error:
             raise scenario.located(UsageError(f"{error} at the start of the run", hint=error.hint)) from error

@@ -32,7 +32,7 @@ from sim.record.frames import Frame, Library, frame
 from sim.record.reader import StoredRun, open_run, run_folder
 from sim.runner.event_loop import in_plain_code
 from sim.scenario import Scenario, loads
-from sim.scenario.assembly.models import furnish_models
+from sim.scenario.assembly.models import set_up_models
 from sim.scenario.loading import read_text
 from sim.scenario.yaml_tree import Map, read_tree
 from sim.standalone import World
@@ -401,7 +401,7 @@ async def _ask_all(
 
 def _models(world: World, scenario: Scenario, access: Access) -> Models:
     assert scenario.models is not None, "checked before"
-    return furnish_models(world, scenario.models, Toolbox(world), access)
+    return set_up_models(world, scenario.models, Toolbox(world), access)
 
 
 async def _ask_some(world: World, models: Models, pending: Sequence[_Pending], told: Callable[[Score], object]) -> None:

@@ -232,4 +232,4 @@ class ScenarioTimers:
         return self._kernel.call_at(time, happen, source)
 
     def _value(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
-        return self._simulation.census.value_of(name, expression, lenient=lenient)
+        return self._simulation.metric_functions.value_of(name, expression, lenient=lenient)

@@ -13,7 +13,7 @@ _MANY_KINDS = 1000  # free kinds that are cached; bounded, because agents can in
 Amount = int | float | Callable[[int], float]
 """The amount that an action costs: a number, or a function of the size of its arguments in bytes."""
 
-Pot = Literal["rate", "budget", "quota"]
+PriceKind = Literal["rate", "budget", "quota"]
 
 
 @attrs.frozen
@@ -21,16 +21,16 @@ class Charge:
     """The cost of one action, by name of the rate limit, budget or quota; budgets in micro-units.
 
     Attributes:
-        pots: whether it charges a budget or a quota.
+        beyond_rates: whether it charges a budget or a quota.
     """
 
     rates: Mapping[str, int]
     budgets: Mapping[str, int]
     quotas: Mapping[str, int]
-    pots: bool = attrs.field(init=False)
+    beyond_rates: bool = attrs.field(init=False)
 
-    @pots.default
-    def _pots(self) -> bool:
+    @beyond_rates.default
+    def _beyond_rates(self) -> bool:
         return bool(self.budgets or self.quotas)
 
 
@@ -85,7 +85,7 @@ class Costs:
         self.rates = rates
         self.budgets = budgets
         self.quotas = quotas
-        self._prices: dict[str, dict[str, tuple[Pot, Amount]]] = {}
+        self._prices: dict[str, dict[str, tuple[PriceKind, Amount]]] = {}
         self._fixed: dict[str, Charge] = {}  # charges that do not depend on the size of the arguments
         # Returns the charge for every action of a kind; None if it depends on the size of the arguments, or is not
         # computed yet. Twice as fast as a method.
@@ -93,10 +93,10 @@ class Costs:
         self._nothing = ChargeHold(self, "", FREE, (), ())
         self._holds: dict[str, tuple[str, Mapping[str, int]]] = {}  # artifact → agent, amounts by quota
 
-    def set_price(self, kind: str, name: str, pot: Pot, amount: Amount) -> None:
+    def set_price(self, kind: str, name: str, taken_from: PriceKind, amount: Amount) -> None:
         """Set the amount of the rate limit, budget or quota `name` that an action of `kind` costs."""
         prices = self._prices.setdefault(kind, {})
-        prices[name] = (pot, amount)
+        prices[name] = (taken_from, amount)
         depends = any(callable(amount) for _, amount in prices.values())
         if depends:
             self._fixed.pop(kind, None)
@@ -119,11 +119,11 @@ class Costs:
             if len(self._fixed) < _MANY_KINDS:
                 self._fixed[kind] = FREE
             return FREE
-        taken: dict[Pot, dict[str, int]] = {"rate": {}, "budget": {}, "quota": {}}
-        for name, (pot, amount) in prices.items():
+        taken: dict[PriceKind, dict[str, int]] = {"rate": {}, "budget": {}, "quota": {}}
+        for name, (taken_from, amount) in prices.items():
             if callable(amount):
                 amount = amount(size)
-            taken[pot][name] = to_micro(amount) if pot == "budget" else round(amount)
+            taken[taken_from][name] = to_micro(amount) if taken_from == "budget" else round(amount)
         return Charge(taken["rate"], taken["budget"], taken["quota"])
 
     def lacking(self, agent_id: str, charge: Charge, artifact: str | None) -> Shortage | None:
@@ -131,7 +131,7 @@ class Costs:
         resource = self.rates.blocked_by(agent_id, charge.rates) if charge.rates else None
         if resource is not None:
             return Shortage(f"the limit on {resource} is reached", self.rates.policy(resource) == "skip")
-        if not charge.pots:
+        if not charge.beyond_rates:
             return None
         for name, micro in charge.budgets.items():
             if self.budgets.remaining(agent_id, name) < micro:
@@ -158,7 +158,7 @@ class Costs:
         """
         for resource, units in charge.rates.items():
             self.rates.consume(agent_id, resource, units)
-        if not charge.pots:
+        if not charge.beyond_rates:
             return
         for name, micro in charge.budgets.items():
             self.budgets.spend(agent_id, name, micro)

@@ -232,7 +232,7 @@ class Dispatcher:
         charge = FREE if paid else costs.fixed(kind) or costs.charge(kind, size)
         if charge is FREE:
             return charge
-        if charge.pots or world.rate_tracker.blocked_by(agent.agent_id, charge.rates) is not None:
+        if charge.beyond_rates or world.rate_tracker.blocked_by(agent.agent_id, charge.rates) is not None:
             lack = costs.lacking(agent.agent_id, charge, action.arguments.get("artifact"))
             if lack is not None:
                 raise Refused(lack.text, skip=lack.skip)

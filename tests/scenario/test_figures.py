@@ -69,7 +69,7 @@ def test_quantiles(tmp_path, function, wealth, share, expected):
 def test_quantiles_of_nothing_and_of_no_share(tmp_path):
     """Before the first observation a quantile has no value; a share outside 0 to 1 is refused with its value."""
     text = "name: x\nagents: [{name: a, rules: [{when: false, record: {seen: 1}}]}]\n"
-    assert build(loads(text)).census.quantile_of("seen", 0.5) is None
+    assert build(loads(text)).metric_functions.quantile_of("seen", 0.5) is None
     for share in (1.5, -0.1):
         with pytest.raises(sim.SimError, match=f"from 0 to 1, not {share}"):
             sampled(tmp_path, f"quantile_of('seen', {share})")

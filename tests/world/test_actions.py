@@ -28,7 +28,7 @@ def formula(text: str) -> Expression:
     return Expression.parse(text, FORMULA_NAMES, PURE_FUNCTIONS)
 
 
-def furnished() -> Lab:
+def equipped() -> Lab:
     """A world with something of everything; `me` and `you` live in it, `gone` has stopped."""
     lab = Lab()
     world = lab.world
@@ -126,7 +126,7 @@ GOOD: list[tuple[str, dict[str, Any], Any, Callable[[Lab], bool]]] = [
 )
 def test_what_an_action_does(kind: str, arguments: dict[str, Any], data: Any, holds: Callable[[Lab], bool]) -> None:
     """Each kind does what it says, returns plain data, and is recorded once as `action.<kind>`."""
-    lab = furnished()
+    lab = equipped()
     result = do(lab, Action(kind, arguments, "because"))
     assert result.success
     assert result.error is None
@@ -220,7 +220,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("kind", "arguments", "why"), BAD, ids=[f"{n}-{case[0]}" for n, case in enumerate(BAD)])
 def test_why_an_action_is_refused(kind: str, arguments: dict[str, Any], why: str) -> None:
     """What cannot be done is refused with a reason, recorded, and changes nothing else; the agent lives on."""
-    lab = furnished()
+    lab = equipped()
     lab.world.actions.register(ActionHandler("judge", lambda world, agent: None, Permission.ADMIN))
     before = {key: encode(value) for key, value in lab.world.digest().items() if key != "time"}
     mail = [len(lab.script(name).mailbox) for name in ("you", "gone")]
@@ -295,7 +295,7 @@ ARGUMENTS = [
 @settings(max_examples=150)
 def test_any_action_is_done_or_refused(kind: str, arguments: dict[str, Any]) -> None:
     """Whatever a model may write: the action is done, waits, or is refused and has changed nothing; nothing raises."""
-    lab = furnished()
+    lab = equipped()
     allowed = lab.world.actions.get(kind).allowed
     arguments = {name: value for name, value in arguments.items() if name in allowed}
     before = {key: encode(value) for key, value in lab.world.digest().items() if key != "time"}
@@ -330,7 +330,7 @@ def test_a_kind_is_registered_once() -> None:
 
 def test_a_kind_that_waits_must_be_awaited() -> None:
     """`act` refuses a kind that takes time: nothing happens without the wait."""
-    lab = furnished()
+    lab = equipped()
     result = lab_act(lab, Action("move", {"to": "b"}))
     assert result.error == "move takes time: it has to be awaited (execute)"
 
@@ -354,7 +354,7 @@ def put(lab: Lab, artifact: Artifact) -> None:
 def test_access(access: Any) -> None:
     """Readers and writers: all, the owner, or named agents and groups; the owner always may."""
     for owner in ("me", "you"):
-        lab = furnished()
+        lab = equipped()
         put(lab, make("thing", owner, "x y", readers=access, writers="owner"))
         allowed = access == "all" or owner == "me" or access in (("me",), ("us",))
         assert lab_act(lab, Action("read", {"artifact": "thing"})).success == allowed
@@ -366,7 +366,7 @@ def test_access(access: Any) -> None:
 
 def test_invoke_is_free_for_the_owner() -> None:
     """The price goes from whoever invokes to the owner; the owner pays nothing."""
-    lab = furnished()
+    lab = equipped()
     put(lab, make("own", "me", 1, price=5_000_000, formula=formula("content + len(caller) + now")))
     assert do(lab, Action("invoke", {"artifact": "own"})).data == 1 + 2 + 1
     assert lab.world.balance("me") == 10
@@ -377,7 +377,7 @@ def test_invoke_is_free_for_the_owner() -> None:
 
 def test_data_is_frozen_at_the_border() -> None:
     """What an action took in or gave out is a copy: neither side can change it afterwards (F53)."""
-    lab = furnished()
+    lab = equipped()
     content = {"list": [1]}
     assert do(lab, Action("write", {"artifact": "new", "content": content})).success
     content["list"].append(2)
@@ -454,7 +454,7 @@ def test_karate_club() -> None:
 
 def priced(policy: str = "block", **prices: Any) -> Lab:
     """A world in which writing costs something of each pot."""
-    lab = furnished()
+    lab = equipped()
     with lab.kernel.acting_as(lab.kernel.scenario):
         lab.limit("calls", 2, 1000, policy)
     with lab.kernel.acting_as(lab.kernel.scenario):
@@ -565,7 +565,7 @@ def test_quotas_agree_with_what_is_there(ops: list[tuple[str, int | None]]) -> N
 @pytest.mark.parametrize("pool", ["tank", "shelf", "desk"])
 def test_who_cannot_pay_takes_nothing_from_a_pool(pool: str) -> None:
     """A kind that waits is refused before it takes its place in line if it cannot be paid."""
-    lab = furnished()
+    lab = equipped()
     with lab.kernel.acting_as(lab.kernel.scenario):
         lab.world.budgets.define("money", 1_000_000)
     kinds = ("acquire",) if pool == "desk" else ("get", "put")
@@ -584,7 +584,7 @@ def test_who_stands_in_line_has_paid(kind: str, pool: str) -> None:
     """The price is set aside on joining the line: who could pay then gets the turn, whatever is spent meanwhile."""
     if (kind == "acquire") != (pool == "desk"):
         return
-    lab = furnished()
+    lab = equipped()
     with lab.kernel.acting_as(lab.kernel.scenario):
         lab.world.budgets.define("money", 2_000_000)
     lab.world.costs.set_price(kind, "money", "budget", 2)
@@ -624,7 +624,7 @@ def test_who_stands_in_line_has_paid(kind: str, pool: str) -> None:
 @pytest.mark.parametrize("pool", ["tank", "shelf"])
 def test_a_put_that_is_cancelled_did_not_happen(pool: str) -> None:
     """Cancelled at the instant at which it was let in, a put is taken back, and its price too."""
-    lab = furnished()
+    lab = equipped()
     with lab.kernel.acting_as(lab.kernel.scenario):
         lab.world.budgets.define("money", 2_000_000)
     lab.world.costs.set_price("put", "money", "budget", 2)
@@ -670,7 +670,7 @@ async def _async(call: Callable[[], object]) -> None:
 
 def test_names_are_unique() -> None:
     """An agent cannot take the name of another or of a group."""
-    lab = furnished()
+    lab = equipped()
     with lab.kernel.acting_as(lab.kernel.scenario):
         for name in ("me", "us", "them"):
             with pytest.raises(Exception, match="already"):
@@ -679,7 +679,7 @@ def test_names_are_unique() -> None:
 
 def test_groups() -> None:
     """A message to a group reaches its living members except the sender."""
-    lab = furnished()
+    lab = equipped()
     assert lab.world.group("them") == ["you", "gone"]
     with lab.kernel.acting_as(lab.kernel.scenario):
         lab.script("gone").alive = False
@@ -689,7 +689,7 @@ def test_groups() -> None:
 
 def test_observations() -> None:
     """Observations are recorded as events and kept in order."""
-    lab = furnished()
+    lab = equipped()
     with lab.kernel.acting_as(lab.kernel.scenario):
         for value in (1, 2.5, -3):
             lab.world.observe("me", "mood", value)
@@ -699,7 +699,7 @@ def test_observations() -> None:
 
 def test_reasoning_is_recorded() -> None:
     """Why an agent acts is part of the record, for refused actions too."""
-    lab = furnished()
+    lab = equipped()
     do(lab, Action("noop", {}, "for fun"))
     do(lab, Action("read", {"artifact": "none"}, "curious"))
     assert b'"reasoning":"for fun"' in bytes(encode(lab.rows(topic="action.noop")[0]))
@@ -727,7 +727,7 @@ def test_an_agent_that_stops_gives_up_slots_and_place() -> None:
 
 def test_what_an_agent_publishes_is_limited_in_size() -> None:
     """An action with too much data is refused: agent, kind, topic and size are named, and the record stays small."""
-    lab = furnished()
+    lab = equipped()
     lab.world.event_bus.max_data_bytes = 1000
 
     refused = [
@@ -746,7 +746,7 @@ def test_what_an_agent_publishes_is_limited_in_size() -> None:
 
 def test_an_event_of_a_class_is_limited_in_size() -> None:
     """Code that publishes on the bus itself gets an error with the agent, the topic and the size."""
-    lab = furnished()
+    lab = equipped()
     lab.world.event_bus.max_data_bytes = 1000
     errors: list[str] = []
 

@@ -206,11 +206,11 @@ class Observer:
         """Begin, before the first step of a run."""
         simulation = runner.simulation
         self._agents = simulation.world.agents
-        functions: Any = simulation.nursery.toolbox.functions
+        functions: Any = simulation.factory.toolbox.functions
         functions[SEEN] = self._seen
         for entry in simulation.scenario.agents:
             self._states[entry.name] = states_of(entry)
-            rules = simulation.nursery.rule_sets[entry.name]
+            rules = simulation.factory.rule_sets[entry.name]
             rules.rules = tuple(self._covered(entry.name, place, rule) for place, rule in enumerate(rules.rules))
         for name in self._agents:
             self.look(name)

@@ -28,8 +28,8 @@ class View:
         self._runner = runner
         self.changed_outside = False
         self.world: World = runner.simulation.world
-        self._census = runner.simulation.census
-        self.functions = self._census.functions
+        self._metric_functions = runner.simulation.metric_functions
+        self.functions = self._metric_functions.functions
 
     @property
     def now_ns(self) -> int:
@@ -42,7 +42,7 @@ class View:
         Raises:
             ExpressionError: if it cannot be evaluated.
         """
-        return expression.evaluate(self._census.names(), self.functions, lenient=True)
+        return expression.evaluate(self._metric_functions.names(), self.functions, lenient=True)
 
     def value_for(self, expression: Expression, agent: Inhabitant) -> Any:
         """Return the value of an expression about an agent; None if it has no value.

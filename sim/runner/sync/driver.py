@@ -111,7 +111,7 @@ class SyncDriver:
             history = None if space is None else space.histories.get(loop.agent_id)
             process = self._processes[loop.agent_id] = LogicalProcess(loop, number, history)
             loop.hold(Gate(self, process))
-            loop.on_change = partial(self._frontier.stirs, process)
+            loop.on_change = partial(self._frontier.note_change, process)
             restrict(loop.agent, partial(self.runs_ahead, process))
             self._make_ready(process, -(-loop.due_ns // self._period_ns))
         self._policy = self._make_policy(self._processes, space, lambda: self._low_watermark)
@@ -210,7 +210,7 @@ class SyncDriver:
     def _left_to_world(self, process: LogicalProcess) -> None:
         """Set a process to away, because its agent waits for an event of the world."""
         self._frontier.leave(process)
-        self._frontier.goes_away(process)
+        self._frontier.set_away(process)
         if process.cluster:
             cluster, process.cluster = process.cluster, []
             cluster.remove(process)
@@ -249,7 +249,7 @@ class SyncDriver:
         elif loop.stopped:
             self._retire(process)
         else:
-            self._frontier.goes_away(process)
+            self._frontier.set_away(process)
             self._stands_still(process, done + self._is_settled(done))
 
     def _make_ready(self, process: LogicalProcess, step: int) -> None:
@@ -324,7 +324,7 @@ class SyncDriver:
 
     def _look_after_sleepers(self, step: int) -> None:
         """Make processes ready whose agents have woken, at `step` or when they are due; retire stopped ones."""
-        for process in self._frontier.stirred():
+        for process in self._frontier.take_changed():
             loop = process.loop
             if loop.stopped:
                 self._retire(process)

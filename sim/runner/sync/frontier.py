@@ -17,7 +17,7 @@ class Frontier:
 
     def __init__(self) -> None:
         self.away: dict[LogicalProcess, None] = {}
-        self._stirred: dict[LogicalProcess, None] = {}  # processes whose loop changed since the last call of `stirred`
+        self._changed: dict[LogicalProcess, None] = {}  # those whose loop changed since `take_changed`
         self._present: dict[int, int] = {}  # tick → number of ready and busy processes
         self._gated: dict[
             int, list[tuple[int, LogicalProcess]]
@@ -39,19 +39,19 @@ class Frontier:
         else:
             del self._present[process.step]
 
-    def goes_away(self, process: LogicalProcess) -> None:
+    def set_away(self, process: LogicalProcess) -> None:
         """Set a process that has left its tick to away: an event of the world will wake it."""
         process.state = ProcessState.AWAY
-        self.away[process] = self._stirred[process] = None  # its loop may already have changed
+        self.away[process] = self._changed[process] = None  # its loop may already have changed
 
-    def stirs(self, process: LogicalProcess) -> None:
+    def note_change(self, process: LogicalProcess) -> None:
         """Report a change in the loop of an agent."""
-        self._stirred[process] = None
+        self._changed[process] = None
 
-    def stirred(self) -> list[LogicalProcess]:
+    def take_changed(self) -> list[LogicalProcess]:
         """Return the away processes whose loop changed since the last call, in order."""
-        found = in_order([process for process in self._stirred if process in self.away])
-        self._stirred.clear()
+        found = in_order([process for process in self._changed if process in self.away])
+        self._changed.clear()
         return found
 
     def goes_out(self, process: LogicalProcess) -> None:

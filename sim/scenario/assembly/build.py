@@ -23,7 +23,7 @@ from sim.scenario import schema
 from sim.scenario.actions import Do
 from sim.scenario.assembly.place_variables import make_variables
 from sim.scenario.assembly.sync_checks import check_sync, reach_of
-from sim.scenario.assembly.world_builder import furnish, limits_per_tick, to_rate
+from sim.scenario.assembly.world_builder import limits_per_tick, set_up_world, to_rate
 from sim.scenario.params import ParamsTemplate, default_params
 from sim.scenario.population import Row
 from sim.scenario.scopes import WHERE_NAMES
@@ -53,10 +53,10 @@ class Simulation:
     scenario: schema.Scenario
     world: World
     manager: AgentLoopManager
-    census: MetricFunctions
+    metric_functions: MetricFunctions
     starts: tuple[tuple[AgentLoop, int], ...]  # each loop and its delay in nanoseconds
     per_tick: tuple[str, ...]  # the limits that are refreshed at each tick
-    nursery: "AgentFactory"
+    factory: "AgentFactory"
     models: "Models | None"  # the language models, if there are any
     service: "ServiceTime | None"  # the axis of service time, with `execution.sync`
 
@@ -66,7 +66,7 @@ class Simulation:
         scenario = self.scenario
         expressions = [*scenario.metrics.values.values(), *([] if scenario.stop is None else [scenario.stop.when])]
         called = sorted({name for one in expressions for name in one.functions} & METRICS.keys())
-        return (*self.nursery.classes, *(METRICS[name] for name in called))
+        return (*self.factory.classes, *(METRICS[name] for name in called))
 
 
 def build(
@@ -94,7 +94,7 @@ def build(
     """
     world = _world(scenario, seed, recorder)
     manager = AgentLoopManager(world)
-    furnish(world, scenario)
+    set_up_world(world, scenario)
     toolbox = Toolbox(world)
     world.variables = make_variables(world, scenario.places, toolbox)
     service = None if scenario.execution.sync is None else _service_time(world)
@@ -108,22 +108,22 @@ def build(
     check_families(scenario, until_ns)
     add_sections(world, scenario)
     plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)
-    nursery = AgentFactory(manager, families, plan)
+    factory = AgentFactory(manager, families, plan)
     if service is not None:
-        check_sync(scenario, nursery.class_of, access)
-    starts = nursery.populate()
+        check_sync(scenario, factory.class_of, access)
+    starts = factory.populate()
     if service is None:  # synchronised rounds cannot wait for agents that are created during the run
-        _let_spawn(manager, nursery, scenario)
+        _let_spawn(manager, factory, scenario)
     if known_tools(scenario) is None:  # a kind of another package has brought its tools now
         _check_patterns(scenario, tools.known, world.actions.kinds())
     return Simulation(
         scenario=scenario,
         world=world,
         manager=manager,
-        census=MetricFunctions(world, manager),
+        metric_functions=MetricFunctions(world, manager),
         starts=starts,
         per_tick=limits_per_tick(scenario),
-        nursery=nursery,
+        factory=factory,
         models=models,
         service=service,
     )
@@ -142,11 +142,11 @@ def _world(scenario: schema.Scenario, seed: int | None, recorder: Recorder | Non
     return world
 
 
-def _let_spawn(manager: AgentLoopManager, nursery: "AgentFactory", scenario: schema.Scenario) -> None:
+def _let_spawn(manager: AgentLoopManager, factory: "AgentFactory", scenario: schema.Scenario) -> None:
     """Let rules and the host program start copies of the entries."""
-    manager.world.spawner = nursery.spawn_for
+    manager.world.spawner = factory.spawn_for
     manager.world.actions.register(spawn)
-    manager.entries.update({entry.name: partial(nursery.spawn_for, "host", entry.name) for entry in scenario.agents})
+    manager.entries.update({entry.name: partial(factory.spawn_for, "host", entry.name) for entry in scenario.agents})
 
 
 def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> None:
@@ -226,9 +226,9 @@ def _models(
 ) -> "Models | None":
     if scenario.models is not None:
         from sim.llm.access import Access
-        from sim.scenario.assembly.models import furnish_models  # the import is slow
+        from sim.scenario.assembly.models import set_up_models  # the import is slow
 
-        return furnish_models(world, scenario.models, toolbox, access or Access(), service)
+        return set_up_models(world, scenario.models, toolbox, access or Access(), service)
     if access is not None and access.models:
         raise UsageError(
             f"the scenario {scenario.name} has no language models to replace", hint="add `models: {}` to it"
@@ -308,8 +308,8 @@ class AgentFactory:
             for index, row in enumerate(self._rows(entry)):
                 for part in ("", *self.class_of[entry.name].parts):
                     name = f"{row.name}-{part}" if part else row.name
-                    newborn = self._conceive(entry, name, index, row.state, part=part, row=row)
-                    starts.append((self._admit(newborn), newborn.delay_ns))
+                    spec = self._spec_of(entry, name, index, row.state, part=part, row=row)
+                    starts.append((self._admit(spec), spec.delay_ns))
         return tuple(starts)
 
     def _rows(self, entry: schema.Agent) -> Iterable[Row]:
@@ -338,31 +338,31 @@ class AgentFactory:
             raise Refused(f"cannot start {count} copies; expected 0 to {room}, with at most {_MAX_SPAWNED} agents")
         key = (parent, agent)
         first = self._spawned.get(key, 0) + 1
-        newborns: list[AgentSpec] = []
+        specs: list[AgentSpec] = []
         name = ""
         try:  # all or none: every check is done before the first copy enters the world
             for number in range(first, first + count):
                 name = f"{agent}-{parent}-{number}"
                 self._check_free(name)
                 self._world.is_born(name, self._birth(parent, agent))
-                newborns.append(self._conceive(entry, name, number - 1, state))
+                specs.append(self._spec_of(entry, name, number - 1, state))
         except (UsageError, LimitError) as error:
             self._world.is_born(name, None)
-            for newborn in newborns:
-                self._world.is_born(newborn.agent.agent_id, None)
+            for spec in specs:
+                self._world.is_born(spec.agent.agent_id, None)
             raise Refused(str(error)) from error
         self._spawned[key] = first + count - 1
         if Tools.name in self._world.services and parent in self._world.agents:
-            for newborn in newborns:
-                ToolAccess.on(self._world).spawned(newborn.agent.agent_id, parent)
-        for newborn in newborns:
-            self._manager.start_spawned(self._admit(newborn), newborn.delay_ns)
-        names = [newborn.agent.agent_id for newborn in newborns]
+            for spec in specs:
+                ToolAccess.on(self._world).spawned(spec.agent.agent_id, parent)
+        for spec in specs:
+            self._manager.start_spawned(self._admit(spec), spec.delay_ns)
+        names = [spec.agent.agent_id for spec in specs]
         if names:
             self._world.event_bus.publish("agent.spawned", {"agents": names, "by": parent})
         return names
 
-    def _conceive(
+    def _spec_of(
         self,
         entry: schema.Agent,
         name: str,
@@ -433,23 +433,23 @@ class AgentFactory:
         if name in self._world.agents or name in self._world.ledger:
             raise UsageError(f"the name {name!r} is taken already")
 
-    def _admit(self, newborn: "AgentSpec") -> AgentLoop:
+    def _admit(self, spec: "AgentSpec") -> AgentLoop:
         """Add an agent to the world."""
-        world, entry, name = self._world, newborn.entry, newborn.agent.agent_id
+        world, entry, name = self._world, spec.entry, spec.agent.agent_id
         # Before it enters the world, so that no limit must be evaluated again.
         for resource, rate in entry.limits.items():
             world.rate_tracker.set_agent_limit(name, resource, to_rate(rate, self._scenario))
-        loop = self._manager.create_loop(newborn.agent, self._configs[entry.name])
+        loop = self._manager.create_loop(spec.agent, self._configs[entry.name])
         if entry.population is not None:
-            world.add_to_group(newborn.agent, entry.group_name)
-        world.ledger.open(name, newborn.micro)
-        if newborn.place is not None and world.places is not None:
-            world.places.place(name, newborn.place)
-        if newborn.position is not None:
+            world.add_to_group(spec.agent, entry.group_name)
+        world.ledger.open(name, spec.micro)
+        if spec.place is not None and world.places is not None:
+            world.places.place(name, spec.place)
+        if spec.position is not None:
             if world.space is None:
                 raise UsageError(f"agents.{entry.name}.position: the scenario has no space", hint="add `space:`")
             try:
-                world.space.enter(name, newborn.position, partners=entry.partners)
+                world.space.enter(name, spec.position, partners=entry.partners)
             except UsageError as error:
                 raise entry.problem("position", f"{name}: {error}", error.hint) from error
         return loop

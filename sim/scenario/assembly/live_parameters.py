@@ -130,7 +130,7 @@ class LiveParameters:
             for listener in self.on_change:
                 listener(change.scenario, self._world.kernel.now - first)
         else:
-            simulation.nursery.begin_with(change.scenario)
+            simulation.factory.begin_with(change.scenario)
         self._show_messages(change)
         return len({agent.agent_id for agent, _, _ in change.assignments})
 
@@ -214,7 +214,7 @@ class LiveParameters:
             return value.evaluate({}, {})
         draws = world.draws(agent.agent_id, "intervention", *purpose)
         subject = Subject(agent.agent_id, draws)
-        functions = self._simulation.nursery.toolbox.used_by(subject)
+        functions = self._simulation.factory.toolbox.used_by(subject)
         try:
             return value.evaluate(self._names(agent), functions)
         except (UsageError, LimitError) as error:
@@ -290,7 +290,7 @@ def _change(simulation: Simulation, before: schema.Scenario, scenario: schema.Sc
         simulation.models.latency = latency_of(scenario.models)
     set_limits(world, scenario)
     set_prices(world, scenario)
-    simulation.nursery.change(scenario)
+    simulation.factory.change(scenario)
     for old, entry in zip(before.agents, scenario.agents, strict=True):
         rates = {**dict.fromkeys(old.limits), **entry.limits}  # one that is gone is None
         for agent_id in _made_from(simulation, entry):

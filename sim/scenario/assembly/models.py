@@ -35,7 +35,7 @@ _ONLY = "default"
 """The only tier of a scenario that names none."""
 
 
-def furnish_models(
+def set_up_models(
     world: World, models: schema.Models, toolbox: Toolbox, access: Access, time: ServiceTime | None = None
 ) -> Models:
     """Add language models to a world, and the action `ask` for its agents.
@@ -97,7 +97,7 @@ def check_models(models: schema.Models, access: Access) -> None:
     """Check that the operator's models match those of a scenario.
 
     Raises:
-        UsageError: as `furnish_models`.
+        UsageError: as `set_up_models`.
     """
     _router(models, access, Prices.shipped())
 
@@ -140,7 +140,7 @@ def change_models(service: Models, models: schema.Models, access: Access) -> Non
         access: the access of the operator.
 
     Raises:
-        UsageError: as `furnish_models`.
+        UsageError: as `set_up_models`.
     """
     prices = prices_of(models)
     edge = _edge(models, access, _policy(models), prices, lambda: service)

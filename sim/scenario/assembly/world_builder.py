@@ -16,7 +16,7 @@ from sim.world.artifact import Artifact
 from sim.world.stocks import Stocks
 
 
-def furnish(world: World, scenario: schema.Scenario) -> None:
+def set_up_world(world: World, scenario: schema.Scenario) -> None:
     """Add everything to a world that a scenario declares, except agents and models."""
     set_limits(world, scenario)
     for name, budget in scenario.budgets.items():
@@ -47,8 +47,8 @@ def set_prices(world: World, scenario: schema.Scenario) -> None:
     world.costs.clear()
     for kind, prices in scenario.costs.items():
         for name, value in prices.items():
-            pot = "rate" if name in scenario.limits else "budget" if name in scenario.budgets else "quota"
-            world.costs.set_price(kind, name, pot, _amount(value))  # type: ignore[arg-type]  # one of the three pots
+            taken_from = "rate" if name in scenario.limits else "budget" if name in scenario.budgets else "quota"
+            world.costs.set_price(kind, name, taken_from, _amount(value))  # type: ignore[arg-type]  # one of the three
 
 
 def to_rate(rate: units.Rate | None, scenario: schema.Scenario) -> Rate | None:
