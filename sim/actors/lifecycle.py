@@ -38,6 +38,7 @@ class Lifecycle(ABC):
             started again.
         last_beat: the last sign of life, in simulated nanoseconds: the begin or end of an iteration, the begin or end
             of a sleep, or a call of `beat`.
+        since_ns: when the present state, or the present wait of a sleep, began, in simulated nanoseconds.
         wakes_in_time: whether the present or last sleep has a time at which it ends at the latest.
         wakeups: how often the loop left SLEEPING or PAUSED.
         failures: number of failed iterations, and of errors in `on_start` and `on_stop`.
@@ -51,7 +52,6 @@ class Lifecycle(ABC):
         "_ending",
         "_kernel",
         "_pause_wanted",
-        "_paused_ns",
         "_phase",
         "_state",
         "_stop_reason",
@@ -68,6 +68,7 @@ class Lifecycle(ABC):
         "on_change",
         "on_stopped",
         "pause_reason",
+        "since_ns",
         "wakes_in_time",
         "wakeups",
         "woken_by",
@@ -85,6 +86,7 @@ class Lifecycle(ABC):
         self.held_ns = 0
         self.failures = 0
         self.last_beat = 0
+        self.since_ns = 0
         self.wakes_in_time = False
         self.wakeups = 0
         self.on_stopped: Callable[[Any], None] | None = None
@@ -99,7 +101,6 @@ class Lifecycle(ABC):
         self._changed: Signal | None = None
         self._stopped: Latch | None = None
         self._pause_wanted: PauseReason | None = None
-        self._paused_ns = 0  # when the latest pause began
         self._stop_reason = ""
         self._watchers: list[Callable[[str], object]] = []  # of the host program; they change nothing in the run
 
@@ -279,6 +280,7 @@ class Lifecycle(ABC):
         check(condition, self.world)
         if self._state is _S.SLEEPING:
             self._settle()
+            self.since_ns = self._kernel.now
         else:
             self._change(_S.SLEEPING, condition.describe())
         self.agent.woken_event = None
@@ -367,13 +369,13 @@ class Lifecycle(ABC):
         await self._changed.wait()
 
     def _pause(self, reason: PauseReason, detail: str = "") -> None:
-        self.pause_reason, self._paused_ns = reason, self._kernel.now
+        self.pause_reason = reason
         self._change(_S.PAUSED, f"{reason}:{detail}" if detail else reason)
 
     def _unpause(self) -> None:
         self._settle()
         if self.pause_reason is PauseReason.OPERATOR:
-            self.held_ns += self._kernel.now - self._paused_ns
+            self.held_ns += self._kernel.now - self.since_ns
         self._count_wakeup("paused", self.pause_reason or "")
         self._change(_S.RUNNING, self.pause_reason or "")
         self.pause_reason = None
@@ -416,7 +418,7 @@ class Lifecycle(ABC):
         self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         before = self._state
         before.check(after, self.agent_id)
-        self._state = after
+        self._state, self.since_ns = after, self._kernel.now
         self._kernel.emit("agent.state", {"from": before, "to": after, "reason": reason}, self.agent_id)
         if self.on_change is not None:
             self.on_change()

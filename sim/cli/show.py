@@ -15,6 +15,7 @@ from sim.cli.render.prompts import REPEAT
 from sim.cli.render.summary import print_summary
 from sim.cli.render.views import CommandWithPages
 from sim.cli.rights_options import replay_rights_options
+from sim.cli.run import CHANGE
 from sim.record import RunInfo, StoredRun
 from sim.record.summary import fields_of
 from sim.tools.rights import Rights
@@ -32,6 +33,8 @@ _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
       sim show queue-1 events --agent door --limit 20
       sim show queue-1 events --topic 'person.*'
       sim show queue-1 actions --agent door
+      sim show queue-1 state --at 1h
+      sim show queue-1 state door --at 1h
       sim show queue-1 conversation 1
       sim show debate-1 chat moderator --with debater-1
       sim show office-1 task 3
@@ -49,13 +52,21 @@ _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
 @click.option("--with", "other", metavar="NAME", help="With chat: only what was said between the two.")
 @click.option("--prompts", is_flag=True, help="With chat: also the requests to models, and their answers.")
 @REPEAT
+@click.option(
+    "--at",
+    metavar="DURATION",
+    help="With state: the simulated time; what is due at it has not happened yet. Default: the end.",
+)
+@click.option("--at-event", type=_COUNT, metavar="ID", help="With state: after the step that made this event.")
+@CHANGE
 @replay_rights_options
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
 @OUT
 @common
 def command(
     run: str, view: str | None, name: str | None, *, agent: str | None, topic: str | None, last: int | None,
-    other: str | None, prompts: bool, again: bool, limit: int, out: Path, as_json: bool, rights: Rights,
+    other: str | None, prompts: bool, again: bool, at: str | None, at_event: int | None,
+    allow_change: bool, limit: int, out: Path, as_json: bool, rights: Rights,
 ) -> None:  # fmt: skip
     """Show a summary of RUN and which views there are of it; or one VIEW. RUN is a folder, or the beginning of a name
     in `sim list`.
@@ -70,8 +81,8 @@ def command(
         if view is not None:
             asked = Asked(
                 stored=stored, view=view, name=name, agent=agent, topic=topic, last=last, other=other,
-                prompts=prompts, again=again, limit=limit or None, limited="limit" in given, rights=rights,
-                as_json=as_json,
+                prompts=prompts, again=again, at=at, at_event=at_event, allow_change=allow_change, limit=limit or None,
+                limited="limit" in given, rights=rights, as_json=as_json,
             )  # fmt: skip
             show(asked, given)
             return

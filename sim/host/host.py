@@ -56,6 +56,7 @@ class Host:
         lost: a function that returns whether an effect may have been carried out according to a lost record, or None.
         hold: a function that is called with such an effect when it starts in the live part, or None.
         live: whether the run is live, and not in its history.
+        replayer: repeats the history; None: there is none.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Host:
         self.hold: Callable[[EffectHandle], None] | None = None
         self.live = history is None
         self._slicer = TimeSlicer(kernel, self._clock)
-        self._replayer = None if history is None else Replayer(kernel, history, self._slicer)
+        self.replayer = None if history is None else Replayer(kernel, history, self._slicer)
         self._tasks = EffectTasks(
             kernel, measured=self._arrived, news=self._notify, settled=self._note_idle, failed=self._failed
         )
@@ -285,7 +286,7 @@ class Host:
         if self.held():
             self.pacer.anchor()  # real time that passes now never becomes simulated time
             return min(until, self.kernel.now + 1)
-        if self._replayer is not None and (known := self._replayer.late()) is not None:
+        if self.replayer is not None and (known := self.replayer.late()) is not None:
             until = min(until, known.time_ns + 1)
         if self._holds is not None and (due := self.kernel.next_time()) is not None:
             until = min(until, due + 1)
@@ -352,7 +353,7 @@ class Host:
         Return why this is not possible yet, or None.
         """
         stamp = self._stamp()
-        if (again := self._replayer) is not None and (known := again.late()) is not None:
+        if (again := self.replayer) is not None and (known := again.late()) is not None:
             first = known.time_ns <= stamp or not self._inbox
             if first and known.time_ns < self._limit(until):
                 if (pause := self._slicer.run_through(known.time_ns)) is None:
@@ -398,7 +399,7 @@ class Host:
 
     async def _remake(self, until: int) -> Pause | None:
         """Replay the history at full speed. Return None when it is over, or why the run ended during the replay."""
-        replayer = self._replayer
+        replayer = self.replayer
         if replayer is None or self.live:
             return None
         while not replayer.over:
@@ -433,7 +434,7 @@ class Host:
 
     def start(self, handle: EffectHandle) -> bool:
         """Start an effect: answer it from the record, or carry it out in a task."""
-        if self._replayer is not None and self._replayer.start(handle):
+        if self.replayer is not None and self.replayer.start(handle):
             return False
         if self.hold is not None and self._is_lost(handle):
             handle.doubtful = True

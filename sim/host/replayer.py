@@ -15,12 +15,15 @@ class Replayer:
         kernel: the kernel of the run.
         history: the record.
         slicer: the object that runs the kernel in slices.
+
+    Attributes:
+        slicer: that object.
     """
 
     def __init__(self, kernel: Kernel, history: History, slicer: TimeSlicer) -> None:
         self._kernel = kernel
         self._history = history
-        self._slicer = slicer
+        self.slicer = slicer
         self._begun: set[EffectHandle] = set()  # effects that started during the replay; never iterated over
 
     @property
@@ -51,7 +54,7 @@ class Replayer:
         arrival = history.next_arrival()
         if arrival is not None and arrival.time_ns < end:
             return self._up_to(arrival)
-        pause = self._slicer.run(end)
+        pause = self.slicer.run(end)
         if pause is Pause.HALTED:
             return pause
         if history.over or pause is Pause.BUDGET:
@@ -69,7 +72,7 @@ class Replayer:
 
     def _up_to(self, arrival: Arrival) -> Pause:
         """Run up to the place of the next arrival, and apply it."""
-        pause = self._slicer.run_through(arrival.time_ns)
+        pause = self.slicer.run_through(arrival.time_ns)
         here = (self._kernel.now, self._kernel.delta) == (arrival.time_ns, arrival.delta)
         if pause is not None and not (pause is Pause.BLOCKED and here):  # BLOCKED here: there were effects in doubt
             _check(pause)

@@ -8,6 +8,7 @@ SLICE = 0.004
 """Real seconds that the kernel runs before the host program can run."""
 
 _FIRST_BUDGET = 16
+_MOST = 1_000_000
 
 
 class TimeSlicer:
@@ -17,6 +18,11 @@ class TimeSlicer:
         self._kernel = kernel
         self._clock = clock
         self._budget = _FIRST_BUDGET
+        self._most = _MOST
+
+    def take_steps(self, most: int) -> None:
+        """Run at most so many steps in a slice from now on."""
+        self._budget = self._most = most
 
     def run(self, limit: int) -> Pause:
         """Run one slice, up to a simulated time (nanoseconds, exclusive), and adapt the number of steps per slice."""
@@ -25,7 +31,7 @@ class TimeSlicer:
         elapsed = self._clock.now() - started
         if pause is Pause.BUDGET and elapsed > 0:
             wanted = self._budget * SLICE * NS / elapsed
-            self._budget = max(1, min(round(wanted), self._budget * 4, 1_000_000))
+            self._budget = max(1, min(round(wanted), self._budget * 4, self._most))
         return pause
 
     def run_through(self, time: int, *, blocked: bool = False) -> Pause | None:

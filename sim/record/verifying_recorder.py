@@ -205,11 +205,11 @@ class VerifyingRecorder:
         there = self._history.intent
         name = f"effect {ordinal} of {actor} ({kind}) at {to_text(time_ns)}"
         if there is None:
-            self._event_differs()
+            self.compare_so_far()
             raise DivergenceError(f"{name} starts now, but is not on record")
         now = (self.compared + len(self._rows), self._hash.stream)
         if (there.events_before, there.hash_before) != now and "events" in self._parts:
-            self._event_differs()
+            self.compare_so_far()
             raise self._out_of_step(name, there)
         same = (there.actor, there.ordinal, there.kind, there.latency, there.safety, there.time_ns)
         if same != (actor, ordinal, kind, latency, safety, time_ns):
@@ -245,7 +245,8 @@ class VerifyingRecorder:
             )
         return DivergenceError(f"{found.sentence(_RECORD, _NOW)} before {name}", hint=ANY_CAUSE)
 
-    def _event_differs(self) -> None:
+    def compare_so_far(self) -> None:
+        """Compare the events of a chunk that is not complete, where the replay is within an instant."""
         found = self._first_difference()
         if found is not None:
             raise _divergence(found)
@@ -255,7 +256,7 @@ class VerifyingRecorder:
     def _go_live(self) -> None:
         """End the comparison: the replay is over, and all further rows are new."""
         if self._history.cut:
-            self._compare_cut()
+            self.compare_until(self._history.until_ns)
         self._live = True
         self._on_live()
         if self._then is None or self._copy:
@@ -263,9 +264,9 @@ class VerifyingRecorder:
         self._feed()
         self._held = self._out = _HeldRecorder(self._closed, self._rows)
 
-    def _compare_cut(self) -> None:
-        """Compare the events of the last chunk that are before the cut."""
-        chunk, until = self._history.chunk, self._history.until_ns
+    def compare_until(self, until: int) -> None:
+        """Compare what there is of a chunk that is not complete: the replay has come to a time (nanoseconds)."""
+        chunk = self._history.chunk
         if self._history.intent is not None and self._history.intent.time_ns < until:
             raise _not_begun(self._history.intent)
         if chunk is None and self._history.partial:

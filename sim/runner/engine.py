@@ -65,6 +65,40 @@ async def execute(
     return await _Execution(spec, hosting, kept, past, then).carry_out()
 
 
+def controller(
+    spec: Spec,
+    hosting: HostOptions,
+    kept: Kept,
+    *,
+    past: History | None = None,
+    then: Then | None = None,
+    watcher: Watcher | None = None,
+) -> RunController:
+    """Return what runs a simulation from its beginning.
+
+    Args:
+        spec, hosting, kept, past, then: as in `execute`.
+        watcher: is told of the progress.
+    """
+    simulation = spec.simulation
+    kernel = simulation.world.kernel
+    kernel.recorder = at_level(simulation.world, kept.keeper, simulation.scenario.recording.level)
+    kernel.effects.namespace = kept.uid
+    runner = RunController(
+        simulation, until_ns=spec.until_ns, mode=spec.mode, speed=spec.speed,
+        progress=watcher, history=past, live=then,
+    )  # fmt: skip
+    if simulation.models is not None:
+        simulation.models.begin(kernel.effects.namespace, runner.host, kept.folder)
+    kernel.recorder = listening(simulation.world, kernel.recorder)
+    spec.attach(runner)
+    if hosting.begun is not None:
+        with kernel.acting_as(None):  # calls on agents are then inputs on record, and other changes are refused
+            hosting.begun(runner)
+    skip_early(kernel)
+    return runner
+
+
 @attrs.frozen
 class _Execution:
     """A run under way; see `execute`."""
@@ -93,21 +127,8 @@ class _Execution:
     async def _until_closed(self, signals: "Signals", watcher: Watcher | None) -> RunResult:
         spec, kept, simulation = self.spec, self.kept, self.spec.simulation
         kernel = simulation.world.kernel
-        kernel.recorder = at_level(simulation.world, kept.keeper, simulation.scenario.recording.level)
-        kernel.effects.namespace = kept.uid
         started = time.monotonic()
-        runner = RunController(
-            simulation, until_ns=spec.until_ns, mode=spec.mode, speed=spec.speed,
-            progress=watcher, history=self.past, live=self.then,
-        )  # fmt: skip
-        if simulation.models is not None:
-            simulation.models.begin(kernel.effects.namespace, runner.host, kept.folder)
-        kernel.recorder = listening(simulation.world, kernel.recorder)
-        spec.attach(runner)
-        if self.hosting.begun is not None:
-            with kernel.acting_as(None):  # calls on agents are then inputs on record, and other changes are refused
-                self.hosting.begun(runner)
-        skip_early(kernel)
+        runner = controller(spec, self.hosting, kept, past=self.past, then=self.then, watcher=watcher)
         inbox = None
         if kept.folder is not None and kept.epoch is not None:
             inbox = InboxReader(kept.folder, kept.epoch, runner)
@@ -143,7 +164,7 @@ class _Execution:
         return UnfinishedWriter(self.kept.folder, self.spec.simulation.models)
 
     async def _until_ended(self, runner: RunController, signals: "Signals", started: float) -> RunResult:
-        with Watchdog(runner.clockwork, self.hosting.stuck or _ignore), _COLLECTOR.patient(), self._limited(runner):
+        with Watchdog(runner.clockwork, self.hosting.stuck or _ignore), COLLECTOR.patient(), self._limited(runner):
             status = await _watched(runner, signals, self.kept.keeper)
         if status == "interrupted" and self.past is not None and not runner.host.live:
             if signals.number is not None and self.hosting.on_interrupt == "raise":
@@ -216,7 +237,8 @@ class _Collector:
             gc.unfreeze()
 
 
-_COLLECTOR: Final = _Collector()
+COLLECTOR: Final = _Collector()
+"""That of this process."""
 
 
 def _fail(keeper: RunSink, now: int, error: BaseException) -> None:

@@ -16,6 +16,7 @@ from sim.cli.render.channel import print_channel, print_channels
 from sim.cli.render.chat import print_chat, print_speakers
 from sim.cli.render.event_lines import print_events
 from sim.cli.render.goal import print_agents, print_history, print_runtime, print_thread
+from sim.cli.render.moment import print_moment
 from sim.cli.render.prompts import prompts_of, repeated_rows
 from sim.cli.render.rows import print_list, print_query, print_view
 from sim.cli.render.story import show_files
@@ -26,6 +27,7 @@ from sim.cli.rights_options import REPLAY_RIGHTS
 from sim.record import StoredRun
 from sim.record.schema import TABLES
 from sim.record.views import VIEWS, described
+from sim.runner.moments import place_of
 
 if TYPE_CHECKING:
     from sim.tools.rights import Rights
@@ -39,8 +41,8 @@ class Asked:
         stored: the run.
         view: the name of the page or table.
         name: what of it to show; None: the list of what can be named.
-        agent, topic, last, other, prompts, again: the options of these names, `other` for `--with` and `again` for
-            `--repeat`.
+        agent, topic, last, other, prompts, again, at, at_event, allow_change: the options of these names, `other` for
+            `--with` and `again` for `--repeat`.
         limit: the most lines; None: all.
         limited: whether the user gave the limit.
         rights: what a replay may use.
@@ -56,6 +58,9 @@ class Asked:
     other: str | None
     prompts: bool
     again: bool
+    at: str | None
+    at_event: int | None
+    allow_change: bool
     limit: int | None
     limited: bool
     rights: "Rights"
@@ -144,6 +149,12 @@ def _runtime(asked: Asked) -> None:
         print_runtime(asked.stored, asked.name, asked.as_json)
 
 
+def _state(asked: Asked) -> None:
+    options = {"allow_change": asked.allow_change, **asked.rights.keywords}
+    place = place_of(asked.stored, asked.at, asked.at_event)
+    print_moment(asked.stored, place, asked.name, options, asked.limit, as_json=asked.as_json)
+
+
 def _sql(asked: Asked) -> None:
     if asked.name is None:
         rows = [(name, ", ".join(asked.stored.columns(name))) for name in tables_of(asked.stored)]
@@ -189,6 +200,10 @@ PAGES: Final[Mapping[str, Page]] = {
     "runtime": Page(
         help="The runtime state, the tools and the runs of a goal, task or user agent.", show=_runtime,
         named="AGENT", topics=_GOALS,
+    ),
+    "state": Page(
+        help="The state at one moment, from a replay: of all agents and what they share, or of one, whole.",
+        show=_state, named="AGENT", options=("at", "at_event", "allow_change", "limit", *REPLAY_RIGHTS), topics=("*",),
     ),
     "sql": Page(help="A SELECT over the tables.", show=_sql, named="QUERY", options=("limit",)),
 }  # fmt: skip

@@ -14,12 +14,16 @@ from sim.inspect.compare.comparison import Comparison, compare
 from sim.inspect.report.bins import Bins
 from sim.inspect.report.states import States
 from sim.inspect.report.topics import Measures
+from sim.kernel import Duration
 from sim.kernel.codec import decode
 from sim.record import StoredRun, run_folder, summary
 from sim.record.files import Database
 from sim.record.frames import Frame, Library, frame
 from sim.record.reader import QUERY_SECONDS
 from sim.runner.branching import end_of
+from sim.runner.moment import Moment
+from sim.runner.moments import moment_of, place_of
+from sim.runner.options import ReplayOptions, taking
 from sim.runner.prompts import prompt_rows, repeated_prompts
 
 
@@ -111,6 +115,28 @@ class Run(StoredRun):
             return self.frame("prompts", as_=as_, expand=expand)
         repeated = repeated_prompts(self, allow=tuple(allow), allow_commands=True)
         return frame((self.columns("prompts"), list(prompt_rows(self, repeated))), as_, expand)
+
+    @taking(ReplayOptions)
+    def at(self, at: Duration, options: ReplayOptions) -> Moment:
+        """Return the state at one time, which a replay finds: of each agent, and of all that they share.
+
+        Nothing is executed outside of the replay, and nothing is written.
+
+        Args:
+            at: the simulated time. What is due at it has not happened yet, except at the end of the record.
+            options: see `ReplayOptions`.
+
+        Raises:
+            UsageError: if the record ends before, the agents of the run are at different times, or something that the
+                run needs is missing or not allowed.
+            RunError: if the run is under way, the code has changed, or the replay differs from the record.
+        """
+        return moment_of(self, place_of(self, at, None), options)
+
+    @taking(ReplayOptions)
+    def at_event(self, event: int, options: ReplayOptions) -> Moment:
+        """Return the state after the step that made an event, by its number in the record; otherwise as `at`."""
+        return moment_of(self, place_of(self, None, event), options)
 
     def conversations(self, *, as_: Library | None = None, expand: bool | Sequence[str] = True) -> Frame:
         """Return everything that was said, a row each, as a DataFrame. The arguments are as in `frame`."""

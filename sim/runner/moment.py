@@ -1,0 +1,300 @@
+"""A moment of a run: the state of its world and of its agents at one time, read while a replay stands there.
+
+Reading changes nothing. What an agent waits for is known from its change of state, its iteration, its timers and the
+calls that it has made, so nothing is kept for it during a run.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import attrs
+
+from sim.actors import Agent, AgentLoop
+from sim.actors.lifecycle import Phase
+from sim.actors.mailbox import message_names
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
+from sim.base.pages import Table
+from sim.base.text import plain
+from sim.kernel import to_seconds
+from sim.kernel.codec import decode, encode
+from sim.kernel.duration import seconds_text
+from sim.kernel.effects import EffectHandle
+from sim.kernel.kernel import Kernel, Timer
+from sim.kernel.order import WakeBatch
+from sim.kernel.ports import Recorder
+from sim.kernel.rows import EventRow, IntentRow
+from sim.resources import MICRO
+from sim.runner.runner import RunController
+from sim.world import World
+
+MOST_LETTERS: Final = 100
+"""The most messages of a mailbox that a moment has; `mail` counts all."""
+
+_ROWS: Final = 60  # how many agents a moment is shown with in a notebook
+
+
+class Watch:
+    """A recorder that passes everything on, and keeps what the state of a world does not say.
+
+    Args:
+        inner: the recorder.
+
+    Attributes:
+        changes: by agent, the time of its latest change of state (nanoseconds), the state, and why.
+        begun: by actor and number, when its effect started, in nanoseconds.
+    """
+
+    def __init__(self, inner: Recorder) -> None:
+        self.inner = inner
+        self.changes: dict[str, tuple[int, str, Any]] = {}
+        self.begun: dict[tuple[str, int], int] = {}
+        self._event = inner.event
+
+    def event(self, row: EventRow, /) -> None:
+        """Pass on an event, and keep it if it is a change of state."""
+        self._event(row)
+        self.unrecorded(row)
+
+    def unrecorded(self, row: EventRow, /) -> None:
+        """Keep an event that is not on record, if it is a change of state."""
+        if row[6] == "agent.state":
+            data: Any = row[7]
+            self.changes[row[5]] = (row[0], str(data["to"]), data["reason"])
+
+    def intent(self, row: IntentRow, /) -> None:
+        """Pass on the start of an effect, and keep its time."""
+        self.begun[row.actor, row.ordinal] = row.time_ns
+        self.inner.intent(row)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other method or attribute of the inner recorder."""
+        return getattr(self.inner, name)
+
+
+@attrs.frozen(repr=False)
+class Moment:
+    """The state of a run at one time.
+
+    Attributes:
+        run: the folder of the run.
+        time: the simulated time, in seconds.
+        events: how many events are on record until then.
+        ended: whether it is the end of the run, or of its record.
+        agents: by name, in the order in which they came: what each is and does; see `docs/moment.md` for the keys.
+        world: the state of everything that agents share, with the keys of the final state on record.
+        metrics: the latest sample of each metric, and its `time` in seconds; empty: there is none yet.
+        ahead: what is due that belongs to no agent: mappings with `at` in seconds, `whose` and `what`.
+    """
+
+    run: str
+    time: float
+    events: int
+    ended: bool
+    agents: Mapping[str, Mapping[str, Any]]
+    world: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    ahead: Sequence[Mapping[str, Any]]
+
+    def agent(self, name: str) -> Mapping[str, Any]:
+        """Return what one agent is and does.
+
+        Raises:
+            UsageError: if there is no agent of this name at that time.
+        """
+        if name not in self.agents:
+            raise UsageError(
+                f"there is no agent {name!r:.80} at {seconds_text(self.time)}", hint=did_you_mean(name, self.agents)
+            )
+        return self.agents[name]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the moment as a JSON-like mapping."""
+        return attrs.asdict(self, recurse=False)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return a row for each agent: name, state, since when (seconds), what it waits for, messages, variables."""
+        return [
+            (name, one["state"], one["since"], "; ".join(waits_of(one)), one["mail"], variables_of(one))
+            for name, one in self.agents.items()
+        ]
+
+    def _table(self) -> Table:
+        return Table(HEADINGS, self.rows()[:_ROWS])
+
+    def __repr__(self) -> str:
+        more = len(self.agents) - _ROWS
+        head = f"<Moment {seconds_text(self.time)} of {plain(self.run)}: {len(self.agents)} agents>"
+        return head + "\n" + self._table().text() + (f"\n... {more} more" if more > 0 else "")
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+
+HEADINGS: Final = ("agent", "state", "since", "waits for", "messages", "variables")
+"""What `Moment.rows` has."""
+
+
+def variables_of(agent: Mapping[str, Any]) -> str:
+    """Return the variables of an agent in one line."""
+    return ", ".join(f"{name}={encode(value).decode()}" for name, value in agent["variables"].items())
+
+
+def waits_of(agent: Mapping[str, Any]) -> list[str]:
+    """Return what an agent waits for, in words."""
+    found = []
+    match agent["why"]:
+        case {"type": kind, **rest}:
+            value = None if kind == "time" else rest.get("value")  # a timer says when
+            wanted = "" if value is None else f" {value if isinstance(value, str) else encode(value).decode()}"
+            where = f" where {rest['where']}" if "where" in rest else ""
+            found += [f"{kind}{wanted}{where}"] if kind != "time" else []
+        case str(text) if text and agent["state"] in ("sleeping", "paused", "stopping", "stopped"):
+            found.append(text)
+    if agent["doing"] is not None:
+        found.append(f"the end of {agent['doing']}")
+    found += [f"the answer to call {one['number']} ({one['kind']})" for one in agent["calls"]]
+    found += [f"{seconds_text(one['at'])}: {one['what']}" for one in agent["timers"][:2]]
+    return found
+
+
+def take_moment(runner: RunController, watch: Watch, run: str, events: int, *, ended: bool) -> Moment:
+    """Return the present moment of a replay. The kernel must be paused.
+
+    Args:
+        runner: what replays the run.
+        watch: what has watched it from its beginning.
+        run: the folder of the run.
+        events: how many events are on record until now.
+        ended: whether it is the end of the run, or of its record.
+    """
+    world = runner.simulation.world
+    feed = runner.feed
+    timers, ahead = _timers(world)
+    with world.kernel.acting_as(None):  # reading alone, so that anything else is refused
+        agents = {
+            name: _agent(agent, world, watch, timers.get(name, [])) for name, agent in world.agents.items()
+            if isinstance(agent, Agent)
+        }  # fmt: skip
+        shared = _plain({name: part for name, part in world.digest().items() if name != "agents"})
+    metrics = {"time": feed.times[-1], **{name: v[-1] for name, v in feed.samples.items() if v}} if feed.times else {}
+    return Moment(run, world.now, events, ended, agents=agents, world=shared, metrics=metrics, ahead=ahead)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as it is read from a record."""
+    return decode(encode(value))
+
+
+def _agent(agent: Agent, world: World, watch: Watch, timers: list[dict[str, Any]]) -> dict[str, Any]:
+    name, loop = agent.agent_id, agent.loop
+    since, state, why = watch.changes.get(name, (loop.since_ns, str(loop.state), ""))
+    if since != loop.since_ns:
+        why = "another condition than the one with which it fell asleep" if state == "sleeping" else ""
+    pending = world.pending.get(name)
+    quotas = world.quotas.state()
+    space = None if world.space is None else world.space.state().get(name)
+    digest, money = agent.state_for_digest(), world.ledger.state()["balances"].get(name)
+    return {
+        "state": str(loop.state), "since": to_seconds(loop.since_ns), "why": _plain(why),
+        "entry": agent.entry, "kind": agent.kind, "iterations": loop.iteration_count,
+        "began": to_seconds(loop.began_ns) if loop.phase is Phase.INSIDE else None,
+        "doing": None if pending is None else pending.action.kind,
+        "arguments": None if pending is None else _plain(pending.action.arguments),
+        "errors": loop.consecutive_errors, "woken_by": loop.woken_by,
+        "variables": _plain(agent.state), "mail": len(agent.mailbox), "letters": _letters(agent),
+        "timers": timers, "calls": _calls(world, name, watch),
+        "tasks": [_plain(task.to_json()) for task in world.tasks.open(name)],
+        "place": None if world.places is None else world.places.where(name), "space": _plain(space),
+        "holds": dict(world.held.get(name, {})),
+        "quotas": {quota: held[name] for quota, held in quotas.items() if name in held},
+        "balance": None if money is None else money / MICRO, "more": _plain(_more(digest)),
+    }  # fmt: skip
+
+
+def _more(digest: Any) -> Any:
+    """Return what the final state has of an agent beyond its loop, its messages and its variables."""
+    known = ("loop", "mail", "state")
+    return {key: part for key, part in digest.items() if key not in known} if isinstance(digest, Mapping) else digest
+
+
+def _letters(agent: Agent) -> list[dict[str, Any]]:
+    """Return the messages that wait, the oldest first; `offered`: whether its rules were offered one and left it."""
+    offered = agent.mailbox.offered
+    waiting = () if offered is None else [pending.message for pending in offered.waiting.values()]
+    aside = () if offered is None else [pending.message for _, pending in offered.aside]
+    told = [("set aside", aside), ("left", waiting), ("new", tuple(agent.mailbox.queue.items or ()))]
+    found = [{**message_names(one), "is": how} for how, letters in told for one in letters]
+    return [_plain(one) for one in found[:MOST_LETTERS]]
+
+
+def _calls(world: World, name: str, watch: Watch) -> list[dict[str, Any]]:
+    """Return the calls of an agent outside the run that have no answer yet."""
+    return [
+        {
+            "number": number, "kind": handle.effect.kind, "since": to_seconds(watch.begun.get((actor, number), 0)),
+            "held": handle.held, "request": decode(handle.request),
+        }
+        for (actor, number), handle in world.kernel.effects.in_flight.items() if actor == name
+    ]  # fmt: skip
+
+
+Timers = dict[str, list[dict[str, Any]]]
+
+
+def _timers(world: World) -> tuple[Timers, list[dict[str, Any]]]:
+    """Return what is due, in the order of time: by agent, and of all others."""
+    kernel = world.kernel
+    found: list[tuple[int, str, str]] = []
+    for time, target, token in _entries(kernel):
+        if target.token != token:
+            continue  # it was cancelled, or woken otherwise
+        if isinstance(target, EffectHandle):
+            due = "answers, as modelled" if target.modelled else "times out"
+            found.append((time, target.actor.name, f"call {target.ordinal} ({target.effect.kind}) {due}"))
+        elif isinstance(target, Timer):
+            found.append((time, target.source.name, _callback(target.callback)))
+        elif getattr(target, "name", None) is not None:
+            found.append((time, target.name, _continues(world, target.name)))
+    agents: Timers = {}
+    ahead = []
+    for time, whose, what in sorted(found):
+        if whose in world.agents:
+            agents.setdefault(whose, []).append({"at": to_seconds(time), "what": what})
+        else:
+            ahead.append({"at": to_seconds(time), "whose": whose, "what": what})
+    return agents, ahead
+
+
+def _entries(kernel: Kernel) -> Iterator[tuple[int, Any, int]]:
+    """Yield the time, the target and the token of all that is due."""
+    for time, *_, target, token in chain(kernel.ready, kernel.calendar):
+        if isinstance(target, WakeBatch):
+            yield from ((time, actor, its) for actor, its in target)
+        else:
+            yield time, target, token
+
+
+def _continues(world: World, name: str) -> str:
+    agent = world.agents.get(name)
+    loop = agent.loop if isinstance(agent, Agent) else None
+    return "next iteration" if isinstance(loop, AgentLoop) and loop.phase is Phase.OUTSIDE else "continues"
+
+
+_CALLBACKS: Final = {
+    "ScenarioTimers._at.<locals>.happen": "an event or a sample",
+    "Timetable._set_after.<locals>.happen": "an event or an intervention",
+    "RunController._look_for_standstill.<locals>.look": "looks whether anything is left to happen",
+    "PlaceVariables._change": "variables of places change",
+    "TickDriver._tick": "a tick",
+    "Armed.time_came": "wakes",
+    "Armed._timed_out": "wakes, as its sleep lasts no longer",
+    "AgentLoop._retry": "tries again after errors",
+}
+
+
+def _callback(callback: Callable[[], object]) -> str:
+    """Return what a timer does; one that is not known has the name of its function."""
+    name = getattr(callback, "__qualname__", type(callback).__qualname__)
+    return _CALLBACKS.get(name, name.replace(".<locals>", ""))
