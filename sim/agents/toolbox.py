@@ -60,6 +60,11 @@ class Toolbox:
         assert self._user is not None, "functions are handed out by used_by"
         return self._user.agent_id
 
+    @property
+    def user(self) -> str:
+        """The id of the agent for which the functions act."""
+        return self._id
+
     # -- random draws, from the draws of the user
 
     @rule_function(place=("agent", "start"), senses="nothing", draws=True)

@@ -68,7 +68,9 @@ class DivergenceError(RunError):
 
 
 class CausalityError(RunError):
-    """An agent that runs ahead in simulated time used data that can still change, or that it did not declare."""
+    """An agent used what it cannot have at its time: data that can still change or that it did not declare, if it runs
+    ahead of others, or what is on another island.
+    """
 
 
 class ActorError(SimError):

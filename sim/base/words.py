@@ -25,6 +25,7 @@ KINDS: Final[Mapping[str, str]] = {
 
 SECTIONS: Final[Mapping[str, str]] = {
     "calendar": "sim.world.calendar",
+    "islands": "sim.world.islands",
     "access": "sim.tools.access",
     "audit": "sim.tools.audit",
     "approvals": "sim.tools.approvals",

@@ -33,7 +33,7 @@ _TOPICS = 65536  # maximum number of topics whose matching patterns are cached
 
 _TIDY = 1024  # minimum number of publications before events that nobody can miss any more are removed
 
-_Past = tuple[int, int, str, Raw | Fact, tuple[int, int]]
+Past = tuple[int, int, str, Raw | Fact, tuple[int, int]]
 """(sequence, time, source, data, identity) of a recent event. An `Event` is created from it only if it is needed."""
 
 Filter = Callable[[Event], bool]
@@ -182,7 +182,7 @@ class EventBus:
         self._wild: dict[str, tuple[str, ...]] = {}  # by topic: the patterns with stars that match it
         self._audience: dict[str, tuple[Subscription, ...]] = {}  # by topic: its subscriptions, in order of delivery
         self._number = 0
-        self._recent: dict[str, deque[_Past]] = {}  # by topic: its events that an agent in an iteration can miss
+        self._recent: dict[str, deque[Past]] = {}  # by topic: its events that an agent in an iteration can miss
         self._tidy_at = _TIDY
         self.marks: dict[str, int] = {}
         self._delivered = 0
@@ -271,9 +271,9 @@ class EventBus:
         if self.sequence >= self._tidy_at:
             self._tidy()
 
-    def _begin_recent(self, topic: str) -> deque[_Past]:
+    def _begin_recent(self, topic: str) -> deque[Past]:
         """Begin to keep the events of a topic for the agents in an iteration, which may decide to sleep until one."""
-        recent = self._recent[topic] = deque[_Past](maxlen=RECENT + 1)
+        recent = self._recent[topic] = deque[Past](maxlen=RECENT + 1)
         return recent
 
     def _tidy(self) -> None:
@@ -364,7 +364,7 @@ class EventBus:
         since = self.marks.get(agent_id, self.sequence)
         return any(len(recent) > RECENT and recent[0][0] > since for _, recent in self._missable(pattern, since))
 
-    def _missable(self, pattern: str, since: int) -> Iterator[tuple[str, deque[_Past]]]:
+    def _missable(self, pattern: str, since: int) -> Iterator[tuple[str, deque[Past]]]:
         """Yield the matching topics with an event since a sequence number."""
         if since == self.sequence:
             return

@@ -55,7 +55,7 @@ class RunSink(Recorder, Protocol):
 
 
 def check_rounds(scenario: Scenario, mode: Mode, speed: float | None) -> None:
-    """Refuse options that contradict `execution.sync`.
+    """Refuse options that contradict `execution.sync` or islands.
 
     Args:
         scenario: a checked scenario.
@@ -70,6 +70,8 @@ def check_rounds(scenario: Scenario, mode: Mode, speed: float | None) -> None:
         raise UsageError(f"execution.sync: {sync} needs the tick mode", hint=hint)
     if sync is not None and speed is not None:
         raise UsageError(f"execution.sync: {sync} needs the virtual clock, not the wall clock", hint=hint)
+    if mode == "tick" and "islands" in scenario.sections:
+        raise UsageError("islands need autonomous loops: in tick mode, all agents act in one round")
 
 
 class RunController:

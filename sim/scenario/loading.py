@@ -221,6 +221,10 @@ class Source:
                 from sim.scenario.outcome_names import check_outcomes  # only such files need it
 
                 problems += check_outcomes(tree, scenario)
+            if "islands" in scenario.sections:
+                from sim.scenario.island_checks import check_islands  # only such files need it
+
+                problems += check_islands(tree, scenario, known)
             if check_later:
                 problems += check_interventions(tree, scenario, scenario._source._check_again)
         if scenario is None or problems:

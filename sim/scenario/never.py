@@ -171,7 +171,7 @@ def _never_published(scenario: Scenario, tree: Map) -> Iterator[Found]:
     if published is None:
         return
     exact, beginnings = published
-    for mark, where, pattern in _awaited(scenario, tree):
+    for mark, where, pattern in awaited(scenario, tree):
         if _by_simulation(pattern) or any(matches(pattern, topic) for topic in exact):
             continue
         if any(_may_match(pattern, beginning) for beginning in beginnings):
@@ -183,7 +183,7 @@ def _never_published(scenario: Scenario, tree: Map) -> Iterator[Found]:
 def _never_published_by_sim(scenario: Scenario, tree: Map) -> Iterator[Found]:
     """Yield patterns of topics of chats, conversations and executors that these do not publish."""
     words = {topic.partition(".")[0] for topic in COMPLETE_TOPICS}
-    for mark, where, pattern in _awaited(scenario, tree):
+    for mark, where, pattern in awaited(scenario, tree):
         if pattern.partition(".")[0] in words and not any(matches(pattern, topic) for topic in COMPLETE_TOPICS):
             message = f"{where}: the simulation publishes nothing under the topic {pattern!r}"
             yield mark, message, did_you_mean(pattern, COMPLETE_TOPICS)
@@ -216,8 +216,13 @@ def _published(scenario: Scenario, tree: Map) -> tuple[list[str], list[str]] | N
     return exact, beginnings
 
 
-def _awaited(scenario: Scenario, tree: Map) -> Iterator[tuple[Mark, str, str]]:
-    """Yield the patterns that the file waits for or counts: the position, the place, and the pattern."""
+def awaited(scenario: Scenario, tree: Map) -> Iterator[tuple[Mark, str, str]]:
+    """Yield the patterns that a file waits for or counts: the position, the place, and the pattern.
+
+    Args:
+        scenario: a scenario that was loaded from a file or text.
+        tree: the tree of it.
+    """
     for number, entry in enumerate(items(tree, "agents")):
         for pattern in scenario.agents[number].subscribe:
             yield _mark(entry, "subscribe"), f"agents[{number}].subscribe", pattern

@@ -78,7 +78,7 @@ _PLACES: dict[Place, tuple[frozenset[str], frozenset[str]]] = {
     "answer": (OCCURRENCE_NAMES | {"first"}, _PURE),
 }
 
-_REFERS: dict[tuple[str, int | str], str] = {
+REFERS: dict[tuple[str, int | str], str] = {
     (function.name, place): to for function in DECLARED.values() for place, to in function.refers.items()
 }
 """To what the arguments of functions refer."""
@@ -151,7 +151,7 @@ class Context:
         self._require_needs(functions_at("agent", "world"), expression)
         group: str | None = None
         for literal in expression.literals:
-            to = _REFERS.get((literal.function, literal.position))
+            to = REFERS.get((literal.function, literal.position))
             if literal.position in (0, "group", "agent"):
                 group = literal.text
             if to == "state" and group is not None:

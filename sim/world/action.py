@@ -410,6 +410,15 @@ class ActionRegistry:
             raise UsageError(f"the action kind {handler.kind!r} is already registered")
         self._handlers[handler.kind] = handler
 
+    def replace(self, handler: ActionHandler) -> None:
+        """Use another handler for a kind that is registered, from now on.
+
+        Raises:
+            KeyError: if the kind is not registered.
+        """
+        self._handlers[handler.kind]
+        self._handlers[handler.kind] = handler
+
     def get(self, kind: str) -> ActionHandler:
         """Return the handler of a kind.
 

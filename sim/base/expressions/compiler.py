@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 import attrs
 
+from sim.base.errors import RunError
 from sim.base.expressions.declared import functions_at
 from sim.base.expressions.errors import ExpressionError, did_you_mean
 from sim.base.expressions.functions import OPERATORS, PURE_FUNCTIONS, number
@@ -100,8 +101,10 @@ class Compiled:
     def explain(self, error: Exception) -> Exception:
         """Return the error of the expression for an error that came out of one of the functions.
 
-        It is `error` itself if no expression of the code is the reason.
+        It is `error` itself if no expression of the code is the reason, or if it is about the whole run.
         """
+        if isinstance(error, RunError):
+            return error
         frame, line = None, 1
         found = error.__traceback__
         while found is not None and found.tb_frame.f_globals is not self._globals:

@@ -107,6 +107,7 @@ def build(
     families = _families(scenario, rights.kinds or {}, rights.allow)
     check_families(scenario, until_ns)
     add_sections(world, scenario)
+    begin_islands = _islands(world, scenario, toolbox)
     plan = WorldPlan(world, scenario, until_ns or scenario.end_ns, toolbox)
     factory = AgentFactory(manager, families, plan)
     if service is not None:
@@ -114,6 +115,7 @@ def build(
     starts = factory.populate()
     if service is None:  # synchronised rounds cannot wait for agents that are created during the run
         _let_spawn(manager, factory, scenario)
+    begin_islands()
     if known_tools(scenario) is None:  # a kind of another package has brought its tools now
         _check_patterns(scenario, tools.known, world.actions.kinds())
     return Simulation(
@@ -140,6 +142,16 @@ def _world(scenario: schema.Scenario, seed: int | None, recorder: Recorder | Non
     )
     world.event_bus.max_data_bytes = execution.max_data_bytes
     return world
+
+
+def _islands(world: World, scenario: schema.Scenario, toolbox: Toolbox) -> Callable[[], object]:
+    """Watch what rules read of other islands; return what begins to watch actions, once there are agents."""
+    if "islands" not in scenario.sections:
+        return lambda: None
+    from sim.scenario.assembly.islands import begin_islands, watch_functions  # only such scenarios need it
+
+    watch_functions(world, toolbox)
+    return partial(begin_islands, world, scenario)
 
 
 def _let_spawn(manager: AgentLoopManager, factory: "AgentFactory", scenario: schema.Scenario) -> None:

@@ -1,0 +1,256 @@
+"""The check of the section `islands`: everything in a scenario that would pass between islands without a latency."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sim.base.errors import Problem, UsageError
+from sim.events.topic import matches
+from sim.kernel.duration import to_ns, to_text
+from sim.scenario.island_uses import Meeting, Use, Where, groups_of, homes_of, settings_of, topics_of, uses_of
+from sim.scenario.never import awaited
+from sim.scenario.schema import Scenario
+from sim.scenario.symbols import Symbols, items, mapping
+from sim.scenario.yaml_tree import Map, Mark
+from sim.world.action import DEFINED
+from sim.world.islands import ALLOWED, ARGUMENTS, CALLED, IslandSettings, Thing
+
+_SECTIONS: Final = frozenset({"islands", "calendar", "score", "outcomes"})
+"""The sections that a scenario with islands can have: they add nothing that agents share."""
+
+_ABSENT: Final = ("models", "space", "interventions", "testing")
+"""The keys that a scenario with islands cannot have."""
+
+_MESSAGES = "let an agent of that island do it, and send it a message"
+
+
+def check_islands(tree: Map, scenario: Scenario, known: Symbols) -> Iterator[Problem]:
+    """Yield what cannot be on islands, or would pass between them without a latency.
+
+    Args:
+        tree: the tree of the file.
+        scenario: the scenario that was read from it.
+        known: the names that it declares.
+    """
+    settings = settings_of(scenario)
+    if settings is None:
+        return
+    excluded = [*_excluded(tree, scenario), *_homeless(tree, scenario, settings)]
+    yield from excluded
+    if excluded:
+        return
+    yield from _uses(tree, scenario, settings)
+    yield from _meetings(tree, scenario, settings, known)
+    yield from _limits(tree, scenario, settings)
+    yield from _unheard(tree, scenario, settings)
+
+
+def _excluded(tree: Map, scenario: Scenario) -> Iterator[Problem]:
+    """Yield the parts of the file that islands exclude."""
+    for key in (*_ABSENT, *(key for key in scenario.sections if key not in _SECTIONS)):
+        if tree.get(key) is not None:
+            yield tree.keys_at[key].problem(
+                f"{key} cannot be in a file with islands: all agents would share it", "leave out one of the two"
+            )
+    execution, given = scenario.execution, mapping(tree, "execution")
+    for key, excluded, why in (
+        ("sync", execution.sync is not None, "agents would be at different times"),
+        ("use_autonomous_loops", not execution.use_autonomous_loops, "in tick mode, all agents act in one round"),
+        ("health", execution.health is not None, "one monitor would look at all agents"),
+    ):
+        if excluded and isinstance(given, Map):
+            yield given.values_at[key].problem(f"execution.{key} cannot be in a file with islands: {why}")
+    for number, (entry, raw) in enumerate(zip(scenario.agents, items(tree, "agents"), strict=True)):
+        if entry.kind != "policy":
+            message = f"agents[{number}].kind: agents on islands follow rules, so they are of the kind policy"
+            yield _mark(raw, "kind").problem(f"{message}, not {entry.kind}")
+        for place, rule in enumerate(entry.rules):
+            for do in rule.do:
+                if do.kind not in ALLOWED:
+                    yield _at(tree, Where(number, place, "do")).problem(
+                        f"agents[{number}].rules[{place}].do: agents on islands cannot do {do.kind}",
+                        f"they can do {', '.join(sorted(ALLOWED))}",
+                    )
+
+
+def _homeless(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
+    """Yield entries that live on no island, and names by which an agent that is made could be on two."""
+    for number, (entry, raw) in enumerate(zip(scenario.agents, items(tree, "agents"), strict=True)):
+        island = settings.entries.get(entry.name)
+        if island is None:
+            message = f"agents[{number}]: {entry.name!r} lives on no island"
+            yield _mark(raw, "name").problem(message, "name it in `islands.of`")
+            continue
+        for other in scenario.agents:
+            there = settings.entries.get(other.name, island)
+            if there != island and entry.name.startswith(f"{other.name}-"):
+                message = f"agents[{number}].name: {entry.name!r} of {island} begins like the agents of {other.name!r}"
+                yield _mark(raw, "name").problem(f"{message} of {there}", "give it another name")
+
+
+# -- things with a home
+
+
+def _uses(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
+    """Yield uses of a thing by agents of two islands, and things whose home is not known."""
+    homes, first = homes_of(scenario), dict[Thing, Use]()
+    for use in uses_of(scenario, settings):
+        if not isinstance(use, Use) or _is_agent(scenario, use.thing):
+            continue
+        kind, name = use.thing
+        said = getattr(settings.home, kind).get(name) if kind in ("pools", "artifacts", "accounts") else None
+        before = first.setdefault(use.thing, use)
+        if use.island != homes[use.thing]:
+            by = (
+                f"`islands.home` says {said}" if said is not None else f"{before.island} uses it in {before.where.path}"
+            )
+            message = f"{use.where.path}: {use.island} uses {CALLED[kind].format(name)}, but {by}"
+            yield _at(tree, use.where).problem(message, _MESSAGES)
+    yield from _owners(tree, scenario, settings, homes)
+    computed = _computed(scenario)
+    for kind, declared in (("pools", scenario.pools), ("accounts", scenario.accounts)):
+        part = mapping(tree, kind)
+        for name in declared:
+            if kind in computed and (kind, name) not in homes and isinstance(part, Map):
+                yield part.keys_at[name].problem(
+                    f"{kind}.{name}: no rule names it, so its home island is not known",
+                    f"say it: `islands: {{home: {{{kind}: {{{name}: ...}}}}}}`",
+                )
+
+
+def _is_agent(scenario: Scenario, thing: Thing) -> bool:
+    return thing[0] == "accounts" and thing[1] not in scenario.accounts
+
+
+def _owners(tree: Map, scenario: Scenario, settings: IslandSettings, homes: dict[Thing, str]) -> Iterator[Problem]:
+    """Yield artifacts whose owner, who is paid, lives elsewhere; and payments to agents elsewhere."""
+    for number, (artifact, raw) in enumerate(zip(scenario.artifacts, items(tree, "artifacts"), strict=True)):
+        home = homes.get(("artifacts", artifact.id))
+        owner = homes.get(("accounts", artifact.owner)) or _island_named(settings, artifact.owner)
+        if home is not None and owner is not None and owner != home:
+            message = f"artifacts[{number}].owner: {artifact.owner} lives on {owner}, but {home} uses {artifact.id!r}"
+            yield _mark(raw, "owner").problem(message, "give it an owner of that island")
+    for use in uses_of(scenario, settings):
+        if isinstance(use, Use) and _is_agent(scenario, use.thing):
+            there = _island_named(settings, use.thing[1])
+            if there not in (None, use.island):
+                message = f"{use.where.path}: {use.island} pays {use.thing[1]} of the island {there}"
+                yield _at(tree, use.where).problem(message, "islands have no money in common; send a message")
+
+
+def _computed(scenario: Scenario) -> set[str]:
+    """Return the kinds of things whose names a rule computes."""
+    found = set()
+    for entry in scenario.agents:
+        for rule in entry.rules:
+            for do in rule.do:
+                for argument in DEFINED[do.kind].arguments() if do.sleep is None else ():
+                    value = do.arguments.get(argument.name)
+                    if value is not None and not value.constant and argument.meaning in ARGUMENTS:
+                        found.add(ARGUMENTS[argument.meaning])
+    return found
+
+
+# -- other agents
+
+
+def _meetings(tree: Map, scenario: Scenario, settings: IslandSettings, known: Symbols) -> Iterator[Problem]:
+    """Yield rules that name agents of another island, other than messages that take long enough."""
+    groups, least = groups_of(scenario), to_text(settings.latency)
+    for met in uses_of(scenario, settings):
+        if not isinstance(met, Meeting):
+            continue
+        islands = groups.get(met.name) or {_island_of(settings, known, met.name) or met.island}
+        there = sorted(islands - {met.island})
+        if not there:
+            continue
+        where = f"{met.where.path}: {met.island} {met.what} {met.name} of the island {there[0]}"
+        mark = _at(tree, met.where)
+        if met.what != "sends to":
+            yield mark.problem(where, _MESSAGES)
+        elif not known.is_agent(met.name):
+            hint = "send to one of its agents, or publish an event with a topic of `islands.topics`"
+            yield mark.problem(f"{where}, which is a group", hint)
+        elif met.after is None:
+            yield mark.problem(f"{where} without `after`", f"messages between islands need `after: {least}` or more")
+        elif met.after is not ... and _shorter(met.after, settings.latency):
+            message = f"{where} with a latency of {met.after}, and messages between islands take at least {least}"
+            yield mark.problem(message, f"write `after: {least}` or more")
+
+
+def _shorter(after: Any, least: int) -> bool:
+    try:
+        return to_ns(after) < least
+    except UsageError:
+        return False  # reported elsewhere
+
+
+def _island_of(settings: IslandSettings, known: Symbols, name: str) -> str | None:
+    try:
+        return settings.entries.get(known.entries_of(name)[0])
+    except UsageError:
+        return None  # reported elsewhere
+
+
+def _island_named(settings: IslandSettings, name: str) -> str | None:
+    return settings.entries.get(name) or settings.entries.get(name.rpartition("-")[0])
+
+
+def _limits(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
+    """Yield limits of all agents, or of a group, that agents of two islands use."""
+    groups, limits = groups_of(scenario), mapping(tree, "limits")
+    for name, limit in scenario.limits.items():
+        charged = {kind for kind, prices in scenario.costs.items() if name in prices}
+        users = [e for e in scenario.agents if any(do.kind in charged for rule in e.rules for do in rule.do)]
+        islands = sorted({settings.entries[entry.name] for entry in users})
+        mark = limits.keys_at[name] if isinstance(limits, Map) else tree.mark
+        if limit.global_ is not None and len(islands) > 1:
+            yield mark.problem(f"limits.{name}.global: agents of {' and '.join(islands)} use it", _EACH)
+        spread = sorted({entry.group_name for entry in users if len(groups[entry.group_name]) > 1})
+        if limit.group is not None and spread:
+            where = " and ".join(sorted(groups[spread[0]]))
+            yield mark.problem(f"limits.{name}.group: the group {spread[0]!r} lives on {where}", _EACH)
+
+
+_EACH = "give each island a limit of its own"
+
+
+# -- events
+
+
+def _unheard(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
+    """Yield what agents wait for that only another island publishes, under a topic that does not reach theirs."""
+    published = list(topics_of(scenario, settings))
+    own = [event.topic for event in scenario.events]
+    for number, mark, where, pattern in _awaited_by_agents(scenario, tree):
+        here = settings.entries[scenario.agents[number].name]
+        if any(topic is None and island == here for island, topic in published):
+            continue
+        near = [topic for island, topic in published if island == here and topic is not None]
+        matching = [(island, t) for island, t in published if island != here and t is not None and matches(pattern, t)]
+        reaching = [topic for _, topic in matching if settings.latency_of(topic) is not None]
+        if matching and not reaching and not any(matches(pattern, topic) for topic in (*near, *own)):
+            island, topic = matching[0]
+            message = f"{where}: {here} waits for {pattern!r}, which only {island} publishes, and {here} never hears it"
+            yield mark.problem(message, f"add `islands: {{topics: {{{topic}: {{}}}}}}`")
+
+
+def _awaited_by_agents(scenario: Scenario, tree: Map) -> Iterator[tuple[int, Mark, str, str]]:
+    """Yield the patterns of topics for which agents wait: the entry, the position, the place, and the pattern."""
+    for mark, where, pattern in awaited(scenario, tree):
+        if where.startswith("agents["):
+            yield int(where[len("agents[") : where.index("]")]), mark, where, pattern
+
+
+# -- positions
+
+
+def _mark(part: Any, key: str) -> Mark:
+    assert isinstance(part, Map), "it was read from a file"
+    mark: Mark = part.values_at.get(key, part.mark)
+    return mark
+
+
+def _at(tree: Map, where: Where) -> Mark:
+    """Return the position of a place in the file."""
+    entry = items(tree, "agents")[where.entry]
+    return _mark(entry if where.rule is None else items(entry, "rules")[where.rule], where.part)

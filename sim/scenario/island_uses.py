@@ -1,0 +1,198 @@
+"""What the agents of each island use, from the rules of a scenario, and the home islands that follow from it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+import attrs
+
+from sim.base.expressions import Expression
+from sim.scenario.actions import Do
+from sim.scenario.schema import Agent, Rule, Scenario
+from sim.scenario.scopes import REFERS
+from sim.world.action import DEFINED
+from sim.world.islands import ARGUMENTS, OF_PLACES, OF_TASKS, IslandSettings, Thing
+
+_PLACE_FUNCTIONS: Final = frozenset({
+    "neighbours", "nearby", "adjacent", "attribute", "free_places", "variable", "stock", "richest", "place_of",
+})  # fmt: skip
+_TASK_FUNCTIONS: Final = frozenset({"my_tasks", "task"})
+_REFERRED: Final[Mapping[str, str]] = {"pool": "pools", "slots": "pools", "stock": "pools", "artifact": "artifacts"}
+"""By what an argument of a function refers to: the kind of thing."""
+
+Part = Literal["place", "do", "when", "let", "set", "record", "subscribe"]
+
+
+@attrs.frozen
+class Where:
+    """A place in a scenario: in an entry of `agents`, and below one of its rules if `rule` is not None."""
+
+    entry: int
+    rule: int | None
+    part: Part
+
+    @property
+    def path(self) -> str:
+        """The path of the place."""
+        rule = "" if self.rule is None else f".rules[{self.rule}]"
+        return f"agents[{self.entry}]{rule}.{self.part}"
+
+
+@attrs.frozen
+class Use:
+    """A use of a thing by the agents of an entry."""
+
+    where: Where
+    island: str
+    thing: Thing
+
+
+@attrs.frozen
+class Meeting:
+    """A rule that names another agent, a group or an entry.
+
+    Attributes:
+        where, island: the place, and the island of the agents with this rule.
+        what: what they do with the one that is named, in words.
+        name: the name.
+        after: of a message, its delay as written, or None without one; `...` for anything else.
+    """
+
+    where: Where
+    island: str
+    what: str
+    name: str
+    after: Any = ...
+
+
+def uses_of(scenario: Scenario, settings: IslandSettings) -> Iterator[Use | Meeting]:
+    """Yield what agents use by name, and whom they name, in the order of the file."""
+    for number, entry in enumerate(scenario.agents):
+        island = settings.entries.get(entry.name)
+        if island is None:
+            continue
+        placed = entry.place is not None or (entry.population is not None and "place" in entry.population.others)
+        if placed:
+            yield Use(Where(number, None, "place"), island, ("places", ""))
+        for place, rule in enumerate(entry.rules):
+            yield from _of_rule(Where(number, place, "do"), island, rule)
+
+
+def _of_rule(where: Where, island: str, rule: Rule) -> Iterator[Use | Meeting]:
+    for do in rule.do:
+        yield from _of_action(where, island, do)
+    for part, expressions in _expressions(rule):
+        for expression in expressions:
+            yield from _of_expression(attrs.evolve(where, part=part), island, expression)
+
+
+def _of_action(where: Where, island: str, do: Do) -> Iterator[Use | Meeting]:
+    if do.kind in OF_PLACES:
+        yield Use(where, island, ("places", ""))
+    if do.kind in OF_TASKS:
+        yield Use(where, island, ("tasks", ""))
+    if do.sleep is not None:
+        return
+    for argument in DEFINED[do.kind].arguments():
+        value = do.arguments.get(argument.name)
+        if value is None or not value.constant or not isinstance(value.raw, str):
+            continue
+        if argument.meaning in ARGUMENTS:
+            yield Use(where, island, (ARGUMENTS[argument.meaning], value.raw))
+        elif argument.meaning == "recipient" and do.kind == "send":
+            after = do.arguments.get("after")
+            given = None if after is None else after.raw if after.constant else ...
+            yield Meeting(where, island, "sends to", value.raw, given)
+        elif argument.meaning == "recipient":
+            yield Meeting(where, island, f"does {do.kind} with", value.raw)
+        elif argument.meaning == "entry":
+            yield Meeting(where, island, "spawns", value.raw)
+
+
+def _expressions(rule: Rule) -> Iterator[tuple[Part, list[Expression]]]:
+    yield "when", [rule.when]
+    yield "let", [one for value in rule.let.values() for one in value.expressions]
+    yield "set", [one for value in rule.set.values() for one in value.expressions]
+    yield "record", [one for value in rule.record.values() for one in value.expressions]
+    yield "do", [one for do in rule.do for one in _of_do(do)]
+
+
+def _of_do(do: Do) -> Iterator[Expression]:
+    values: Iterable[Any] = do.arguments.values()
+    if do.sleep is not None:
+        values = _sleeping(do.sleep.given.values())
+    for value in values:
+        if isinstance(value, Expression):
+            yield value
+        else:
+            yield from getattr(value, "expressions", ())
+
+
+def _sleeping(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the values of a sleep, and those of the conditions in it."""
+    for value in values:
+        if isinstance(value, tuple):
+            for part in value:
+                yield from _sleeping(part.given.values() if hasattr(part, "given") else (part,))
+        else:
+            yield value
+
+
+def _of_expression(where: Where, island: str, expression: Expression) -> Iterator[Use | Meeting]:
+    if expression.functions & _PLACE_FUNCTIONS:
+        yield Use(where, island, ("places", ""))
+    if expression.functions & _TASK_FUNCTIONS:
+        yield Use(where, island, ("tasks", ""))
+    for literal in expression.literals:
+        to = REFERS.get((literal.function, literal.position))
+        if literal.function in _PLACE_FUNCTIONS or to is None:
+            continue
+        if to in _REFERRED:
+            yield Use(where, island, (_REFERRED[to], literal.text))
+        elif to in ("agent", "group"):
+            yield Meeting(where, island, f"calls {literal.function}() of", literal.text)
+
+
+def homes_of(scenario: Scenario) -> dict[Thing, str]:
+    """Return the home island of each thing that has one: the island whose agents name it, or what `home` says."""
+    settings = settings_of(scenario)
+    assert settings is not None, "the file has islands"
+    found: dict[Thing, str] = {}
+    for kind in ("pools", "artifacts", "accounts"):
+        found.update({(kind, name): island for name, island in getattr(settings.home, kind).items()})
+    for use in uses_of(scenario, settings):
+        if isinstance(use, Use):
+            found.setdefault(use.thing, use.island)
+    return found
+
+
+def groups_of(scenario: Scenario) -> dict[str, set[str]]:
+    """Return the islands of the agents of each group, and of each entry with several agents."""
+    settings = settings_of(scenario)
+    assert settings is not None, "the file has islands"
+    found: dict[str, set[str]] = {}
+    for entry in scenario.agents:
+        island = settings.entries.get(entry.name)
+        for name in {entry.name, entry.group_name, *_rows(entry)}:
+            if island is not None:
+                found.setdefault(name, set()).add(island)
+    return found
+
+
+def _rows(entry: Agent) -> Iterable[str]:
+    return () if entry.population is None else entry.population.groups
+
+
+def settings_of(scenario: Scenario) -> IslandSettings | None:
+    """Return the section `islands` of a scenario; None if it has none."""
+    found = scenario.sections.get("islands")
+    return found if isinstance(found, IslandSettings) else None
+
+
+def topics_of(scenario: Scenario, settings: IslandSettings) -> Iterator[tuple[str, str | None]]:
+    """Yield the topics that agents publish, with their islands; None as a topic: it is computed."""
+    for entry in scenario.agents:
+        for rule in entry.rules:
+            for do in rule.do:
+                value = do.arguments.get("topic") if do.kind == "publish" else None
+                if value is not None:
+                    yield settings.entries[entry.name], value.raw if value.constant else None

@@ -1,0 +1,356 @@
+"""The section `islands` of a scenario: parts of a world between which only messages and events pass, and those late.
+
+Each agent lives on one island. What agents share, such as a pool, has one home island. So what happens on an island
+depends on nothing that happens on another one at the same time, and the islands of one world can run apart.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from sim.base.errors import CausalityError, UsageError
+from sim.events.topic import check_pattern, is_own, matches
+from sim.kernel import Actor, Source
+from sim.kernel.duration import to_ns, to_text
+from sim.world.action import ActionHandler, Refused
+from sim.world.island_bus import IslandBus
+from sim.world.section import Entry, PositiveDuration, define_section, draws_nothing
+from sim.world.service import Service
+
+if TYPE_CHECKING:
+    from sim.world.world import Inhabitant, World
+
+
+@attrs.frozen
+class TopicSettings:
+    """How events of a topic reach other islands.
+
+    Args:
+        latency: how long after an event other islands hear of it; null: the latency of the islands.
+    """
+
+    latency: PositiveDuration | None = None
+
+
+@attrs.frozen
+class Homes:
+    """The home islands of what no rule names, because its name is computed.
+
+    Args:
+        pools: the islands of pools, by the name of the pool.
+        artifacts: the islands of artifacts, by id.
+        accounts: the islands of accounts that belong to no agent, by name.
+    """
+
+    pools: Mapping[str, str] = attrs.field(factory=dict)
+    artifacts: Mapping[str, str] = attrs.field(factory=dict)
+    accounts: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class IslandSettings:
+    """The islands of a world: messages and events pass between them with a latency, and nothing else does.
+
+    Args:
+        latency: the least time that anything takes from one island to another.
+        of: by island, the entries of `agents` whose agents live there.
+        topics: by topic, or pattern of topics: the events that other islands hear of, and when. All others are heard
+            only on the island where they are published.
+        home: the home islands of what no rule names.
+
+    Raises:
+        UsageError: if an entry lives on two islands, an island is unknown or has no entry, a topic cannot be declared,
+            or its latency is below that of the islands.
+    """
+
+    latency: PositiveDuration
+    of: Mapping[str, tuple[Entry, ...]]
+    topics: Mapping[str, TopicSettings] = attrs.field(factory=dict)
+    home: Homes = attrs.field(factory=Homes)
+    entries: Mapping[str, str] = attrs.field(init=False)
+    """By entry of `agents`, its island."""
+
+    @entries.default
+    def _entries(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for island, entries in self.of.items():
+            if not entries:
+                raise UsageError(f"of.{island}: an island needs an entry of agents")
+            for entry in entries:
+                if entry in found:
+                    raise UsageError(
+                        f"of.{island}: {entry!r} lives on {found[entry]} already", hint="name each entry once"
+                    )
+                found[entry] = island
+        return found
+
+    def __attrs_post_init__(self) -> None:
+        if not self.of:
+            raise UsageError("of: expected at least one island", hint="such as `of: {north: [farmer]}`")
+        for pattern, topic in self.topics.items():
+            check_pattern(pattern)
+            if is_own(pattern):
+                raise UsageError(f"topics.{pattern}: only the simulation itself publishes it, on one island")
+            if topic.latency is not None and topic.latency < self.latency:
+                raise UsageError(
+                    f"topics.{pattern}.latency: {to_text(topic.latency)} is shorter than {to_text(self.latency)},"
+                    " the latency of the islands"
+                )
+        for what in ("pools", "artifacts", "accounts"):
+            for name, island in getattr(self.home, what).items():
+                if island not in self.of:
+                    raise UsageError(f"home.{what}.{name}: there is no island {island!r} in `of`")
+
+    def latency_of(self, topic: str) -> int | None:
+        """Return after how many nanoseconds other islands hear of a topic; None: never."""
+        for pattern, settings in self.topics.items():
+            if matches(pattern, topic):
+                return self.latency if settings.latency is None else settings.latency
+        return None
+
+
+Thing = tuple[str, str]
+"""What has a home island: its kind (`pools`, `artifacts`, `accounts`, `places`, `tasks`) and its name."""
+
+CALLED: Final[Mapping[str, str]] = {
+    "pools": "the pool {!r}", "artifacts": "the artifact {!r}", "accounts": "the account {!r}", "places": "the places",
+    "tasks": "the tasks",
+}  # fmt: skip
+"""What a kind of thing with a home is called; `{!r}` stands for its name."""
+
+ARGUMENTS: Final[Mapping[str, str]] = {
+    "slots": "pools", "stock": "pools", "artifact": "artifacts", "new artifact": "artifacts", "account": "accounts",
+}  # fmt: skip
+"""By meaning of an argument of an action: the kind of thing that it names."""
+
+OF_PLACES: Final = frozenset({"move", "gather", "change_place"})
+OF_TASKS: Final = frozenset({"create_task", "update_task", "complete_task"})
+"""The actions on places, and on tasks."""
+
+ALLOWED: Final = OF_PLACES | OF_TASKS | frozenset({
+    "noop", "sleep", "rest", "stop", "spawn", "send", "publish", "read", "write", "edit", "delete", "invoke",
+    "transfer", "acquire", "release", "put", "get",
+})  # fmt: skip
+"""The actions that agents on islands can do."""
+
+
+class Islands(Service):
+    """The islands of a world.
+
+    Args:
+        world: the world.
+        settings: the section of the scenario.
+
+    Attributes:
+        settings: the section of the scenario.
+        homes: the island of each thing that has one.
+        groups: by group of agents, its islands.
+        first: the agents that exist from the start, with their islands; empty until `begin` is called.
+    """
+
+    name = "islands"
+
+    def __init__(self, world: "World", settings: IslandSettings) -> None:
+        self.settings = settings
+        self.homes: Mapping[Thing, str] = {}
+        self.groups: dict[str, set[str]] = {}
+        self.first: dict[str, str] = {}
+        self._world = world
+
+    def begin(self, homes: Mapping[Thing, str], groups: Mapping[str, set[str]]) -> None:
+        """Watch what agents do from now on, when all agents of the start exist.
+
+        Args:
+            homes: the island of each thing that has one.
+            groups: by group of agents, its islands.
+        """
+        world = self._world
+        self.homes = homes
+        self.groups = {name: set(islands) for name, islands in groups.items()}
+        for agent_id, agent in world.agents.items():
+            self.first[agent_id] = island = self.settings.entries[_entry(agent)]
+            self.groups.setdefault(agent.group, set()).add(island)
+        for kind in ALLOWED:
+            handler = world.actions.find(kind)
+            if handler is not None:
+                world.actions.replace(self._sending(handler) if kind == "send" else self._watched(handler))
+
+    def island_of(self, name: str) -> str | None:
+        """Return the island of an agent, also of one that is made during the run; None if no agent can have the name.
+
+        The name of an agent that is made begins with its entry, so that its island is known wherever it lives.
+        """
+        found = self.first.get(name)
+        if found is None:
+            agent = self._world.agents.get(name)
+            entries = self.settings.entries
+            if agent is not None:
+                return entries.get(_entry(agent))
+            made = [entry for entry in entries if name.startswith(f"{entry}-")]
+            found = entries[max(made, key=len)] if made else None
+        return found
+
+    def island_of_source(self, source: Source, topic: str) -> str | None:
+        """Return the island of what causes something: of an agent; None for what comes from outside."""
+        if topic.startswith("task."):
+            return self.homes.get(("tasks", ""))  # their timers act for nobody on an island
+        return self.island_of(source.name) if source.__class__ is Actor else None
+
+    def check_thing(self, agent_id: str, kind: str, name: str) -> None:
+        """Stop the run if an agent uses a thing of another island, or one without a home.
+
+        Raises:
+            CausalityError: naming the agent, both islands and the time.
+        """
+        here = self.island_of(agent_id)
+        home = self.homes.get((kind, name))
+        if kind == "accounts" and home is None:
+            home = self.island_of(name)
+        if home == here:
+            return
+        called = CALLED[kind].format(name)
+        if home is None:
+            if kind != "artifacts" and not self._exists(kind, name):
+                return  # there is no such thing, which the action reports
+            raise self._stop(
+                agent_id, f"uses {called}, whose home island is not known", f"name it in `islands.home.{kind}`"
+            )
+        hint = "send a message to an agent there"
+        raise self._stop(agent_id, f"uses {called} of the island {home}", hint)
+
+    def check_agent(self, agent_id: str, other: str, what: str) -> None:
+        """Stop the run if `other` is an agent or a group of another island.
+
+        Raises:
+            CausalityError: naming both agents, both islands and the time.
+        """
+        here = self.island_of(agent_id)
+        alone = self.island_of(other)
+        islands = self.groups.get(other) or (set() if alone is None else {alone})
+        for island in sorted(islands - {here}):
+            raise self._stop(agent_id, f"{what} {other} of the island {island}", "only messages and events pass")
+
+    def _check_entry(self, agent_id: str, entry: str) -> None:
+        there = self.settings.entries.get(entry)
+        if there is not None and there != self.island_of(agent_id):
+            raise self._stop(agent_id, f"spawns {entry} of the island {there}", "ask an agent there to spawn it")
+
+    def _exists(self, kind: str, name: str) -> bool:
+        return name in (self._world.pools if kind == "pools" else self._world.ledger)
+
+    def _stop(self, agent_id: str, what: str, hint: str) -> CausalityError:
+        at = to_text(self._world.kernel.now)
+        return CausalityError(f"{agent_id} of the island {self.island_of(agent_id)} {what}, at {at}", hint=hint)
+
+    # -- actions
+
+    def _watched(self, handler: ActionHandler) -> ActionHandler:
+        """Return an action that stops the run before it reaches another island."""
+        arguments = {argument.name: argument.meaning for argument in handler.arguments()}
+        kind = handler.kind
+
+        def check(agent: "Inhabitant", given: Mapping[str, Any]) -> None:
+            if kind in OF_PLACES or kind in OF_TASKS:
+                self.check_thing(agent.agent_id, "places" if kind in OF_PLACES else "tasks", "")
+            for name, value in given.items():
+                meaning = arguments.get(name)
+                if not isinstance(value, str) or meaning is None:
+                    continue
+                if meaning in ARGUMENTS:
+                    self.check_thing(agent.agent_id, ARGUMENTS[meaning], value)
+                elif meaning == "recipient":
+                    self.check_agent(agent.agent_id, value, f"does {kind} with")
+                elif meaning == "entry":
+                    self._check_entry(agent.agent_id, value)
+
+        return _with_check(handler, check)
+
+    def _sending(self, handler: ActionHandler) -> ActionHandler:
+        """Return the action `send`, which reaches agents of other islands with a latency."""
+
+        def ready(world: "World", agent: "Inhabitant", /, **given: Any) -> Any:
+            far = self._far(agent.agent_id, given["to"], given.get("after"))
+            return handler.ready(world, agent, **given) if far is None else far  # type: ignore[misc]  # `send` has it
+
+        def wait(world: "World", agent: "Inhabitant", /, **given: Any) -> Any:
+            far = self._far(agent.agent_id, given["to"], given.get("after"))
+            return handler.wait(world, agent, **given) if far is None else _at_once(far)  # type: ignore[misc]
+
+        return attrs.evolve(handler, ready=ready, wait=wait)
+
+    def _far(self, agent_id: str, to: str, after: Any) -> list[str] | None:
+        """Return the receiver of a message to another island; None for one that stays on its island.
+
+        Raises:
+            CausalityError: if it would arrive too early, or goes to a group of another island.
+            Refused: if the receiver was not there from the start.
+        """
+        here = self.island_of(agent_id)
+        if to in self.groups and to not in self.first:
+            self.check_agent(agent_id, to, "sends to the group")
+            return None
+        there = self.island_of(to)
+        if there is None or there == here:
+            return None
+        if to not in self.first:
+            raise Refused(f"{to} lives on the island {there} and was not there from the start: {here} cannot know it")
+        least, takes = self.settings.latency, 0
+        try:
+            takes = 0 if after is None else to_ns(after)
+        except UsageError:
+            return None  # the action reports that it is no duration
+        if takes < least:
+            raise self._stop(
+                agent_id,
+                f"sends to {to} of the island {there} with a latency of {to_text(takes)}, and messages between islands"
+                f" take at least {to_text(least)}",
+                f"write `after: {to_text(least)}` or more",
+            )
+        return [to]
+
+
+def _with_check(handler: ActionHandler, check: Any) -> ActionHandler:
+    """Return a handler that calls `check` with the agent and the arguments before it waits or is applied."""
+
+    def before(inner: Any, world: "World", agent: "Inhabitant", /, **given: Any) -> Any:
+        check(agent, given)
+        return inner(world, agent, **given)
+
+    if handler.wait is not None:
+        ready = None if handler.ready is None else partial(before, handler.ready)
+        return attrs.evolve(handler, wait=partial(before, handler.wait), ready=ready)
+    apply = partial(before, handler.apply)
+    return attrs.evolve(handler, apply=_Signed(apply, handler.apply))
+
+
+class _Signed:
+    """A function with the signature and the docstring of another one, from which the arguments of an action follow."""
+
+    def __init__(self, function: Any, like: Any) -> None:
+        self._function = function
+        self.__wrapped__ = like
+        self.__doc__ = like.__doc__
+
+    def __call__(self, *positional: Any, **named: Any) -> Any:
+        return self._function(*positional, **named)
+
+
+async def _at_once(receivers: list[str]) -> list[str]:
+    return receivers
+
+
+def _entry(agent: "Inhabitant") -> str:
+    return str(getattr(agent, "entry", ""))
+
+
+def _make(world: "World", settings: IslandSettings) -> None:
+    islands = Islands(world, settings)
+    world.add_service(islands)
+    bus = IslandBus(world.kernel, settings.of, islands.island_of_source, islands.island_of, settings.latency_of)
+    bus.max_data_bytes = world.event_bus.max_data_bytes
+    world.event_bus = bus
+
+
+ISLANDS = define_section("islands", IslandSettings, _make, draws=draws_nothing)

@@ -1,0 +1,233 @@
+"""Islands: what passes between them, what is refused in a file, and what stops a run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim
+from sim.base.errors import CausalityError, ScenarioError, UsageError
+from sim.record import open_run
+from sim.scenario import load, loads
+
+HEAD = """name: isles
+until: 2m
+islands: {latency: 10s, of: {north: [farmer, shop], south: [clerk]}, topics: {news: {latency: 17s}}}
+"""
+
+TWO = (
+    HEAD
+    + """agents:
+  - name: farmer
+    count: 2
+    start: 1s
+    state: {sent: 0, thanked: []}
+    loop: {min_loop_delay: 5s}
+    rules:
+      - when: sent < 2
+        do: [{send: {to: clerk, data: "=sent", after: 10s}}, {publish: {topic: news, data: "=sent"}}]
+        set: {sent: "=sent + 1"}
+      - when: message is not None
+        do: noop
+        set: {thanked: "=thanked + [now]"}
+      - do: {sleep: {message: true}}
+  - name: shop
+    state: {heard: []}
+    rules:
+      - {when: event is not None, set: {heard: "=heard + [now]"}, do: {sleep: {event: news}}}
+      - do: {sleep: {event: news}}
+  - name: clerk
+    state: {heard: [], got: []}
+    rules:
+      - when: message is not None
+        do: {send: {to: "=message.sender", after: "=10 + uniform(0, 5)"}}
+        set: {got: "=got + [now]"}
+      - {when: event is not None, set: {heard: "=heard + [now]"}, do: {sleep: {any: [{event: news}, {message: true}]}}}
+      - do: {sleep: {any: [{event: news}, {message: true}]}}
+"""
+)
+
+
+def _states(text: str, tmp_path: Path, **options: Any) -> tuple[dict[str, dict[str, Any]], sim.RunResult]:
+    path = tmp_path / "isles.yaml"
+    path.write_text(text, encoding="utf-8")
+    result = sim.run(path, out=tmp_path / "runs", **options)
+    assert result.run is not None
+    with open_run(result.run) as run:
+        return {name: state["state"] for name, state in (run.info.digest or {})["agents"].items()}, result
+
+
+def test_messages_and_declared_topics_pass_with_their_latency(tmp_path: Path) -> None:
+    """A message reaches another island when it says, a declared topic after its latency; on its island, an event is
+    heard at once."""
+    states, _ = _states(TWO, tmp_path)
+    assert states["shop"]["heard"] == [1, 6]
+    assert states["clerk"]["heard"] == [18, 23]
+    assert states["clerk"]["got"] == [11, 11.1, 16, 16.1]
+    assert all(time >= 21 for time in states["farmer-1"]["thanked"])
+
+
+def test_a_topic_that_is_not_declared_stays_on_its_island(tmp_path: Path) -> None:
+    """What is published on one island under an undeclared topic is heard there, and nowhere else."""
+    text = (
+        TWO.replace("topics: {news: {latency: 17s}}", "topics: {}").replace("events: []", "")
+        + "events: [{topic: news, at: 90s}]\n"
+    )
+    states, _ = _states(text, tmp_path)
+    assert states["shop"]["heard"] == [1, 6, 90]
+    assert states["clerk"]["heard"] == [90]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_run_with_islands_is_repeated(tmp_path: Path, backend: str) -> None:
+    """A run with islands has the same hash on each backend, and in a replay."""
+    _, result = _states(TWO, tmp_path, backend=backend)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert _states(TWO, other)[1].hash == result.hash
+    assert result.run is not None
+    assert sim.replay(result.run).hash == result.hash
+
+
+def test_an_island_does_not_depend_on_what_others_do_at_the_same_time(tmp_path: Path) -> None:
+    """What an agent of one island does, sent or published later than the latency allows it to arrive, changes nothing
+    on another island: neither a state nor an event there."""
+    _, one = _states(TWO, tmp_path)
+    more = tmp_path / "more"
+    more.mkdir()
+    text = TWO.replace("{heard: []}\n    rules:", "{heard: []}\n    loop: {min_loop_delay: 1s}\n    rules:", 1)
+    text = text.replace(
+        'set: {heard: "=heard + [now]"}, do: {sleep: {event: news}}}', "do: {publish: {topic: own}}}", 1
+    )
+    _, two = _states(text, more)
+    assert one.run is not None
+    assert two.run is not None
+    assert _events_of(one.run, "clerk") == _events_of(two.run, "clerk")
+    assert _events_of(one.run, "shop") != _events_of(two.run, "shop")
+
+
+def _events_of(path: str, agent: str) -> list[Any]:
+    with open_run(path) as run:
+        return [(row.time_ns, row.topic, row.data) for row in run.events() if row.actor == agent]
+
+
+RULES = """agents:
+  - name: farmer
+    state: {n: 0}
+    rules: [{do: %s}, {do: {sleep: {for: 1h}}}]
+  - name: shop
+    rules: [{do: {sleep: {for: 1h}}}]
+  - name: clerk
+    count: %s
+    state: {n: 0}
+    rules: [{do: %s}, {do: {sleep: {for: 1h}}}]
+  - {name: copy, template: true}
+"""
+OF_COPY = HEAD.replace("[clerk]", "[clerk, copy]")
+
+MANY = OF_COPY + RULES
+PUT = "{put: {pool: barn, amount: 1}}"
+POOL = "pools: {barn: {kind: container}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (MANY % ("{send: {to: clerk}}", 1, "noop"), 7, "north sends to clerk of the island south without `after`"),
+        (MANY % ("{send: {to: clerk, after: 9s}}", 1, "noop"), 7, "with a latency of 9s, and messages between islands"),
+        (MANY % ("{send: {to: clerk, after: 10s}}", 2, "noop"), 7, "sends to clerk of the island south, which is a gr"),
+        (MANY % ("{stop: {agent: clerk}}", 1, "noop"), 7, "north does stop with clerk of the island south"),
+        (MANY % ("{spawn: {agent: copy}}", 1, "noop"), 7, "north spawns copy of the island south"),
+        (MANY % ("{publish: {topic: \"=state_of('clerk', 'n')\"}}", 1, "noop"), 7, "calls state_of() of clerk"),
+        (MANY % (PUT, 1, PUT) + POOL, 13, "south uses the pool 'barn', but north uses it in agents[0].rules[0].do"),
+        (MANY % ("{put: {pool: =me, amount: 1}}", 1, "noop") + POOL, 15, "pools.barn: no rule names it"),
+        (MANY % ("{create_task: {title: a}}", 1, "{create_task: {title: b}}"), 13, "south uses the tasks"),
+        (
+            MANY % ("{move: {to: a}}", 1, "{move: {to: b}}") + "places: {nodes: [a, b]}\n", 13,
+            "south uses the places, but north uses it",
+        ),
+        (MANY % ("{transfer: {to: clerk, amount: 1}}", 1, "noop"), 7, "north pays clerk of the island south"),
+        (
+            MANY % ("{read: {artifact: book}}", 1, "noop") + "artifacts: [{id: book, owner: clerk}]\n", 15,
+            "artifacts[0].owner: clerk lives on south, but north uses 'book'",
+        ),
+        (
+            MANY % (PUT, 1, "noop") + POOL.replace("pools", "limits: {calls: {global: 5 per 1s}}\ncosts: "
+            "{put: {calls: 1}, noop: {calls: 1}}\npools"), 15, "limits.calls.global: agents of north and south use it",
+        ),
+        (
+            (MANY % ("noop", 1, "{sleep: {event: corn}}")).replace("[{do: noop}", "[{do: {publish: {topic: corn}}}"),
+            13, "south waits for 'corn', which only north publishes, and south never hears it",
+        ),
+        (HEAD + RULES % ("noop", 1, "noop"), 14, "agents[3]: 'copy' lives on no island"),
+        (MANY % ("noop", 1, "noop") + "models: {}\n", 15, "models cannot be in a file with islands"),
+        (MANY % ("noop", 1, "noop") + "conversations: {}\n", 15, "conversations cannot be in a file with islands"),
+        (MANY % ("noop", 1, "noop") + "execution: {use_autonomous_loops: false}\n", 15, "in tick mode"),
+        (MANY % ("noop", 1, "noop") + "execution: {health: {}}\n", 15, "execution.health cannot be"),
+        ((MANY % ("noop", 1, "noop")).replace("[farmer, shop]", "[farmer, shop, clerk]"), 3, "lives on north already"),
+        ((MANY % ("noop", 1, "noop")).replace("17s", "5s"), 3, "5s is shorter than 10s, the latency of the islands"),
+        ((MANY % ("noop", 1, "noop")).replace("news:", "task.done:"), 3, "only the simulation itself publishes it"),
+        ((MANY % ("noop", 1, "noop")).replace("topics:", "home: {pools: {a: east}}, topics:"), 3, "no island 'east'"),
+        ((MANY % ("noop", 1, "noop")).replace("[farmer, shop]", "[farmer, shpo]"), 3, "there is no entry in agents"),
+    ],
+)  # fmt: skip
+def test_what_would_pass_without_a_latency_is_refused_with_its_line(text: str, line: int, message: str) -> None:
+    """What the file itself shows to pass between islands without a latency, or to be shared, is one problem."""
+    with pytest.raises(ScenarioError) as caught:
+        loads(text)
+    (problem,) = caught.value.problems
+    assert (problem.line, message in problem.message) == (line, True), problem
+
+
+@pytest.mark.parametrize(
+    ("do", "message"),
+    [
+        ("{send: {to: \"='cle' + 'rk'\"}}", "sends to clerk of the island south with a latency of 0s, and messages"),
+        ("{send: {to: \"='cle' + 'rk'\", after: =4 + 5}}", "sends to clerk of the island south with a latency of 9s"),
+        ("{put: {pool: \"='ba' + 'rn'\", amount: 1}}", "uses the pool 'barn' of the island south"),
+        ("{publish: {topic: own, data: \"=level('ba' + 'rn')\"}}", "uses the pool 'barn' of the island south"),
+        ("{publish: {topic: own, data: {a: [\"=state_of('cle' + 'rk', 'n')\"]}}}", "calls state_of() of clerk of the"),
+        ("{stop: {agent: \"='cle' + 'rk'\"}}", "does stop with clerk of the island south"),
+        ("{transfer: {to: \"='cle' + 'rk'\", amount: 1}}", "uses the account 'clerk' of the island south"),
+        ("{spawn: {agent: \"='co' + 'py'\"}}", "spawns copy of the island south"),
+        ("{read: {artifact: \"='bo' + 'ok'\"}}", "uses the artifact 'book', whose home island is not known"),
+    ],
+)
+def test_what_a_file_cannot_show_stops_the_run(tmp_path: Path, do: str, message: str) -> None:
+    """A computed name of another island, or a computed delay that is too short, stops the run: the error names the
+    agent, both islands, the time and both latencies, and nothing is silently late."""
+    text = (MANY % (do, 1, PUT)).replace("    rules:", "    start: 7s\n    rules:", 1) + POOL
+    path = tmp_path / "isles.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CausalityError) as caught:
+        sim.run(path, out=None)
+    assert str(caught.value).startswith(f"farmer of the island north {message}")
+    assert ", at 7s" in str(caught.value)
+
+
+def test_an_agent_that_is_made_later_cannot_be_reached_from_another_island(tmp_path: Path) -> None:
+    """Whether an agent that is made during the run exists is known on its island only: a message to it is refused."""
+    text = (MANY % ("{send: {to: \"='copy-clerk-1'\", after: 10s}}", 1, "{spawn: {agent: copy}}")).replace(
+        "    rules:", "    start: 7s\n    rules:", 1
+    )
+    _, result = _states(text, tmp_path)
+    assert result.run is not None
+    with open_run(result.run) as run:
+        errors = {e for (e,) in run.query("SELECT data ->> '$.error' FROM events WHERE topic = 'action.send'")}
+    assert errors == {"copy-clerk-1 lives on the island south and was not there from the start: north cannot know it"}
+
+
+def test_tick_mode_is_refused(tmp_path: Path) -> None:
+    """The option for tick mode contradicts islands as the key of the file does."""
+    path = tmp_path / "isles.yaml"
+    path.write_text(TWO, encoding="utf-8")
+    with pytest.raises(UsageError, match="islands need autonomous loops"):
+        sim.run(path, mode="tick", out=None)
+
+
+def test_a_home_can_be_given(tmp_path: Path) -> None:
+    """The home of a pool that no rule names is what the section says."""
+    text = (MANY % ("{put: {pool: \"='ba' + 'rn'\", amount: 1}}", 1, "noop")) + POOL
+    states, _ = _states(text.replace("topics:", "home: {pools: {barn: north}}, topics:"), tmp_path)
+    assert set(states) == {"farmer", "shop", "clerk"}
+    assert load(tmp_path / "isles.yaml").sections["islands"].home.pools == {"barn": "north"}
