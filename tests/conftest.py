@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -87,11 +87,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: places[names[item]])
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave a proof out when the time for proofs is over."""
+    """Compare recorded events with their types, but where time is measured; end proofs in time."""
+    from tests.event_checks import CHECKS  # not before SIM_PLAIN is read
+
+    left_out = item.get_closest_marker("proof") or item.get_closest_marker("invented")
+    CHECKS.active = not left_out and "benchmarks" not in item.path.parts
     minutes = item.config.getoption("--proofs-for")
     if minutes is not None and time.monotonic() > _BEGAN + 60 * minutes:
         pytest.skip("the time for proofs is over; .ci/campaign runs all")
+
+
+@pytest.fixture(autouse=True)
+def _events_fit_their_types() -> Iterator[None]:
+    """Fail the test in which an event was recorded that does not fit its event type."""
+    from tests.event_checks import CHECKS
+
+    yield
+    faults, CHECKS.faults = CHECKS.faults, []
+    assert not faults, "\n".join(faults[:5])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,6 +117,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_sessionstart() -> None:
     """Collect no garbage while tests are collected: nearly all that is made stays."""
     gc.disable()
+    from tests.event_checks import CHECKS
+
+    CHECKS.install()
 
 
 def pytest_collection_finish() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
+from sim.actors.events import EffectOverdue, HeartbeatMissed, LockHeld
 from sim.actors.lifecycle import Phase
 from sim.actors.loop import AgentLoop
 from sim.actors.manager import AgentLoopManager
@@ -138,21 +139,22 @@ class HealthMonitor:
 
     def _miss(self, agent_id: str, sign: int, state: AgentState, cure: str) -> None:
         self.missed += 1
-        data = {"agent": agent_id, "silent_ns": self._kernel.now - sign, "state": state, "cure": cure}
-        self._world.event_bus.publish("alert.heartbeat_missed", data)
+        silent_ns = self._kernel.now - sign
+        self._world.event_bus.report(HeartbeatMissed(agent=agent_id, cure=cure, silent_ns=silent_ns, state=state))
 
     async def _lock_held(self, loop: AgentLoop, since: int) -> None:
         self.locks += 1
         act, cure = self._cure_for(loop)
-        data = {"agent": loop.agent_id, "held_ns": self._kernel.now - since, "state": loop.state, "cure": cure}
-        self._world.event_bus.publish("alert.lock_held", data)
+        held_ns = self._kernel.now - since
+        self._world.event_bus.report(LockHeld(agent=loop.agent_id, cure=cure, held_ns=held_ns, state=loop.state))
         await act(loop)
 
     def _effect_overdue(self, handle: EffectHandle) -> None:
         self.overdue += 1
         effect = handle.effect
-        data = {"agent": handle.actor.name, "effect": effect.kind, "deadline_ns": effect.deadline_ns, "cure": "timeout"}
-        self._world.event_bus.publish("alert.effect_overdue", data)
+        self._world.event_bus.report(
+            EffectOverdue(agent=handle.actor.name, cure="timeout", deadline_ns=effect.deadline_ns, effect=effect.kind)
+        )
 
     def _forgotten(self, loop: AgentLoop) -> None:
         if loop.stop_reason == "crashed":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from sim.actors.events import AgentRefused
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import WakeCondition
 from sim.base.errors import TransitionError, UsageError
@@ -21,6 +22,7 @@ from sim.kernel.effects import EffectHandle
 from sim.world import Message
 from sim.world.action import Refused, near
 from sim.world.actions.messages import deliver
+from sim.world.events import MessageRefused
 
 if TYPE_CHECKING:
     from sim.actors.loop import AgentLoop
@@ -172,7 +174,7 @@ class Inputs:
         try:
             loop = self._manager.create_loop(self._manager.kinds[data["kind"]](data["agent"], world))
         except UsageError as error:
-            world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": recordable_text(str(error))})
+            world.kernel.report(AgentRefused(agent=data["agent"], reason=recordable_text(str(error))))
         else:
             self._manager.start(loop)
 
@@ -182,7 +184,7 @@ class Inputs:
         try:
             self._manager.entries[data["agent"]](data["count"], data["state"])
         except Refused as refusal:
-            world.kernel.emit("agent.refused", {"agent": data["agent"], "reason": str(refusal)})
+            world.kernel.report(AgentRefused(agent=data["agent"], reason=str(refusal)))
 
     def remove_loop(self, data: Mapping[str, Any]) -> None:
         """Stop an agent and remove it from the world."""
@@ -203,7 +205,7 @@ class Inputs:
         world = self._manager.world
         why = deliver(world, Message(sender, agent_id, topic, freeze(data), world.kernel.now))
         if why is not None:
-            world.kernel.emit("message.refused", {"to": agent_id, "topic": topic, "reason": why})
+            world.kernel.report(MessageRefused(reason=why, to=agent_id, topic=topic))
         return why
 
     def person(self, data: Mapping[str, Any]) -> None:

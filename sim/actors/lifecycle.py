@@ -8,6 +8,7 @@ from typing import Any
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.error_reports import log_failure
+from sim.actors.events import AgentFailed, DeadLetters, InterruptMissed, StateChanged
 from sim.actors.state import AgentState, PauseReason
 from sim.actors.wake import Registration, WakeCondition, arm, check
 from sim.base.errors import OutOfMemoryError, RunError
@@ -227,7 +228,7 @@ class Lifecycle(ABC):
 
     def missed(self, interrupt: BaseException) -> None:
         """Record an interrupt that came after another one of the same instant, when the iteration had ended."""
-        self._kernel.emit("agent.interrupt_missed", {"interrupt": of_error(interrupt)[:500]}, self.agent_id)
+        self._kernel.report(InterruptMissed(interrupt=of_error(interrupt)[:500]), self.agent_id)
 
     @property
     def stopped(self) -> bool:
@@ -419,7 +420,7 @@ class Lifecycle(ABC):
         before = self._state
         before.check(after, self.agent_id)
         self._state, self.since_ns = after, self._kernel.now
-        self._kernel.emit("agent.state", {"from": before, "to": after, "reason": reason}, self.agent_id)
+        self._kernel.report(StateChanged(before=before, reason=reason, after=after), self.agent_id)
         if self.on_change is not None:
             self.on_change()
 
@@ -444,7 +445,7 @@ class Lifecycle(ABC):
         log_failure(self.agent_id, self.world, error, raised)
         self.failures += 1
         self.world.count_error(error, self.agent_id)
-        self._kernel.emit("agent.error", {"error": error[:500]}, self.agent_id)
+        self._kernel.report(AgentFailed(error=error[:500]), self.agent_id)
 
     def _finish(self) -> None:
         reason = self._stop_reason
@@ -462,7 +463,7 @@ class Lifecycle(ABC):
         self.world.leave(self.agent)
         self._change(_S.STOPPED, reason)
         if dead:
-            self._kernel.emit("mailbox.dead_letters", {"count": dead}, self.agent_id)
+            self._kernel.report(DeadLetters(count=dead), self.agent_id)
         if self._stopped is not None:
             self._stopped.set(reason)
         while self._watchers:

@@ -15,6 +15,7 @@ from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.error_reports import log_failure
 from sim.actors.error_text import failure_text
+from sim.actors.events import AgentCrashed, AgentFailed
 from sim.actors.lifecycle import Lifecycle, Phase
 from sim.actors.mailbox import Mailbox
 from sim.actors.result_checks import check_decision, check_result
@@ -532,11 +533,8 @@ class AgentLoop(Lifecycle):
         self.world.count_error(error, self.agent_id)
         self.consecutive_errors += 1
         self._backoff_ns = min(max(self._backoff_ns, 1) * 2, self.config.max_delay_ns)
-        self._kernel.emit(
-            "agent.error",
-            {"error": error[:500], "consecutive": self.consecutive_errors, "delay_ns": self._backoff_ns},
-            self.agent_id,
-        )
+        failed = AgentFailed(consecutive=self.consecutive_errors, delay_ns=self._backoff_ns, error=error[:500])
+        self._kernel.report(failed, self.agent_id)
         self._tell_agent(error)
         if self.consecutive_errors >= self.config.max_consecutive_errors:
             if self._state is _S.SLEEPING:  # the agent fell asleep and then failed: the error limit takes precedence
@@ -554,14 +552,14 @@ class AgentLoop(Lifecycle):
         except BaseException as fault:
             text = f"on_error: {of_error(fault)}"
             log_failure(self.agent_id, self.world, text, fault)
-            self._kernel.emit("agent.error", {"error": text[:500]}, self.agent_id)
+            self._kernel.report(AgentFailed(error=text[:500]), self.agent_id)
         finally:
             self._phase = _OUTSIDE
 
     def _give_up(self, error: str) -> None:
         """Pause for the cool-down, or stop as crashed if the restart limit is exceeded."""
         if not self.may_restart():
-            self._kernel.emit("agent.crashed", {"errors": self.consecutive_errors}, self.agent_id)
+            self._kernel.report(AgentCrashed(errors=self.consecutive_errors), self.agent_id)
             self.crash_reason = error
             self._stop_in_order("crashed")
             return

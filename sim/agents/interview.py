@@ -23,9 +23,9 @@ from sim.agents.conversation.history import was_refused
 from sim.agents.conversation.records import VISIBLE
 from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import cut
+from sim.agents.events import SurveyAnswered
 from sim.agents.latest_events import LatestEvents
 from sim.agents.numbers import number_in
-from sim.agents.topics import ANSWER
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.kernel.codec import encode
@@ -385,7 +385,7 @@ def record_answer(world: World, survey: str, answer: SurveyAnswer) -> None:
         survey: the name of the survey.
         answer: the answer.
     """
-    world.kernel.emit(ANSWER, {"survey": survey, **attrs.asdict(answer)})
+    world.kernel.report(SurveyAnswered(survey=survey, **attrs.asdict(answer)))
     models = world.services.get(Models.name)
     if isinstance(models, Models):
         models.counts.surveyed(answer.question, missing=answer.error is not None)

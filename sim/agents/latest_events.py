@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Final, Self, cast
 
 from sim.events.event_text import event_text
 from sim.kernel import Recorder, to_text
-from sim.kernel.codec import Raw, decode, encode
+from sim.kernel.codec import Raw
 from sim.kernel.rows import EventRow
 from sim.world import Service, World
+from sim.world.events import MessageSent
 
 MOST: Final = 20
 """The most events that are kept of an agent."""
@@ -45,9 +46,9 @@ class LatestEvents(Service):
     def note(self, row: EventRow) -> None:
         """Keep an event if it is an action or a message."""
         actor, topic, data = row[5:8]
-        if topic == "message.sent" and isinstance(data, dict):
-            for agent_id in dict.fromkeys((actor, data["to"])):
-                self._keep(agent_id, row, data["data"])
+        if isinstance(data, MessageSent):
+            for agent_id in dict.fromkeys((actor, data.to)):
+                self._keep(agent_id, row, data.data)
         elif topic.startswith("action.") and topic not in _IDLE:
             self._keep(actor, row, data)
 
@@ -65,7 +66,7 @@ class LatestEvents(Service):
 
 def _line(row: EventRow, agent_id: str) -> str:
     """Return an event as one line, as a part of the history of an agent."""
-    parts = event_text(row[6], decode(encode(row[7])), agent_id)
+    parts = event_text(row[6], row[7], agent_id)
     when = to_text(row[0] - row[0] % 1_000_000)  # to the millisecond
     return " ".join(f"at {when}: {' '.join(part for part in parts if part)}".split())
 

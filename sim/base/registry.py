@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 
 T = TypeVar("T")
 
-Part = Literal["kinds", "sections", "actions", "views", "actions of all worlds"]
+Part = Literal["kinds", "sections", "actions", "views", "events", "actions of all worlds"]
 """What a registry holds."""
 
 _CURRENT: Final[ContextVar["Definitions | None"]] = ContextVar("definitions", default=None)

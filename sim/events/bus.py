@@ -14,9 +14,10 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.events.event import Event
+from sim.events.event_type import EventData, Published, event_type
 from sim.events.topic import check_pattern, check_topic, matches
 from sim.kernel import Kernel, Queue, Source
-from sim.kernel.codec import Fact, Raw, freeze
+from sim.kernel.codec import Raw, freeze
 
 DropPolicy = Literal["drop_oldest", "drop_newest"]
 
@@ -33,7 +34,7 @@ _TOPICS = 65536  # maximum number of topics whose matching patterns are cached
 
 _TIDY = 1024  # minimum number of publications before events that nobody can miss any more are removed
 
-Past = tuple[int, int, str, Raw | Fact, tuple[int, int]]
+Past = tuple[int, int, str, Raw | EventData, tuple[int, int]]
 """(sequence, time, source, data, identity) of a recent event. An `Event` is created from it only if it is needed."""
 
 Filter = Callable[[Event], bool]
@@ -134,6 +135,19 @@ class Subscription:
             self.queue.put_nowait(event)
 
 
+@event_type("event.suppressed")
+class EventSuppressed(EventData, frozen=True, gc=False, kw_only=True):
+    """An event is not published, by an intervention or in a branch.
+
+    Attributes:
+        data: its data.
+        topic: its topic.
+    """
+
+    data: Any
+    topic: str
+
+
 class Editor(Protocol):
     """What leaves out events, or gives them other data; see `sim.world.edits`."""
 
@@ -208,10 +222,10 @@ class EventBus:
         source = actor.name
         if len(raw) > self.max_data_bytes:
             raise too_much(f"{source}: the event {topic!r}", len(raw), self.max_data_bytes)
-        if self.editor is not None:
+        if self.editor is not None and not isinstance(data, EventData):  # what has happened is not edited
             edited = self.editor.event(actor, topic, raw)
             if edited is None:
-                identity = kernel.emit("event.suppressed", {"topic": topic, "data": raw})
+                identity = kernel.report(EventSuppressed(data=raw, topic=topic))
                 return Event(self.sequence, kernel.now, source, topic, raw, identity)
             raw = edited
         identity = kernel.emit(topic, raw)
@@ -248,17 +262,26 @@ class EventBus:
                 subscription.make_room(event)
                 self._dropped += 1
 
-    def tell(self, topic: str, data: Any = None) -> None:
-        """Publish an event without returning it. If there is no subscriber, no `Event` object is created.
+    def report(self, data: Published) -> None:
+        """Publish an event of the simulation itself. If there is no subscriber, no `Event` object is created.
 
-        Data that is a `Fact` is encoded later, together with other recorded events.
+        Args:
+            data: its data. If `FACT` says that they cannot fail to be encoded, they are encoded later, together with other recorded events.
+
+        Raises:
+            UsageError: if they have more than `max_data_bytes`, and someone subscribes to the topic.
+            ActorError: if they are not JSON.
         """
+        self.tell(data.TOPIC, data)
+
+    def tell(self, topic: str, data: Any = None) -> None:
+        """Publish an event without returning it, as `report` does; its data may have been encoded before."""
         audience = self._audience.get(topic)
         if audience is None or audience:
             self.publish(topic, data)
             return
         kernel = self.kernel  # the hot path: like the beginning of `publish`, for a topic that was checked before
-        kept = data if isinstance(data, Fact) else freeze(data)
+        kept = data if isinstance(data, EventData) and data.FACT else freeze(data)
         source = (kernel.current or kernel.acting()).name
         identity = kernel.emit(topic, kept)
         self.counts[topic] += 1

@@ -1,9 +1,9 @@
 """The text of events, for lists of events and for the history of an agent."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from sim.base.text import plain
+from sim.events.event_type import EventData, read_data
 from sim.kernel.codec import encode
 from sim.kernel.duration import seconds_text, to_seconds
 from sim.kernel.rows import RecordedEvent
@@ -20,18 +20,9 @@ def event_text(topic: str, data: Any, agent: str | None = None) -> tuple[str, ..
         data: the data of the event.
         agent: the agent in whose history the text appears; its name is omitted.
     """
-    known = data if isinstance(data, Mapping) else {}
-    if topic == "agent.state":
-        reason = known.get("reason")
-        why = reason if isinstance(reason, str) else short(reason)
-        return "state", f"{known.get('from')} > {known.get('to')}", f"({why})" if why else ""
-    if topic == "message.sent":
-        mine = known.get("sender") == agent
-        other = f"to {known.get('to')}" if mine or agent is None else f"from {known.get('sender')}"
-        return "message", other, str(known.get("topic") or ""), short(known.get("data"))
-    if topic.startswith("action.") and known:
-        return "action", topic.removeprefix("action."), short(known.get("arguments")), *_outcome(known)
-    return topic, short(data)
+    read = read_data(topic, data)
+    text = read.describe(topic, agent) if isinstance(read, EventData) else None
+    return (topic, short(data)) if text is None else text
 
 
 def event_line(row: RecordedEvent, agent: str | None = None) -> str:
@@ -53,11 +44,3 @@ def short(data: Any, longest: int = LONGEST) -> str:
         return ""
     text = encode(data).decode()
     return text if len(text) <= longest else f"{text[:longest]}..."
-
-
-def _outcome(action: Mapping[str, Any]) -> tuple[str, ...]:
-    reason = f"({action['reasoning']})" if action.get("reasoning") else ""
-    if not action.get("success"):
-        return f"refused: {action.get('error')}", reason
-    result = short(action.get("result"))
-    return f"= {result}" if result else "", reason

@@ -5,11 +5,11 @@ for one or more words.
 """
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
 from sim.base.errors import UsageError
+from sim.base.words import EVENTS
 
 _WORD = r"[A-Za-z0-9_-]+"
 _TOPIC = re.compile(rf"{_WORD}(\.{_WORD})*")
@@ -28,52 +28,20 @@ def check_topic(topic: str) -> str:
     return topic
 
 
-_WHOLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "action": (), "agent": (), "alert": (), "audit": (), "gate": (), "goals": (), "intervention": (), "model": (),
-    "pool": (), "sop": (), "survey": (), "task": (), "user": (),
-    "chat": ("budget_opened", "budget_reset", "file", "job", "location", "response", "tokens"),
-    "conversation": (
-        "message", "removed", "revised", "session_ended", "started", "summarized", "summary_failed", "withheld",
-    ),
-    "execution": (
-        "added", "approved", "confidence", "denied", "ended", "escalated", "file", "resumed", "retry", "returned",
-        "started", "step",
-    ),
-}  # fmt: skip
-"""The words that are reserved with all topics that begin with them. If topics follow, these are all that there are."""
-
-_SINGLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "artifact": ("deleted", "invoked", "written"),
-    "channel": ("post",),
-    "event": ("suppressed",),
-    "ledger": ("transferred",),
-    "mailbox": ("dead_letters",),
-    "memory": ("added", "forgotten", "pruned", "repeated", "summarised"),
-    "message": ("refused", "sent", "suppressed"),
-    "metric": ("sample",),
-    "observation": ("",),
-    "place": ("entered",),
-    "session": ("archived",),
-    "state": ("sample",),
-}
-"""The words of which only these topics are reserved; an empty one is the word itself."""
-
-
-def _topics(of: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    return frozenset(f"{word}.{rest}".removesuffix(".") for word, own in of.items() for rest in own)
-
-
-OWN_WORDS: Final = frozenset(_WHOLE)
+OWN_WORDS: Final = frozenset({
+    "action", "agent", "alert", "audit", "chat", "conversation", "execution", "gate", "goals", "intervention", "model",
+    "pool", "sop", "survey", "task", "user",
+})  # fmt: skip
 """The words that are reserved, with all topics that begin with them."""
 
-COMPLETE_TOPICS: Final = _topics(_WHOLE)
-"""The topics of reserved words of which all are known. A rule that waits for another one of theirs waits for ever."""
-
-OWN_TOPICS: Final = COMPLETE_TOPICS | _topics(_SINGLE)
-"""The topics that are listed one by one, of those that the simulation itself publishes.
+OWN_TOPICS: Final = frozenset(topic for topic in EVENTS if not topic.endswith("*"))
+"""The topics of the events of the simulation itself, but those of actions, which others define.
 
 Reports, metrics and views rely on them. No action of an agent may use them, because it could falsify the record.
 """
+
+COMPLETE_TOPICS: Final = frozenset(topic for topic in OWN_TOPICS if topic.partition(".")[0] in OWN_WORDS)
+"""The topics of reserved words, but of actions. A rule that waits for another one of theirs waits for ever."""
 
 
 def is_own(topic: str) -> bool:

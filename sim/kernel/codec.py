@@ -5,7 +5,7 @@ that imports `msgspec`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import attrs
@@ -17,6 +17,9 @@ T = TypeVar("T")
 
 Raw = msgspec.Raw
 """Bytes that are already canonical JSON. `encode` copies them unchanged."""
+
+JsonObject = Mapping[str, Any]
+"""A JSON object."""
 
 Record = msgspec.Struct
 """The base class of small records that are created in each iteration (`class X(Record, frozen=True)`).
@@ -39,6 +42,9 @@ ABSENT = msgspec.UNSET
 
 changed = msgspec.structs.replace
 """Return a copy of a record with other values of the fields that are given by name."""
+
+json_field = msgspec.field
+"""Declare a field of a record whose key in JSON is another word: `json_field(name="topic")`."""
 
 as_dict = msgspec.structs.asdict
 """Return the fields of a record as a new dict."""
@@ -196,6 +202,28 @@ def reader(kind: Any) -> Callable[[bytes], Any]:
             raise ValueError("it is nested too deeply") from error
 
     return read
+
+
+def converted(value: object, kind: type[T]) -> T:
+    """Return the record of a class that a JSON value stands for. What the class has no field for is left out.
+
+    Raises:
+        ValueError: if a field is missing or has another type.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def json_kinds(kind: type[Record]) -> dict[str, Any]:
+    """Return the types of the fields of a class of records by their keys in JSON."""
+    return {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+
+
+def json_keys(kind: type[Record]) -> dict[str, str]:
+    """Return the fields of a class of records in the order of their declaration, each with its key in JSON."""
+    return {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
 
 
 def decode(data: bytes | Raw) -> Any:

@@ -56,7 +56,7 @@ from sim.kernel.effects import Effects
 from sim.kernel.foreign import named
 from sim.kernel.future_events import NEVER, Entry, FutureEvents
 from sim.kernel.order import MAX_DELTAS, WakeBatch, livelock, sort, spread
-from sim.kernel.ports import NullRecorder, Recorder
+from sim.kernel.ports import HasTopic, NullRecorder, Recorder
 from sim.kernel.rng import Streams, derive
 from sim.kernel.rows import InputRow
 
@@ -829,6 +829,15 @@ class Kernel:
             (self.now, self.delta, entry[1], ordinal, counter, actor or source.name, topic, data, cause)
         )
         return ordinal, counter
+
+    def report(self, data: HasTopic, actor: str | None = None) -> tuple[int, int]:
+        """Record an event of the simulation itself; see `emit`.
+
+        Args:
+            data: its data, which name its topic.
+            actor: see `emit`.
+        """
+        return self.emit(data.TOPIC, data, actor)
 
     def pass_over(self, topic: str, data: object, actor: str) -> None:
         """Count an event that is not recorded, and tell it to those who listen to the recorder; see `emit`."""

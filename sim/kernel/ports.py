@@ -4,7 +4,7 @@ The kernel depends on these protocols only. `NullRecorder` stores nothing, so th
 """
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import attrs
 
@@ -39,6 +39,12 @@ class _Anyone:
 
 
 ANYONE: Gate = _Anyone()
+
+
+class HasTopic(Protocol):
+    """Data of events that name their topic; see `sim.events.event_type`."""
+
+    TOPIC: ClassVar[str]
 
 
 class Recorder(Protocol):

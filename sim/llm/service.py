@@ -29,6 +29,7 @@ from sim.llm.client import Endpoint
 from sim.llm.counts import Counts
 from sim.llm.defaults import MAX_TOKENS
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
+from sim.llm.events import ModelAttempted, ModelCalled
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.llm.limits.spend import Bill, FundsHold, Spend, total_usage
 from sim.llm.needs import lacking_in, needs_of
@@ -793,7 +794,7 @@ class Models(Service):
         self._note_endpoint(plan, request, outcome)
         self.counts.ended(bills[-1].model, to_seconds(self._world.kernel.now - started), outcome.attempts)
         for number, attempt in enumerate(outcome.attempts, start=1):
-            self._emit("model.attempt", {"number": number, **_attempt(attempt)}, agent)
+            self._emit(ModelAttempted(number=number, **_attempt(attempt)), agent)
         if isinstance(outcome, Answer):
             self.counts.answered(bills[-1].model, outcome.completion, request)
             how: dict[str, Any] = {
@@ -839,15 +840,13 @@ class Models(Service):
                 )
             )
         target = Target.parse(bills[-1].model)
-        note: dict[str, Any] = {
-            "group": agent.group, "use": request.use, "tier": plan.route.tier, "provider": target.provider,
-            "model": target.model, "seconds": to_seconds(self._world.kernel.now - started),
-            "attempts": sum(bill.attempts for bill in bills), "planned_tokens": plan.tokens,
-            "planned_cost_micro": plan.cost_micro, "cost_micro": cost,
-        }  # fmt: skip
-        if usage is not None:
-            note |= plain(usage)
-        self._emit("model.call", {**note, **how}, agent)
+        called = ModelCalled(
+            attempts=sum(bill.attempts for bill in bills), cost_micro=cost, group=agent.group, model=target.model,
+            planned_cost_micro=plan.cost_micro, planned_tokens=plan.tokens, provider=target.provider,
+            seconds=to_seconds(self._world.kernel.now - started), tier=plan.route.tier, use=request.use,
+            **({} if usage is None else plain(usage)), **how,
+        )  # fmt: skip
+        self._emit(called, agent)
         for book in self.on_cost:
             book(agent.agent_id, request.use, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
 
@@ -882,8 +881,8 @@ class Models(Service):
         how = {"error": "abandoned", "message": "the answer is no longer needed"}
         self._count(agent, plan, request, stake=stake, started=started, bills=bills, how=how)
 
-    def _emit(self, topic: str, note: Mapping[str, Any], agent: Caller) -> None:
-        self._world.kernel.emit(topic, freeze(note), agent.agent_id)
+    def _emit(self, data: ModelCalled | ModelAttempted, agent: Caller) -> None:
+        self._world.kernel.emit(data.TOPIC, freeze(data), agent.agent_id)
 
 
 def _pause(agent: Caller) -> None:

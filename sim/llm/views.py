@@ -1,28 +1,19 @@
 """The SQL views of model calls."""
 
-from sim.record.views import VIEWS, whole_text
+from sim.llm.events import ModelCalled
+from sim.record.views import VIEWS, view_of, whole_text
 
-VIEWS["llm_calls"] = """
-    -- One row a model call: tokens, cost, time taken, attempts, fallbacks.
-    SELECT id, time, time_ns, actor AS agent,
-           data ->> '$.group' AS "group",
-           data ->> '$.use' AS use,
-           data ->> '$.tier' AS tier,
-           data ->> '$.provider' AS provider,
-           data ->> '$.model' AS model,
-           data ->> '$.input_tokens' AS input_tokens,
-           data ->> '$.output_tokens' AS output_tokens,
-           data ->> '$.cached_tokens' AS cached_tokens,
-           coalesce(data ->> '$.reasoning_tokens', 0) AS reasoning_tokens,
-           data ->> '$.estimated' AS estimated,
-           data ->> '$.cost_micro' / 1e6 AS cost,
-           data ->> '$.stop' AS stop,
-           data ->> '$.error' AS error,
-           data ->> '$.seconds' AS seconds,
-           data ->> '$.attempts' AS attempts,
-           data -> '$.fallbacks' AS fallbacks
-    FROM events WHERE topic = 'model.call'
-"""
+VIEWS["llm_calls"] = view_of(
+    ModelCalled,
+    "One row a model call: tokens, cost, time taken, attempts, fallbacks.",
+    {
+        "agent": "actor", "group": "$group", "use": "$use", "tier": "$tier", "provider": "$provider",
+        "model": "$model", "input_tokens": "$input_tokens", "output_tokens": "$output_tokens",
+        "cached_tokens": "$cached_tokens", "reasoning_tokens": "coalesce($reasoning_tokens, 0)",
+        "estimated": "$estimated", "cost": "$cost_micro / 1e6", "stop": "$stop", "error": "$error",
+        "seconds": "$seconds", "attempts": "$attempts", "fallbacks": "$fallbacks",
+    },
+)  # fmt: skip
 
 _MESSAGES = """
     SELECT json_group_array(json(message)) FROM (

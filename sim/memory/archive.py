@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sim.base.errors import LimitError, UsageError
+from sim.events.event_type import Published, event_type
 from sim.kernel.codec import Raw, Record, decode, freeze
 from sim.memory.index import Index
 from sim.memory.time_frame import TimeFrame
@@ -11,8 +12,9 @@ from sim.memory.time_frame import TimeFrame
 _NOT_SEARCHED = frozenset({"id", "role", "tool_call_id"})  # values that are no words of anybody
 
 
-class Session(Record, frozen=True, kw_only=True):
-    """One archived session. The fields are in alphabetical order, so that it is canonical JSON.
+@event_type("session.archived")
+class Session(Published, frozen=True, gc=False, kw_only=True):
+    """One archived session.
 
     Attributes:
         agent: the agent whose session it was.

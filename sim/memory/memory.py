@@ -3,7 +3,8 @@
 from typing import Literal, get_args
 
 from sim.base.errors import UsageError
-from sim.kernel.codec import Record, as_dict
+from sim.events.event_type import Published, event_type
+from sim.kernel.codec import as_dict
 
 Source = Literal["agent", "tool", "person", "model", "summary"]
 """Where the text of a memory comes from. Text is data: its source is kept beside it, and no text grants anything.
@@ -18,8 +19,9 @@ LEAST, MOST = 1, 10
 """The bounds of importance."""
 
 
-class Memory(Record, frozen=True, kw_only=True):
-    """A memory. A change creates a new record. The fields are in alphabetical order, so that it is canonical JSON.
+@event_type("memory.added")
+class Memory(Published, frozen=True, gc=False, kw_only=True):
+    """A memory. A change creates a new record.
 
     Attributes:
         agent: the id of the agent that has it.

@@ -12,6 +12,7 @@ from sim.base.errors import Interrupt, LimitError, RunError, UsageError
 from sim.base.text import of_error
 from sim.kernel.codec import Record, encode, freeze
 from sim.memory.archive import Session, SessionArchive, SessionHit, freeze_messages
+from sim.memory.events import MemoriesForgotten, MemoriesPruned, MemoriesSummarised, MemoryRepeated
 from sim.memory.index import SCALE
 from sim.memory.load import CountTokens, LoadedMemories, load
 from sim.memory.memories import AgentMemories
@@ -128,7 +129,7 @@ class Memories(Service):
             raise LimitError("characters of a memory", len(content), settings.longest, agent_id, hint="write less")
         if merge and (same := self._same(held, kind, content)) is not None:
             times = held.repeats.get(same.id, (1, 0))[0] + 1
-            self._world.event_bus.tell("memory.repeated", {"agent": agent_id, "id": same.id, "count": times})
+            self._world.event_bus.report(MemoryRepeated(agent=agent_id, count=times, id=same.id))
             held.repeats[same.id] = (times, self._now)
             self._counts["repeated"] += 1
             return same
@@ -172,7 +173,7 @@ class Memories(Service):
         memory = self.get(agent_id, id)
         self._delete(agent_id, [memory])
         self._counts["forgotten"] += 1
-        self._world.event_bus.tell("memory.forgotten", {"agent": agent_id, "ids": [id]})
+        self._world.event_bus.report(MemoriesForgotten(agent=agent_id, ids=[id]))
         return memory
 
     # -- recall
@@ -343,8 +344,10 @@ class Memories(Service):
             self._delete(agent_id, old)
         self._counts["summaries"] += 1
         self._counts["pruned"] += len(old)
-        note = {"agent": agent_id, "ids": [m.id for m in old], "originals": self.settings.originals}
-        self._world.event_bus.tell("memory.summarised", {**note, "summary": summary.id})
+        ids, originals = [m.id for m in old], self.settings.originals
+        self._world.event_bus.report(
+            MemoriesSummarised(agent=agent_id, ids=ids, originals=originals, summary=summary.id)
+        )
         return PruneReport(summarised=len(old), summaries=1)
 
     def _summary(self, text: object) -> str:
@@ -367,8 +370,8 @@ class Memories(Service):
             return PruneReport()
         self._delete(agent_id, gone)
         self._counts["pruned"] += len(gone)
-        note = {"agent": agent_id, "ids": sorted(memory.id for memory in gone), "reason": reason}
-        self._world.event_bus.tell("memory.pruned", note)
+        ids = sorted(memory.id for memory in gone)
+        self._world.event_bus.report(MemoriesPruned(agent=agent_id, ids=ids, reason=reason))
         important = sum(memory.importance >= self.settings.important for memory in gone)
         if reason == "expired":
             return PruneReport(expired=len(gone), important=important)
@@ -417,7 +420,7 @@ class Memories(Service):
             agent=agent_id, completed_ns=completed_ns, message_count=len(messages), reason=reason, session=session,
             started_ns=started_ns, summary=summary, token_count=token_count,
         )  # fmt: skip
-        self._world.event_bus.tell("session.archived", freeze(new))  # first: it refuses what cannot be recorded
+        self._world.event_bus.report(new)  # first: it refuses what cannot be recorded
         archive.add(new, raw)
         self._archives[agent_id] = archive
         self._counts["sessions"] += 1
@@ -484,7 +487,7 @@ class Memories(Service):
         return self._world.kernel.now
 
     def _insert(self, memory: Memory) -> None:
-        self._world.event_bus.tell("memory.added", freeze(memory))  # first: it refuses what cannot be recorded
+        self._world.event_bus.report(memory)  # first: it refuses what cannot be recorded
         self._agents.setdefault(memory.agent, AgentMemories()).put(memory)
         self._counts["held"] += 1
         self._counts["added"] += 1

@@ -1,6 +1,7 @@
 """The SQL views of memories and sessions."""
 
-from sim.record.views import VIEWS
+from sim.memory.archive import Session
+from sim.record.views import VIEWS, view_of
 
 VIEWS["memories"] = """
     -- One row a memory, with how often and when it was added last; `end` says why it was deleted, if it was.
@@ -36,16 +37,12 @@ VIEWS["memories"] = """
     WHERE e.topic = 'memory.added'
 """
 
-VIEWS["sessions"] = """
-    -- One row a past session of an agent, with its summary.
-    SELECT id, time, time_ns,
-           data ->> '$.agent' AS agent,
-           data ->> '$.session' AS session,
-           data ->> '$.summary' AS summary,
-           data ->> '$.reason' AS reason,
-           data ->> '$.message_count' AS messages,
-           data ->> '$.token_count' AS tokens,
-           (data ->> '$.started_ns') / 1e9 AS started,
-           (data ->> '$.completed_ns') / 1e9 AS completed
-    FROM events WHERE topic = 'session.archived'
-"""
+VIEWS["sessions"] = view_of(
+    Session,
+    "One row a past session of an agent, with its summary.",
+    {
+        "agent": "$agent", "session": "$session", "summary": "$summary", "reason": "$reason",
+        "messages": "$message_count", "tokens": "$token_count", "started": "($started_ns) / 1e9",
+        "completed": "($completed_ns) / 1e9",
+    },
+)  # fmt: skip

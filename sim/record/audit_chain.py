@@ -16,6 +16,7 @@ from typing import Any, Final
 import attrs
 
 from sim.base.errors import RunError
+from sim.events.event_type import EventData, event_type
 from sim.kernel.codec import decode, encode
 from sim.record.lines import open_bytes, sync, write_all
 
@@ -28,6 +29,25 @@ _MARK = f'"{TOPIC}"'.encode()
 _LINE = 65  # bytes: 64 hex digits and a newline
 _DIGITS = frozenset("0123456789abcdef")
 _FIELDS = {"data", "hash", "n", "previous", "what"}
+
+
+@event_type(TOPIC)
+class AuditRecord(EventData, frozen=True, gc=False, kw_only=True):
+    """A record of the audit chain.
+
+    Attributes:
+        data: what the record is about.
+        hash: the hash over all of the record (64 hex digits).
+        n: its number, from 1.
+        previous: the hash of the record before it; zeros for the first one.
+        what: what happened, as a dotted name such as `tool.call`.
+    """
+
+    data: Any
+    hash: str
+    n: int
+    previous: str
+    what: str
 
 
 def record_hash(n: int, time_ns: int, agent: str, what: str, data: Any, previous: str) -> str:

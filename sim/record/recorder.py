@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from sim.base.errors import ActorError, RunError, SimError
-from sim.kernel.codec import encode
+from sim.events.event_type import EventData
+from sim.kernel.codec import decode, encode
 from sim.kernel.levels import Level
 from sim.kernel.ports import Durable
 from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
@@ -160,11 +161,16 @@ class HashRecorder(_Buffer):
         rows = self._rows
         super()._encode()  # first: if it raises an error for a row, the other rows are encoded and kept later
         if self._keep:
-            self.rows.extend(rows)
+            self.rows.extend(map(_plain, rows))
 
     def _full(self) -> None:
         bodies, count = self._take()
         self._hash.add_events(b",".join(bodies), count)
+
+
+def _plain(row: EventRow) -> EventRow:
+    """Return a row whose data are as a reader of the record has them, if they are of an event type."""
+    return (*row[:7], decode(encode(row[7])), row[8]) if isinstance(row[7], EventData) else row
 
 
 class RunRecorder(_Buffer):

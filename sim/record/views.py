@@ -14,6 +14,8 @@ from typing import Final
 from sim.base.errors import UsageError
 from sim.base.registry import Registry
 from sim.base.words import VIEWS as OF_SIM
+from sim.events.event_type import EventData
+from sim.kernel.codec import json_kinds
 from sim.record.schema import TABLES
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -49,33 +51,6 @@ _OWN: Final = {
                json_extract(e.value, '$[8][0]') AS cause_source,
                json_extract(e.value, '$[8][1]') AS cause_counter
         FROM chunks AS c, json_each(c.data) AS e
-    """,
-    "transitions": """
-        -- One row a change of state of an agent.
-        SELECT id, time, time_ns, actor AS agent,
-               data ->> '$.from' AS from_state,
-               data ->> '$.to' AS to_state,
-               data ->> '$.reason' AS reason
-        FROM events WHERE topic = 'agent.state'
-    """,
-    "actions": """
-        -- One row an action of an agent: arguments, result or error, and reason.
-        SELECT id, time, time_ns, actor AS agent, substr(topic, 8) AS kind,
-               data -> '$.arguments' AS arguments,
-               data ->> '$.success' AS success,
-               data ->> '$.result' AS result,
-               data ->> '$.error' AS error,
-               data ->> '$.reasoning' AS reasoning
-        FROM events WHERE topic GLOB 'action.*'
-    """,
-    "messages": """
-        -- One row a message that an agent was sent.
-        SELECT id, time, time_ns,
-               data ->> '$.sender' AS sender,
-               data ->> '$.to' AS receiver,
-               data ->> '$.topic' AS topic,
-               data -> '$.data' AS data
-        FROM events WHERE topic = 'message.sent'
     """,
     "inputs": """
         -- One row a call from outside the run.
@@ -165,28 +140,6 @@ _OWN: Final = {
         FROM said WHERE topic = 'survey.answer' AND data ->> '$.answer' IS NOT NULL
         ORDER BY id
     """,  # noqa: S608 - constants
-    "observations": """
-        -- One row a value that a rule recorded.
-        SELECT id, time, time_ns, actor,
-               data ->> '$.name' AS name,
-               data ->> '$.value' AS value
-        FROM events WHERE topic = 'observation'
-    """,
-    "surveys": """
-        -- One row an answer of an interview.
-        SELECT id, time, time_ns,
-               data ->> '$.survey' AS name,
-               data ->> '$.agent' AS agent,
-               data ->> '$.question' AS question,
-               data ->> '$.answer' AS answer,
-               iif(json_type(data, '$.value') = 'text', data ->> '$.value', NULL) AS option,
-               iif(json_type(data, '$.value') IN ('integer', 'real'), data ->> '$.value', NULL) AS value,
-               data ->> '$.error' AS error,
-               data ->> '$.model' AS model,
-               data ->> '$.tokens' AS tokens,
-               data ->> '$.cost_micro' / 1e6 AS cost
-        FROM events WHERE topic = 'survey.answer'
-    """,
     "interventions": """
         -- One row an intervention that was applied or refused.
         SELECT id, time, time_ns,
@@ -199,10 +152,40 @@ _OWN: Final = {
         FROM events WHERE topic IN ('intervention.applied', 'intervention.refused')
     """,
 }
-VIEWS: Final[Registry[str]] = Registry("views", {**dict.fromkeys(_OWN, __name__), **OF_SIM})
+VIEWS: Final[Registry[str]] = Registry("views", OF_SIM)
 """SELECT statements by name of the view. The columns `data` and `arguments` are JSON text."""
 
 VIEWS.update(_OWN)
+
+
+def view_of(data: type[EventData], about: str, columns: Mapping[str, str] | None = None) -> str:
+    """Return the SELECT of a view that has a row for each event of one type.
+
+    Args:
+        data: the event type.
+        about: what a row is, in one line.
+        columns: the SQL of each column, after the number and the time of the event. In it, `$key` stands for a part of
+            the data: as JSON if it can be a list or an object, otherwise as a value. By default, there is a column for
+            each field of the data.
+
+    Raises:
+        UsageError: if the data have no such part.
+    """
+    parts = json_kinds(data)
+
+    def part(found: re.Match[str]) -> str:
+        if found[1] not in parts:
+            raise UsageError(f"the events {data.TOPIC} have no {found[1]!r}", hint=f"there are {', '.join(parts)}")
+        return f"data {'->' if _STRUCTURED.search(str(parts[found[1]])) else '->>'} '$.{found[1]}'"
+
+    chosen = {key: f"${key}" for key in parts} if columns is None else columns
+    shown = "".join(f""",\n       {_PART.sub(part, sql)} AS "{name}\"""" for name, sql in chosen.items())
+    condition = f"GLOB '{data.TOPIC}'" if data.TOPIC.endswith("*") else f"= '{data.TOPIC}'"
+    return f"-- {about}\nSELECT id, time, time_ns{shown}\nFROM events WHERE topic {condition}"
+
+
+_PART: Final = re.compile(r"\$(\w+)")
+_STRUCTURED: Final = re.compile(r"Any|Raw|\b(?:list|dict|Mapping)\b")
 
 
 def add_views(views: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from sim.base.text import of_error, recordable_text
 from sim.kernel import Actor, Source, Timer
 from sim.kernel.actor import entry_source
 from sim.kernel.codec import freeze
+from sim.runner.events import InterventionApplied, InterventionRefused
 from sim.runner.scenario_timers import INTERVENTION, Timetable
 from sim.scenario.assembly.build import Simulation
 from sim.scenario.assembly.live_parameters import LiveParameters
@@ -25,6 +26,7 @@ from sim.scenario.schema import Scenario
 from sim.world import Message, Service
 from sim.world.actions.messages import deliver
 from sim.world.edits import EditRule, Edits
+from sim.world.events import MessageRefused
 
 if TYPE_CHECKING:
     from sim.agents.interview import Question, SurveyAnswer
@@ -185,12 +187,11 @@ class Interventions(Service):
             done = _VERBS[verb](self, place, name, intervention)
         except (UsageError, LimitError) as error:
             self._counts["refused"] += 1
-            self._kernel.emit(
-                "intervention.refused", {"name": name, "does": verb, "reason": recordable_text(str(error))[:2000]}
-            )
+            reason = recordable_text(str(error))[:2000]
+            self._kernel.report(InterventionRefused(does=verb, name=name, reason=reason))
         else:
             self._counts["applied"] += 1
-            self._kernel.emit("intervention.applied", {"name": name, "does": verb, **done})
+            self._kernel.report(InterventionApplied(does=verb, name=name, **done))
 
     def _chosen(self, place: int, intervention: "Intervention") -> list[Agent]:
         """Return the agents that an intervention concerns."""
@@ -224,8 +225,7 @@ class Interventions(Service):
             message = Message(_NAME, agent.agent_id, given.topic, raw, self._kernel.now)
             why = deliver(self._world, message)
             if why is not None:
-                note = {"to": agent.agent_id, "topic": given.topic, "reason": why}
-                self._kernel.emit("message.refused", note)
+                self._kernel.report(MessageRefused(reason=why, to=agent.agent_id, topic=given.topic))
             sent += why is None
         return {"topic": given.topic, "agents": sent}
 

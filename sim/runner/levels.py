@@ -2,16 +2,26 @@
 
 from typing import Any, Final, cast
 
-from sim.agents.topics import ANSWER
+from sim.agents.events import SurveyAnswered
 from sim.kernel import Kernel, Recorder
 from sim.kernel.levels import Level
 from sim.kernel.rows import EventRow
-from sim.record.audit_chain import TOPIC
-from sim.runner.state_samples import STATE_SAMPLE
+from sim.record.audit_chain import AuditRecord
+from sim.runner.events import InterventionApplied, InterventionRefused, MetricSampled, StateSampled
 from sim.world import World
+from sim.world.events import Observed
 
 SAMPLES: Final = frozenset(
-    {"metric.sample", STATE_SAMPLE, "observation", ANSWER, "intervention.applied", "intervention.refused", TOPIC}
+    kind.TOPIC
+    for kind in (
+        MetricSampled,
+        StateSampled,
+        Observed,
+        SurveyAnswered,
+        InterventionApplied,
+        InterventionRefused,
+        AuditRecord,
+    )
 )
 """The topics that are recorded at the level `samples`. The chain of audit records is always whole."""
 

@@ -8,6 +8,7 @@ from sim.base.expressions import Expression
 from sim.kernel import Source, Timer, to_seconds
 from sim.kernel.actor import STOP_CONDITION, entry_source
 from sim.kernel.duration import MAX_NS
+from sim.runner.events import MetricSampled
 from sim.runner.state_samples import StateSamples
 from sim.scenario.assembly.build import Simulation
 from sim.scenario.schedule import Scheduled
@@ -145,7 +146,7 @@ class ScenarioTimers:
             self.times.append(to_seconds(self._kernel.now))
             for name, value in values.items():
                 self.samples[name].append(value)
-            self._kernel.emit("metric.sample", values, "scenario")
+            self._kernel.emit(MetricSampled.TOPIC, values, "scenario")
         self._states.record()
         return values
 
@@ -165,7 +166,7 @@ class ScenarioTimers:
         if any(self.samples[name][-1] != value for name, value in values.items()):
             for name, value in values.items():
                 self.samples[name][-1] = value
-            self._kernel.emit("metric.sample", values, "scenario")
+            self._kernel.emit(MetricSampled.TOPIC, values, "scenario")
         self._states.record()
 
     def publish_end(self) -> None:

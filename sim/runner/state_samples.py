@@ -5,13 +5,10 @@ names some in `recording.state` has their values at each sample; what changed an
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from sim.kernel.codec import Raw, freeze, recordable
+from sim.runner.events import StateSampled
 from sim.world import World
-
-STATE_SAMPLE: Final = "state.sample"
-"""The topic of the values: by variable, those of each agent that are not what they were at the last sample."""
 
 
 class StateSamples:
@@ -42,4 +39,4 @@ class StateSamples:
             if new:
                 changed[name] = new
         if changed:
-            self._world.kernel.emit(STATE_SAMPLE, changed, "scenario")
+            self._world.kernel.emit(StateSampled.TOPIC, changed, "scenario")

@@ -32,13 +32,24 @@ import attrs
 from sim.actors import Agent
 from sim.base.errors import Cancelled, UsageError
 from sim.base.expressions import PURE_FUNCTIONS, ExpressionError
+from sim.events.event_type import Published
 from sim.events.topic import matches
 from sim.host.person import await_person
 from sim.kernel import Actor, Effect, Latch, Timer, perform
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import ABSENT, decode, encode
 from sim.kernel.duration import MAX_NS, NS, to_text
 from sim.kernel.rng import Draws
 from sim.tools.audit import Audit
+from sim.tools.events import (
+    GateApproved,
+    GateArguments,
+    GateCancelled,
+    GateDenied,
+    GateExpired,
+    GatePending,
+    GateRefused,
+    GateUsed,
+)
 from sim.tools.office_hours import OfficeHours
 from sim.world.action import Refused
 from sim.world.section import CallCondition, Duration, Pattern, PositiveDuration, Range, define_section
@@ -214,6 +225,12 @@ class _Open:
     question: Actor | None = None  # the helper actor that performs the effect, for a real person
 
 
+_BECAME: Final[Mapping[GateStatus, type[GateApproved | GateDenied | GateExpired | GateUsed | GateCancelled]]] = {
+    "approved": GateApproved, "denied": GateDenied, "expired": GateExpired, "used": GateUsed,
+    "cancelled": GateCancelled,
+}  # fmt: skip
+
+
 class Approvals(Service):
     """The gates of a world.
 
@@ -359,8 +376,12 @@ class Approvals(Service):
             created_ns=kernel.now,
             expires_ns=expires_ns,
         )
-        self._tell(gate, arguments_hash=gate.arguments_hash, expires_ns=expires_ns, reason=reason)
-        kernel.emit("gate.arguments", {"gate": id, "arguments": kept}, gate.agent)  # on record only: not for all to see
+        pending = GatePending(
+            agent=gate.agent, arguments_hash=gate.arguments_hash, expires_ns=expires_ns, gate=id, reason=reason,
+            tool=tool,
+        )  # fmt: skip
+        self._tell(gate, pending)
+        kernel.report(GateArguments(arguments=kept, gate=id), gate.agent)  # on record only: not for all to see
         self.gates[id] = gate
         draws = self._world.draws_now(gate.agent, "approvals").split()
         names = _names(kernel.now, agent, tool, kept)
@@ -496,7 +517,8 @@ class Approvals(Service):
         self._stop_waiting(going, closed=after != "approved")
         if after != "approved":
             del self._open[id]
-        self._tell(gate, **({"by": by, "note": note} if by else {}))
+        became = _BECAME[after](agent=gate.agent, by=by or ABSENT, gate=id, note=note if by else ABSENT, tool=gate.tool)
+        self._tell(gate, became)
         if not going.decided.is_set:
             going.decided.set()
         return gate
@@ -516,18 +538,16 @@ class Approvals(Service):
         if "cancelled" in _MOVES[self.gates[id].status]:
             self._move(id, "cancelled")
 
-    def _tell(self, gate: Gate, **more: Any) -> None:
+    def _tell(self, gate: Gate, data: Published) -> None:
         """Publish what became of a gate, and audit it. Its arguments are not for all to see."""
-        data = {"gate": gate.id, "agent": gate.agent, "tool": gate.tool, **more}
-        self._world.event_bus.publish(f"gate.{gate.status}", data)
+        self._world.event_bus.report(data)
         audit = self._world.services.get(Audit.name)
         if isinstance(audit, Audit):
-            audit.record(gate.agent, f"gate.{gate.status}", {**data, "arguments_hash": gate.arguments_hash})
+            audit.record(gate.agent, data.TOPIC, {**decode(encode(data)), "arguments_hash": gate.arguments_hash})
 
     def _refuse(self, gate_id: Any, by: Any, reason: str) -> str:
         self._refused += 1
-        shown = {"gate": str(gate_id)[:80], "by": str(by)[:80], "reason": reason[:500]}
-        self._kernel.emit("gate.refused", shown)
+        self._kernel.report(GateRefused(by=str(by)[:80], gate=str(gate_id)[:80], reason=reason[:500]))
         return reason
 
     # -- numbers

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from sim.kernel.codec import decode, encode, freeze
-from sim.record.audit_chain import FIRST, TOPIC, record_hash
+from sim.record.audit_chain import FIRST, TOPIC, AuditRecord, record_hash
 from sim.world.section import define_section, draws_nothing
 from sim.world.service import Service
 
@@ -56,9 +56,7 @@ class Audit(Service):
         kernel, n = self._kernel, self.count + 1
         kept = decode(encode(data))  # as a reader of the record will see it: with text keys, in their order
         hash = record_hash(n, kernel.now, agent_id, what, kept, self.head)
-        kernel.emit(
-            TOPIC, freeze({"data": kept, "hash": hash, "n": n, "previous": self.head, "what": what}), agent_id
-        )  # fmt: skip
+        kernel.emit(TOPIC, freeze(AuditRecord(data=kept, hash=hash, n=n, previous=self.head, what=what)), agent_id)
         self.count, self.head = n, hash
         kernel.recorder.flush()  # into the writer's queue, before the intent of the effect that follows
 

@@ -1,18 +1,13 @@
 """The SQL views of gates and of the chain of audit records."""
 
-from sim.record.audit_chain import TOPIC
-from sim.record.views import VIEWS
+from sim.record.audit_chain import AuditRecord
+from sim.record.views import VIEWS, view_of
 
-VIEWS["audit"] = f"""
-        -- One row an audit record: what agents did with tools, and what people approved.
-        SELECT id, time, time_ns, actor AS agent,
-               data ->> '$.n' AS n,
-               data ->> '$.what' AS what,
-               data -> '$.data' AS data,
-               data ->> '$.previous' AS previous,
-               data ->> '$.hash' AS hash
-        FROM events WHERE topic = '{TOPIC}'
-    """  # noqa: S608 - constant
+VIEWS["audit"] = view_of(
+    AuditRecord,
+    "One row an audit record: what agents did with tools, and what people approved.",
+    {"agent": "actor", "n": "$n", "what": "$what", "data": "$data", "previous": "$previous", "hash": "$hash"},
+)
 
 VIEWS["gates"] = """
         -- One row a call of a tool that a person had to approve.

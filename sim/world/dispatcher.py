@@ -9,23 +9,15 @@ import attrs
 from sim.base.errors import Interrupt, RunError, SimError
 from sim.base.text import of_error, recordable_text
 from sim.events.bus import too_much
-from sim.kernel.codec import ABSENT, Absent, Fact, Raw, Record, as_dict, decode, freeze
+from sim.kernel.codec import ABSENT, Fact, Raw, as_dict, decode, freeze
 from sim.kernel.coroutines import resume
 from sim.kernel.waits import NOTHING
 from sim.world.action import Action, ActionHandler, ActionResult, Refused
 from sim.world.costs import FREE, Charge, ChargeHold
+from sim.world.events import ActionTaken
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
-
-
-class _Done(Record, frozen=True, gc=False):
-    """The record of a successful action. The fields are in alphabetical order, so that it is canonical JSON."""
-
-    arguments: Raw
-    reasoning: str | Absent
-    result: Any
-    success: bool
 
 
 @attrs.frozen
@@ -197,7 +189,7 @@ class Dispatcher:
                 data = handler.apply(world, agent, *granted, **arguments)
             else:  # most actions; a call without `*granted` is faster
                 data = handler.apply(world, agent, **arguments)
-            outcome = _Done(raw, action.reasoning or ABSENT, data, True)
+            outcome = ActionTaken(arguments=raw, reasoning=action.reasoning or ABSENT, result=data, success=True)
             fact = data.__class__.__base__ is Fact  # `isinstance` takes three times as long
             late = fact and not action.reasoning  # a fact cannot change and can always be encoded: encode it later
             kept = outcome if late else freeze(outcome)
@@ -243,9 +235,7 @@ class Dispatcher:
         reason = recordable_text(str(error)) if own else of_error(error)
         if len(raw) > world.event_bus.max_data_bytes:
             raw = freeze({"bytes": len(raw)})  # arguments that are too large are not recorded
-        outcome = {"arguments": raw, "success": False, "error": reason}
-        if action.reasoning:
-            outcome["reasoning"] = action.reasoning
+        outcome = ActionTaken(arguments=raw, error=reason, reasoning=action.reasoning or ABSENT, success=False)
         world.kernel.emit(f"action.{action.kind}", freeze(outcome), agent.agent_id)
         world.refused[action.kind] += 1
         return ActionResult(False, error=reason, skipped=isinstance(error, Refused) and error.skip)

@@ -13,10 +13,21 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
-from sim.kernel.codec import Raw, decode, freeze
+from sim.kernel.codec import ABSENT, Raw, decode, freeze
 from sim.kernel.duration import to_seconds
 from sim.record.views import VIEWS
 from sim.world.action import Refused
+from sim.world.events import (
+    TaskCancelled,
+    TaskCompleted,
+    TaskCreated,
+    TaskFailed,
+    TaskOverdue,
+    TaskRemoved,
+    TaskStalled,
+    TaskStarted,
+    TaskUpdated,
+)
 from sim.world.service import Service
 
 if TYPE_CHECKING:
@@ -279,15 +290,13 @@ class Tasks(Service):
         self._last = task.id
         self._counts["pending"] += 1
         self._arm(task)
-        more: dict[str, Any] = {
-            "description": description, "priority": priority, "parent": parent, "kind": kind, "depends_on": list(links),
-            "due": None if due_ns is None else to_seconds(due_ns),
-        }  # fmt: skip
-        given = {key: value for key, value in more.items() if value not in ("", 0, None, [])}
-        self._world.event_bus.tell(
-            "task.created",
-            {"id": task.id, "title": title, "creator": creator, "assignee": assignee, "data": task.data,
-             "status": "pending", **given},
+        self._world.event_bus.report(
+            TaskCreated(
+                assignee=assignee, creator=creator, data=task.data, depends_on=list(links) or ABSENT,
+                description=description or ABSENT, due=to_seconds(due_ns or 0) or ABSENT, id=task.id,
+                kind=kind or ABSENT, parent=parent or ABSENT, priority=priority or ABSENT, status="pending",
+                title=title,
+            )
         )  # fmt: skip
         return task
 
@@ -376,7 +385,7 @@ class Tasks(Service):
             if task.kind == kind and not task.open and task.updated_ns < before_ns and task.id not in used
         ]  # fmt: skip
         for task in gone:
-            self._world.event_bus.tell("task.removed", {"id": task.id})
+            self._world.event_bus.report(TaskRemoved(id=task.id))
             del self._tasks[task.id]
             self._warned.pop(task.id, None)
         return [task.id for task in gone]
@@ -388,19 +397,14 @@ class Tasks(Service):
             raise Refused(f"task {task.id} waits for task {missing[0].id}, which is {missing[0].status}")
 
     def _tell(self, before: Task, task: Task, by: str, note: str) -> None:
-        topic = _TOPICS.get(task.status, "task.updated") if task.status != before.status else "task.updated"
-        data: dict[str, Any] = {
-            "id": task.id, "status": task.status, "assignee": task.assignee, "priority": task.priority, "by": by,
-        }  # fmt: skip
-        if task.word:
-            data["word"] = task.word
-        if task.due_ns is not None:
-            data["due"] = to_seconds(task.due_ns)
-        if note:
-            data["note"] = note
-        if task.result is not None:
-            data["result"] = task.result
-        self._world.event_bus.tell(topic, data)
+        change = TaskUpdated if task.status == before.status else _CHANGES.get(task.status, TaskUpdated)
+        self._world.event_bus.report(
+            change(
+                assignee=task.assignee, by=by, due=ABSENT if task.due_ns is None else to_seconds(task.due_ns),
+                id=task.id, note=note or ABSENT, priority=task.priority,
+                result=ABSENT if task.result is None else task.result, status=task.status, word=task.word or ABSENT,
+            )
+        )  # fmt: skip
 
     def blockers(self, task: Task) -> list[Task]:
         """Return the tasks that must still be done before a task can become active."""
@@ -429,8 +433,9 @@ class Tasks(Service):
             task = self._tasks[id]
             self._warned[id] = task.due_ns or 0
             self._counts["overdue"] += 1
-            data = {"id": id, "status": task.status, "assignee": task.assignee, "title": task.title}
-            self._world.event_bus.publish("task.overdue", data)
+            self._world.event_bus.report(
+                TaskOverdue(assignee=task.assignee, id=id, status=task.status, title=task.title)
+            )
 
         return warn
 
@@ -438,8 +443,9 @@ class Tasks(Service):
         def warn() -> None:
             task = self._tasks[id]
             self._counts["stalled"] += 1
-            data = {"id": id, "status": task.status, "assignee": task.assignee, "title": task.title}
-            self._world.event_bus.publish("task.stalled", data)
+            self._world.event_bus.report(
+                TaskStalled(assignee=task.assignee, id=id, status=task.status, title=task.title)
+            )
 
         return warn
 
@@ -474,8 +480,8 @@ class Tasks(Service):
         return self.metrics()
 
 
-_TOPICS: Final[Mapping[TaskStatus, str]] = {
-    "active": "task.started", "done": "task.completed", "failed": "task.failed", "cancelled": "task.cancelled",
+_CHANGES: Final[Mapping[TaskStatus, type[TaskUpdated | TaskStarted | TaskCompleted | TaskFailed | TaskCancelled]]] = {
+    "active": TaskStarted, "done": TaskCompleted, "failed": TaskFailed, "cancelled": TaskCancelled,
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from sim.world.actions.pools import give_back
 from sim.world.artifact import Artifacts
 from sim.world.costs import Costs
 from sim.world.dispatcher import Dispatcher, PendingAction
+from sim.world.events import Observed
 from sim.world.message import Message
 from sim.world.place_variables import PlaceVariables
 from sim.world.places import Places
@@ -480,7 +481,7 @@ class World:
                 f"{agent_id}: an observation is a name and a finite number, not {name!r:.60}, {value!r:.60}"
             )
         kept = value if value.__class__ in (int, float) else number
-        self.kernel.emit("observation", {"name": name, "value": kept}, agent_id)
+        self.kernel.report(Observed(name=name, value=kept), agent_id)
         self.observations.setdefault(name, array("d")).append(number)
 
     def service_states(self) -> Mapping[str, Any]:

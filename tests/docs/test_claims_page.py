@@ -23,6 +23,7 @@ NUMBER = re.compile(r"(?<![\w.#-])\d")
 ELSEWHERE = {
     CLAIMS: "the table itself",
     "docs/cli.md": "made from the commands: docs/test_cli_page.py",
+    "docs/events.md": "made from the event types: docs/test_events_page.py",
     "docs/faults.md": "a table of claims and tests: architecture/test_faults.py",
     "docs/seed_rules.md": "a table of claims and tests: docs/test_seed_rules.py",
     "docs/gallery.md": "its figures are compared with what its commands print: docs/test_gallery_page.py",

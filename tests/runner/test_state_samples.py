@@ -9,7 +9,6 @@ import pytest
 import sim
 from sim.base.errors import ScenarioError
 from sim.record import open_run
-from sim.runner.state_samples import STATE_SAMPLE
 
 VOTERS = """
 name: voters
@@ -78,7 +77,7 @@ def test_recording_them_changes_nothing_else(tmp_path):
     events = []
     for result in (with_, without):
         with open_run(Path(str(result.run))) as stored:
-            events.append([(e.time_ns, e.actor, e.topic, e.data) for e in stored.events() if e.topic != STATE_SAMPLE])
+            events.append([(e.time_ns, e.actor, e.topic, e.data) for e in stored.events() if e.topic != "state.sample"])
     assert events[0] == events[1]
     assert agents_of(with_.run) == agents_of(without.run)
     assert rows(samples.run) == rows(with_.run)

@@ -2,15 +2,12 @@
 
 import copy
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sim.agents.conversation.service import TOPIC as MESSAGE
 from sim.base.errors import ScenarioError, UsageError
-from sim.events.topic import COMPLETE_TOPICS
 from sim.scenario import loads
 from sim.scenario.assembly.build import check_families
 from sim.scenario.never import never_happens
@@ -161,17 +158,6 @@ def test_an_agent_that_can_be_spawned_is_an_account(account: str, silent: bool) 
     scenario = changed("conversations.levels", {"discord": {account: "user"}})
     scenario["agents"][2]["rules"].insert(0, {"when": "n == 7", "do": {"spawn": {"agent": "annie"}}})
     assert (said(scenario) == []) == silent
-
-
-def test_the_topics_of_families_are_those_that_they_publish() -> None:
-    """The list of topics has what the code of chats, conversations and executors publishes, and nothing else."""
-    published = {MESSAGE}
-    for path in sorted(SOURCES.rglob("*.py")):
-        code = path.read_text(encoding="utf-8")
-        published |= set(re.findall(r'tell\(\s*"((?:chat|conversation|execution)\.\w+)"', code))
-        if "executor" in path.parts:
-            published |= {f"execution.{word}" for word in re.findall(r'\breport\(\s*"(\w+)"', code)}
-    assert published == COMPLETE_TOPICS
 
 
 @pytest.mark.parametrize(

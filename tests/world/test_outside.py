@@ -33,6 +33,7 @@ from sim.resources.windows import Rate
 from sim.tools.audit import Audit
 from sim.world import Message, Places
 from sim.world.artifact import Artifacts, make
+from sim.world.events import TaskRemoved
 from sim.world.space import Reach, Space
 from sim.world.stocks import Stocks
 from sim.world.tasks import Tasks
@@ -130,6 +131,7 @@ CHANGES: Mapping[type, Mapping[str, Callable[[Parts], object]]] = {
     },
     EventBus: {
         "publish": lambda p: p.bus.publish("x"), "tell": lambda p: p.bus.tell("x"),
+        "report": lambda p: p.bus.report(TaskRemoved(id=1)),
         "unsubscribe": lambda p: p.bus.unsubscribe(p.subscription),
     },
     Subscription: {

@@ -12,6 +12,18 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
+from sim.agents.conversation.events import (
+    ConversationRemoved,
+    ConversationStarted,
+    ConversationSummarised,
+    MessageRevised,
+    MessageSaid,
+    MessagesWithheld,
+    SessionEnded,
+    SummaryFailed,
+    UserChanged,
+    UserCreated,
+)
 from sim.agents.conversation.history import (
     for_model,
     history_of,
@@ -38,8 +50,8 @@ from sim.base.errors import Interrupt, RunError, UsageError
 from sim.base.expressions import did_you_mean, nearest
 from sim.base.permissions import Permission
 from sim.base.text import of_error
-from sim.events.bus import too_much
-from sim.kernel.codec import Raw, encode, freeze
+from sim.events.bus import EventBus, too_much
+from sim.kernel.codec import ABSENT, Raw, encode, freeze
 from sim.llm.types import ChatMessage
 from sim.memory.index import words_of
 from sim.tools import Access, Tools
@@ -140,7 +152,7 @@ class Conversations(Service):
         links = (link, *(_link(*account, "") for account in others))
         level = self.settings.level_of((platform, platform_user_id), *others)
         user = User(f"user:{len(self.users) + 1}", level, self._world.kernel.now, links)
-        self._keep("user.created", user)
+        self._keep(UserCreated, user)
         return user
 
     def link(self, user_id: str, platform: str, platform_user_id: str, username: str = "") -> User:
@@ -155,7 +167,7 @@ class Conversations(Service):
         if owner is not None:
             raise UsageError(f"the account {platform_user_id!r:.60} on {platform} belongs to another user")
         user = attrs.evolve(user, links=(*user.links, _link(platform, platform_user_id, username)))
-        self._keep("user.changed", user)
+        self._keep(UserChanged, user)
         return user
 
     def set_level(self, user_id: str, level: Permission) -> User:
@@ -165,7 +177,7 @@ class Conversations(Service):
             UsageError: if there is no such user.
         """
         user = attrs.evolve(self.user(user_id), permission=level)
-        self._keep("user.changed", user)
+        self._keep(UserChanged, user)
         return user
 
     def is_account(self, platform: str, platform_user_id: str) -> bool:
@@ -182,9 +194,9 @@ class Conversations(Service):
             raise UsageError(f"there is no user {user_id!r:.60}", hint=did_you_mean(str(user_id), self.users))
         return self.users[user_id]
 
-    def _keep(self, topic: str, user: User) -> None:
+    def _keep(self, kind: type[UserCreated | UserChanged], user: User) -> None:
         links = [attrs.asdict(link) for link in user.links]
-        self._tell(topic, {"user": user.id, "level": user.permission.name.lower(), "links": links})
+        self._bus.report(kind(level=user.permission.name.lower(), links=links, user=user.id))
         self.users[user.id] = user
         for link in user.links:
             self._links[link.platform, link.platform_user_id] = user.id
@@ -222,8 +234,9 @@ class Conversations(Service):
         made = Conversation(
             id=id, user=user.id, platform=platform, channel=channel, thread=thread, started_ns=now, last_active_ns=now
         )
-        place = {"platform": platform, "channel": channel, "thread": thread}
-        self._tell("conversation.started", {"conversation": id, "user": user.id, **place})
+        self._bus.report(
+            ConversationStarted(channel=channel, conversation=id, platform=platform, thread=thread, user=user.id)
+        )
         self._places[platform, channel, thread] = id
         self._held[id] = _Held(made, deque())
         return made
@@ -294,7 +307,7 @@ class Conversations(Service):
             held.messages.popleft()
             self.dropped += 1
         self._settle(held, message, answers=answers)
-        self._tell(TOPIC, record)
+        self._bus.tell(TOPIC, record)
         return message
 
     def _recordable(self, message: ConversationMessage) -> Raw:
@@ -352,7 +365,7 @@ class Conversations(Service):
                 about = {**message.metadata, "refusal": refusal}
                 held.messages[place] = attrs.evolve(message, audience=audience, metadata=about)
                 numbers.append(message.id)
-        self._tell("conversation.withheld", {"conversation": conversation_id, "ids": numbers[::-1], "refusal": refusal})
+        self._bus.report(MessagesWithheld(conversation=conversation_id, ids=numbers[::-1], refusal=refusal))
 
     def _settle(self, held: _Held, message: ConversationMessage, *, answers: bool) -> None:
         """Note whether a conversation waits for an answer after a message."""
@@ -381,7 +394,7 @@ class Conversations(Service):
             raise UsageError(f"{self.claims[conversation_id].agent} works on {conversation_id}")
         for author in self._held[conversation_id].authors:
             self._of_author[author].pop(conversation_id)
-        self._tell("conversation.removed", {"conversation": conversation_id})
+        self._bus.report(ConversationRemoved(conversation=conversation_id))
         del self._held[conversation_id], self._places[one.platform, one.channel, one.thread]
         self._wait(conversation_id, None)
 
@@ -411,11 +424,12 @@ class Conversations(Service):
             raise UsageError(f"{conversation_id} has no error with the number {number}")
         old = held.messages[place]
         new = attrs.evolve(old, content=cut(content, self.settings.longest), metadata=dict(metadata))
-        record = freeze({"conversation": conversation_id, "id": number, "content": new.content, "metadata": metadata})
+        revised = MessageRevised(content=new.content, conversation=conversation_id, id=number, metadata=new.metadata)
+        record = freeze(revised)
         held.messages[place] = new
         if held.last_asked < number:
             self._wait(conversation_id, metadata.get("retry_at_ns"))
-        self._tell("conversation.revised", record)
+        self._bus.tell(MessageRevised.TOPIC, record)
         return new
 
     def note(
@@ -612,7 +626,7 @@ class Conversations(Service):
         held.conversation = attrs.evolve(conversation, session=conversation.session + 1)
         held.began = (held.count + 1, 0)
         self._sessions += 1
-        self._tell("conversation.session_ended", attrs.asdict(ended))
+        self._bus.report(SessionEnded(**attrs.asdict(ended)))
         return ended
 
     def sessions(self, conversation_id: str) -> tuple[Session, ...]:
@@ -657,18 +671,18 @@ class Conversations(Service):
             if not isinstance(text, str) or not text.strip():
                 raise UsageError("the summary is empty" if isinstance(text, str) else "the summary is not text")
             summary = cut(text.strip(), self.settings.longest)
-            record = freeze({"conversation": conversation_id, "summary": summary, "summarized_to": last})
+            record = freeze(ConversationSummarised(conversation=conversation_id, summarized_to=last, summary=summary))
         except (Interrupt, MemoryError, RunError):
             raise  # these concern the caller, the process or the run, not the summary
         except Exception as error:  # whatever a summariser of a user raises
-            self._tell("conversation.summary_failed", {"conversation": conversation_id, "error": of_error(error)})
+            self._bus.report(SummaryFailed(conversation=conversation_id, error=of_error(error)))
             return False
         if held.conversation.summarized_to != before.summarized_to:
             return False  # another summary was made meanwhile
         held.conversation = attrs.evolve(held.conversation, is_summarized=True, summary=summary, summarized_to=last)
         held.summarized |= {speaker(m): None for m in old if m.role == "user" and not was_refused(m)}
         self._summaries += 1
-        self._tell("conversation.summarized", record)
+        self._bus.tell(ConversationSummarised.TOPIC, record)
         return True
 
     def search(
@@ -766,8 +780,9 @@ class Conversations(Service):
         user = self.users.get(author)
         return author if user is None else user.shown_name
 
-    def _tell(self, topic: str, data: Any) -> None:
-        self._world.event_bus.tell(topic, data)
+    @property
+    def _bus(self) -> EventBus:
+        return self._world.event_bus
 
 
 def _covers(summarized_to: int, message: ConversationMessage) -> bool:
@@ -775,15 +790,13 @@ def _covers(summarized_to: int, message: ConversationMessage) -> bool:
     return summarized_to > 0 and place_of(message) <= summarized_to
 
 
-def _data(message: ConversationMessage) -> Mapping[str, Any]:
+def _data(message: ConversationMessage) -> MessageSaid:
     """Return a message as its event has it."""
-    data = {
-        "conversation": message.conversation, "id": message.id, "role": message.role, "author": message.author,
-        "content": message.content, "session": message.session, "seen": message.seen,
-    }  # fmt: skip
-    if message.audience != "all":
-        data["audience"] = message.audience
-    return {**data, "metadata": message.metadata} if message.metadata else data
+    return MessageSaid(
+        audience=ABSENT if message.audience == "all" else message.audience, author=message.author,
+        content=message.content, conversation=message.conversation, id=message.id,
+        metadata=message.metadata or ABSENT, role=message.role, seen=message.seen, session=message.session,
+    )  # fmt: skip
 
 
 def _link(platform: str, platform_user_id: str, username: str) -> PlatformLink:

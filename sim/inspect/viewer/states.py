@@ -15,7 +15,7 @@ from sim.inspect.viewer.names import Names, Topics
 from sim.inspect.viewer.starts import Money, Start
 from sim.kernel.codec import encode
 from sim.resources import MICRO
-from sim.runner.state_samples import STATE_SAMPLE
+from sim.runner.events import StateSampled
 from sim.scenario.schema import MOST_RECORDED
 
 STATES: Final = tuple(str(state) for state in AgentState)
@@ -124,7 +124,7 @@ class States:
             found.append((actor, ACTION, number))
             if topic == "action.walk" and data.get("success"):
                 self._walk(actor, time_ns, mapping(data.get("arguments")), found)
-        elif topic == STATE_SAMPLE:
+        elif topic == StateSampled.TOPIC:
             self._sample(data, found)
         elif topic == "place.entered":
             self._move(self._names.number(str(data.get("agent"))), data.get("to"), found)

@@ -16,6 +16,7 @@ from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
 from sim.kernel import to_duration
 from sim.kernel.codec import freeze
+from sim.kinds.chat.events import ChatAnswered
 from sim.kinds.chat.records import AgentResponse, IncomingMessage
 from sim.kinds.chat.service import INCOMING, Chats
 from sim.kinds.chat.settings import ChatAgentSettings
@@ -100,17 +101,22 @@ def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incomi
     counts["shortened"] += bool(response.shortened)
     if response.refusal is not None:
         counts[f"refused_{response.refusal}"] += 1
-    plain = attrs.asdict(response, filter=lambda field, value: field.name != "answered_ns")
-    data = {**plain, "files": [dict(one) for one in response.files], "models": list(response.models)}
     user = chats.conversations.resolve_user(message.platform, message.platform_user_id)
-    about = {
-        "user": user.id, "level": user.permission.name.lower(), "platform": message.platform,
-        "account": message.platform_user_id, "channel": message.platform_channel_id,
-        "thread": message.platform_thread_id, "seconds": (response.answered_ns - message.sent_ns) / 1e9,
-        "job": message.job,
+    world.event_bus.report(
+        ChatAnswered(
+            account=message.platform_user_id, channel=message.platform_channel_id, content=response.content,
+            cost_micro=response.cost_micro, ending=response.ending, error=response.error, files=list(response.files),
+            incomplete=response.incomplete, iterations=response.iterations, job=message.job,
+            level=user.permission.name.lower(), models=list(response.models), platform=message.platform,
+            refusal=response.refusal, seconds=(response.answered_ns - message.sent_ns) / 1e9,
+            shortened=response.shortened, stop=response.stop, text_tokens=response.text_tokens,
+            thread=message.platform_thread_id, tokens=response.tokens, tools=response.tools, user=user.id,
+        )
+    )  # fmt: skip
+    return {
+        "refusal": response.refusal, "error": response.error, "iterations": response.iterations,
+        "tools": response.tools, "tokens": response.tokens, "cost_micro": response.cost_micro,
     }  # fmt: skip
-    world.event_bus.tell("chat.response", {**about, **data})
-    return {key: data[key] for key in ("refusal", "error", "iterations", "tools", "tokens", "cost_micro")}
 
 
 async def _wait_in_line(world: World, agent: Inhabitant, **given: Any) -> IncomingMessage:

@@ -5,6 +5,7 @@ from sim.agents.engine.limits import USER_BUDGET, least_answer
 from sim.base.errors import LimitError
 from sim.kernel import to_seconds
 from sim.kernel.duration import NS
+from sim.kinds.chat.events import BudgetOpened, BudgetReset
 from sim.kinds.chat.records import Account
 from sim.kinds.chat.settings import BudgetSettings
 from sim.world import World
@@ -40,18 +41,21 @@ class Budgets:
         if found is None:
             elapsed = (now - user.created_ns) // period
             found = self.accounts[user.id] = Account(user.created_ns + (elapsed + 1) * period)
-            self._tell("chat.budget_opened", user, found)
+            opened = BudgetOpened(
+                limit=self.limit(user), renewed=to_seconds(found.reset_ns), renewed_at=self.date(found.reset_ns),
+                user=user.id,
+            )  # fmt: skip
+            self._world.event_bus.report(opened)
         if now >= found.reset_ns:
             found.reset_ns += ((now - found.reset_ns) // period + 1) * period
             used, found.used = found.used, 0
-            self._tell("chat.budget_reset", user, found, used=used)
+            reset = BudgetReset(
+                limit=self.limit(user), renewed=to_seconds(found.reset_ns), renewed_at=self.date(found.reset_ns),
+                used=used, user=user.id,
+            )  # fmt: skip
+            self._world.event_bus.report(reset)
             self.resets += 1
         return found
-
-    def _tell(self, topic: str, user: User, account: Account, **more: int) -> None:
-        """Publish the budget of a user, with the end of its period in simulated seconds and as a date."""
-        about = {"user": user.id, "limit": self.limit(user), "renewed": to_seconds(account.reset_ns), **more}
-        self._world.event_bus.tell(topic, {**about, "renewed_at": self.date(account.reset_ns)})
 
     def date(self, time_ns: int) -> str:
         """Return a time as a date, or without a calendar, as the day of the run, from 1, and the time of day."""

@@ -12,8 +12,9 @@ import attrs
 
 from sim.agents.conversation import Conversations, User
 from sim.kernel import Timer, to_seconds
-from sim.kernel.codec import freeze
+from sim.kernel.codec import ABSENT, freeze
 from sim.kinds.chat.budget import Budgets
+from sim.kinds.chat.events import FileKept, JobChanged, UserLocated
 from sim.kinds.chat.records import FileRecord, IncomingMessage, Job
 from sim.kinds.chat.settings import ChatSettings, Persona
 from sim.memory.index import Index
@@ -202,9 +203,12 @@ class Chats(Service):
     def keep_file(self, made: FileRecord) -> None:
         """Keep a file of which `draft_file` has just returned the record."""
         self.counts["files"] += 1
-        hidden = ("content", "created_ns") if made.minio_key else ("content", "created_ns", "minio_key")
-        about = attrs.asdict(made, filter=lambda field, value: field.name not in hidden)
-        self._world.event_bus.tell("chat.file", about)
+        self._world.event_bus.report(
+            FileKept(
+                filename=made.filename, id=made.id, mime_type=made.mime_type, minio_key=made.minio_key or ABSENT,
+                size_bytes=made.size_bytes, url=made.url, user=made.user,
+            )
+        )  # fmt: skip
         self.files[made.id] = made
 
     def file(self, user_id: str, id: str) -> FileRecord:
@@ -232,8 +236,9 @@ class Chats(Service):
         id = f"job-{self.counts['jobs']}"
         job = self.jobs[id] = Job(id, user.id, attrs.evolve(message, job=id), due_ns, place)
         due = None if due_ns is None else to_seconds(due_ns)
-        about = {"job": id, "user": user.id, "due": due, "place": place, "content": message.content}
-        self._world.event_bus.tell("chat.job", {**about, "what": "added"})
+        self._world.event_bus.report(
+            JobChanged(content=message.content, due=due, job=id, place=place, user=user.id, what="added")
+        )
         if due_ns is not None:
             kernel = self._world.kernel
             self._timers[id] = kernel.call_at(due_ns, lambda: self.run_job(id), kernel.source_for(user.id))
@@ -249,7 +254,7 @@ class Chats(Service):
             what = "done"
         except Refused:
             what = "refused"
-        self._world.event_bus.tell("chat.job", {"job": id, "user": job.user, "what": what})
+        self._world.event_bus.report(JobChanged(job=id, user=job.user, what=what))
 
     def cancel_job(self, user_id: str, id: str) -> None:
         """Cancel a job of a user.
@@ -263,13 +268,13 @@ class Chats(Service):
         del self.jobs[id]
         if (timer := self._timers.pop(id, None)) is not None:
             timer.cancel()
-        self._world.event_bus.tell("chat.job", {"job": id, "user": user_id, "what": "cancelled"})
+        self._world.event_bus.report(JobChanged(job=id, user=user_id, what="cancelled"))
 
     # -- places of users
 
     def locate(self, user: User, place: str) -> None:
         """Note where a user is, and run the jobs that waited for that."""
-        self._world.event_bus.tell("chat.location", {"user": user.id, "place": place})
+        self._world.event_bus.report(UserLocated(place=place, user=user.id))
         self.locations[user.id] = place
         for job in [job for job in self.jobs.values() if job.user == user.id and job.place == place]:
             self.run_job(job.id)

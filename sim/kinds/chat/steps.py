@@ -11,6 +11,7 @@ from sim.agents.engine.limits import least_answer
 from sim.base.errors import Cancelled, Interrupt, LimitError, RunError
 from sim.base.text import of_error
 from sim.kinds.chat import context
+from sim.kinds.chat.events import TokensUsed
 from sim.kinds.chat.records import WITHHELD, AgentResponse, FileRecord, IncomingMessage, Refusal
 from sim.kinds.chat.service import SCHEDULER, Chats
 from sim.kinds.chat.settings import Persona
@@ -336,10 +337,12 @@ def log_token_usage(turn: Turn, question: int) -> Callable[[ModelRequest], Await
         )  # fmt: skip
         chats.counts["tokens"] += used
         chats.counts["fallbacks"] += bool(answer.fallbacks)
-        turn.world.event_bus.tell("chat.tokens", {
-            "user": user.id, "conversation": turn.conversation.id, "model": answer.completion.model,
-            "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "cost_micro": answer.cost_micro,
-        })  # fmt: skip
+        turn.world.event_bus.report(
+            TokensUsed(
+                conversation=turn.conversation.id, cost_micro=answer.cost_micro, input_tokens=usage.input_tokens,
+                model=answer.completion.model, output_tokens=usage.output_tokens, user=user.id,
+            )
+        )  # fmt: skip
         return answer
 
     return complete

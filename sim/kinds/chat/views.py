@@ -2,27 +2,6 @@
 
 from sim.record.views import VIEWS
 
-VIEWS["token_log"] = """
-    -- One row a model call for a user. Summaries are not in it.
-    SELECT id, time, time_ns, data ->> '$.user' AS user, data ->> '$.conversation' AS conversation,
-           data ->> '$.model' AS model, data ->> '$.input_tokens' AS input_tokens,
-           data ->> '$.output_tokens' AS output_tokens, (data ->> '$.cost_micro') / 1e6 AS cost
-    FROM events WHERE topic = 'chat.tokens'
-"""  # noqa: S105 - no password: a name of the seed
-
-VIEWS["chat_responses"] = """
-    -- One row an answer of a chat agent.
-    SELECT id, time, time_ns, actor AS agent, data ->> '$.user' AS user,
-           data ->> '$.level' AS level, data ->> '$.platform' AS platform, data ->> '$.account' AS account,
-           data ->> '$.channel' AS channel, data ->> '$.thread' AS thread, data ->> '$.content' AS content,
-           data ->> '$.refusal' AS refusal, data ->> '$.error' AS error, data ->> '$.incomplete' AS incomplete,
-           data ->> '$.ending' AS ending, data ->> '$.stop' AS stop, data ->> '$.shortened' AS shortened,
-           data ->> '$.iterations' AS iterations,
-           data ->> '$.tools' AS tools, data ->> '$.tokens' AS tokens, (data ->> '$.cost_micro') / 1e6 AS cost,
-           data -> '$.files' AS files, data ->> '$.seconds' AS seconds, data ->> '$.job' AS job
-    FROM events WHERE topic = 'chat.response'
-"""
-
 VIEWS["user_tokens"] = """
     -- One row a user: calls, tokens and cost of all periods.
     SELECT user, count(*) AS calls, sum(input_tokens + output_tokens) AS tokens, sum(cost) AS cost
@@ -64,14 +43,6 @@ VIEWS["platform_links"] = """
     SELECT u.user AS user, l.value ->> '$.platform' AS platform, l.value ->> '$.platform_user_id' AS account,
            l.value ->> '$.platform_username' AS name
     FROM users AS u, json_each(u.links) AS l
-"""
-
-VIEWS["files"] = """
-    -- One row a file that people got.
-    SELECT id, time, time_ns, data ->> '$.id' AS file, data ->> '$.user' AS user, data ->> '$.filename' AS filename,
-           data ->> '$.mime_type' AS mime_type, data ->> '$.size_bytes' AS size_bytes, data ->> '$.url' AS url,
-           data ->> '$.minio_key' AS minio_key
-    FROM events WHERE topic = 'chat.file'
 """
 
 VIEWS["scheduled_jobs"] = """

@@ -10,6 +10,7 @@ from sim.agents.engine import prompt
 from sim.agents.engine.limits import TASK_COST, least_answer
 from sim.base.errors import LimitError
 from sim.kernel import to_seconds
+from sim.kinds.executor.events import ExecutionRetried
 from sim.kinds.executor.records import TaskState
 from sim.kinds.executor.service import Executors
 from sim.kinds.executor.settings import ExecutorSettings
@@ -133,7 +134,9 @@ class Execution:
             error: why.
         """
         delay = min(self.executors.settings.retry_delay << number, self.executors.time.left_ns(self.state))
-        self.executors.report("retry", self.state, use=use, attempt=number + 1, delay=to_seconds(delay), error=error)
+        self.executors.report(
+            ExecutionRetried, self.state, use=use, attempt=number + 1, delay=to_seconds(delay), error=error
+        )
         return delay
 
     async def rate(

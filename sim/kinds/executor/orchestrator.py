@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from sim.base.errors import Cancelled
 from sim.kernel.codec import encode
+from sim.kinds.executor.events import ConfidenceChecked, ExecutionApproved, ExecutionDenied, ExecutionEscalated
 from sim.kinds.executor.execution import Execution, Rating
 from sim.kinds.executor.records import Ending, PlannedAction, Result, ToolExecution
 from sim.kinds.executor.service import ORCHESTRATOR
@@ -88,12 +89,12 @@ async def handle_denial(execution: Execution, action: PlannedAction, denied: Res
         known.append(tool.name)
     if alternatives := _alternatives(execution, action.tool_name):
         executors.counts["alternatives"] += 1
-        executors.report("denied", state, tool=tool.name, error=denied.error, then="alternative")
+        executors.report(ExecutionDenied, state, tool=tool.name, error=denied.error, then="alternative")
         return denied, alternatives
     if (asked := _ask_specialist(execution, action)) is not None:
-        executors.report("denied", state, tool=tool.name, error=denied.error, then="help", help=asked)
+        executors.report(ExecutionDenied, state, tool=tool.name, error=denied.error, then="help", help=asked)
         return Result(True, "passed_on", {"help": asked}, metadata={"help": asked}), ()
-    executors.report("denied", state, tool=tool.name, error=denied.error, then="gate")
+    executors.report(ExecutionDenied, state, tool=tool.name, error=denied.error, then="gate")
     gate = await create_gate(execution, f"Blocked: {denied.error}")
     if state.escalation_triggered:
         return denied, ()
@@ -176,7 +177,7 @@ async def evaluate_confidence(execution: Execution) -> float | None:
     why = [reason for flag, reason in _REASONS.items() if state.metadata.pop(flag, None)] or ["interval"]
     executors.counts["confidence_checks"] += 1
     executors.report(
-        "confidence", state, step=state.current_step, why=why, score=score, readable=rating.number is not None,
+        ConfidenceChecked, state, step=state.current_step, why=why, score=score, readable=rating.number is not None,
         said=rating.text[:500],
     )  # fmt: skip
     return score
@@ -207,7 +208,7 @@ async def create_gate(execution: Execution, reason: str, ending: Ending = "escal
     approvals = world.services.get(Approvals.name)
     number = int(state.metadata.get("gates", 0))
     if not isinstance(approvals, Approvals) or number >= executors.settings.gates:
-        executors.report("escalated", state, reason=reason, gate=None)
+        executors.report(ExecutionEscalated, state, reason=reason, gate=None)
         return None
     about: Mapping[str, Any] = {
         "task": state.task_id, "number": state.number, "step": state.current_step, "goal": state.goal,
@@ -216,11 +217,11 @@ async def create_gate(execution: Execution, reason: str, ending: Ending = "escal
     try:
         gate = approvals.ask(execution.agent, CONTINUE, about, reason)
     except Refused as refusal:  # too many gates are open
-        executors.report("escalated", state, reason=f"{reason}; {refusal}", gate=None)
+        executors.report(ExecutionEscalated, state, reason=f"{reason}; {refusal}", gate=None)
         return None
     state.metadata["gates"] = number + 1
     executors.counts["gates"] += 1
-    executors.report("escalated", state, reason=reason, gate=gate.id)
+    executors.report(ExecutionEscalated, state, reason=reason, gate=gate.id)
     world.tasks.update(state.number, ORCHESTRATOR, status="paused", note=reason[:500])
     try:
         gate = await approvals.decided(execution.agent, gate)
@@ -239,5 +240,5 @@ async def create_gate(execution: Execution, reason: str, ending: Ending = "escal
     state.last_confidence_check_step = state.current_step
     if gate.note:
         state.metadata.setdefault("notes", []).append({"from": gate.decided_by, "text": gate.note})
-    executors.report("approved", state, gate=gate.id, by=gate.decided_by, note=gate.note)
+    executors.report(ExecutionApproved, state, gate=gate.id, by=gate.decided_by, note=gate.note)
     return gate.id

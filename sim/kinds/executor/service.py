@@ -13,8 +13,17 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from sim.base.errors import UsageError
+from sim.events.event_type import Published
 from sim.kernel import to_seconds
 from sim.kernel.codec import encode, freeze
+from sim.kinds.executor.events import (
+    ExecutionEnded,
+    ExecutionResumed,
+    ExecutionReturned,
+    ExecutionStarted,
+    StepDone,
+    TaskAdded,
+)
 from sim.kinds.executor.records import FINAL, Ending, LLMCall, Step, TaskState
 from sim.kinds.executor.settings import MOST_PRIORITY, Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
 from sim.kinds.executor.task_time import TaskTime
@@ -114,7 +123,7 @@ class Executors(Service):
             self.log(state)
             state.agent_id = ""
             if not last:
-                self.report("returned", state, by=agent_id)
+                self.report(ExecutionReturned, state, by=agent_id)
             if "waits_for" in state.metadata:
                 continue  # it is offered again when the help has ended
             self._world.tasks.update(number, ORCHESTRATOR, status="planned", note=f"{agent_id} has stopped")
@@ -173,7 +182,7 @@ class Executors(Service):
                 files, tests = self.workspace.files.get(state.project_id, ()), [one.tests for one in state.criteria]
                 state.protected = tuple(path for path in tests if path and any(is_in(name, path) for name in files))
             state.metadata["dependencies"] = self.workspace.dependencies(state.project_id)
-            self.report("started", state, protected=state.protected)
+            self.report(ExecutionStarted, state, protected=state.protected)
 
     def release(self, agent_id: str) -> None:
         """Note that no step of an executor is under way."""
@@ -252,7 +261,7 @@ class Executors(Service):
         self._numbers[known] = task.id
         self.counts["tasks"] += 1
         self.report(
-            "added", state, type=given.type, creator=creator, parent=parent, helps=helps, depends_on=before,
+            TaskAdded, state, type=given.type, creator=creator, parent=parent, helps=helps, depends_on=before,
             goal=state.goal, criteria=state.acceptance_criteria, constraints=dict(state.constraints),
             max_steps=state.max_steps, timeout=to_seconds(state.timeout_ns), cost_limit=money,
         )  # fmt: skip
@@ -406,7 +415,7 @@ class Executors(Service):
         self._world.tasks.update(state.number, state.agent_id or ORCHESTRATOR, status=status, result=result)
         money = {"cost": state.total_cost_micro / MICRO, "tokens": sum(state.token_usage)}
         why = {"escalation_reason": state.escalation_reason, "tests_judged": judged}
-        self.report("ended", state, **result, **money, **why, snapshot=self._fitting(state.summary))
+        self.report(ExecutionEnded, state, **result, **money, **why, snapshot=self._fitting(state.summary))
         self._tell_waiting(state)
         for number in self._dependents.pop(state.number, ()):
             self._offer(self.states[number])
@@ -426,7 +435,7 @@ class Executors(Service):
         helped = {"task": state.task_id, "status": state.final_status, "output": outputs[-2:]}
         waiting.metadata.setdefault("help", []).append(helped)
         self._world.tasks.update(waiting.number, ORCHESTRATOR, status="running" if waiting.agent_id else "planned")
-        self.report("resumed", waiting, help=state.task_id, status=state.final_status)
+        self.report(ExecutionResumed, waiting, help=state.task_id, status=state.final_status)
         if waiting.agent_id:
             self.wake(waiting.agent_id)
         else:  # its executor has stopped meanwhile
@@ -483,7 +492,7 @@ class Executors(Service):
         del self._unlogged[state.number]
         last = state.steps_history[-1]
         step = state.steps_history[-1] = attrs.evolve(last, llm_calls=last.llm_calls + state.unassigned_calls)
-        self.report("step", state, **self._fitting(step.to_json))
+        self.report(StepDone, state, **self._fitting(step.to_json))
 
     def _fitting(self, make: Callable[[int], Mapping[str, Any]]) -> Mapping[str, Any]:
         """Return a record with texts that are as long as an event allows. The actions on record have the whole.
@@ -503,11 +512,11 @@ class Executors(Service):
             del sizes[name]
         return {**{name: made[name] for name in sizes}, "left_out": left_out}
 
-    def report(self, what: str, state: TaskState, **more: Any) -> None:
+    def report(self, kind: type[Published], state: TaskState, **more: Any) -> None:
         """Publish what happened to a task."""
         about = {"execution": state.execution_id, "task": state.number, "name": state.task_id}
         about |= {"agent": state.agent_id, "project": state.project_id}
-        self._world.event_bus.tell(f"execution.{what}", {**about, **more})
+        self._world.event_bus.report(kind(**about, **more))
 
     def state(self) -> Any:
         """Return everything that is known, for the final digest."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from sim.base.errors import UsageError
+from sim.kinds.executor.events import FileChanged
 from sim.kinds.executor.settings import ExecutorsSettings
 from sim.tools.process import check_file_name, check_folders
 from sim.world import Refused, World
@@ -92,8 +93,10 @@ class Workspace:
         artifact = make(id, project, text)
         if before is not None:
             artifact = before.rewritten(artifact.raw)
-        data = {"project": project, "file": name, "version": artifact.version, "by": by, "text": text}
-        self._world.event_bus.tell("execution.file", {**data, "task": None if state is None else state.number})
+        task = None if state is None else state.number
+        self._world.event_bus.report(
+            FileChanged(by=by, file=name, project=project, task=task, text=text, version=artifact.version)
+        )
         artifacts.put(artifact)
         own[name] = None
         self.changes[project] = self.changes.get(project, 0) + 1
@@ -113,8 +116,9 @@ class Workspace:
         self.text(project, name)
         _check_protected(name, state)
         self._world.artifacts.remove(f"{project}/{name}")
-        data = {"project": project, "file": name, "version": None, "by": by, "text": None, "task": state.number}
-        self._world.event_bus.tell("execution.file", data)
+        self._world.event_bus.report(
+            FileChanged(by=by, file=name, project=project, task=state.number, text=None, version=None)
+        )
         del self.files[project][name]
         self.changes[project] += 1
         state.artifacts.pop(name, None)

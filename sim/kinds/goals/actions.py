@@ -6,6 +6,7 @@ from sim.actors.inputs import PERSON
 from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
 from sim.kernel.codec import freeze
+from sim.kinds.goals.events import ToolsEnabled
 from sim.kinds.goals.records import AgentRecord
 from sim.kinds.goals.service import Goals
 from sim.kinds.goals.settings import AgentSettings
@@ -87,7 +88,7 @@ def set_goal_tools(world: World, agent: Inhabitant, goal: str, tools: Any) -> li
     goals = Goals.of(world)
     record = goals.owned(agent.agent_id, goal)
     enabled = _enabled(tools, record.available)
-    goals.report("tools", record, tools=list(enabled))
+    goals.report(ToolsEnabled(agent=record.agent_id, tools=list(enabled)))
     record.tools = enabled
     return list(enabled)
 

@@ -6,6 +6,7 @@ from typing import Final
 from sim.agents.conversation.records import Session
 from sim.agents.engine.core_loop import cut
 from sim.base.errors import LimitError
+from sim.kinds.goals.events import FeedSent
 from sim.kinds.goals.records import AgentRecord
 from sim.kinds.goals.service import Goals
 from sim.llm.serialization import message_to_json
@@ -58,7 +59,7 @@ async def archive_last_session(world: World, goals: Goals, record: AgentRecord) 
 async def close_feed(world: World, goals: Goals, record: AgentRecord) -> None:
     """End and archive the session in which a feed was generated."""
     goals.counts["feeds"] += 1
-    goals.report("feed", record, user=record.user)
+    goals.report(FeedSent(agent=record.agent_id, user=record.user))
     if record.kind.archives and goals.settings.archive:
         goals.conversations.end_session(record.conversation, FEED_COMPLETE)
         await archive_ended_sessions(world, goals, record)

@@ -8,6 +8,7 @@ from sim.actors import Agent
 from sim.agents.family import Family, define_family, has_ability
 from sim.base.errors import UsageError
 from sim.kernel import to_duration
+from sim.kinds.goals.events import HealthChecked
 from sim.kinds.goals.orchestrator import Stuck
 from sim.kinds.goals.records import AgentRecord
 from sim.kinds.goals.service import Goals
@@ -75,7 +76,7 @@ def _cancel(world: World, goals: Goals, record: AgentRecord) -> bool:
 
 
 def _tell(goals: Goals, record: AgentRecord, found: str) -> bool:
-    goals.report("health", record, found=found)
+    goals.report(HealthChecked(agent=record.agent_id, found=found))
     return True
 
 

@@ -14,6 +14,7 @@ from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult
 from sim.base.errors import Cancelled, Interrupt
 from sim.base.permissions import Permission
 from sim.kinds.goals import archive, retry
+from sim.kinds.goals.events import RunEnded, RunStarted
 from sim.kinds.goals.kinds import SEARCH_HISTORY, SEND_MESSAGE
 from sim.kinds.goals.prompts import system_prompt
 from sim.kinds.goals.records import AgentRecord, Job, Reason
@@ -87,7 +88,7 @@ def _report(goals: Goals, record: AgentRecord, ran: Ran, before: tuple[int, int,
     calls, tokens, cost = record.calls - before[0], record.tokens - before[1], record.cost_micro - before[2]
     ran = attrs.evolve(ran, calls=calls, tokens=tokens, cost_micro=cost)
     goals.measure(tokens, calls)
-    goals.report("run_ended", record, user=record.user, **attrs.asdict(ran))
+    goals.report(RunEnded(agent=record.agent_id, user=record.user, **attrs.asdict(ran)))
     return ran
 
 
@@ -113,7 +114,11 @@ async def _run(world: World, agent: Inhabitant, goals: Goals, record: AgentRecor
     conversations, settings = goals.conversations, goals.settings
     tools = offered_tools(world, agent, goals, record)
     names = [tool.name for tool in tools]
-    goals.report("run_started", record, job=job.id, reason=job.reason, seen=job.seen, context=job.context, tools=names)
+    goals.report(
+        RunStarted(
+            agent=record.agent_id, context=job.context, job=job.id, reason=job.reason, seen=job.seen, tools=names
+        )
+    )
     goals.counts["runs"] += 1
     system = system_prompt(world, goals, record, names)
     stops = record.kind.conversational and settings.stop_after_message

@@ -8,6 +8,7 @@ from typing import Any
 
 from sim.agents.engine import LoopResult
 from sim.kernel.duration import NS
+from sim.kinds.goals.events import RunRetried
 from sim.kinds.goals.records import AgentRecord, Job, Retry
 from sim.kinds.goals.service import Goals
 from sim.kinds.goals.settings import RetrySettings
@@ -69,7 +70,7 @@ def schedule(world: World, goals: Goals, record: AgentRecord, job: Job, result: 
     message = _write(goals, record, retry_in(error, attempt, most, delay / NS), about)
     record.retry = Retry(attempt, error, due, message, job.context)
     goals.counts["retries"] += 1
-    goals.report("retry", record, attempt=attempt, error=error, due=due / NS)
+    goals.report(RunRetried(agent=record.agent_id, attempt=attempt, due=due / NS, error=error))
     if record.kind.pauses:
         goals.pause(record, f"{error}, retry {attempt} of {most}")
 

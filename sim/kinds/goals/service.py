@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from sim.agents.conversation import Conversations
+from sim.events.event_type import Published
 from sim.kernel.calendar import Calendar, Daily
 from sim.kernel.codec import freeze
+from sim.kinds.goals.events import GoalCreated, GoalReplied, GoalStatusChanged
 from sim.kinds.goals.kinds import AgentKind, Made, Stage
 from sim.kinds.goals.records import AgentRecord, Job, Reason
 from sim.kinds.goals.settings import DAY_NS, AgentSettings, GoalsSettings
@@ -208,8 +210,12 @@ class Goals(Service):
         self._set_check_in(record)
         if kind.overview and self.settings.feed is not None:
             record.feed_ns = self._next_feed_ns()
-        about = {"kind": kind.name, "user": user, "parent": record.parent, "title": settings.title}
-        self.report("created", record, **about, conversation=thread.id, status=record.status, task=record.task)
+        self.report(
+            GoalCreated(
+                agent=agent_id, conversation=thread.id, kind=kind.name, parent=record.parent, status=record.status,
+                task=record.task, title=settings.title, user=user,
+            )
+        )  # fmt: skip
         return record
 
     def _add_to_board(self, record: AgentRecord, parent: AgentRecord) -> int:
@@ -289,7 +295,7 @@ class Goals(Service):
             self.counts["reply_ns"] += waited
             record.asked_ns = None
         seconds = None if waited is None else waited / 1e9
-        self.report("reply", record, user=record.user, seconds=seconds)
+        self.report(GoalReplied(agent=record.agent_id, seconds=seconds, user=record.user))
 
     # -- work
 
@@ -389,7 +395,7 @@ class Goals(Service):
         self.stages.setdefault(stage, {})[record.agent_id] = None
         record.updated_ns = self._world.kernel.now
         if record.status != before:
-            self.report("status", record, status=record.status, before=before)
+            self.report(GoalStatusChanged(agent=record.agent_id, before=before, status=record.status))
 
     def end(self, record: AgentRecord, stage: Stage, result: str) -> None:
         """End an agent: its tasks are cancelled, its parent is told, and its loop stops after the present iteration.
@@ -468,9 +474,9 @@ class Goals(Service):
 
     # -- the service
 
-    def report(self, what: str, record: AgentRecord, **data: Any) -> None:
-        """Publish an event about an agent, under `goals.` and a word."""
-        self._world.event_bus.tell(f"goals.{what}", {"agent": record.agent_id, **data})
+    def report(self, data: Published) -> None:
+        """Publish an event about an agent."""
+        self._world.event_bus.report(data)
 
     def state(self) -> Any:
         """Return what is known of each agent, and the money spent for each user."""

@@ -18,15 +18,6 @@ VIEWS["goal_agents"] = """
     WHERE made.topic = 'goals.created'
 """
 
-VIEWS["goal_runs"] = """
-    -- One row a run of such an agent that has ended.
-    SELECT id, time, time_ns, data ->> '$.agent' AS agent, data ->> '$.user' AS user, data ->> '$.job' AS job,
-           data ->> '$.reason' AS reason, data ->> '$.ending' AS "ending", data ->> '$.iterations' AS iterations,
-           data ->> '$.calls' AS calls, data ->> '$.tools' AS tools,
-           data ->> '$.tokens' AS tokens, (data ->> '$.cost_micro') / 1e6 AS cost
-    FROM events WHERE topic = 'goals.run_ended'
-"""
-
 VIEWS["user_costs"] = """
     -- One row a user: all model calls of all agents that work for the user, with summaries, whatever ended their runs.
     WITH made AS (

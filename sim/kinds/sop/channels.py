@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from sim.agents.engine.core_loop import cut
+from sim.kinds.sop.events import ChannelPosted
 from sim.world import Refused, Service, World
 
 MOST_KEPT: Final = 50
@@ -55,7 +56,7 @@ class Channels(Service):
         kept = self._latest.setdefault(channel, deque(maxlen=MOST_KEPT))
         kept.append((self._world.kernel.now, author, text))
         self._counts[channel] = self._counts.get(channel, 0) + 1
-        self._world.event_bus.tell("channel.post", {"channel": channel, "author": author, "text": text})
+        self._world.event_bus.report(ChannelPosted(author=author, channel=channel, text=text))
 
     def latest(self, channel: str) -> list[tuple[int, str, str]]:
         """Return the latest posts of a channel: simulated time in nanoseconds, author and text, oldest first."""

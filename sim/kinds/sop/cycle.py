@@ -16,6 +16,7 @@ from sim.base.expressions import ExpressionError
 from sim.kernel.codec import decode
 from sim.kinds.sop import texts
 from sim.kinds.sop.channels import Channels
+from sim.kinds.sop.events import AssessmentFailed, CycleDone
 from sim.kinds.sop.service import Desk, Found, Sops
 from sim.kinds.sop.settings import Assessment, Procedure
 from sim.llm.tokens import APPROXIMATE
@@ -209,7 +210,7 @@ async def _ask(world: World, sops: Sops, desk: Desk, seen: Survey, asked: Assess
     if not result.success:
         sops.counts["failed_assessments"] += 1
         why = result.error or "no model answered"
-        world.event_bus.tell("sop.assess.failed", {"agent": desk.agent.agent_id, "error": why})
+        world.event_bus.report(AssessmentFailed(agent=desk.agent.agent_id, error=why))
         sops.faults.begins(what, why, desk.settings.title)
         return []
     sops.faults.ends(what)
@@ -343,9 +344,13 @@ def report(world: World, sops: Sops, desk: Desk, seen: Survey, did: Did, notes: 
     following = None if reactive else desk.next_ns - now
     sops.heartbeat(desk, texts.heartbeat(desk.settings.title, did.active, triggers, words, following))
     kept = _remember(world, sops, desk, notes)
-    done = {"agent": desk.agent.agent_id, "new": did.new, "created": did.created, "advanced": did.advanced}
     cut = 0 if seen.memories is None else seen.memories.cut
-    world.event_bus.tell("sop.cycle", {**done, "active": did.active, "memories": kept, "cut": cut})
+    world.event_bus.report(
+        CycleDone(
+            active=did.active, advanced=did.advanced, agent=desk.agent.agent_id, created=did.created, cut=cut,
+            memories=kept, new=did.new,
+        )
+    )  # fmt: skip
     return attrs.evolve(did, notes=kept)
 
 

@@ -14,6 +14,7 @@ from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
 from sim.kernel import to_duration, to_seconds
 from sim.kinds.sop.cycle import work_cycle
+from sim.kinds.sop.events import EmployeeHired
 from sim.kinds.sop.service import Sops
 from sim.kinds.sop.settings import EmployeeSettings, SopSettings, Step, Watcher
 from sim.kinds.sop.worker import run_step
@@ -51,8 +52,10 @@ class Employee(Agent):
     async def on_start(self) -> None:
         """See `Agent.on_start`: record the role and the watchers."""
         sops, role = Sops.of(self.world), self.desk.settings
-        note = {"title": role.title, "channel": self.desk.channel, "interval": to_seconds(role.interval)}
-        self.world.event_bus.tell("sop.employee", {"agent": self.agent_id, **note})
+        interval = to_seconds(role.interval)
+        self.world.event_bus.report(
+            EmployeeHired(agent=self.agent_id, channel=self.desk.channel, interval=interval, title=role.title)
+        )
         sops.tell_watchers(self.agent_id)
 
     def about(self) -> Mapping[str, Any]:

@@ -6,12 +6,13 @@ begins, and each daily summary repeats it until it is over. Nothing is dropped w
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
-from sim.kernel.codec import Raw
+from sim.kernel.codec import ABSENT, Raw
 from sim.kinds.sop.channels import Channels
+from sim.kinds.sop.events import DeadLetterSet
 from sim.world import Warned, World
 
 SHOWN: Final = 3
@@ -88,9 +89,13 @@ class Faults:
         room = self._world.event_bus.max_data_bytes // 2
         for letter in letters:
             self._counts["dead_letters"] += 1
-            data: dict[str, Any] = {"agent": agent, "source": letter.source, "why": letter.why[:2000]}
-            data |= {"item": letter.item} if len(letter.item) <= room else {"item_bytes": len(letter.item)}
-            self._world.event_bus.tell("sop.dead_letter", data)
+            fits, size = len(letter.item) <= room, len(letter.item)
+            self._world.event_bus.report(
+                DeadLetterSet(
+                    agent=agent, item=letter.item if fits else ABSENT, item_bytes=ABSENT if fits else size,
+                    source=letter.source, why=letter.why[:2000],
+                )
+            )  # fmt: skip
         self._first = self._first or letters[0]
         reasons = "; ".join(dict.fromkeys(letter.why for letter in letters[:SHOWN]))
         more = f"; and {len(letters) - SHOWN} more" if len(letters) > SHOWN else ""

@@ -17,6 +17,16 @@ from sim.events import Event, Subscription
 from sim.kernel import Source, Timer, to_seconds
 from sim.kernel.codec import Raw, decode, freeze
 from sim.kinds.sop.channels import Channels
+from sim.kinds.sop.events import (
+    StepDone,
+    StepFailed,
+    StepQueued,
+    StepSkipped,
+    TaskReady,
+    TriggerFired,
+    WatcherLooked,
+    WatcherSet,
+)
 from sim.kinds.sop.faults import DeadLetter, Faults
 from sim.kinds.sop.heartbeats import Heartbeat
 from sim.kinds.sop.settings import DAY_NS, EmployeeSettings, Procedure, SopSettings, Step, Trigger
@@ -330,7 +340,7 @@ class Sops(Service):
             desk.unsaid += 1
         desk.triggers.append(Found(procedure, freeze(item), self._world.kernel.now))
         self.counts["triggers"] += 1
-        self._world.event_bus.tell("sop.trigger", {"agent": desk.agent.agent_id, "procedure": procedure})
+        self._world.event_bus.report(TriggerFired(agent=desk.agent.agent_id, procedure=procedure))
 
     def _desk_of(self, procedure: str) -> Desk:
         name = self.settings.procedures[procedure].agent
@@ -407,12 +417,16 @@ class Sops(Service):
         """Record the watchers of an employee."""
         for name, watcher in self.settings.watchers.items():
             if watcher.agent == agent_id:
-                note = {"active": watcher.active, "alone": watcher.alone, "interval": to_seconds(watcher.interval)}
-                self._world.event_bus.tell("sop.watcher", {"watcher": name, "agent": agent_id, **note})
+                interval = to_seconds(watcher.interval)
+                self._world.event_bus.report(
+                    WatcherSet(
+                        active=watcher.active, agent=agent_id, alone=watcher.alone, interval=interval, watcher=name
+                    )
+                )
 
     def _tell_look(self, watcher: WatcherState, desk: Desk, **found: Any) -> None:
-        note = {"watcher": watcher.name, "agent": desk.agent.agent_id}
-        self._world.event_bus.tell("sop.look", {**note, **{key: value for key, value in found.items() if value}})
+        told = {key: value for key, value in found.items() if value}
+        self._world.event_bus.report(WatcherLooked(agent=desk.agent.agent_id, watcher=watcher.name, **told))
 
     def say(self, desk: Desk, warning: str) -> None:
         """Post a warning of an employee."""
@@ -549,7 +563,7 @@ class Sops(Service):
         self.counts["advanced"] += 1
         note = f"advanced to step {progress.step + 1}: {step.name}"
         task = self._world.tasks.update(task.id, desk.agent.agent_id, status="in_progress", note=note)
-        self._world.event_bus.tell("sop.step.queued", {"task": task.id, "step": progress.step + 1, "name": step.name})
+        self._world.event_bus.report(StepQueued(name=step.name, step=progress.step + 1, task=task.id))
         self._expect_workers()
         return task
 
@@ -587,7 +601,7 @@ class Sops(Service):
         if self.stage(task) == "running":
             self.progress[task] = attrs.evolve(self.progress[task], stage="queued")
             self.queue.appendleft(task)
-            self._world.event_bus.tell("sop.step.queued", {"task": task, "again": True})
+            self._world.event_bus.report(StepQueued(again=True, task=task))
             self._expect_workers()
 
     def passed(self, task: Task, result: Any, by: str, *, skipped: bool = False) -> None:
@@ -604,8 +618,8 @@ class Sops(Service):
         results = self._with_result(task, step, progress, result)
         following = progress.step + 1
         self.counts["skipped" if skipped else "steps"] += 1
-        what = "sop.step.skipped" if skipped else "sop.step.done"
-        self._world.event_bus.tell(what, {"task": task.id, "step": following, "name": step.name})
+        passed = StepSkipped if skipped else StepDone
+        self._world.event_bus.report(passed(name=step.name, step=following, task=task.id))
         self.progress[task.id] = Progress(progress.procedure, following, results=results)
         if following >= len(procedure.steps):
             self._conclude(task, procedure, by)
@@ -632,7 +646,7 @@ class Sops(Service):
         """Have the present step tried again in a later cycle, or end the task as failed."""
         _, step, progress = self.step(task.id)
         attempts = progress.attempts + 1
-        self._world.event_bus.tell("sop.step.failed", {"task": task.id, "step": progress.step + 1, "error": why})
+        self._world.event_bus.report(StepFailed(error=why, step=progress.step + 1, task=task.id))
         again = attempts <= step.retries
         self.progress[task.id] = attrs.evolve(progress, stage="ready", attempts=attempts if again else 0)
         if again:
@@ -666,7 +680,7 @@ class Sops(Service):
 
     def _announce(self, task: Task) -> None:
         """Say that an employee may have something to do; one that is event-driven wakes up for it."""
-        self._world.event_bus.tell("sop.ready", {"agent": task.assignee, "task": task.id})
+        self._world.event_bus.report(TaskReady(agent=task.assignee, task=task.id))
 
     # -- waits
 

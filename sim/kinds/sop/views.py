@@ -2,26 +2,11 @@
 
 from sim.record.views import VIEWS
 
-VIEWS["cycles"] = """
-    -- One row a cycle of an employee.
-    SELECT id, time, time_ns, data ->> '$.agent' AS agent, data ->> '$.new' AS new_triggers,
-           data ->> '$.created' AS created, data ->> '$.advanced' AS advanced, data ->> '$.active' AS active,
-           data ->> '$.memories' AS memories, data ->> '$.cut' AS memories_cut
-    FROM events WHERE topic = 'sop.cycle'
-"""
-
 VIEWS["steps"] = """
     -- One row each time a step was queued, done, skipped or failed.
     SELECT id, time, time_ns, actor AS worker, data ->> '$.task' AS task, data ->> '$.step' AS step,
            data ->> '$.name' AS name, substr(topic, 10) AS what, data ->> '$.error' AS error
     FROM events WHERE topic GLOB 'sop.step.*'
-"""
-
-VIEWS["dead_letters"] = """
-    -- One row a finding or a trigger of which no task could be made.
-    SELECT id, time, time_ns, data ->> '$.agent' AS agent, data ->> '$.source' AS source, data ->> '$.why' AS why,
-           data -> '$.item' AS item
-    FROM events WHERE topic = 'sop.dead_letter'
 """
 
 VIEWS["watchers"] = """
@@ -47,10 +32,4 @@ VIEWS["employees"] = """
            sum(topic = 'sop.dead_letter') AS dead_letters
     FROM events WHERE topic IN ('sop.employee', 'sop.cycle', 'sop.assess.failed', 'sop.dead_letter')
     GROUP BY data ->> '$.agent' ORDER BY 1
-"""
-
-VIEWS["channel_posts"] = """
-    -- One row a post in a channel.
-    SELECT id, time, time_ns, data ->> '$.channel' AS channel, data ->> '$.author' AS author, data ->> '$.text' AS text
-    FROM events WHERE topic = 'channel.post'
 """

@@ -11,7 +11,7 @@ from sim.world import Action, ActionResult, World
 
 _OWN = frozenset({"now", "observe", "services", "space"})
 _OF_OTHERS = frozenset({"agents", "members"})  # states of other agents, which can be at another simulated time
-_OF_KERNEL = frozenset({"acting", "emit", "now"})
+_OF_KERNEL = frozenset({"acting", "emit", "now", "report"})
 
 
 class RestrictedWorld:

@@ -9,6 +9,7 @@ import attrs
 
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
+from sim.actors.events import AgentsSpawned
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
 from sim.agents.family import Make, class_family, family_for, family_of, named_family
 from sim.agents.latest_events import LatestEvents
@@ -371,7 +372,7 @@ class AgentFactory:
             self._manager.start_spawned(self._admit(spec), spec.delay_ns)
         names = [spec.agent.agent_id for spec in specs]
         if names:
-            self._world.event_bus.publish("agent.spawned", {"agents": names, "by": parent})
+            self._world.event_bus.report(AgentsSpawned(agents=names, by=parent))
         return names
 
     def _spec_of(

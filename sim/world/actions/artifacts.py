@@ -9,19 +9,12 @@ from sim.kernel.codec import Fact, Raw, encode, freeze
 from sim.resources import to_micro
 from sim.world.action import ArtifactId, Audience, Formula, NewArtifactId, Refused, Values, action
 from sim.world.artifact import FORMULA_NAMES, Access, Artifact, access_hint
+from sim.world.events import ArtifactDeleted, ArtifactInvoked, ArtifactWritten
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
 
 _MAX_CONTENT = 1_000_000  # maximum size of the content of an artifact, in bytes as JSON
-
-
-class _Written(Fact, frozen=True, gc=False):
-    """The data of the event `artifact.written`. The fields are in alphabetical order, so that it is canonical JSON."""
-
-    artifact: str
-    by: str
-    version: int
 
 
 class _Version(Fact, frozen=True, gc=False):
@@ -84,7 +77,7 @@ def write(
             _check_access(world, old, agent, change=True)
         new = old.rewritten(raw)
     world.artifacts.put(new)
-    world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, new.version))
+    world.event_bus.report(ArtifactWritten(artifact=artifact, by=agent.agent_id, version=new.version))
     return _Version(new.version)
 
 
@@ -115,7 +108,7 @@ def edit(world: "World", agent: "Inhabitant", artifact: ArtifactId, old: str, ne
         raise Refused(f"edit needs text that occurs once in {artifact!r}, and {old[:40]!r} does not")
     after = before.rewritten(_content(text.replace(old, new)))
     world.artifacts.put(after)
-    world.event_bus.tell("artifact.written", _Written(artifact, agent.agent_id, after.version))
+    world.event_bus.report(ArtifactWritten(artifact=artifact, by=agent.agent_id, version=after.version))
     return _Version(after.version)
 
 
@@ -129,7 +122,7 @@ def delete(world: "World", agent: "Inhabitant", artifact: ArtifactId) -> None:
     _artifact(world, agent, artifact, change=True)
     world.artifacts.remove(artifact)
     world.costs.give_back(artifact)
-    world.event_bus.tell("artifact.deleted", {"artifact": artifact, "by": agent.agent_id})
+    world.event_bus.report(ArtifactDeleted(artifact=artifact, by=agent.agent_id))
 
 
 @action("invoke", draws=False)
@@ -151,7 +144,7 @@ def invoke(world: "World", agent: "Inhabitant", artifact: ArtifactId, args: Valu
             world.ledger.transfer(agent.agent_id, thing.owner, thing.price)
     except (ExpressionError, LimitError, UsageError) as error:
         raise Refused(str(error)) from error
-    world.event_bus.tell("artifact.invoked", {"artifact": artifact, "by": agent.agent_id})
+    world.event_bus.report(ArtifactInvoked(artifact=artifact, by=agent.agent_id))
     return value
 
 

@@ -10,6 +10,7 @@ from sim.kernel.duration import to_ns, to_seconds
 from sim.kernel.waits import NOTHING
 from sim.world.action import Recipient, Refused, Time, Topic, action
 from sim.world.edits import Edits
+from sim.world.events import MessageRefused, MessageSent, MessageSuppressed
 from sim.world.message import Message
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ def _send_later(
         edited = _edited(world, Message(sender, receiver, topic, raw, kernel.now))
         if edited is None:
             continue
-        arrives = {"arrives": to_seconds(due)}
-        kernel.emit("message.sent", {**_note(sender, receiver, topic, edited.raw), **arrives}, sender)
+        sent = MessageSent(arrives=to_seconds(due), data=edited.raw, sender=sender, to=receiver, topic=topic)
+        kernel.report(sent, sender)
         source.counter -= 1  # the arrival has the counter of this event, which is its cause
         by = known.source if known is not None and known.source is not None else kernel.source_for(receiver, "message")
         kernel.call_for(by, due, partial(_arrive, world, sender, receiver, topic, edited.raw), source)
@@ -100,12 +101,7 @@ def _arrive(world: "World", sender: str, receiver: str, topic: str, raw: Raw) ->
     if why is None:
         world.messages += 1
     else:
-        note = {"sender": sender, "to": receiver, "topic": topic, "reason": why}
-        world.kernel.emit("message.refused", note, receiver)
-
-
-def _note(sender: str, to: str, topic: str, raw: Raw) -> dict[str, Any]:
-    return {"sender": sender, "to": to, "topic": topic, "data": raw}
+        world.kernel.report(MessageRefused(reason=why, sender=sender, to=receiver, topic=topic), receiver)
 
 
 def _put(world: "World", message: Message) -> str | None:
@@ -130,8 +126,8 @@ def deliver(world: "World", message: Message) -> str | None:
         if source.counter == counter:
             source.counter -= 1  # the event below takes the counter value of the wake-up that it causes
         world.messages += 1
-        note = _note(message.sender, message.to, message.topic, message.raw)
-        world.kernel.emit("message.sent", note, message.sender)
+        sent = MessageSent(data=message.raw, sender=message.sender, to=message.to, topic=message.topic)
+        kernel.report(sent, message.sender)
     return why
 
 
@@ -141,8 +137,8 @@ def _edited(world: "World", message: Message) -> Message | None:
         return message
     edited = Edits.on(world).message(world.kernel.acting(), message)
     if edited is None:
-        note = _note(message.sender, message.to, message.topic, message.raw)
-        world.kernel.emit("message.suppressed", note, message.sender)
+        left_out = MessageSuppressed(data=message.raw, sender=message.sender, to=message.to, topic=message.topic)
+        world.kernel.report(left_out, message.sender)
     return edited
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from sim.base.errors import LimitError, UsageError
 from sim.resources import MICRO, to_micro
 from sim.world.action import Account, Refused, action
+from sim.world.events import MoneyTransferred
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
@@ -22,5 +23,5 @@ def transfer(world: "World", agent: "Inhabitant", to: Account, amount: float) ->
         world.ledger.transfer(agent.agent_id, to, to_micro(amount))
     except (LimitError, UsageError) as error:
         raise Refused(str(error)) from error
-    world.event_bus.tell("ledger.transferred", {"from": agent.agent_id, "to": to, "amount": amount})
+    world.event_bus.report(MoneyTransferred(amount=amount, payer=agent.agent_id, to=to))
     return {"balance": world.ledger.balance(agent.agent_id) / MICRO}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from sim.base.errors import UsageError
 from sim.kernel.waits import NOTHING, sleep_ns
 from sim.world.action import Means, PlaceName, Refused, action
+from sim.world.events import PlaceEntered
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
@@ -71,7 +72,7 @@ def move(world: "World", agent: "Inhabitant", start: str, to: PlaceName) -> dict
     assert world.places is not None, "travelling comes first and needs places"
     to = world.places.named(to) or ""
     world.places.place(agent.agent_id, to)
-    world.event_bus.tell("place.entered", {"agent": agent.agent_id, "from": start, "to": to})
+    world.event_bus.report(PlaceEntered(agent=agent.agent_id, start=start, to=to))
     return {"from": start, "to": to}
 
 

@@ -18,6 +18,7 @@ from sim.kernel.groups import first_of_ns
 from sim.kernel.waits import NOTHING, Signal, Wait, receive, wait_for
 from sim.resources import Container, Pool, PreemptiveResource, PriorityResource, Resource, Store, Use
 from sim.world.action import ItemFilter, Pattern, Refused, SlotPool, StockPool, Time, action
+from sim.world.events import SlotPreempted
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
@@ -136,7 +137,7 @@ def preempted(world: "World", pool: str, use: Use, by: str) -> None:
     if use in uses:  # otherwise the slot was granted at this instant, and `acquire` has not been applied yet
         uses.remove(use)
         _forget(world, agent_id, pool, 1)
-    world.event_bus.publish("pool.preempted", {"agent": agent_id, "by": by, "pool": pool})
+    world.event_bus.report(SlotPreempted(agent=agent_id, by=by, pool=pool))
 
 
 def _forget(world: "World", agent_id: str, pool: str, amount: int) -> None:
