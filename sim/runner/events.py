@@ -50,7 +50,7 @@ class MetricSampled(OpenData, frozen=True, gc=False, kw_only=True):
         values: each value by the name of its metric.
     """
 
-    values: dict[str, float | int | None]
+    values: Mapping[str, bool | int | float | None]
 
 
 @event_type("state.sample")
