@@ -160,6 +160,14 @@ def test_an_agent_that_can_be_spawned_is_an_account(account: str, silent: bool) 
     assert (said(scenario) == []) == silent
 
 
+def test_a_topic_of_the_simulation_that_does_not_exist_is_warned_of() -> None:
+    """A rule that waits for a topic under a reserved word waits for ever if no event type has it."""
+    for topic, warned in (("task.completed", False), ("task.finished", True), ("agent.*", False), ("action.x", False)):
+        waiting = {"name": "a", "rules": [{"do": {"sleep": {"event": topic}}}]}
+        found = list(never_happens(loads(json.dumps({"name": "w", "until": "1h", "agents": [waiting]}))))
+        assert bool([one for one in found if topic in str(one)]) is warned, topic
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
