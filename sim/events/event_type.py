@@ -15,7 +15,7 @@ import attrs
 from sim.base.errors import UsageError
 from sim.base.registry import Registry
 from sim.base.words import EVENTS
-from sim.kernel.codec import Raw, Record, converted, decode, json_keys
+from sim.kernel.codec import Raw, Record, converted, decode, json_keys, reader
 
 E = TypeVar("E", bound="EventData")
 
@@ -129,6 +129,25 @@ def read_data(topic: str, data: object) -> EventData | Malformed | None:
         return converted({"values": data} if issubclass(found, OpenData) else data, found)
     except ValueError as error:
         return Malformed(topic, str(error))
+
+
+def data_reader(topic: str) -> Callable[[bytes], EventData | Malformed] | None:
+    """Return what reads data from JSON as `read_data` does, for one topic; None: it has no event type."""
+    found = type_of(topic)
+    if found is None:
+        return None
+    kind, decode_one = found, reader(found)
+
+    def read(raw: bytes) -> EventData | Malformed:
+        try:
+            made: EventData = decode_one(raw)
+        except ValueError as error:
+            return Malformed(topic, str(error))
+        return made
+
+    if issubclass(kind, OpenData):
+        return lambda raw: read(b'{"values":' + bytes(raw) + b"}")
+    return read
 
 
 def described_fields(cls: type[EventData]) -> dict[str, str]:

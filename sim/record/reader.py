@@ -6,7 +6,7 @@ sentence, and all events are checked against their hashes before they are used.
 
 import difflib
 import hashlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +39,7 @@ from sim.record.files import (
 from sim.record.hashing import RunHash, StreamHash, Written, arrival_hash, final_hash, result_hash
 from sim.record.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.record.integrity import Integrity, judge
+from sim.record.rows import Row, Wanted
 from sim.record.schema import APPLICATION, SCHEMA, TABLES
 from sim.record.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 from sim.record.views import VIEWS
@@ -217,6 +218,26 @@ class StoredRun:
         for _, _, _, _, data in self.chunks():
             for row in decode(data):
                 yield RecordedEvent(*row)
+
+    def rows(
+        self, topics: Collection[str] | None = None, actors: Collection[str] | None = None, after: int = 0
+    ) -> Iterator[Row]:
+        """Yield recorded events in order. No lock is held between chunks. Only data that are used are decoded.
+
+        Args:
+            topics: only events whose topic matches one of these patterns; None: all.
+            actors: only events of these actors; None: all.
+            after: only events with a higher number, to read on where an earlier reading ended.
+
+        Raises:
+            RunError: if the record is damaged.
+        """
+        wanted = Wanted(topics, actors)
+        for _, first, count, _, chunk in self.chunks(after):
+            try:
+                yield from wanted.of(first, chunk, after)
+            except ValueError as error:
+                raise self._damaged(f"the events {first} to {first + count - 1} cannot be read: {error}") from error
 
     def verify(self, written: Written | None = None) -> None:
         """Check all events, requests and the digest against their stored hashes.
@@ -407,12 +428,17 @@ class StoredRun:
     ) -> None:
         self.close()
 
-    def chunks(self) -> Iterator[tuple[int, int, int, str, bytes]]:
-        """Yield the chunks: id, number of the first event (from 1), count, hash of all events so far, JSON text."""
+    def chunks(self, after: int = 0) -> Iterator[tuple[int, int, int, str, bytes]]:
+        """Yield the chunks: id, number of the first event (from 1), count, hash of all events so far, JSON text.
+
+        Args:
+            after: only chunks with an event that has a higher number.
+        """
         columns = "id, first_event, count, hash, CAST(data AS BLOB)"
-        sql = f"SELECT {columns} FROM chunks WHERE id > ? ORDER BY id LIMIT 1"  # noqa: S608 - constant
+        conditions = "id > ? AND first_event + count > ?"
+        sql = f"SELECT {columns} FROM chunks WHERE {conditions} ORDER BY id LIMIT 1"  # noqa: S608 - constant
         last = -1
-        while rows := self._database.rows(sql, (last,)):
+        while rows := self._database.rows(sql, (last, after + 1)):
             (row,) = rows
             yield row
             last = row[0]

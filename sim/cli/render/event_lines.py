@@ -1,7 +1,7 @@
 """Recorded events as lines of text."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,25 +14,27 @@ from sim.events.event_text import event_line
 from sim.events.topic import check_pattern, matches
 from sim.kernel.rows import RecordedEvent
 from sim.record import StoredRun
+from sim.record.rows import Row
+from sim.world.events import MessageSent
 
 
 def print_events(
     stored: StoredRun, *, agent: str | None, topic: str | None, first: int | None, last: int | None, as_json: bool
 ) -> None:
     """Print events, one a line; for the arguments see `choose`."""
-    rows, count = choose(stored.events(), agent=agent, topic=topic, first=first, last=last)
+    rows, count = choose(stored.rows(), agent=agent, topic=topic, first=first, last=last)
     if as_json:
-        print_json({"count": count, "events": [event_json(row) for row in rows]})
+        print_json({"count": count, "events": [event_json(row.whole()) for row in rows]})
         return
     for row in rows:
-        click.echo(event_line(row, agent))
+        click.echo(event_line(row.whole(), agent))
     if last is None:
         say_rest(len(rows), count)
 
 
 def choose(
-    rows: Iterable[RecordedEvent], *, agent: str | None, topic: str | None, first: int | None, last: int | None
-) -> tuple[list[RecordedEvent], int]:
+    rows: Iterable[Row], *, agent: str | None, topic: str | None, first: int | None, last: int | None
+) -> tuple[list[Row], int]:
     """Return the selected events in order, and the number of all matching events.
 
     Args:
@@ -50,7 +52,7 @@ def choose(
     actors: set[str] = set()
     matching = _matching(rows, agent, topic, actors)
     count = 0
-    kept: deque[RecordedEvent] = deque(maxlen=last)
+    kept: deque[Row] = deque(maxlen=last)
     for row in matching:
         count += 1
         if last is not None or first is None or count <= first:
@@ -67,9 +69,7 @@ def event_json(row: RecordedEvent) -> dict[str, Any]:
     return row._asdict()
 
 
-def _matching(
-    rows: Iterable[RecordedEvent], agent: str | None, topic: str | None, actors: set[str]
-) -> Iterator[RecordedEvent]:
+def _matching(rows: Iterable[Row], agent: str | None, topic: str | None, actors: set[str]) -> Iterator[Row]:
     for row in rows:
         actors.add(row.actor)
         if agent is not None and row.actor != agent and not _is_to(row, agent):
@@ -78,5 +78,5 @@ def _matching(
             yield row
 
 
-def _is_to(row: RecordedEvent, agent: str) -> bool:
-    return row.topic == "message.sent" and isinstance(row.data, Mapping) and row.data.get("to") == agent
+def _is_to(row: Row, agent: str) -> bool:
+    return row.topic == MessageSent.TOPIC and isinstance(sent := row.event, MessageSent) and sent.to == agent

@@ -4,18 +4,18 @@ from collections import Counter, deque
 from pathlib import Path
 
 from sim.actors import AgentState
+from sim.actors.events import AgentCrashed, AgentFailed, EffectOverdue, HeartbeatMissed, LockHeld, StateChanged
 from sim.base.errors import SimError
 from sim.base.text import number
 from sim.cli.render.snapshot import NEWEST, Snapshot, newest
 from sim.cli.render.streams import lines_of
-from sim.events.coerce import mapping
 from sim.kernel import to_ns, to_seconds
-from sim.kernel.codec import decode
-from sim.kernel.rows import RecordedEvent
 from sim.record import RunInfo, StoredRun, open_run
 from sim.record.files import SCENARIO
+from sim.record.rows import Row
 from sim.record.unfinished import read_unfinished
 from sim.scenario import load
+from sim.world.events import ActionTaken, MessageSent
 
 _STATES = tuple(str(state) for state in AgentState)
 
@@ -34,12 +34,12 @@ class Follower:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._chunk = -1
+        self._last = 0  # the number of the latest event
         self._now_ns = 0
         self._states: dict[str, str] = {}
         self._figures: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
-        self._latest: deque[RecordedEvent] = deque(maxlen=NEWEST)
+        self._latest: deque[Row] = deque(maxlen=NEWEST)
         with open_run(folder, verify=False) as stored:
             self._until = _until(stored)
 
@@ -47,11 +47,8 @@ class Follower:
         """Read the new chunks, and return a snapshot and the info of the run."""
         with open_run(self._folder, verify=False) as stored:  # its log can be gone by the next read
             info = stored.info
-            sql = "SELECT id, CAST(data AS BLOB) FROM chunks WHERE id > ? ORDER BY id LIMIT 1"
-            while rows := stored.query(sql, (self._chunk,)):  # one by one, because the first read can have many
-                self._chunk, data = rows[0]
-                for row in decode(data):
-                    self._add(RecordedEvent(*row))
+            for row in stored.rows(after=self._last):
+                self._add(row)
         return self._seen(info), info
 
     def _seen(self, info: RunInfo) -> Snapshot:
@@ -68,28 +65,35 @@ class Follower:
             states={state: counts[state] for state in _STATES},
             figures=figures,
             errors=(*lost, *(f"{number(count)} x {text}" for text, count in self._errors.most_common(3))),
-            newest=newest(list(self._latest)),
+            newest=newest([row.whole() for row in self._latest]),
             streams=lines_of(read_unfinished(self._folder)) if info.status == "running" else (),
         )
 
-    def _add(self, row: RecordedEvent) -> None:
-        self._now_ns = row.time_ns
+    def _add(self, row: Row) -> None:
+        self._last, self._now_ns = row.id, row.time_ns
         self._figures["events"] += 1
         self._latest.append(row)
-        actor, topic, data = row.actor, row.topic, mapping(row.data)
-        if topic == "agent.state":
-            after = data.get("to")
-            if after in _STATES and data.get("reason") != "end":  # at the end all stop
-                before = self._states.get(actor)
-                self._states[actor] = after
+        match row.event:
+            case StateChanged(after=after, reason=reason) if (
+                after in _STATES and reason != "end"
+            ):  # at the end all stop
+                before = self._states.get(row.actor)
+                self._states[row.actor] = after
                 self._figures["wake-ups"] += after == "running" and before in ("sleeping", "paused")
-        elif topic.startswith("action."):
-            self._figures["actions" if data.get("success") else "refused"] += 1
-        elif topic == "message.sent":
-            self._figures["messages"] += 1
-        elif topic in ("agent.error", "agent.crashed") or topic.startswith("alert."):
-            self._figures["errors"] += 1
-            self._errors[str(data.get("error") or topic)[:200]] += 1
+            case ActionTaken(success=success):
+                self._figures["actions" if success else "refused"] += 1
+            case MessageSent():
+                self._figures["messages"] += 1
+            case AgentFailed(error=error):
+                self._failed(error)
+            case AgentCrashed() | HeartbeatMissed() | LockHeld() | EffectOverdue():
+                self._failed(row.topic)
+            case _:
+                pass
+
+    def _failed(self, text: str) -> None:
+        self._figures["errors"] += 1
+        self._errors[text[:200]] += 1
 
 
 def _until(stored: StoredRun) -> float | None:

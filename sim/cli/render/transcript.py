@@ -106,7 +106,7 @@ def _calendar(stored: StoredRun) -> Calendar | None:
 
 
 def _read(stored: StoredRun, transcripts: Transcripts) -> Transcripts:
-    for row in stored.events():
+    for row in stored.rows(("user.*", "conversation.*")):
         transcripts.add(row.time_ns, row.topic, mapping(row.data))
     return transcripts
 

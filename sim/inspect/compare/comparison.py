@@ -201,11 +201,11 @@ def _read(run: StoredRun, number: int | None, limit: int | None) -> _Reading:
     topics: Counter[str] = Counter()
     kept: list[RecordedEvent] = []
     end = 0
-    for place, row in enumerate(run.events(), 1):
+    for row in run.rows():
         topics[row.topic] += 1
         end = row.time_ns
-        if number is not None and place >= number and (limit is None or place < number + limit):
-            kept.append(row)
+        if number is not None and row.id >= number and (limit is None or row.id < number + limit):
+            kept.append(row.whole())
     return _Reading(topics, end, kept)
 
 
