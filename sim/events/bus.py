@@ -266,7 +266,7 @@ class EventBus:
         """Publish an event of the simulation itself. If there is no subscriber, no `Event` object is created.
 
         Args:
-            data: its data. If `FACT` says that they cannot fail to be encoded, they are encoded later, together with other recorded events.
+            data: its data. If `FACT` says that they cannot fail to be encoded, they are encoded later, with others.
 
         Raises:
             UsageError: if they have more than `max_data_bytes`, and someone subscribes to the topic.
