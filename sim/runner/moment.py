@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from sim.actors import Agent, AgentLoop
+from sim.actors.events import StateChanged
 from sim.actors.lifecycle import Phase
 from sim.actors.mailbox import message_names
 from sim.base.errors import UsageError
@@ -59,9 +60,8 @@ class Watch:
 
     def unrecorded(self, row: EventRow, /) -> None:
         """Keep an event that is not on record, if it is a change of state."""
-        if row[6] == "agent.state":
-            data: Any = row[7]
-            self.changes[row[5]] = (row[0], str(data["to"]), data["reason"])
+        if isinstance(data := row[7], StateChanged):
+            self.changes[row[5]] = (row[0], str(data.after), data.reason)
 
     def intent(self, row: IntentRow, /) -> None:
         """Pass on the start of an effect, and keep its time."""

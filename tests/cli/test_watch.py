@@ -45,8 +45,13 @@ def test_a_follower_sees_what_comes_in(recorder):
     follower = Follower(recorder.folder)
     put(recorder, state("stopped", "starting"), state("starting", "running"))
     first, info = follower.look()
-    put(recorder, state("running", "sleeping"), ("a", "action.sleep", {"success": True}), at=5)
-    put(recorder, state("sleeping", "running"), ("a", "action.send", {"success": False, "error": "no"}), at=9)
+    put(recorder, state("running", "sleeping"), ("a", "action.sleep", {"arguments": {}, "success": True}), at=5)
+    put(
+        recorder,
+        state("sleeping", "running"),
+        ("a", "action.send", {"arguments": {}, "success": False, "error": "no"}),
+        at=9,
+    )
     second, _ = follower.look()
 
     assert (info.status, first.now, first.until, first.states["running"]) == ("running", 1.0, 600.0, 1)
@@ -83,6 +88,7 @@ def test_a_follower_sees_the_end(recorder):
     assert look.states["running"] == 1
 
 
+@pytest.mark.invented
 def test_forged_events_break_no_follower(recorder):
     """Agents can publish under every topic: data that is not as it should be is passed over."""
     topics = ("agent.state", "action.x", "agent.error", "alert.x", "message.sent")
