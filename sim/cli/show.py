@@ -35,6 +35,7 @@ _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
       sim show queue-1 actions --agent door
       sim show queue-1 state --at 1h
       sim show queue-1 state door --at 1h
+      sim show queue-1 causes 1234
       sim show queue-1 conversation 1
       sim show debate-1 chat moderator --with debater-1
       sim show office-1 task 3
@@ -58,6 +59,9 @@ _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
     help="With state: the simulated time; what is due at it has not happened yet. Default: the end.",
 )
 @click.option("--at-event", type=_COUNT, metavar="ID", help="With state: after the step that made this event.")
+@click.option(
+    "--forward", is_flag=True, help="With causes: what the event may have influenced, and what differs without it."
+)
 @CHANGE
 @replay_rights_options
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
@@ -66,7 +70,7 @@ _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
 def command(
     run: str, view: str | None, name: str | None, *, agent: str | None, topic: str | None, last: int | None,
     other: str | None, prompts: bool, again: bool, at: str | None, at_event: int | None,
-    allow_change: bool, limit: int, out: Path, as_json: bool, rights: Rights,
+    forward: bool, allow_change: bool, limit: int, out: Path, as_json: bool, rights: Rights,
 ) -> None:  # fmt: skip
     """Show a summary of RUN and which views there are of it; or one VIEW. RUN is a folder, or the beginning of a name
     in `sim list`.
@@ -81,7 +85,8 @@ def command(
         if view is not None:
             asked = Asked(
                 stored=stored, view=view, name=name, agent=agent, topic=topic, last=last, other=other,
-                prompts=prompts, again=again, at=at, at_event=at_event, allow_change=allow_change, limit=limit or None,
+                prompts=prompts, again=again, at=at, at_event=at_event, forward=forward,
+                allow_change=allow_change, limit=limit or None,
                 limited="limit" in given, rights=rights, as_json=as_json,
             )  # fmt: skip
             show(asked, given)

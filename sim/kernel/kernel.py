@@ -22,7 +22,7 @@ If the C extension is available, `compiled/loop.c` replaces `_run_some` and beha
 
 import contextlib
 import enum
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from operator import index
 from typing import Any, SupportsIndex
 
@@ -904,6 +904,16 @@ class Kernel:
         batch.sort()
         self.crowded = True
         return (self.now, 0, source.rank, counter, batch, 0)
+
+    @property
+    def entry(self) -> Entry:
+        """The entry that runs, or that has run last."""
+        return self._entry
+
+    @property
+    def owned(self) -> Mapping[tuple[object, ...], Source]:
+        """The sources that act for one owner, in the order in which they came; see `source_for`."""
+        return self._owned
 
     def step_under_way(self) -> object:
         """Return an object that is different at each step, or None between runs. The watchdog uses it."""

@@ -32,12 +32,18 @@ class ReplayCost:
     seconds: float
 
 
-def cost_until(stored: StoredRun, time_ns: int) -> ReplayCost:
-    """Return what a replay up to a time (nanoseconds) costs."""
+def cost_until(stored: StoredRun, time_ns: int, rate: int = RATE) -> ReplayCost:
+    """Return what a replay costs.
+
+    Args:
+        stored: the run.
+        time_ns: until when it is replayed, in simulated nanoseconds.
+        rate: how many events it repeats in a second.
+    """
     sql = "SELECT first_event, count, json_extract(data, '$[0][0]') FROM chunks ORDER BY id"
     before = [(first, count) for first, count, time in stored.query(sql) if time < time_ns]
     events = sum(before[-1]) - 1 if before else 0
-    return ReplayCost(events, events / RATE)
+    return ReplayCost(events, events / rate)
 
 
 @attrs.frozen

@@ -6,17 +6,19 @@ stop, the end of the run, is made by the host, as in any replay: answers to surv
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import attrs
 
 from sim.base.errors import DivergenceError, RunError
 from sim.base.registry import using
+from sim.host.pacing import MonotonicClock
 from sim.host.replayer import Replayer
 from sim.kernel import to_text
 from sim.kernel.codec import decode, encode
 from sim.kernel.effects import EffectHandle
 from sim.kernel.kernel import Pause
+from sim.kernel.ports import Recorder
 from sim.record.history import RunHistory
 from sim.record.reader import StoredRun
 from sim.record.verifying_recorder import VerifyingRecorder
@@ -28,6 +30,7 @@ from sim.runner.options import ReplayOptions
 from sim.runner.rebuild import RecordedSpec, check_not_running
 from sim.runner.runner import RunController
 from sim.runner.spec import Kept
+from sim.runner.trace import Trace, TracedRecorder, TracingSlicer
 
 
 class Walk:
@@ -63,13 +66,21 @@ class Walk:
             self.runner.begin()
         self._kernel = self.runner.simulation.world.kernel
 
+    def trace(self) -> Trace:
+        """Trace the steps of the replay, which has not begun yet."""
+        trace = Trace(self.runner)
+        self._kernel.recorder = cast(Recorder, TracedRecorder(self._kernel.recorder, trace, lambda: self.keeper.events))
+        self._replayer.slicer = TracingSlicer(self._kernel, MonotonicClock(), trace)
+        trace.begin()
+        return trace
+
     def _begun(self, runner: RunController) -> None:
         kernel = runner.simulation.world.kernel
         watch = Watch(kernel.recorder)
         kernel.recorder = watch
         self._watch.append(watch)
 
-    def check(self, time_ns: int) -> None:
+    def check_one_time(self, time_ns: int) -> None:
         """Check that the run has one moment at a time.
 
         Raises:
@@ -87,7 +98,7 @@ class Walk:
             UsageError: see `check`.
             RunError: if the replay differs from the record.
         """
-        self.check(time_ns)
+        self.check_one_time(time_ns)
         with self._stepping():
             while not self._replayer.over and self._replayer.some(time_ns) is Pause.BUDGET:
                 pass

@@ -202,6 +202,7 @@ def test_an_option_that_means_nothing_for_a_view_is_refused(sim, run):
         "prompts": ("--prompts",), "again": ("--repeat",), "allow": ("--allow", "x"),
         "allow_commands": ("--allow-commands",), "limit": ("--limit", 1),
         "at": ("--at", "1s"), "at_event": ("--at-event", 1), "allow_change": ("--allow-change",),
+        "forward": ("--forward",),
     }  # fmt: skip
     for view, option in product(meant, OPTIONS):
         if option not in meant[view]:
@@ -252,7 +253,7 @@ def test_a_table_of_one_agent(sim, run):
 def test_a_page_without_a_name_lists_what_can_be_named(sim, run):
     """Or says in one sentence that the run has none of it."""
     found = {"chat": "walker-1", "conversation": "last line", "sql": "transitions"}
-    for page in (name for name, page in PAGES.items() if page.named and name != "state"):  # it shows all agents
+    for page in (name for name, page in PAGES.items() if page.named and name not in ("state", "causes")):
         done = sim("show", run, page)
         assert found.get(page, "") in done.out
         assert page in found or re.search("has no |no employee", done.err)

@@ -46,3 +46,13 @@ def test_what_is_wrong_is_said_in_one_sentence(run, sim):
     assert "did you mean 'walker-1'?" in sim("show", run, "state", "walker1", "--at", "5m").err
     assert "the moment is given twice" in sim("show", run, "state", "--at", "5m", "--at-event", "3").err
     assert "--at means nothing for events" in sim("show", run, "events", "--at", "5m").err
+
+
+def test_causes_have_a_limit_of_their_own(run, sim):
+    """Without `--limit`, at most 20 steps are shown; an event is named by its id."""
+    done = sim("show", run, "sql", "SELECT min(id) FROM events WHERE topic = 'metric.sample'", "--json")
+    id = json.loads(done.out)["rows"][0][0]
+    found = json.loads(sim("show", run, "causes", id, "--json").out)
+    assert 1 <= len(found["steps"]) <= 20
+    assert found["event"] == id
+    assert "causes needs the id of an event" in sim("show", run, "causes").err

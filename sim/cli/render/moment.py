@@ -33,13 +33,9 @@ def print_moment(
         limit: the most lines of each list; None: all.
         as_json: whether to print one JSON object.
     """
-    chosen = ReplayOptions.of(options)
-    if chosen.allow:
-        from sim.cli.run import allow_imports
-
-        allow_imports()
+    chosen = chosen_options(options)
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        found = moment_of(stored, place, chosen, _tell)
+        found = moment_of(stored, place, chosen, tell_cost)
     one = None if agent is None else found.agent(agent)
     if as_json:
         print_json(found.to_json() if one is None else {"time": found.time, "agent": agent, **one})
@@ -49,7 +45,18 @@ def print_moment(
     _print_world(found, limit) if one is None or agent is None else _print_agent(agent, one, limit)
 
 
-def _tell(cost: ReplayCost) -> None:
+def chosen_options(options: Mapping[str, Any]) -> ReplayOptions:
+    """Return the options of a replay; the modules that they allow can be imported then."""
+    chosen = ReplayOptions.of(options)
+    if chosen.allow:
+        from sim.cli.run import allow_imports
+
+        allow_imports()
+    return chosen
+
+
+def tell_cost(cost: ReplayCost) -> None:
+    """Say on stderr what a replay costs, before it begins."""
     seconds = number(max(1, round(cost.seconds)))
     say(f"sim: a replay of about {number(cost.events)} events comes first: up to {seconds} s")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from sim.base.errors import UsageError
+from sim.cli.render.causes import print_causes, print_influence
 from sim.cli.render.channel import print_channel, print_channels
 from sim.cli.render.chat import print_chat, print_speakers
 from sim.cli.render.event_lines import print_events
@@ -41,8 +42,8 @@ class Asked:
         stored: the run.
         view: the name of the page or table.
         name: what of it to show; None: the list of what can be named.
-        agent, topic, last, other, prompts, again, at, at_event, allow_change: the options of these names, `other` for
-            `--with` and `again` for `--repeat`.
+        agent, topic, last, other, prompts, again, at, at_event, forward, allow_change: the options of these names,
+            `other` for `--with` and `again` for `--repeat`.
         limit: the most lines; None: all.
         limited: whether the user gave the limit.
         rights: what a replay may use.
@@ -60,6 +61,7 @@ class Asked:
     again: bool
     at: str | None
     at_event: int | None
+    forward: bool
     allow_change: bool
     limit: int | None
     limited: bool
@@ -155,6 +157,23 @@ def _state(asked: Asked) -> None:
     print_moment(asked.stored, place, asked.name, options, asked.limit, as_json=asked.as_json)
 
 
+_IDS: Final = (
+    "`sim show RUN messages` has those of messages, `sim show RUN sql 'SELECT id, * FROM events'` those of all"
+)
+
+
+def _causes(asked: Asked) -> None:
+    if asked.name is None or not asked.name.isdecimal():
+        raise UsageError(
+            "causes needs the id of an event",
+            hint="`sim show RUN messages` has those of messages; for all: see docs/moment.md",
+        )
+    options = {"allow_change": asked.allow_change, **asked.rights.keywords}
+    print_ = print_influence if asked.forward else print_causes
+    limit = asked.limit if asked.limited else 20
+    print_(asked.stored, int(asked.name), options, limit, as_json=asked.as_json)
+
+
 def _sql(asked: Asked) -> None:
     if asked.name is None:
         rows = [(name, ", ".join(asked.stored.columns(name))) for name in tables_of(asked.stored)]
@@ -204,6 +223,10 @@ PAGES: Final[Mapping[str, Page]] = {
     "state": Page(
         help="The state at one moment, from a replay: of all agents and what they share, or of one, whole.",
         show=_state, named="AGENT", options=("at", "at_event", "allow_change", "limit", *REPLAY_RIGHTS), topics=("*",),
+    ),
+    "causes": Page(
+        help="What led to an event, from a replay: steps, messages and the state that was read; or what it influenced.",
+        show=_causes, named="EVENT", options=("forward", "allow_change", "limit", *REPLAY_RIGHTS), topics=("*",),
     ),
     "sql": Page(help="A SELECT over the tables.", show=_sql, named="QUERY", options=("limit",)),
 }  # fmt: skip

@@ -1,0 +1,278 @@
+"""The causes of an event of a recorded run, and its influence: graphs of steps, which a replay traces (edge)."""
+
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import attrs
+
+from sim.base.errors import UsageError
+from sim.kernel import to_seconds
+from sim.kernel.levels import level_of
+from sim.record.reader import StoredRun
+from sim.runner.edited import time_of
+from sim.runner.moments import ReplayCost, cost_until
+from sim.runner.options import ReplayOptions
+from sim.runner.trace import OUTSIDE, START, Trace
+from sim.runner.walk import Walk
+
+RATE: Final = 12_000
+"""Events that a replay with a trace repeats in a second, measured as `moments.RATE`."""
+
+MOST_READ: Final = 20
+"""The most agents whose state a step read that are told one by one."""
+
+
+@attrs.frozen
+class CausalStep:
+    """A step that led to an event, with the steps of the same agent that came before it by its own timers alone.
+
+    Attributes:
+        step: its number in the trace.
+        agent: whose step it is: an agent, or another source such as `scenario`.
+        time: its simulated time in seconds.
+        events: the first and the last event that it made; None: it made none.
+        by: what caused it: `step`, the `start` of the run, `outside` (an input, or an answer to a call), or `unknown`.
+        cause: the step that caused it; None: no step did.
+        woken: the event that woke its agent; None: none did.
+        took: the messages that it took, each with the step that delivered it and its event; None: not known.
+        read: the latest steps of the agents whose state it read.
+        reads: of how many agents it read the state.
+        used: the step that used a pool before it, by the name of each pool that it used.
+        before: the step of the same agent before it and its folded steps; None: there is none.
+        folded: how many earlier steps of the same agent are folded into it: its own timers caused them, and they
+            took and read nothing.
+        since: the time of the first of them in seconds; that of the step itself if there are none.
+        drew: whether it drew random numbers, or one that is folded into it.
+    """
+
+    step: int
+    agent: str
+    time: float
+    events: tuple[int, int] | None
+    by: str
+    cause: int | None
+    woken: int | None
+    took: tuple[tuple[int, int | None], ...]
+    read: tuple[int, ...]
+    reads: int
+    used: dict[str, int]
+    before: int | None
+    folded: int
+    since: float
+    drew: bool
+
+    @property
+    def parents(self) -> Iterator[int]:
+        """The steps from which it followed, without the earlier ones of its agent."""
+        yield from () if self.cause is None else (self.cause,)
+        yield from (step for step, _ in self.took if step >= 0)
+        yield from self.read
+        yield from self.used.values()
+
+
+@attrs.frozen
+class Causes:
+    """What led to an event.
+
+    Attributes:
+        event: its number.
+        steps: the step that made it, then those that led to it, the nearest first.
+        cut: how many steps that led to it directly are left out, whatever led to these.
+        ancestors: how many steps in all may have influenced it, and of how many agents and other sources.
+        of: the number of steps until then.
+    """
+
+    event: int
+    steps: tuple[CausalStep, ...]
+    cut: int
+    ancestors: tuple[int, int]
+    of: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a JSON-like mapping."""
+        return attrs.asdict(self)
+
+
+@attrs.frozen
+class Influence:
+    """What an event may have influenced, through wake-ups, messages, the state of agents, and pools.
+
+    A step need not have used what it took, read or knew, so it can be less. It can be more where agents share
+    something else: accounts, limits, places, artifacts.
+
+    Attributes:
+        event: its number.
+        steps: how many later steps it may have influenced, and how many later steps there are.
+        events: the same of events.
+        agents: by the name of each agent or other source, when the event may have influenced it first, in seconds.
+        sources: how many agents and other sources have steps after the event.
+    """
+
+    event: int
+    steps: tuple[int, int]
+    events: tuple[int, int]
+    agents: dict[str, float]
+    sources: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a JSON-like mapping."""
+        return attrs.asdict(self)
+
+
+def causes_of(
+    stored: StoredRun, event: int, options: ReplayOptions, *, most: int | None = 20,
+    told: Callable[[ReplayCost], object] | None = None,
+) -> Causes:  # fmt: skip
+    """Return what led to an event. The run is replayed up to it; nothing is executed outside, nothing written.
+
+    Args:
+        stored: the run.
+        event: the number of the event.
+        options: see `ReplayOptions`.
+        most: the most steps; None: all.
+        told: is called with what the replay costs, before it begins.
+
+    Raises:
+        UsageError: if there is no such event, it belongs to the end of the run, or the agents of the run are at
+            different times.
+        RunError: as `moment_of`.
+    """
+    time_ns = _time_of(stored, event)
+    if told is not None:
+        told(cost_until(stored, time_ns, RATE))
+    with Walk(stored, options) as walk:
+        trace = walk.trace()
+        if not walk.to_event(event, time_ns):
+            raise _of_the_end(event)
+        return _causes(trace, event, most)
+
+
+def influence_of(
+    stored: StoredRun, event: int, options: ReplayOptions, *, told: Callable[[ReplayCost], object] | None = None
+) -> Influence:
+    """Return what an event may have influenced; see `causes_of`. The whole run is replayed."""
+    time_ns = _time_of(stored, event)
+    if told is not None:
+        told(cost_until(stored, 2**63 - 1, RATE))
+    with Walk(stored, options) as walk:
+        walk.check_one_time(time_ns)
+        trace = walk.trace()
+        walk.to_end()
+        if event >= len(trace.step_of) or trace.step_of[event] < 0:
+            raise _of_the_end(event)
+        found = _influence(trace, event)
+        walk.verify()
+        return found
+
+
+def _time_of(stored: StoredRun, event: int) -> int:
+    if level_of(stored.info.options) == "samples":
+        raise UsageError(
+            "the run was recorded at the level `samples`, so that its events have no steps",
+            hint="record it whole: sim run FILE --recording all",
+        )
+    return time_of(stored, event)
+
+
+def _of_the_end(event: int) -> UsageError:
+    return UsageError(
+        f"event {event} belongs to the end of the run, which stops all agents: no step led to it",
+        hint="name an earlier event",
+    )
+
+
+def _causes(trace: Trace, event: int, most: int | None) -> Causes:
+    first = trace.step_of[event]
+    found: list[CausalStep] = []
+    queue, known, place = [first], {first: None}, 0
+    while place < len(queue) and (most is None or len(found) < most):
+        step = _folded(trace, queue[place], first)
+        place += 1
+        found.append(step)
+        for parent in step.parents:
+            if parent not in known:
+                known[parent] = None
+                queue.append(parent)
+    marked = _marked_before(trace, first)
+    sources = len({who for who, mark in zip(trace.who, marked, strict=True) if mark})
+    return Causes(event, tuple(found), len(queue) - place, (sum(marked) - 1, sources), first)
+
+
+def _folded(trace: Trace, step: int, last: int) -> CausalStep:
+    """Return a step with the earlier ones of its agent that its own timers alone led to."""
+    top, folded, drew = step, 0, step in trace.drew
+    while (
+        (before := trace.before[top]) >= 0
+        and trace.causes[top] == before
+        and top not in trace.took
+        and top not in trace.read
+        and top not in trace.used
+        and not trace.woken[top]
+    ):
+        top, folded, drew = before, folded + 1, drew or before in trace.drew
+    cause = trace.causes[top]
+    read = sorted(trace.read.get(top, {}))
+    return CausalStep(
+        step=step, agent=trace.names[trace.who[step]], time=to_seconds(trace.times[step]),
+        events=_events(trace, step),
+        by="step" if cause >= 0 else {START: "start", OUTSIDE: "outside"}.get(cause, "unknown"),
+        cause=cause if cause >= 0 else None, woken=trace.woken[top] or None,
+        took=tuple((at, number or None) for at, number in trace.took.get(top, ())),
+        read=tuple(read[:MOST_READ]), reads=len(read), used=trace.used.get(top, {}),
+        before=trace.before[top] if trace.before[top] >= 0 else None, folded=folded,
+        since=to_seconds(trace.times[top]), drew=drew,
+    )  # fmt: skip
+
+
+def _events(trace: Trace, step: int) -> tuple[int, int] | None:
+    first = last = trace.first[step]
+    if not first:
+        return None
+    while last + 1 < len(trace.step_of) and trace.step_of[last + 1] == step:
+        last += 1
+    return first, last
+
+
+def _parents(trace: Trace, step: int) -> Iterator[int]:
+    """Yield all steps from which a step may have followed; those from outside of the steps are negative."""
+    yield trace.causes[step]
+    yield trace.before[step]
+    yield from (at for at, _ in trace.took.get(step, ()))
+    yield from trace.read.get(step, ())
+    yield from trace.used.get(step, {}).values()
+
+
+def _marked_before(trace: Trace, last: int) -> bytearray:
+    """Return by step whether it may have influenced the last one, which counts as well."""
+    marked = bytearray(len(trace.times))
+    marked[last] = 1
+    todo = [last]
+    while todo:
+        for parent in _parents(trace, todo.pop()):
+            if parent >= 0 and not marked[parent]:
+                marked[parent] = 1
+                todo.append(parent)
+    return marked
+
+
+def _influence(trace: Trace, event: int) -> Influence:
+    first, total = trace.step_of[event], len(trace.times)
+    marked = bytearray(total)
+    marked[first] = 1
+    count, before = 1, 0
+    while count > before:  # mostly two passes: within one entry, a step can read what a later one has left
+        before = count
+        for step in range(first + 1, total):
+            if not marked[step] and any(parent >= first and marked[parent] for parent in _parents(trace, step)):
+                marked[step] = 1
+                count += 1
+    agents: dict[str, float] = {}
+    for step in range(first + 1, total):
+        if marked[step]:
+            agents.setdefault(trace.names[trace.who[step]], to_seconds(trace.times[step]))
+    later = array("q", trace.step_of[event + 1 :])
+    return Influence(
+        event, (count - 1, total - first - 1), (sum(step >= 0 and marked[step] for step in later), len(later)),
+        agents, len({trace.who[step] for step in range(first + 1, total)}),
+    )  # fmt: skip
