@@ -92,8 +92,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Compare recorded events with their types, but where time is measured; end proofs in time."""
     from tests.event_checks import CHECKS  # not before SIM_PLAIN is read
 
-    left_out = item.get_closest_marker("proof") or item.get_closest_marker("invented")
-    CHECKS.active = not left_out and "benchmarks" not in item.path.parts
+    CHECKS.active = not item.get_closest_marker("proof") and "benchmarks" not in item.path.parts
     minutes = item.config.getoption("--proofs-for")
     if minutes is not None and time.monotonic() > _BEGAN + 60 * minutes:
         pytest.skip("the time for proofs is over; .ci/campaign runs all")

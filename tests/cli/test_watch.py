@@ -88,7 +88,6 @@ def test_a_follower_sees_the_end(recorder):
     assert look.states["running"] == 1
 
 
-@pytest.mark.invented
 def test_forged_events_break_no_follower(recorder):
     """Agents can publish under every topic: data that is not as it should be is passed over."""
     topics = ("agent.state", "action.x", "agent.error", "alert.x", "message.sent")

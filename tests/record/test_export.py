@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from sim.base.errors import RunError, UsageError
 from sim.record import export, open_run
 
-pytestmark = pytest.mark.invented
-
 SAMPLES = ("metric.sample", {"third": 1 / 3, "big": 2**62, "none": None})
 
 

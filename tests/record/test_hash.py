@@ -16,8 +16,6 @@ from sim.record.hashing import RunHash, encode_events
 from sim.record.lanes import Lanes
 from tests.record import resealed
 
-pytestmark = pytest.mark.invented
-
 EVENT: EventRow = (
     5,
     1,

@@ -12,8 +12,6 @@ from sim.record import open_run
 from sim.record.recorder import RunRecorder
 from sim.record.rows import Wanted
 
-pytestmark = pytest.mark.invented
-
 Start = Callable[..., RunRecorder]
 ROWS: tuple[EventRow, ...] = (
     (1, 0, 0, 1, 1, "a", "agent.state", {"from": "stopped", "to": "starting", "reason": ""}, (1, 1)),

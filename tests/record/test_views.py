@@ -7,8 +7,6 @@ import pytest
 
 from sim.record import VIEWS
 
-pytestmark = pytest.mark.invented
-
 EVENTS = [
     ("agent.state", {"from": "idle", "to": "working", "reason": "task"}),
     (
