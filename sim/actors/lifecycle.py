@@ -420,7 +420,8 @@ class Lifecycle(ABC):
         before = self._state
         before.check(after, self.agent_id)
         self._state, self.since_ns = after, self._kernel.now
-        self._kernel.report(StateChanged(before=before, reason=reason, after=after), self.agent_id)
+        changed = StateChanged(before=before, reason=reason, after=after)
+        self._kernel.emit(changed.TOPIC, changed, self.agent_id)  # not `report`, which takes a call more
         if self.on_change is not None:
             self.on_change()
 

@@ -272,16 +272,13 @@ class EventBus:
             UsageError: if they have more than `max_data_bytes`, and someone subscribes to the topic.
             ActorError: if they are not JSON.
         """
-        self.tell(data.TOPIC, data)
-
-    def tell(self, topic: str, data: Any = None) -> None:
-        """Publish an event without returning it, as `report` does; its data may have been encoded before."""
+        topic = data.TOPIC
         audience = self._audience.get(topic)
         if audience is None or audience:
             self.publish(topic, data)
             return
         kernel = self.kernel  # the hot path: like the beginning of `publish`, for a topic that was checked before
-        kept = data if isinstance(data, EventData) and data.FACT else freeze(data)
+        kept = data if data.FACT else freeze(data)
         source = (kernel.current or kernel.acting()).name
         identity = kernel.emit(topic, kept)
         self.counts[topic] += 1
@@ -293,6 +290,14 @@ class EventBus:
         recent.append((self.sequence, kernel.now, source, kept, identity))
         if self.sequence >= self._tidy_at:
             self._tidy()
+
+    def tell(self, topic: str, data: Any = None) -> None:
+        """Publish an event of the simulation itself whose data were encoded before, see `report`."""
+        editor, self.editor = self.editor, None  # what has happened is not edited
+        try:
+            self.publish(topic, data)
+        finally:
+            self.editor = editor
 
     def _begin_recent(self, topic: str) -> deque[Past]:
         """Begin to keep the events of a topic for the agents in an iteration, which may decide to sleep until one."""

@@ -481,7 +481,7 @@ class World:
                 f"{agent_id}: an observation is a name and a finite number, not {name!r:.60}, {value!r:.60}"
             )
         kept = value if value.__class__ in (int, float) else number
-        self.kernel.report(Observed(name=name, value=kept), agent_id)
+        self.kernel.emit(Observed.TOPIC, Observed(name=name, value=kept), agent_id)
         self.observations.setdefault(name, array("d")).append(number)
 
     def service_states(self) -> Mapping[str, Any]:

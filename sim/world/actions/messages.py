@@ -127,7 +127,7 @@ def deliver(world: "World", message: Message) -> str | None:
             source.counter -= 1  # the event below takes the counter value of the wake-up that it causes
         world.messages += 1
         sent = MessageSent(data=message.raw, sender=message.sender, to=message.to, topic=message.topic)
-        kernel.report(sent, message.sender)
+        kernel.emit(sent.TOPIC, sent, message.sender)
     return why
 
 
