@@ -58,13 +58,17 @@ def place_of(stored: StoredRun, at: Duration | None, at_event: int | None) -> Pl
     """Return the place that was asked for; without a time and an event, the end of the record.
 
     Raises:
-        UsageError: if both are given, or there is no such event.
+        UsageError: if both are given, there is no such event, or the record ends before.
     """
     if at is not None and at_event is not None:
         raise UsageError("the moment is given twice: as at, and as at_event", hint="give one of them")
     if at_event is not None:
         return Place(time_of(stored, at_event), at_event)
-    return Place(end_of(stored) if at is None else to_ns(at))
+    end = end_of(stored)
+    time_ns = end if at is None else to_ns(at)
+    if time_ns > end:
+        raise UsageError(f"the record of {stored.path} ends at {to_text(end)}, before {to_text(time_ns)}")
+    return Place(time_ns)
 
 
 def moment_of(
@@ -79,12 +83,10 @@ def moment_of(
         told: is called with what the replay costs, before it begins.
 
     Raises:
-        UsageError: if the record ends before, the agents of the run are at different times, or something that the run
+        UsageError: if the agents of the run are at different times, or something that the run
             needs is missing or not allowed.
         RunError: if the run is under way, the code has changed, or the replay differs from the record.
     """
-    if place.time_ns > (end := end_of(stored)):
-        raise UsageError(f"the record of {stored.path} ends at {to_text(end)}, before {to_text(place.time_ns)}")
     if told is not None:
         told(cost_until(stored, place.time_ns))
     if place.event is not None:

@@ -80,6 +80,10 @@ class Walk:
         kernel.recorder = watch
         self._watch.append(watch)
 
+    def reopen(self, stored: StoredRun) -> None:
+        """Read the same run through another connection from now on, because the process has been forked."""
+        self.stored = self._history.run = stored
+
     def check_one_time(self, time_ns: int) -> None:
         """Check that the run has one moment at a time.
 

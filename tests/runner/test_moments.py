@@ -9,6 +9,7 @@ import pytest
 import sim
 from sim.base.errors import RunError, UsageError
 from sim.record import open_run
+from sim.runner.checkpoints import Moments
 from sim.runner.moment import Moment
 from sim.runner.moments import arrive, moment_of, place_of
 from sim.runner.options import ReplayOptions
@@ -193,3 +194,26 @@ def test_what_cannot_be_shown_says_why(tmp_path):
     ):
         moment_of(stored, place_of(stored, "7s", None), ReplayOptions(allow_change=True))
     assert "sim replay" in str(differs.value.hint)
+
+
+def test_a_session_finds_moments_in_any_order(tmp_path):
+    """Each moment of a session is that of a replay of its own, before and after others, and the end too."""
+    run = str(sim.run(ROOT / "scenarios" / "queue.yaml", out=tmp_path, until="6h").run)
+    with sim.open(run) as stored, stored.moments() as moments:
+        for when in ("4h", "1h", "5h", "6h", "30m", "4h"):
+            found, known = moments.at(when), stored.at(when)
+            assert (found.time, found.events, found.world) == (known.time, known.events, known.world)
+            assert found.agents == known.agents
+        with pytest.raises(UsageError, match="ends at 6h, before 7h"):
+            moments.at("7h")
+        assert moments.at("2h").time == 7200
+
+
+def test_a_session_says_what_cannot_be_shown(tmp_path):
+    """Errors of the processes behind a session are those of a replay."""
+    run = made(tmp_path, WAITS)
+    with open_run(Path(run)) as stored, Moments(stored.path, ReplayOptions()) as moments:
+        scenario = stored.path / "scenario.yaml"
+        scenario.write_text(scenario.read_text("utf-8").replace("sent + 1", "sent + 2"), encoding="utf-8")
+        with pytest.raises(RunError, match="was changed after the run"):
+            moments.at("7s")

@@ -21,6 +21,7 @@ from sim.record.files import Database
 from sim.record.frames import Frame, Library, frame
 from sim.record.reader import QUERY_SECONDS
 from sim.runner.branching import end_of
+from sim.runner.checkpoints import Moments
 from sim.runner.moment import Moment
 from sim.runner.moments import moment_of, place_of
 from sim.runner.options import ReplayOptions, taking
@@ -137,6 +138,15 @@ class Run(StoredRun):
     def at_event(self, event: int, options: ReplayOptions) -> Moment:
         """Return the state after the step that made an event, by its number in the record; otherwise as `at`."""
         return moment_of(self, place_of(self, None, event), options)
+
+    @taking(ReplayOptions)
+    def moments(self, options: ReplayOptions) -> Moments:
+        """Return what finds several moments of the run, the second one without another replay; see `Moments`.
+
+        Args:
+            options: see `ReplayOptions`.
+        """
+        return Moments(self.path, options)
 
     def conversations(self, *, as_: Library | None = None, expand: bool | Sequence[str] = True) -> Frame:
         """Return everything that was said, a row each, as a DataFrame. The arguments are as in `frame`."""
