@@ -217,7 +217,7 @@ def test_runs_at_the_same_time_leave_the_collector_as_it_was() -> None:
         "one = {'name': 'one', 'until': '1h', 'agents': [{'name': 'a', 'rules': [{'do': 'noop'}]}]}\n"
         "async def main():\n    await asyncio.gather(sim.run_async(one), sim.run_async(one, seed=2))\n"
         "before = gc.get_threshold()\nasyncio.run(main())\n"
-        "with engine._COLLECTOR.patient():\n    print(gc.get_freeze_count() > 0)\n"
+        "with engine.COLLECTOR.patient():\n    print(gc.get_freeze_count() > 0)\n"
         "print(gc.get_freeze_count(), gc.get_threshold() == before)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
