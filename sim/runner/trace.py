@@ -78,6 +78,7 @@ class Trace:
         self._ends: dict[int, tuple[Any, Any]] = {}  # by ordinal: its counter after each step in which it was seen
         self._caused: dict[tuple[int, int], tuple[int, int]] = {}  # of entries of this instant
         self._begun: dict[tuple[int, int], None] = {}  # of entries from before the run
+        self._of_agents: dict[int, None] = {}  # ordinals of agents, also of those that have ended
         self._shared: dict[int, Source] = {}  # sources that are no agents: they can act in any step
         self._entry: Any = None
         self._own: Source | None = None  # that of the entry
@@ -96,14 +97,14 @@ class Trace:
     def begin(self) -> None:
         """Note what is scheduled before the first step, and trace the agents that there are."""
         kernel = self._kernel
+        for agent in list(self._world.agents.values()):
+            self._follow(agent)
         for entry in (*kernel.calendar, *kernel.ready):
             self._begun[identity(entry[2]), entry[3]] = None
             self._share(_source_of(entry[4]))
         for source in (kernel.host, kernel.scenario, kernel.supervisor):
             self._share(source)
         self._seen = len(self._kernel.ready)
-        for agent in list(self._world.agents.values()):
-            self._follow(agent)
         self._world.pools = _TracedPools(self._world.pools, self.uses)
         for name in ("draws", "draws_now", "stream"):
             setattr(self._world, name, self._drawing(getattr(self._world, name)))
@@ -222,16 +223,11 @@ class Trace:
             return known
         if (ordinal, counter) in self._begun:
             return START, 0
-        if len(self._shared) >= MOST_SHARED and ordinal not in self._shared and not self._is_agent(ordinal):
+        if len(self._shared) >= MOST_SHARED and ordinal not in self._shared and ordinal not in self._of_agents:
             return UNKNOWN, 0
         ends, steps = self._ends.get(ordinal, ((), ()))
         place = bisect_left(ends, counter)
         return (steps[place], 0) if place < len(ends) else (UNKNOWN, 0)
-
-    def _is_agent(self, ordinal: int) -> bool:
-        step = self._last.get(ordinal)
-        agent = None if step is None else self._world.agents.get(self.names[self.who[step]])
-        return agent is not None and agent.source is not None and agent.source.ordinal == ordinal
 
     def before_step(self) -> None:
         """Note what has come from outside since the last step."""
@@ -272,8 +268,7 @@ class Trace:
         """Look at a source after each step from now on, unless it is that of an agent."""
         if source is None or source.ordinal in self._shared or len(self._shared) >= MOST_SHARED:
             return
-        agent = self._world.agents.get(source.name)
-        if agent is None or agent.source is not source:
+        if source.ordinal not in self._of_agents:
             self._shared[source.ordinal] = source
 
     def _agent_source(self, own: Source | None, ordinal: int, step: int) -> Source | None:
@@ -305,6 +300,8 @@ class Trace:
         """Give an agent, and its mailbox, a class that notices what is done with them."""
         if not isinstance(agent, Agent) or type(agent) in self._traced:
             return
+        if agent.source is not None:
+            self._of_agents[agent.source.ordinal] = None
         try:
             agent.__class__ = self._class_for(type(agent))
         except TypeError:  # a class with slots
