@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.report.browser import Browser
+from tests.viewer.browser import Browser
 
 _SCRUB = """
 (async () => {

@@ -1,6 +1,6 @@
 """Draws the SVG pictures of docs/ from runs of scenarios: `uv run python docs/pictures.py`.
 
-docs/report.png is the beginning of the report of scenarios/ecology.yaml, docs/bench.png that of the page of a bench of
+docs/report.png is the beginning of the overview of scenarios/ecology.yaml, docs/bench.png that of the page of a bench of
 scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of scenarios/lead_response.yaml over
 `sop.design` with three seeds in tick-sequential and autonomous mode, as Chromium draws them 1180 pixels wide.
 """
@@ -76,6 +76,16 @@ def view(target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         page = _contagion_page(folder)
         _photograph(f"{page.as_uri()}#t=400000&colour=event&tab=chat&agent=person-34", target, (1360, 860))
+
+
+def overview(target: Path) -> None:
+    """Write the beginning of the overview of `ecology.yaml` as a PNG, as Chromium draws it; without one, nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = sim.run(ROOT / "scenarios" / "ecology.yaml", out=folder).run
+        assert run is not None
+        with open_run(run) as stored:
+            page = write_view(stored, opens="overview").file
+        _photograph(page.as_uri(), target, (1180, 1740))
 
 
 _PARTS = (((20, 120, 690, 380), 20), ((380, 685, 980, 738), 6), ((720, 130, 1160, 660), 3))
@@ -203,3 +213,4 @@ elif __name__ == "__main__":
     (ROOT / "docs" / "live.svg").write_text(live(), encoding="utf-8")
     (ROOT / "docs" / "sweep.svg").write_text(sweep(), encoding="utf-8")
     view(ROOT / "docs" / "view.png")
+    overview(ROOT / "docs" / "report.png")

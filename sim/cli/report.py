@@ -1,4 +1,4 @@
-"""`sim report`: a report of a run, or of the sensitivity of a sweep, as one HTML file."""
+"""`sim report`: the page of a run, opened at its overview; or the sensitivity of a sweep."""
 
 import contextlib
 from pathlib import Path
@@ -7,9 +7,9 @@ import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.base.errors import UsageError
-from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.table import print_table
-from sim.inspect.report import REPORT, write_report
+from sim.inspect.viewer import REPORT, write_view
 
 _WHAT = ("sensitivity",)
 
@@ -36,8 +36,9 @@ _WHAT = ("sensitivity",)
 def command(
     run: str, what: str | None, target: Path | None, *, outcomes: tuple[str, ...], force: bool, out: Path, as_json: bool
 ) -> None:  # fmt: skip
-    """Write a report of RUN as one HTML file that needs no network and can be shared. RUN is a folder, or the beginning
-    of a name in `sim list`. The run can still be running.
+    """Write the page of `sim view` so that it opens at its overview: settings, totals, charts, limits, costs, errors,
+    agents. It is one HTML file that needs no network and can be shared. RUN is a folder, or the beginning of a name in
+    `sim list`. The run can still be running; then the page has what is on record now.
 
     With `sensitivity`, RUN is the folder of a sweep with a design for sensitivity (saltelli, morris, fast): which
     inputs matter for its outcomes, with intervals, and how much of the variance is chance.
@@ -48,11 +49,14 @@ def command(
     if outcomes:
         raise UsageError("a report of a run has no outcomes to choose", hint="leave --outcome out")
     with reading(out, run) as stored:
-        file = write_report(stored, target, force=force)
+        written = write_view(stored, target, force=force, opens="overview")
+    if not written.whole:
+        say("sim: the page has the overview alone, because browsers cannot open one with all events of this run;")
+        say("     sim view RUN --serve shows them")
     if as_json:
-        print_json({"file": file, "bytes": file.stat().st_size})
+        print_json({"file": written.file, "bytes": written.file.stat().st_size, "whole": written.whole})
     else:
-        click.echo(plain(file))
+        click.echo(plain(written.file))
 
 
 def _report_sensitivity(

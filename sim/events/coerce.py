@@ -1,13 +1,15 @@
 """Conversion of recorded values to expected types. They are not trusted: an agent can publish any data on any topic."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 _NOTHING: Mapping[str, Any] = {}
 
 
 def mapping(data: Any) -> Mapping[str, Any]:
     """Return data if it is a mapping, otherwise an empty mapping."""
+    if data.__class__ is dict:  # nearly always, and the fastest question
+        return cast("Mapping[str, Any]", data)
     return data if isinstance(data, Mapping) else _NOTHING
 
 

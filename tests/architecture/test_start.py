@@ -24,7 +24,7 @@ agents: [{name: a, rules: [{do: {sleep: {for: 1h}}}]}]
 HEAVY = (
     "openai", "prometheus_client", "rich", "duckdb", "trio", "networkx", "scipy", "pandas",
     "sim.agents.ask", "sim.agents.conversation.service", "sim.agents.engine", "sim.agents.interview",
-    "sim.experiments", "sim.inspect.report", "sim.inspect.telemetry", "sim.inspect.viewer", "sim.kinds.assistant",
+    "sim.experiments", "sim.inspect.telemetry", "sim.inspect.viewer", "sim.kinds.assistant",
     "sim.kinds.chat.service", "sim.kinds.executor.service", "sim.kinds.goals.service", "sim.kinds.sop.service",
     "sim.kinds.town.generation", "sim.llm.access", "sim.llm.client", "sim.llm.service", "sim.llm.types",
     "sim.memory.service", "sim.runner.asking", "sim.runner.branching", "sim.runner.estimate", "sim.runner.probing",

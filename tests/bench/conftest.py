@@ -10,7 +10,7 @@ import pytest
 from sim.experiments.bench.plan import make_bench
 from sim.experiments.bench.rows import Bench, bench_of, evaluate
 from sim.experiments.trial import Trial
-from tests.report.conftest import browser as browser  # the same Chromium
+from tests.viewer.conftest import browser as browser  # the same Chromium
 
 SCENARIO = """
 name: made

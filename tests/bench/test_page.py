@@ -8,7 +8,7 @@ import pytest
 from sim.base.pages import document, tag
 from sim.experiments.bench.page import render
 from tests.bench.conftest import SESSION
-from tests.report.conftest import HOSTILE
+from tests.viewer.conftest import HOSTILE
 
 MODES = ("tick-parallel", "autonomous", "causal", "oracle")
 SWEEPS = ("agents.a.count=25,100,500", "until=1h,2h")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import sim
-from sim.inspect.report.collect import collect
 from sim.kinds.executor.story import Stories
 from sim.record import open_run
 from tests.helpers import command
+from tests.viewer.conftest import overview_of
 
 FILE = Path(__file__).parents[2] / "scenarios" / "software_team.yaml"
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_shown(ran: str, tmp_path: Path) -> None:
 def test_the_report_has_a_plan_tree(ran: str) -> None:
     """Parts and help are below the task that they belong to."""
     with open_run(Path(ran)) as stored:
-        found = collect(stored)["executions"]
+        found = overview_of(stored)["sections"]["executions"]
     assert [one["name"] for one in found["roots"]] == ["plan", "cleanup", "benchmark", "translate", "publish"]
     assert [one["name"] for one in found["roots"][0]["parts"]] == ["tests", "slugify", "truncate", "review"]
     assert [one["name"] for one in found["roots"][4]["parts"]] == ["help-publish"]

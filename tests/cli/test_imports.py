@@ -31,7 +31,7 @@ def test_run_imports_no_provider_report_or_bench_that_it_does_not_use(scenario: 
     assert "sim.runner.runner" in modules
     assert {name for name in PROVIDERS if f"sim.llm.providers.{name}" in modules} == providers
     assert not modules & {
-        "sim.inspect.report",
+        "sim.inspect.viewer",
         "sim.experiments.bench",
         "sim.inspect.compare",
         "sim.base.pages",

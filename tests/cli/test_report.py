@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting
+from tests.viewer.conftest import read
 
 
 @pytest.fixture
@@ -29,10 +30,23 @@ def test_report_goes_where_it_is_told(sim, run, tmp_path):
     first = sim("report", "tiny", "--to", "tiny.html", "--json")
     second = sim("report", "tiny", "--to", "tiny.html")
 
-    assert json.loads(first.out) == {"file": "tiny.html", "bytes": (tmp_path / "tiny.html").stat().st_size}
+    size = (tmp_path / "tiny.html").stat().st_size
+    assert json.loads(first.out) == {"file": "tiny.html", "bytes": size, "whole": True}
     assert second.code == 2
     assert "tiny.html exists" in second.err
     assert sim("report", "tiny", "--to", "tiny.html", "--force").code == 0
+
+
+def test_a_report_says_that_it_has_the_overview_alone(sim, run, monkeypatch):
+    """If browsers could not open the page with all events, it has the overview alone, and a sentence says so."""
+    monkeypatch.setattr("sim.inspect.viewer.blocks.MOST_BYTES", 4_000)
+    done = sim("report", run)
+    assert (done.code, done.out.strip()) == (0, f"{run}/report.html")
+    assert "the page has the overview alone" in done.err
+    assert "sim view RUN --serve shows them" in done.err
+    refused = sim("view", run)
+    assert refused.code == 1
+    assert "--serve" in refused.err
 
 
 def test_report_of_nothing(sim, run):
@@ -91,11 +105,10 @@ def test_missing_answers_are_said_by_question(sim, tmp_path, monkeypatch):
     rows = [re.split(r" {2,}", line.strip()) for line in done.out.splitlines()]
     table = rows[rows.index(["question", "answers", "missing"]) + 1 :][:3]
     assert sorted(table) == sorted([ask, *map(str, counts.values())] for ask, counts in expected.items())
-    page = Path(sim("report", "poll").out.strip()).read_text()
-    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert data is not None
+    page = read(Path(sim("report", "poll").out.strip()))
+    sections = {one["name"]: one["data"] for one in json.loads(page.blocks[page.about["overview"]])["sections"]}
     shown: dict[str, Counter[str]] = {}
-    for asked in json.loads(data[1])["surveys"]["questions"]:
+    for asked in sections["surveys"]["questions"]:
         for row in asked["rows"]:
             if row["group"] == "":  # of all agents
                 counts = {name: row[name] for name in ("answers", "missing")}

@@ -17,9 +17,9 @@ from sim.events import bus
 from sim.experiments import scoring
 from sim.experiments.bench import plan as bench
 from sim.host import effect_tasks, watchdog
-from sim.inspect.report import bins, people
 from sim.inspect.telemetry import catalog
-from sim.inspect.viewer import chunks
+from sim.inspect.viewer import bins, chunks
+from sim.inspect.viewer.sections import agents as agents_section
 from sim.inspect.viewer.states import MOST_VALUES
 from sim.kinds.goals import service as goals
 from sim.kinds.sop import channels, watchers
@@ -174,7 +174,7 @@ NUMBERS = [
     ("docs/watch.md", r"a line on stderr every (five) seconds", [progress.PLAIN_SECONDS]),
     ("docs/watch.md", r"the ends of at most (\d+) unfinished answers", [unfinished.MOST]),
     ("docs/watch.md", r"A run is divided into (\d+) parts", [bins.BINS]),
-    ("docs/watch.md", r"Of more than ([\d,]+) agents", [people.MAX_ROWS]),
+    ("docs/watch.md", r"Of more than ([\d,]+) agents", [agents_section.MAX_ROWS]),
 ]
 
 

@@ -19,8 +19,8 @@ from sim.experiments.page_notes import about
 from sim.experiments.plan import Plan
 from sim.experiments.results import Results
 from sim.inspect.analysis.experiments import Experiment
-from tests.report.browser import Browser
-from tests.report.conftest import browser as browser
+from tests.viewer.browser import Browser
+from tests.viewer.conftest import browser as browser
 
 SCENARIO = """
 name: bees

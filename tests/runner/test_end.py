@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.inspect.report.topics import Measures
+from sim.inspect.analysis.samples import Samples
 from sim.inspect.viewer.series import Series
 from sim.kernel import NS, Effect, perform
 from sim.record import open_run
@@ -58,10 +58,10 @@ def test_the_last_sample_is_the_final_state(tmp_path: Path, end: str, mode: Any)
     with open_run(Path(result.run)) as stored:
         agents = (stored.info.digest or {})["agents"].values()
         rows = stored.query("SELECT time, value FROM samples WHERE name = 'n' ORDER BY id")
-        measures, curve = Measures(), Series(["n"])
+        measures, curve = Samples(), Series(["n"])
         for event in stored.events():
             if event.topic == "metric.sample":
-                measures.sample(event.time_ns, event.data)
+                measures.add(event.time_ns, event.data)
                 curve.add(event.time_ns / 1e9, [event.data["n"]])
 
     times, values = result.metrics["time"], result.metrics["n"]
@@ -279,10 +279,11 @@ def test_an_end_that_cannot_be_meant_is_refused(entry: str, message: str) -> Non
 
 
 def test_the_last_sample_of_a_thinned_curve_is_kept() -> None:
-    """A report that shows every n-th sample shows the last one, too: it is the final state."""
-    measures = Measures()
-    for number in range(2502):
-        measures.sample(number * 10**9, {"n": float(number)})
-    shown = measures.samples()
-    assert (shown["time"][-1], shown["series"]["n"][-1]) == (2501.0, 2501.0)
-    assert len(shown["time"]) == len(shown["series"]["n"]) <= math.ceil(2502 / shown["step"]) + 1
+    """A curve that shows every n-th sample shows the last one, too: it is the final state."""
+    curve = Series(["n"])
+    for number in range(9002):
+        curve.add(float(number), [float(number)])
+    shown = curve.to_json()
+    assert shown["stride"] > 1
+    assert (shown["times"][-1], shown["values"][0][-1]) == (9001.0, 9001.0)
+    assert len(shown["times"]) <= math.ceil(9002 / shown["stride"]) + 1

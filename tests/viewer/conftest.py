@@ -1,21 +1,87 @@
-"""Views of runs, read back from their pages as the script of the page does."""
+"""Runs to look at, of scenarios and made up event by event; and their pages, read back as the script of a page does."""
 
 import base64
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
+import sim
 from sim.inspect.viewer import write_view
-from sim.record import StoredRun
-from tests.report.conftest import browser as browser
-from tests.report.conftest import ran as ran
-from tests.report.conftest import stored as stored
+from sim.inspect.viewer.overview import Overview
+from sim.record import RunHeader, RunRecorder, StoredRun, create_run, open_run
+from tests.viewer.browser import CHROMIUM, Browser
+
+Stored = Callable[..., StoredRun]
+SECOND = 10**9
+HOSTILE = '"><script>document.title="hacked"</script>\n\x1b[31m\u202eevil\u2028&amp;'
+
+
+def states(agent: str, *changes: tuple[float, str]) -> list[tuple[float, str, str, Any]]:
+    """Return the events of an agent that goes from one state to the next at the times given."""
+    before, events = "stopped", []
+    for time, after in changes:
+        events.append((time, agent, "agent.state", {"from": before, "to": after, "reason": ""}))
+        before = after
+    return events
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Stored]:
+    """Record made-up events (time in seconds, actor, topic, data) in order of time, and open the run.
+
+    `scenario` is its text, `seconds` when it ended, `digest` its final state; others go into the header.
+    """
+    opened: list[StoredRun] = []
+
+    def record(
+        events: list[tuple[float, str, str, Any]], *, scenario: str = "name: town\n", seconds: float = 100,
+        digest: dict[str, Any] | None = None, **header: Any,
+    ) -> StoredRun:  # fmt: skip
+        given: dict[str, Any] = {"name": "town", "seed": 7, "mode": "autonomous", "backend": "asyncio"} | header
+        with RunRecorder(create_run(tmp_path / "runs", RunHeader(**given), scenario)) as recorder:
+            for number, (time, actor, topic, data) in enumerate(sorted(events, key=lambda event: event[0])):
+                recorder.event((round(time * SECOND), 0, 0, 20, number, actor, topic, data, None))
+            recorder.finish("finished", digest or {}, round(seconds * SECOND), {})
+        opened.append(open_run(recorder.folder))
+        return opened[-1]
+
+    yield record
+    for run in opened:
+        run.close()
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Iterator[Stored]:
+    """Run the text of a scenario and open the run."""
+    opened: list[StoredRun] = []
+
+    def run(text: str, **options: Any) -> StoredRun:
+        file = tmp_path / "scenario.yaml"
+        file.write_text(text, encoding="utf-8")
+        folder = sim.run(file, out=tmp_path / "runs", **options).run
+        assert folder is not None
+        opened.append(open_run(Path(folder)))
+        return opened[-1]
+
+    yield run
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    """A Chromium with an empty page; without one on the machine the test is skipped."""
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine (apt-get install chromium)")
+    with Browser(tmp_path / "profile") as opened:
+        yield opened
+
 
 _BLOCK = re.compile(r'<script type="application/octet-stream" id="block-(\d+)">([A-Za-z0-9+/=]*)</script>')
 _ABOUT = re.compile(r'<script type="application/json" id="about">(.*?)</script>')
@@ -67,3 +133,11 @@ def page_of(run: StoredRun) -> Page:
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a chunk after 64 events, so that small runs have several."""
     monkeypatch.setattr("sim.inspect.viewer.chunks.MOST_EVENTS", 64)
+
+
+def overview_of(run: StoredRun) -> dict[str, Any]:
+    """Return the overview of a run, with the data of its sections by name."""
+    overview = Overview(run)
+    overview.folds.read()
+    found = overview.to_json()
+    return found | {"sections": {one["name"]: one["data"] for one in found["sections"]}}

@@ -9,7 +9,7 @@ import pytest
 from sim.inspect.viewer import ViewServer, write_view
 from sim.record import open_run
 from sim.record.unfinished import UnfinishedAnswer, drop_unfinished, write_unfinished
-from tests.report.conftest import HOSTILE, states
+from tests.viewer.conftest import HOSTILE, states
 from tests.viewer.test_chunks import MARKET, VOTERS, forged
 from tests.viewer.test_server import record
 from tests.viewer.test_server import recorder as recorder

@@ -14,8 +14,7 @@ from sim.record.files import SCENARIO
 from sim.runner import RunController
 from sim.scenario import load
 from sim.scenario.assembly.build import build
-from tests.report.conftest import states
-from tests.viewer.conftest import page_of
+from tests.viewer.conftest import page_of, states
 
 MARKET = """
 name: market

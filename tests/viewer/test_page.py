@@ -1,15 +1,20 @@
 """The page of a view as a file."""
 
+import base64
 import hashlib
 import json
 import re
+import stat
+import zlib
 from importlib.resources import files
 
 import pytest
 
-from sim.base.errors import RunError
+from sim.base.errors import RunError, UsageError
 from sim.inspect.viewer import write_view
-from tests.report.conftest import HOSTILE, states
+from sim.inspect.viewer.page import Opens
+from sim.kernel.codec import encode
+from tests.viewer.conftest import HOSTILE, overview_of, read, states
 
 TINY = "name: tiny\nuntil: 1m\nagents: [{name: a, count: 2, loop: {min_loop_delay: 1s}}]\n"
 
@@ -50,6 +55,80 @@ def test_nothing_of_others_is_markup(stored):
         r" base-uri 'none'; form-action 'none'",
         policy,
     )
+
+
+def test_the_policy_names_what_may_run(stored):
+    """The policy of a page allows its own script and style, by hash, and nothing from anywhere."""
+    page = write_view(stored(states("a", (0, "running")))).file.read_text(encoding="utf-8")
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    (style,) = re.findall("<style>(.*?)</style>", page, re.DOTALL)
+    (script,) = re.findall("<script>(.*?)</script>", page, re.DOTALL)
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+
+    def hashed(text):
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == hashed(script)
+    assert rules["style-src"] == hashed(style)
+
+
+def test_numbers_that_json_lacks_are_null(stored):
+    """What is not finite is null in the page, so that a browser can read it."""
+    overview = overview_of(stored(states("a", (0, "running"))))
+    overview["end"] = float("nan")
+    assert json.loads(encode(overview), parse_constant=pytest.fail)["end"] is None
+
+
+def test_a_page_is_in_the_folder_of_its_run(stored):
+    """By default a page is written beside the run, readable by its owner alone, and is replaced; the one that opens at
+    the overview has another name.
+    """
+    run = stored(states("a", (0, "running")))
+    names: list[tuple[Opens, str]] = [("agents", "view.html"), ("overview", "report.html")]
+    for opens, name in names:
+        file, again = write_view(run, opens=opens).file, write_view(run, opens=opens).file
+        assert file == again == run.path / name
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert read(file).about["opens"] == opens
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        "report.html",
+        "run.db",
+        "run.head",
+        "run.lock",
+        "scenario.yaml",
+        "view.html",
+    ]
+
+
+def test_nothing_is_overwritten_unasked(stored, tmp_path):
+    """A file that is there is replaced only by force, and nothing is written into the folder of another run."""
+    run, other = stored(states("a", (0, "running"))), stored([])
+    target = tmp_path / "mine.html"
+    target.write_text("mine")
+
+    with pytest.raises(UsageError, match="exists"):
+        write_view(run, target)
+    with pytest.raises(UsageError, match="folder of a run"):
+        write_view(run, other.path / "view.html")
+    assert target.read_text() == "mine"
+    assert write_view(run, target, force=True).file.read_text().startswith("<!doctype html>")
+
+
+def test_an_overview_is_written_of_any_run(ran, monkeypatch):
+    """If a page would be too large with all events, the one that opens at the overview is written without them."""
+    run = ran(TINY)
+    whole = write_view(run, opens="overview")
+    page = read(whole.file)
+    needed = [page.blocks[page.about[name]] for name in ("scenario", "overview")]
+    room = sum(len(base64.b64encode(zlib.compress(block))) for block in needed) + 50
+    monkeypatch.setattr("sim.inspect.viewer.blocks.MOST_BYTES", room)
+    written = write_view(run, opens="overview")
+    page = read(written.file)
+    assert (whole.whole, written.whole) == (True, False)
+    assert (page.about["whole"], page.about["chunks"], page.about["calls"]) == (False, [], [])
+    overview = json.loads(page.blocks[page.about["overview"]])
+    assert overview["numbers"]["events"] == written.events == run.info.events
 
 
 def test_a_page_that_browsers_cannot_open_is_not_written(ran, monkeypatch):

@@ -75,6 +75,17 @@ def test_what_comes_later_is_followed(recorder, monkeypatch):
         assert "unfinished" not in last  # the record is the truth, whatever a process has left
 
 
+def test_the_overview_is_of_what_is_on_record_now(recorder):
+    """The overview of a run under way is made when it is asked for, from all that is on record then."""
+    record(recorder, 0, 3)
+    with open_run(recorder.folder, verify=False) as run, ViewServer(run, opens="overview") as server:
+        assert '"opens":"overview"' in get(server.url)[2].decode()
+        assert json.loads(get(server.url, "/overview")[2])["numbers"]["events"] == 3
+        record(recorder, 3, 2)
+        found = json.loads(get(server.url, "/overview")[2])
+        assert (found["run"]["status"], found["numbers"]["agents"], found["end"]) == ("running", 5, 4.0)
+
+
 def test_only_this_machine_is_served(recorder):
     """Requests that name another host are refused (DNS rebinding), no site can embed it, and paths are checked."""
     record(recorder, 0, 1)

@@ -9,8 +9,8 @@ Modules:
 """
 
 from sim.base.pages.chart import Chart, line_chart
-from sim.base.pages.document import document, embedded, shared_script
+from sim.base.pages.document import document, embedded
 from sim.base.pages.markup import Markup, svg, tag
 from sim.base.pages.tables import Table
 
-__all__ = ["Chart", "Markup", "Table", "document", "embedded", "line_chart", "shared_script", "svg", "tag"]
+__all__ = ["Chart", "Markup", "Table", "document", "embedded", "line_chart", "svg", "tag"]

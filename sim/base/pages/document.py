@@ -74,12 +74,6 @@ def light_colours() -> Mapping[str, str]:
 
 
 @cache
-def shared_script() -> str:
-    """Return the script with which pages make elements and write numbers and times."""
-    return (files("sim.base.pages") / "elements.js").read_text(encoding="utf-8")
-
-
-@cache
 def _base() -> str:
     return (files("sim.base.pages") / "base.css").read_text(encoding="utf-8")
 

@@ -10,10 +10,10 @@ from sim.base.errors import UsageError
 from sim.base.pages import Chart, line_chart
 from sim.base.text import plain
 from sim.inspect.analysis.agent import AgentRecord, AgentRecords
+from sim.inspect.analysis.samples import Samples
 from sim.inspect.compare.comparison import Comparison, compare
-from sim.inspect.report.bins import Bins
-from sim.inspect.report.states import States
-from sim.inspect.report.topics import Measures
+from sim.inspect.viewer.bins import Bins
+from sim.inspect.viewer.sections.states import StateTimes
 from sim.kernel import Duration
 from sim.kernel.codec import decode
 from sim.record import StoredRun, run_folder, summary
@@ -171,10 +171,10 @@ class Run(StoredRun):
         if self.info.summary is not None and "metrics" in self.info.summary:
             found: Mapping[str, Sequence[float]] = self.info.summary["metrics"]
             return found
-        measures = Measures()  # it has no summary: it is still running, or has failed, or was killed
+        samples = Samples()  # it has no summary: it is still running, or has failed, or was killed
         for time_ns, data in self.query("SELECT time_ns, data FROM events WHERE topic = 'metric.sample'"):
-            measures.sample(time_ns, decode(data.encode()))
-        return measures.series()
+            samples.add(time_ns, decode(data.encode()))
+        return samples.series()
 
     def plot(self, *metrics: str) -> Chart:
         """Return a chart of metrics over simulated time.
@@ -190,7 +190,7 @@ class Run(StoredRun):
     def plot_states(self) -> Chart:
         """Return a chart of the mean number of agents in each state over simulated time."""
         bins = Bins.until(end_of(self))
-        states = States(bins)
+        states = StateTimes(bins)
         columns = 'agent, time_ns, from_state AS "from", to_state AS "to", reason'
         names, rows = self.table(f"SELECT {columns} FROM transitions")  # noqa: S608 - constant
         for agent, time_ns, *change in rows:

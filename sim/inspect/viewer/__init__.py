@@ -1,4 +1,4 @@
-"""The viewer: what a run looked like in time and space, and what its agents said, as one page.
+"""The viewer: what a run looked like in time and space, what its agents said, and what came out of it, as one page.
 
 The record is read once, and cut by time into *chunks*. Each chunk has a *keyframe* (the state of all agents at its
 start), the changes after it, and the events as they were recorded. The page decodes a chunk when it is needed. So
@@ -14,11 +14,17 @@ moving to any time is fast, however long the run is.
     calls       calls of models and other effects, with all that was asked and answered
     blocks      compressed parts of the data, in a page or in a file
     view        all of these together, for a run of which more may come
+    bins        equal parts of the simulated time of a run, for counts over time
+    folds       what events add up to: one pass over them feeds all folds
+    section     a section of the overview: a fold and the script that draws it
+    sections    the sections, each in a module and a script of its own
+    room        how much text a section has room for
+    overview    the settings and totals of a run, and its sections
     page        the page as one file
     server      the page on this machine, which follows a run
 """
 
-from sim.inspect.viewer.page import VIEW, WrittenView, write_view
+from sim.inspect.viewer.page import REPORT, VIEW, WrittenView, write_view
 from sim.inspect.viewer.server import ViewServer
 
-__all__ = ["VIEW", "ViewServer", "WrittenView", "write_view"]
+__all__ = ["REPORT", "VIEW", "ViewServer", "WrittenView", "write_view"]

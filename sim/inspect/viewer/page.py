@@ -5,17 +5,22 @@ script makes text nodes of them. The policy of the page has the hashes of its ow
 runs and nothing is loaded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TextIO
 
 import attrs
 
-from sim.base.pages import document, embedded, shared_script
-from sim.inspect.viewer.blocks import PageBlocks
+from sim.base.pages import document, embedded
+from sim.inspect.viewer.blocks import NoBlocks, PageBlocks, PageTooLarge
+from sim.inspect.viewer.overview import Overview
+from sim.inspect.viewer.section import Section
+from sim.inspect.viewer.sections import sections
 from sim.inspect.viewer.view import View
+from sim.kernel.codec import encode
 from sim.record import StoredRun
 from sim.record.page_file import page_file
 from sim.runner.prompts import RepeatedPrompt
@@ -24,10 +29,16 @@ VIEW: Final = "view.html"
 """The name of the page in the folder of its run."""
 
 _LIBRARIES: Final = ("d3-dispatch", "d3-quadtree", "d3-timer", "d3-force", "uplot")
-_SCRIPTS: Final = (
-    "data.js", "moment.js", "find.js", "controls.js", "layout.js", "map.js", "charts.js", "scrubber.js", "event.js",
-    "agents.js", "chat.js", "events.js", "calls.js", "search.js", "main.js",
-)  # fmt: skip
+REPORT: Final = "report.html"
+"""The name of the page that opens at the overview."""
+
+_FIRST: Final = ("elements", "data", "moment", "find", "controls", "lanes", "plot")
+_LAST: Final = "main"
+"""The scripts that others need when they are read, and the one that needs all others."""
+
+Opens = Literal["agents", "overview"]
+"""The tab with which a page opens."""
+
 MARK: Final = "<!-- blocks -->"
 _BODY: Final = (
     '<div id="page"></div>\n'
@@ -37,49 +48,90 @@ _BODY: Final = (
 
 @attrs.frozen
 class WrittenView:
-    """A page that was written: its file, and the numbers of its events and chunks."""
+    """A page that was written.
+
+    Attributes:
+        file: its file.
+        events, chunks: how many of them it has.
+        whole: whether it has the events. Otherwise it would have been too large, and it has the overview alone.
+    """
 
     file: Path
     events: int
     chunks: int
+    whole: bool
 
 
 def write_view(
     stored: StoredRun, target: Path | None = None, *, force: bool = False,
-    repeated: Mapping[int, RepeatedPrompt] | None = None,
+    repeated: Mapping[int, RepeatedPrompt] | None = None, opens: Opens = "agents",
+    kinds: Sequence[type[Section]] | None = None,
 ) -> WrittenView:  # fmt: skip
     """Write the page of a run as one HTML file, readable by its owner only.
 
     Args:
         stored: the run. It can still be running; then the page has what is on record now.
-        target: the file; None: `view.html` in the run folder, which is replaced.
+        target: the file; None: `view.html` in the run folder, or `report.html` if it opens at the overview. That is
+            replaced.
         force: whether to replace the target if it exists.
         repeated: requests and answers of models in the core, which a replay has repeated; None: they are left out.
+        opens: the tab with which it opens. A page that opens at the overview is written without the events if it would
+            be too large with them.
+        kinds: the sections of the overview; by default those of `sim`.
 
     Raises:
         UsageError: if the target exists, or is in the folder of another run.
         RunError: if the run is damaged, or the file cannot be written.
     """
-    head, tail = shell(stored, follows=False).split(MARK)
-    with page_file(stored.path, VIEW, target, suffix=".view.html", force=force) as (file, draft):
-        draft.write(head)
-        view = View(stored, PageBlocks(draft))
-        view.read(stored)
-        view.calls.repeat(stored, repeated or {})
-        draft.write(about_element(view.about()))
-        draft.write(tail)
-    return WrittenView(file, view.chunks.events, len(view.chunks.table))
+    kinds = sections() if kinds is None else tuple(kinds)
+    name, suffix = (VIEW, ".view.html") if opens == "agents" else (REPORT, ".html")
+
+    def write(*, whole: bool) -> WrittenView:
+        with page_file(stored.path, name, target, suffix=suffix, force=force) as (file, draft):
+            return _write(stored, file, draft, repeated or {}, opens, kinds, whole=whole)
+
+    try:
+        return write(whole=True)
+    except PageTooLarge:
+        if opens == "agents":
+            raise
+    return write(whole=False)
 
 
-def shell(stored: StoredRun, *, follows: bool) -> str:
+def _write(
+    stored: StoredRun, file: Path, draft: TextIO, repeated: Mapping[int, RepeatedPrompt], opens: Opens,
+    kinds: Sequence[type[Section]], *, whole: bool,
+) -> WrittenView:  # fmt: skip
+    head, tail = shell(stored, kinds, follows=False, opens=opens).split(MARK)
+    draft.write(head)
+    blocks, overview = PageBlocks(draft), Overview(stored, kinds)
+    view = View(stored, blocks, blocks if whole else NoBlocks())
+    view.read(stored, overview.folds)
+    view.calls.repeat(stored, repeated)
+    found = {**view.about(), "overview": blocks.add(encode(overview.to_json())), "opens": opens, "whole": whole}
+    if not whole:
+        found |= {"chunks": [], "calls": [], "parts": []}
+    draft.write(about_element({**found, "tabs": tabs(kinds)}))
+    draft.write(tail)
+    return WrittenView(file, view.chunks.events, len(view.chunks.table), whole)
+
+
+def tabs(kinds: Sequence[type[Section]]) -> list[tuple[str, str]]:
+    """Return the name and the title of each section that is a tab of its own."""
+    return [(kind.name(), kind.title) for kind in kinds if kind.tab]
+
+
+def shell(stored: StoredRun, kinds: Sequence[type[Section]], *, follows: bool, opens: Opens = "agents") -> str:
     """Return the page without data.
 
     Args:
         stored: the run.
+        kinds: the sections of the overview.
         follows: whether a server has the data.
+        opens: the tab with which it opens.
     """
-    style, script = _resources()
-    title = f"{stored.info.name} (seed {stored.info.seed}): view"
+    style, script = _resources(tuple(kinds))
+    title = f"{stored.info.name} (seed {stored.info.seed}): {'view' if opens == 'agents' else 'report'}"
     return document(
         title, _BODY, style=style, script=script, connects=follows, alerts=stored.integrity.told_in(stored.path)
     )
@@ -91,11 +143,25 @@ def about_element(about: Mapping[str, Any]) -> str:
 
 
 @cache
-def _resources() -> tuple[str, str]:
-    """Return the style and the script of the page, with the libraries in it."""
-    folder = files("sim.inspect.viewer") / "web"
-    vendor = folder / "vendor"
-    libraries = "\n".join((vendor / f"{name}.min.js").read_text(encoding="utf-8") for name in _LIBRARIES)
-    scripts = shared_script() + "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    style = (vendor / "uplot.min.css").read_text(encoding="utf-8") + (folder / "style.css").read_text(encoding="utf-8")
-    return style, f'{libraries}\n(() => {{\n"use strict";\n{scripts}}})();\n'
+def _resources(kinds: tuple[type[Section], ...]) -> tuple[str, str]:
+    """Return the style and the script of the page, with the libraries in it.
+
+    The script of a section is a block, so that its names are its own.
+    """
+    package = files("sim.inspect.viewer")
+    web, vendor = package / "web", package / "web" / "vendor"
+    libraries = [(vendor / f"{name}.min.js").read_text(encoding="utf-8") for name in _LIBRARIES]
+    core, others = _scripts(web), [*_scripts(package / "tabs").values()]
+    first, last = [core.pop(name) for name in _FIRST], core.pop(_LAST)
+    drawn = [f"{{\n{kind.script}}}\n" for kind in kinds]
+    script = "\n".join(
+        [*libraries, '(() => {\n"use strict";', *first, *core.values(), *others, *drawn, last, "})();\n"]
+    )
+    styles = (vendor / "uplot.min.css", web / "style.css", web / "overview.css")
+    return "".join(style.read_text(encoding="utf-8") for style in styles), script
+
+
+def _scripts(folder: Traversable) -> dict[str, str]:
+    """Return the scripts in a folder by name, in the order of the names."""
+    found = sorted((file for file in folder.iterdir() if file.name.endswith(".js")), key=lambda file: file.name)
+    return {file.name.removesuffix(".js"): file.read_text(encoding="utf-8") for file in found}

@@ -16,8 +16,11 @@ from urllib.parse import parse_qs
 from sim.base.errors import SimError, UsageError
 from sim.base.local_server import LOOPBACK, Address, LocalServer, Start, text_answer
 from sim.inspect.viewer.blocks import FileBlocks
-from sim.inspect.viewer.page import MARK, about_element, shell
+from sim.inspect.viewer.overview import Overview
+from sim.inspect.viewer.page import MARK, Opens, about_element, shell, tabs
+from sim.inspect.viewer.sections import sections
 from sim.inspect.viewer.view import View
+from sim.kernel.codec import encode
 from sim.record import StoredRun, open_run
 from sim.record.unfinished import read_unfinished
 
@@ -43,6 +46,7 @@ class ViewServer:
     Args:
         stored: the run.
         port: the port on this machine; 0 selects a free port.
+        opens: the tab with which the page opens.
 
     Attributes:
         url: the address of the page, with a secret: other users of this machine cannot open it without that.
@@ -52,8 +56,8 @@ class ViewServer:
         RunError: if the run is damaged.
     """
 
-    def __init__(self, stored: StoredRun, port: int = 0) -> None:
-        self._site = _Site(stored)
+    def __init__(self, stored: StoredRun, port: int = 0, *, opens: Opens = "agents") -> None:
+        self._site = _Site(stored, opens)
         try:
             address, hint = Address(LOOPBACK, port), "use --serve 0 for a free port"
             self._server = LocalServer(self._site, address, "view", hint, private=True)
@@ -74,9 +78,10 @@ class ViewServer:
 class _Site:
     """The WSGI application of the page."""
 
-    def __init__(self, stored: StoredRun) -> None:
+    def __init__(self, stored: StoredRun, opens: Opens) -> None:
         self._folder: Path = stored.path
-        self._head, self._tail = shell(stored, follows=True).split(MARK)
+        self._opens = opens
+        self._head, self._tail = shell(stored, sections(), follows=True, opens=opens).split(MARK)
         self._blocks = FileBlocks()
         self._lock = threading.Lock()
         self._view = View(stored, self._blocks)
@@ -97,6 +102,8 @@ class _Site:
             return _answer(start, self._page(), "text/html; charset=utf-8")
         if path == "/news":
             return _answer(start, self._news(parse_qs(environ.get("QUERY_STRING", "")[:1000])), "application/json")
+        if path == "/overview":
+            return self._overview(start)
         kind, _, number = path[1:].partition("/")
         if kind == "block" and number.isascii() and number.isdigit() and len(number) <= _DIGITS:
             body = self._blocks.read(int(number))
@@ -108,6 +115,16 @@ class _Site:
         with self._lock:
             about = self._about()
         return (self._head + about_element(about) + self._tail).encode()
+
+    def _overview(self, start: Start) -> Iterable[bytes]:
+        """Return the overview of what is on record now, for which the record is read."""
+        try:
+            with open_run(self._folder, verify=False) as stored:
+                overview = Overview(stored)
+                overview.folds.read()
+                return _answer(start, encode(overview.to_json()), "application/json")
+        except SimError:  # it is being written
+            return text_answer(start, HTTPStatus.SERVICE_UNAVAILABLE, "the run cannot be read now; ask again")
 
     def _news(self, asked: dict[str, list[str]]) -> bytes:
         """Return what the page does not have yet: all that has changed, and further items of its lists."""
@@ -123,7 +140,8 @@ class _Site:
 
     def _about(self, **known: int) -> dict[str, Any]:
         follows = self._view.info.status == "running"
-        return {**self._view.about(**known), "served": True, "follows": follows, "version": self._version}
+        page = {"opens": self._opens, "tabs": tabs(sections()), "whole": True}
+        return {**self._view.about(**known), **page, "served": True, "follows": follows, "version": self._version}
 
     def _read(self) -> None:
         """Read what is new on record, if enough time has passed."""

@@ -190,6 +190,8 @@ class States:
     def _grow(self) -> None:
         """Give new names what they have at the start."""
         labels = self._names.labels
+        if len(labels) == len(self._fields[STATE]):
+            return
         for number in range(len(self._fields[STATE]), len(labels)):
             actor = labels[number] if self._names.known(labels[number]) == number else None
             micro = None if actor is None else self._start.balances.get(actor)

@@ -6,6 +6,7 @@ from sim.inspect.viewer.blocks import Blocks
 from sim.inspect.viewer.calls import Calls
 from sim.inspect.viewer.chunks import Chunks
 from sim.inspect.viewer.contacts import KINDS
+from sim.inspect.viewer.folds import Folds
 from sim.inspect.viewer.map import Map
 from sim.inspect.viewer.names import ROLES, Names, Topics
 from sim.inspect.viewer.starts import Money, start_of
@@ -27,12 +28,13 @@ class View:
     Args:
         stored: the run.
         blocks: takes the blocks.
+        many: takes those of events and calls; None: the same.
 
     Raises:
         RunError: if the run is damaged.
     """
 
-    def __init__(self, stored: StoredRun, blocks: Blocks) -> None:
+    def __init__(self, stored: StoredRun, blocks: Blocks, many: Blocks | None = None) -> None:
         self.info = stored.info
         scenario = recorded_scenario(stored)
         start = start_of(stored, scenario)
@@ -40,8 +42,9 @@ class View:
         self._map = Map(scenario, start.graph)
         self._groups = Groups(scenario)
         self._states = States(self._names, self._map, start, Money(scenario))
-        self.chunks = Chunks(blocks, self._names, self._topics, self._states)
-        self.calls = Calls(blocks, self._names)
+        many = many or blocks
+        self.chunks = Chunks(many, self._names, self._topics, self._states)
+        self.calls = Calls(many, self._names)
         self._recorded = () if scenario is None else scenario.recording.state
         self._has_money = any(start.balances.values())
         self._description = "" if scenario is None else scenario.description
@@ -49,16 +52,26 @@ class View:
         self._last_chunk = -1
         self._end = 0.0
 
-    def read(self, stored: StoredRun) -> bool:
-        """Add what is on record since the last time, and return whether there is anything new."""
+    def read(self, stored: StoredRun, folds: Folds | None = None) -> bool:
+        """Add what is on record since the last time, and return whether there is anything new.
+
+        Args:
+            stored: the run.
+            folds: get each new event, too, and are advanced to the end of the run.
+        """
         before = (self.chunks.events, self.calls.total, self.info.status)
         self.info = stored.info
         sql = "SELECT id, CAST(data AS BLOB) FROM chunks WHERE id > ? ORDER BY id LIMIT 1"
         while rows := stored.query(sql, (self._last_chunk,)):  # one by one, because the first read can have many
             self._last_chunk, data = rows[0]
             for row, line in zip(decode(data), json_items(data[1:-1]), strict=True):
-                self.chunks.add(RecordedEvent(*row), line)
+                event = RecordedEvent(*row)
+                self.chunks.add(event, line)
+                if folds is not None:
+                    folds.add(event)
         self.chunks.cut()
+        if folds is not None:
+            folds.finish()
         self.calls.read(stored, ended=self.info.status != "running")
         self._end = end_of(stored) / 1e9
         return before != (self.chunks.events, self.calls.total, self.info.status)

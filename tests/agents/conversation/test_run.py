@@ -13,8 +13,8 @@ import pytest
 import sim
 from sim.agents.conversation import Transcripts
 from sim.cli import main
-from sim.inspect.report import collect
 from sim.record import open_run
+from tests.viewer.conftest import overview_of
 
 ROOT = Path(__file__).resolve().parents[3]
 EVIL = "\x1b[2J\u202e</script><img src=x>\n1:00:00  boss: I am the owner"
@@ -199,7 +199,7 @@ def test_a_conversation_that_is_not_there_is_named(run, capsys):
 def test_the_report_has_the_conversations(run):
     """Each conversation with its lines, as plain data that the page turns into text."""
     with open_run(run) as stored:
-        found = collect(stored)["conversations"]
+        found = overview_of(stored)["sections"]["conversations"]
     assert found["total"] == 4
     first = found["rows"][0]
     assert (first["with"], first["place"], first["total"]) == (

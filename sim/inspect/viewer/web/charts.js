@@ -1,18 +1,7 @@
 // Charts over the whole run, with a line at the moment.
 
-const TIME_STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 8640000, 31536000];
 const CHART_HEIGHT = 118;
 const MOST_CHARTS = 24; // of metrics
-
-/** A time on an axis. */
-function axisTime(seconds, increment) {
-  if (increment % 86400 === 0) return Math.round(seconds / 86400) + "d";
-  if (increment >= 60 && END < 172800 && END >= 120) {
-    const minutes = Math.round(seconds / 60);
-    return [minutes >= 60 && Math.floor(minutes / 60) + "h", (minutes % 60 > 0 || minutes === 0) && (minutes % 60) + "m"].filter(Boolean).join("");
-  }
-  return time(seconds);
-}
 
 function makeCharts() {
   const box = h("div", { class: "charts" });
@@ -21,28 +10,20 @@ function makeCharts() {
   function card({ title, names, colours, times, values, note }) {
     const holder = h("div", { class: "plot" }), reading = h("span", { class: "reading" });
     const needle = h("div", { class: "needle" });
+    const shown = { plot: null, holder, needle, reading, title, names, times, values, told: "" };
     box.append(h("figure", {}, h("figcaption", {}, h("b", {}, title), note && h("span", { class: "note", title: "There are more points than are drawn." }, note), reading), holder));
     const width = Math.max(180, holder.clientWidth);
-    const axis = { stroke: palette.soft, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const plot = new uPlot({
       width, height: CHART_HEIGHT, legend: { show: false }, padding: [8, 28, 0, 0],
       cursor: { y: false, sync: { key: "run", scales: ["x", null] }, drag: { x: true, y: false }, points: { size: 5 } },
       scales: { x: { time: false } },
-      axes: [
-        { ...axis, incrs: TIME_STEPS, space: 74, size: 26, values: (_, splits, __, ___, increment) => splits.map((at) => axisTime(at, increment)) },
-        { ...axis, size: 46, values: (_, splits) => splits.map(short) },
-      ],
+      axes: timeAxes(0),
       series: [{}, ...names.map((name, at) => ({ label: name, stroke: colours[at], width: 1.5, points: { show: false }, spanGaps: true }))],
       hooks: {
         ready: [(made) => made.over.append(needle)],
         draw: [(made) => { made.wide = made.bbox.width / uPlot.pxRatio; }],
-        setCursor: [(made) => {
-          const { idx, left } = made.cursor;
-          if (idx === null || idx === undefined || left < 0 || !made.over.matches(":hover")) return;
-          const area = made.over.getBoundingClientRect();
-          const one = plots.find(({ plot: other }) => other === made), told = names.map((name, at) => [name, one.values[at][idx]]).filter(([, value]) => value !== null && value !== undefined);
-          showTip({ clientX: area.left + left, clientY: area.top + 10 }, [time(one.times[idx], true), ...told.map(([name, value]) => `${visible(name)}: ${number(value)}`)].join("\n"));
-        }],
+        setCursor: [pointed((place) => [time(shown.times[place], true), ...names.map((name, at) => [name, shown.values[at][place]])
+          .filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => `${visible(name)}: ${number(value)}`)])],
         setScale: [(made, key) => {
           if (key !== "x" || settingScale) return;
           settingScale = true; // the other charts show the same part of the run
@@ -58,7 +39,8 @@ function makeCharts() {
       if (plot.select.width < 2) goTo(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x"));
     });
     plot.over.addEventListener("pointerleave", hideTip);
-    plots.push({ plot, holder, needle, reading, title, names, times, values, told: "" });
+    shown.plot = plot;
+    plots.push(shown);
   }
 
   /** What there is to draw. */

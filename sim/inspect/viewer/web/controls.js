@@ -1,6 +1,6 @@
 // What is chosen, and how it changes.
 
-const chosen = { time: 0, event: null, agent: -1, other: -1, tab: "agents", colour: "state", lines: true, playing: false, speed: 1, calls: true };
+const chosen = { time: 0, event: null, agent: -1, other: -1, tab: "agents", colour: "state", lines: true, playing: false, speed: 1, calls: true, part: null };
 const collator = new Intl.Collator("en", { numeric: true });
 
 /** Something went wrong: say so on the page. */
@@ -93,6 +93,16 @@ function play(on = !chosen.playing) {
   refresh();
 }
 
+const TABS = [];
+
+/** Define a tab: `make()` returns its element `box`, and `draw(milliseconds)`, which is called when the moment has changed. Tabs are in the order of `place`. */
+const tab = (name, title, place, make) => TABS.push({ name, title, place, make });
+
+const SECTIONS = new Map();
+
+/** Define how a section of the overview is drawn: `draw(data)` returns [note, ...elements], or null if there is nothing to draw. */
+const section = (name, draw) => SECTIONS.set(name, draw);
+
 let choices = 0;
 const choosers = []; // called when something else was chosen
 
@@ -110,7 +120,7 @@ const openAgent = (name) => choose({ agent: name, tab: "agents" });
 // The address has the moment and what is chosen, so that it can be kept and sent.
 function remember() {
   const latest = ABOUT.follows && chosen.time >= END;
-  const parts = [["t", latest ? null : String(Number(chosen.time.toFixed(9)))], ["event", chosen.event], ["tab", chosen.tab], ["colour", chosen.colour],
+  const parts = [["t", latest ? null : String(Number(chosen.time.toFixed(9)))], ["event", chosen.event], ["tab", chosen.tab], ["part", chosen.tab === "overview" ? chosen.part : null], ["colour", chosen.colour],
     ["agent", chosen.agent < 0 ? null : ABOUT.names[chosen.agent]], ["other", chosen.other < 0 ? null : ABOUT.names[chosen.other]]];
   const text = "#" + parts.filter(([, value]) => value !== null).map(([name, value]) => name + "=" + encodeURIComponent(value)).join("&");
   if (text !== remembered) history.replaceState(null, "", (remembered = text));
@@ -126,7 +136,7 @@ function recall() {
   chosen.event = event === null || !ABOUT.events ? null : Math.max(1, Math.min(ABOUT.events, Math.floor(event)));
   chosen.agent = named(given.get("agent"));
   chosen.other = named(given.get("other"));
-  for (const name of ["tab", "colour"]) if (given.has(name)) chosen[name] = given.get(name);
+  for (const name of ["tab", "colour", "part"]) if (given.has(name)) chosen[name] = given.get(name);
 }
 
 function decoded(text) {
@@ -137,7 +147,7 @@ function decoded(text) {
 let palette = {};
 function readPalette() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["ink", "soft", "line", "grid", "card", "paper", "accent", "bad", "running", "sleeping", "paused", "starting", "stopping", ...Array.from({ length: 13 }, (_, at) => "c" + at)];
+  const names = ["ink", "soft", "line", "grid", "card", "paper", "accent", "bad", "good", "running", "sleeping", "paused", "starting", "stopping", ...Array.from({ length: 13 }, (_, at) => "c" + at)];
   palette = Object.fromEntries(names.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
   palette.stopped = palette.line;
 }

@@ -1,26 +1,5 @@
 // The page: the map, the charts, the scrubber and the panels, and the keys.
 
-const HELP = [["space", "play or pause"], ["← →", "back and forward by a hundredth of the run (with Shift by a thousandth)"], [", .", "previous and next event, of the chosen agent if there is one"],
-  ["Home End", "start and end of the run"], ["[ ]", "slower, faster"], ["+ - 0", "zoom the map, and show all of it"], ["/", "search"], ["Escape", "close, or choose no agent"], ["?", "this help"]];
-
-function makeRun() {
-  const text = h("pre", {}, "");
-  const box = h("div", { class: "panel scrolls" },
-    ABOUT.run.description && h("p", {}, ABOUT.run.description),
-    h("table", {}, h("tbody", {}, ABOUT.run.told.map(([name, value]) => h("tr", {}, h("th", {}, name), h("td", {}, value))))),
-    h("p", { class: "note" }, `${number(ABOUT.events)} events in ${number(ABOUT.chunks.length)} chunks, ${number(ABOUT.calls_in_all)} calls`),
-    ABOUT.pairs_in_all > ABOUT.pairs.length && h("p", { class: "note" }, `Of ${number(ABOUT.pairs_in_all)} pairs of names that wrote to each other, the ${number(ABOUT.pairs.length)} with most messages are in the lists.`),
-    h("h3", {}, "Keys"), h("table", {}, h("tbody", {}, HELP.map(([key, what]) => h("tr", {}, h("th", {}, h("kbd", {}, key)), h("td", {}, what))))),
-    h("h3", {}, "Scenario"), text);
-  let loaded = false;
-  function draw() {
-    if (loaded) return;
-    loaded = true;
-    blockText(ABOUT.scenario).then((given) => { text.textContent = visible(given); }, complain);
-  }
-  return { box, draw };
-}
-
 /** The answers of models that are arriving: not on record, and gone when they are whole. */
 function makeUnfinished() {
   const list = h("ul", {});
@@ -37,14 +16,16 @@ function main() {
   readPalette();
   if (ABOUT.follows) chosen.time = END;
   if (ABOUT.variables.length) chosen.colour = "now:" + ABOUT.variables[0].name; // what the scenario asks for
+  chosen.tab = ABOUT.opens;
   recall();
   const map = makeMap(), legend = makeLegend(), charts = makeCharts(), scrubber = makeScrubber();
-  const panels = { agents: makeAgents(), chat: makeChat(), events: makeEvents(), calls: makeCalls(), search: makeSearch(), run: makeRun() };
-  if (!Object.hasOwn(panels, chosen.tab)) chosen.tab = "agents";
+  for (const [name, title] of ABOUT.tabs) tab(name, title, Infinity, () => makeSectionTab(name));
+  const kept = TABS.filter(({ name }) => ABOUT.whole || ["overview", "run"].includes(name)).sort((one, other) => one.place - other.place);
+  const panels = Object.fromEntries(kept.map(({ name, make }) => [name, make()]));
+  if (!Object.hasOwn(panels, chosen.tab)) chosen.tab = ABOUT.opens;
   const colours = h("select", { "aria-label": "colour agents by", title: "colour agents by", onchange: () => choose({ colour: colours.value }) });
   const lines = h("input", { type: "checkbox", checked: true, onchange: () => { chosen.lines = lines.checked; refresh(); } });
-  const tabs = Object.entries({ agents: "Agents", chat: "Chat", events: "Events", calls: "Calls", search: "Search", run: "Run" }).map(([name, title]) =>
-    h("button", { type: "button", role: "tab", id: "tab-" + name, onclick: () => choose({ tab: name }) }, title));
+  const tabs = kept.map(({ name, title }) => h("button", { type: "button", role: "tab", id: "tab-" + name, onclick: () => choose({ tab: name }) }, title));
   const unfinished = makeUnfinished();
   const status = h("span", { class: "pill " + ABOUT.run.status }, ABOUT.run.status);
 
@@ -67,9 +48,13 @@ function main() {
       h("section", { class: "right" }, unfinished.box, h("div", { class: "tabs", role: "tablist" }, tabs), Object.values(panels).map(({ box }) => box), drawer)),
     h("footer", {}, scrubber.bar), tip);
 
+  /** Whether the tab takes all of the page, without the map and the bar of time. */
+  const wide = () => chosen.tab === "overview" || !ABOUT.whole;
+
   function showTab() {
     for (const tab of tabs) tab.setAttribute("aria-selected", String(tab.id === "tab-" + chosen.tab));
     for (const [name, { box }] of Object.entries(panels)) box.hidden = name !== chosen.tab;
+    document.body.classList.toggle("wide", wide());
     colours.value = chosen.colour;
   }
   choosers.push(showTab);
@@ -78,12 +63,13 @@ function main() {
   requestAnimationFrame(() => { charts.build(); refresh(); });
   if (chosen.event !== null && ABOUT.events) showEvent(chosen.event).catch(complain);
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readPalette(); map.recolour(); scrubber.renew(); charts.build(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readPalette(); refresh(); map.recolour(); scrubber.renew(); charts.build(); });
   addEventListener("hashchange", () => { recall(); choose({}); if (chosen.event !== null) showEvent(chosen.event).catch(complain); });
   addEventListener("keydown", (event) => {
     const on = event.target instanceof Element ? event.target : document.body;
     if (on.matches("input, select, textarea")) { if (event.key === "Escape") on.blur(); return; }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (wide() && !["/", "?"].includes(event.key)) return; // the other keys are about the map and the bar
     const by = END / (event.shiftKey ? 1000 : 100);
     const act = {
       " ": () => play(), ArrowRight: () => goTo(chosen.time + by), ArrowLeft: () => goTo(chosen.time - by), ".": () => stepEvent(1), ",": () => stepEvent(-1),

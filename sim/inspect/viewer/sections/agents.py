@@ -1,0 +1,112 @@
+"""A row for each agent: what it did, how often it failed, what it has, and its states over time."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from sim.events.coerce import whole
+from sim.inspect.viewer.folds import Folds
+from sim.inspect.viewer.section import Section
+from sim.inspect.viewer.sections.errors import Errors
+from sim.inspect.viewer.sections.graph import Graph
+from sim.inspect.viewer.sections.states import Swimlanes
+from sim.kernel.codec import encode
+from sim.kernel.rows import RecordedEvent
+from sim.resources import MICRO
+
+MAX_ROWS: Final = 2000
+"""The most agents with a row. If there are more, those with errors come first, then the most active."""
+
+_LONGEST_STATE: Final = 2000
+
+
+@attrs.define
+class Person:
+    """What one agent did: actions done and refused, events, calls of models, and what they cost."""
+
+    done: int = 0
+    refused: int = 0
+    events: int = 0
+    calls: int = 0
+    cost_micro: int = 0
+
+
+class Agents(Section):
+    """Counts what each agent did.
+
+    Attributes:
+        known: what each agent did, by name, in the order of their first events.
+    """
+
+    title = "Agents"
+    place = 160
+    topics = ("**",)
+
+    def __init__(self, folds: Folds) -> None:
+        super().__init__(folds)
+        self.known: dict[str, Person] = {}
+        self._lanes = folds.of(Swimlanes).times.swimlanes
+        self._errors, self._graph = folds.of(Errors), folds.of(Graph)
+
+    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+        """Count an event. The scenario and the health monitor are no agents, because they have no state."""
+        person = self.known.get(event.actor)
+        if person is None:
+            if event.actor not in self._lanes:
+                return
+            person = self.known[event.actor] = Person()
+        person.events += 1
+        topic = event.topic
+        if topic.startswith("action."):
+            if data.get("success"):
+                person.done += 1
+            else:
+                person.refused += 1
+        elif topic == "message.sent":
+            receiver = self.known.get(str(data.get("to")))
+            if receiver is not None and receiver is not person:
+                receiver.events += 1
+        elif topic == "model.call":
+            person.calls += 1
+            person.cost_micro += whole(data.get("cost_micro"))
+
+    @property
+    def wakeups(self) -> int:
+        """How often agents woke up."""
+        return sum(lane.wakeups for lane in self._lanes.values())
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Return the rows; None if there are no agents."""
+        if not self.known:
+            return None
+        digest = self.folds.stored.info.digest or {}
+        known, balances = digest.get("agents", {}), digest.get("ledger", {}).get("balances", {})
+        rows = [self._row(name, known.get(name, {}).get("state"), balances.get(name)) for name in self._chosen()]
+        models = any(person.calls for person in self.known.values())
+        return {"rows": rows, "total": len(self.known), "models": models}
+
+    def _chosen(self) -> list[str]:
+        """Return the agents with a row, in order of their first event."""
+        if len(self.known) <= MAX_ROWS:
+            return list(self.known)
+        errors = self._errors.by_agent
+        worst = sorted(self.known, key=lambda name: (-errors.get(name, 0), -self.known[name].events))
+        kept = set(worst[:MAX_ROWS])
+        return [name for name in self.known if name in kept]
+
+    def _row(self, name: str, state: Any, micro: int | None) -> dict[str, Any]:
+        person, lane, messages = self.known[name], self._lanes[name], self._graph.messages
+        return {
+            "name": name, "group": self.folds.groups.of(name), "state": lane.final, "done": person.done,
+            "refused": person.refused, "errors": self._errors.by_agent.get(name, 0), "wakeups": lane.wakeups,
+            "sent": messages.sent[name], "received": messages.received[name],
+            "cost": person.cost_micro / MICRO, "balance": None if micro is None else micro / MICRO,
+            "lane": lane.signs.decode(), "has": None if state is None else _state_text(state),
+        }  # fmt: skip
+
+
+def _state_text(state: Any) -> str:
+    """Return the state variables of an agent as JSON text, cut off if long."""
+    text = encode(state).decode()
+    return text if len(text) <= _LONGEST_STATE else f"{text[:_LONGEST_STATE]}..."

@@ -1,0 +1,59 @@
+"""The conversations of a run, as a person reads them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sim.agents.conversation.transcript import Transcript, Transcripts
+from sim.inspect.viewer.folds import Folds
+from sim.inspect.viewer.room import Room
+from sim.inspect.viewer.section import Section
+from sim.kernel.rows import RecordedEvent
+
+_CONVERSATIONS = 100
+"""The most conversations that are shown, the first."""
+
+_LINES = 200
+"""The most lines of each conversation, the latest."""
+
+
+class Conversations(Section):
+    """Collects conversations."""
+
+    title = "Conversations"
+    place = 120
+    topics = ("conversation.*", "user.*")
+
+    def __init__(self, folds: Folds) -> None:
+        super().__init__(folds)
+        self._transcripts = Transcripts(lines=_LINES, conversations=_CONVERSATIONS)
+
+    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+        """Take in an event of a conversation, or of a person."""
+        self._transcripts.add(event.time_ns, event.topic, data)
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Return the conversations; None if there are none."""
+        found = self._transcripts
+        if not found.found:
+            return None
+        room = Room("conversation ID --limit 0")
+        rows = [
+            {
+                "id": one.id, "place": one.place, "with": found.name(one.user), "began": one.started_ns / 1e9,
+                "summary": room.take(one.summary), "total": one.total, "lines": _lines(one, room),
+            }
+            for one in found.found.values()
+        ]  # fmt: skip
+        return {"total": found.total, "rows": rows}
+
+
+def _lines(transcript: Transcript, room: Room) -> list[dict[str, Any]]:
+    return [
+        {
+            "time": line.time_ns / 1e9,
+            "kind": line.kind,
+            "name": line.name[:80],
+            "text": room.take(line.text).splitlines(),
+        }
+        for line in transcript.lines
+    ]

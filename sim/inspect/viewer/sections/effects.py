@@ -1,0 +1,38 @@
+"""The effects of a run: work outside the simulation, by kind and outcome, and the latest that failed."""
+
+from typing import Any
+
+from sim.inspect.viewer.section import Section
+
+_LATEST = 100
+"""The most failed effects that are listed."""
+
+
+class Effects(Section):
+    """Asks the record for the effects; they are no events."""
+
+    title = "Effects"
+    place = 70
+    topics = ()
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Return the effects by kind and outcome, and the latest failed ones; None if there were none."""
+        stored = self.folds.stored
+        kinds = stored.query(
+            "SELECT kind, latency, safety, outcome, count(*), sum(attempts), avg(seconds), max(seconds) FROM calls"
+            " GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC LIMIT 200"
+        )
+        if not kinds:
+            return None
+        columns = ("kind", "latency", "safety", "outcome", "count", "attempts", "mean", "longest")
+        wrong = stored.query(
+            "SELECT id, time, agent, kind, outcome, substr(result, 1, 300) FROM calls WHERE outcome <> 'ok'"
+            " ORDER BY id DESC LIMIT ?",
+            (_LATEST,),
+        )
+        return {
+            "kinds": [dict(zip(columns, row, strict=True)) for row in kinds],
+            "wrong": [
+                dict(zip(("id", "time", "agent", "kind", "outcome", "result"), row, strict=True)) for row in wrong
+            ],
+        }

@@ -1,0 +1,101 @@
+"""Errors, refusals and alerts of a run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from sim.actors import PauseReason
+from sim.events.coerce import whole
+from sim.events.event_text import short
+from sim.inspect.viewer.folds import Folds
+from sim.inspect.viewer.section import Section
+from sim.kernel.rows import RecordedEvent
+
+_KINDS = 5000
+"""The most different errors that are counted separately."""
+
+_SHOWN = 300
+_LONGEST = 300
+
+
+@attrs.define
+class _ErrorGroup:
+    """One kind of error: its first agent, its first and last time, and its count."""
+
+    agent: str
+    first_ns: int
+    last_ns: int
+    count: int = 0
+
+
+class Errors(Section):
+    """Counts errors by kind and text.
+
+    Attributes:
+        by_agent: the number of errors of each agent.
+    """
+
+    title = "Errors and alerts"
+    place = 150
+    topics = (
+        "action.*", "agent.error", "agent.crashed", "agent.state", "alert.**", "mailbox.dead_letters", "model.call",
+    )  # fmt: skip
+
+    def __init__(self, folds: Folds) -> None:
+        super().__init__(folds)
+        self.by_agent: dict[str, int] = {}
+        self._found: dict[tuple[str, str], _ErrorGroup] = {}
+        self._parts = folds.bins.zeros()
+
+    def add(self, event: RecordedEvent, known: Mapping[str, Any]) -> None:
+        """Count an event, if it is an error, a refusal or an alert."""
+        time_ns, agent, topic = event.time_ns, event.actor, event.topic
+        if topic.startswith("action."):
+            if not known.get("success"):
+                self._count("refused", f"{topic[7:]}: {known.get('error')}", time_ns, agent)
+        elif topic == "agent.error":
+            self._count("error", str(known.get("error")), time_ns, agent)
+        elif topic == "agent.crashed":
+            self._count("crashed", f"after {known.get('errors')} errors in a row", time_ns, agent)
+        elif topic.startswith("alert."):
+            self._count("alert", f"{topic[6:]} {short(known)}", time_ns, str(known.get("agent") or agent))
+        elif topic == "mailbox.dead_letters":
+            self._count("dead letters", "messages that no agent read", time_ns, agent, whole(known.get("count")))
+        elif topic == "model.call" and known.get("error"):
+            self._count("model call", f"{known.get('error')}: {known.get('message')}", time_ns, agent)
+        elif topic == "agent.state" and known.get("to") == "paused":
+            reason = str(known.get("reason"))
+            if not reason.startswith(PauseReason.RESOURCES):  # to wait for a limit is normal operation
+                self._count("paused", reason, time_ns, agent)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the errors, the most severe first, and their counts over time."""
+        ordered = sorted(self._found.items(), key=lambda item: (_GRAVITY.index(item[0][0]), -item[1].count, item[0]))
+        return {
+            "kinds": len(ordered),
+            "total": sum(self._parts),
+            "counts": self._parts,
+            "rows": [
+                {
+                    "kind": kind, "text": text, "count": found.count, "agent": found.agent,
+                    "first": found.first_ns / 1e9, "last": found.last_ns / 1e9,
+                }
+                for (kind, text), found in ordered[:_SHOWN]
+            ],
+        }  # fmt: skip
+
+    def _count(self, kind: str, text: str, time_ns: int, agent: str, count: int = 1) -> None:
+        if len(agent) > 2:
+            text = text.replace(agent, "…")  # count the same error of many agents as one
+        key = (kind, text[:_LONGEST])
+        if key not in self._found and len(self._found) >= _KINDS:
+            key = (kind, "(others)")
+        found = self._found.setdefault(key, _ErrorGroup(agent, time_ns, time_ns))
+        found.count += count
+        found.last_ns = time_ns
+        self._parts[self.folds.part] += count
+        self.by_agent[agent] = self.by_agent.get(agent, 0) + count
+
+
+_GRAVITY = ("crashed", "alert", "error", "model call", "paused", "refused", "dead letters")

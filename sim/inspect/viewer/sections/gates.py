@@ -1,0 +1,58 @@
+"""The gates of a run: which calls of tools a person was asked about, and what became of them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from sim.inspect.viewer.folds import Folds
+from sim.inspect.viewer.section import Section
+from sim.kernel.rows import RecordedEvent
+
+_KNOWN = 10_000
+"""The most gates that are followed."""
+
+_SHOWN = 100
+"""The most gates with their own line: the latest."""
+
+
+class Gates(Section):
+    """Follows gates through their events."""
+
+    title = "Approvals"
+    place = 100
+    topics = ("gate.*",)
+
+    def __init__(self, folds: Folds) -> None:
+        super().__init__(folds)
+        self._gates: dict[str, dict[str, Any]] = {}
+        self._left = 0  # number of gates that are not followed
+
+    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+        """Note an event of a gate."""
+        name, status, now = str(data.get("gate")), event.topic.partition(".")[2], event.time_ns / 1e9
+        if status == "pending":
+            if len(self._gates) >= _KNOWN:
+                self._left += 1
+                return
+            self._gates[name] = {
+                "gate": name, "agent": str(data.get("agent")), "tool": str(data.get("tool")), "status": status,
+                "reason": str(data.get("reason"))[:200], "asked": now,
+                "waited": None, "by": "", "note": "",
+            }  # fmt: skip
+        elif status in ("approved", "denied", "expired", "used", "cancelled") and name in self._gates:
+            gate = self._gates[name]
+            if gate["waited"] is None:
+                gate["waited"] = now - gate["asked"]
+            gate["status"] = status
+            gate["by"] = str(data.get("by") or gate["by"])[:80]
+            gate["note"] = str(data.get("note") or gate["note"])[:200]
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Return the number of gates by status, and the latest gates; None if there are none."""
+        if not self._gates:
+            return None
+        gates = list(self._gates.values())
+        counts = Counter(gate["status"] for gate in gates)
+        return {
+            "total": len(gates) + self._left, "counts": dict(sorted(counts.items())), "rows": gates[: -_SHOWN - 1 : -1],
+        }  # fmt: skip
