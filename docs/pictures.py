@@ -1,7 +1,7 @@
 """Draws the SVG pictures of docs/ from runs of scenarios: `uv run python docs/pictures.py`.
 
-docs/report.png is the beginning of the overview of scenarios/ecology.yaml, docs/bench.png that of the page of a bench of
-scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of scenarios/lead_response.yaml over
+docs/report.png is the beginning of the overview of scenarios/ecology.yaml, docs/bench.png that of the page of a bench
+of scenarios/town.yaml (docs/bench.md says which), docs/sop.png that of a bench of scenarios/lead_response.yaml over
 `sop.design` with three seeds in tick-sequential and autonomous mode, as Chromium draws them 1180 pixels wide.
 """
 

@@ -10,7 +10,7 @@ from sim.inspect.viewer.folds import Folds
 from sim.inspect.viewer.section import Section
 from sim.inspect.viewer.sections.errors import Errors
 from sim.inspect.viewer.sections.graph import Graph
-from sim.inspect.viewer.sections.states import Swimlanes
+from sim.inspect.viewer.sections.states import States
 from sim.kernel.codec import encode
 from sim.kernel.rows import RecordedEvent
 from sim.resources import MICRO
@@ -46,7 +46,7 @@ class Agents(Section):
     def __init__(self, folds: Folds) -> None:
         super().__init__(folds)
         self.known: dict[str, Person] = {}
-        self._lanes = folds.of(Swimlanes).times.swimlanes
+        self._lanes = folds.of(States).times.swimlanes
         self._errors, self._graph = folds.of(Errors), folds.of(Graph)
 
     def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ import attrs
 
 from sim.actors import AgentState
 from sim.inspect.viewer.bins import Bins
-from sim.inspect.viewer.folds import Fold, Folds
+from sim.inspect.viewer.folds import Folds
 from sim.inspect.viewer.section import Section
 from sim.kernel.rows import RecordedEvent
 
@@ -113,13 +113,15 @@ class StateTimes:
             time = edge
 
 
-class Swimlanes(Fold):
+class States(Section):
     """Follows the state of each agent.
 
     Attributes:
-        times: the time of agents in each state.
+        times: the time of agents in each state, and their swimlanes.
     """
 
+    title = "Agents by state"
+    place = 30
     topics = ("agent.state",)
 
     def __init__(self, folds: Folds) -> None:
@@ -134,22 +136,10 @@ class Swimlanes(Fold):
         """Advance all agents to the end of the run."""
         self.times.finish()
 
-
-class States(Section):
-    """Shows how many agents were in each state."""
-
-    title = "Agents by state"
-    place = 30
-    topics = ()
-
-    def __init__(self, folds: Folds) -> None:
-        super().__init__(folds)
-        self._times = folds.of(Swimlanes).times
-
     def to_json(self) -> dict[str, Any] | None:
         """Return the mean number of agents in each state, and the number at the end; None without agents.
 
         The swimlanes are with the rows of agents.
         """
-        parts = self._times.to_json()
-        return {"parts": parts, "finals": self._times.finals()} if parts else None
+        parts = self.times.to_json()
+        return {"parts": parts, "finals": self.times.finals()} if parts else None
