@@ -145,7 +145,9 @@ def test_a_run_without_a_scenario_has_no_limits(stored):
 
 def test_a_run_that_is_under_way_is_shown_so_far(tmp_path):
     """The overview of a run that has not ended, or was killed, goes up to its last event on record."""
-    folder = create_run(tmp_path, RunHeader("town", 1, "autonomous", "asyncio"), "name: town\n")
+    folder = create_run(
+        tmp_path, RunHeader("town", 1, "autonomous", "asyncio"), "name: town\nquotas: {disk: 5}\nagents: [{name: a}]\n"
+    )
     with RunRecorder(folder) as recorder:
         for number, (time, actor, topic, data) in enumerate(states("a", (0, "starting"), (50, "running"))):
             recorder.event((round(time * 10**9), 0, 0, 20, number, actor, topic, data, None))
@@ -159,6 +161,8 @@ def test_a_run_that_is_under_way_is_shown_so_far(tmp_path):
         50.0,
         {"running": 1},
     )
+    (quota,) = data["sections"]["limits"]["quotas"]
+    assert (quota["limit"], quota["most"], quota["total"]) == (5, None, None)  # not 0: the end would tell
 
 
 def test_of_many_agents_those_with_errors_are_shown(stored):

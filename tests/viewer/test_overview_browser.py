@@ -324,6 +324,7 @@ def test_the_overview_of_a_run_under_way_is_renewed(recorder, browser):
         page: Path = Address(server.url)  # type: ignore[assignment]
         shown(browser, page)
         assert dict(zip(texts(browser, ".tile span"), texts(browser, ".tile b"), strict=True))["events"] == "3"
+        assert texts(browser, "#states .head .note")[0] == "so far: 3 running"
         record(recorder, 3, 4)
         until(browser, "!document.querySelector('.more-now').hidden")
         browser.evaluate("document.querySelector('.more-now button').click()")

@@ -4,7 +4,7 @@ const ROW = 28; // height of a table row in pixels
 const VIEW = 476; // height of the visible part of the table in pixels
 
 section("agents", ({ rows: all, total, models }) => {
-  const columns = [["agent", "name"], ["group", "group"], ["at the end", "state"], ["states over time", null], ["actions", "done"], ["refused", "refused"],
+  const columns = [["agent", "name"], ["group", "group"], [atTheEnd(), "state"], ["states over time", null], ["actions", "done"], ["refused", "refused"],
     ["errors", "errors"], ["wake-ups", "wakeups"], ["sent", "sent"], ["received", "received"], models ? ["cost", "cost"] : ["balance", "balance"]];
   let rows = all.slice(), sorted = null, downwards = false;
   const inner = h("div", {}), view = h("div", { class: "view", role: "rowgroup", tabindex: 0 }, inner), told = h("p", { class: "note" });

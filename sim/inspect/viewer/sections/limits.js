@@ -8,13 +8,13 @@ section("limits", ({ rates, budgets, quotas }) => {
       { height: 130, top: 100, marks: [{ at: 100, name: "limit" }], format: (value) => value.toFixed(0) + " %", legend: false })));
   const rows = [
     ...budgets.map((one) => ({ ...one, sort: "budget", every: one.reset ? `renewed every ${one.reset}; spent over the whole run` : "" })),
-    ...quotas.map((one) => ({ ...one, sort: "quota", every: "held at the end" })),
+    ...quotas.map((one) => ({ ...one, sort: "quota", every: one.most === null ? "what is held is known at the end" : "held at the end" })),
   ];
   return ["computed from the recorded actions and calls, with the price list of the scenario; in percent of the limit",
     h("div", { class: "cards" }, cards),
     rows.length > 0 && table([
       ["", ({ sort }) => sort], ["name", ({ name }) => name], ["for each agent", ({ limit }) => number(limit), true],
       ["most", ({ most }) => number(most), true], ["by", ({ agent }) => agent], ["all agents", ({ total }) => number(total), true],
-      ["", ({ most, limit }) => bar([Math.min(1, most / (limit || 1)), most >= limit * 0.9 ? "bad" : "accent"])], ["", ({ every }) => h("span", { class: "note" }, every)],
+      ["", ({ most, limit }) => most !== null && bar([Math.min(1, most / (limit || 1)), most >= limit * 0.9 ? "bad" : "accent"])], ["", ({ every }) => h("span", { class: "note" }, every)],
     ], rows)];
 });

@@ -23,6 +23,8 @@ from sim.scenario.assembly.world_builder import set_limits, set_prices, to_rate
 from sim.scenario.groups import Groups
 from sim.world import World
 
+_UNKNOWN = {"most": None, "agent": None, "total": None}
+
 
 class _Scope:
     """One limit: the windows of all its holders (each agent, each group, or all), and the fullest window."""
@@ -104,7 +106,8 @@ class Limits(Section):
         """Return all limits and their use; None if there are none."""
         if self._usage is None:
             return None
-        used = self._usage.to_json((self.folds.stored.info.digest or {}).get("quotas", {}))
+        digest = self.folds.stored.info.digest
+        used = self._usage.to_json(None if digest is None else digest.get("quotas", {}))
         return used if any(used.values()) else None
 
 
@@ -150,11 +153,11 @@ class _Usage:
         for name, micro in ((CALLS, MICRO), (TOKENS, tokens * MICRO), (COST, whole(data.get("cost_micro")))):
             self._spend(name, agent, micro)
 
-    def to_json(self, held: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    def to_json(self, held: Mapping[str, Mapping[str, int]] | None) -> dict[str, Any]:
         """Return all limits and their use.
 
         Args:
-            held: the quotas that agents hold at the end, by quota and agent.
+            held: the quotas that agents hold at the end, by quota and agent; None: the run has no end on record.
         """
         scopes = [scope for scopes in self._scopes.values() for scope in scopes]
         for scope in scopes:
@@ -163,7 +166,7 @@ class _Usage:
             "rates": [scope.to_json() for scope in scopes],
             "budgets": [self._budget(name, spent) for name, spent in self._spent.items()],
             "quotas": [
-                {"name": name, "limit": limit, **_most(held.get(name, {}))}
+                {"name": name, "limit": limit, **(_UNKNOWN if held is None else _most(held.get(name, {})))}
                 for name, limit in self._scenario.quotas.items()
             ],
         }

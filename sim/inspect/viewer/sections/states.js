@@ -2,7 +2,7 @@
 
 section("states", ({ parts, finals }) => {
   const series = Object.entries(parts).map(([name, values]) => ({ name, colour: name, values }));
-  return [`at the end: ${Object.entries(finals).map(([state, count]) => `${number(count)} ${state}`).join(", ")}`,
+  return [`${atTheEnd()}: ${Object.entries(finals).map(([state, count]) => `${number(count)} ${state}`).join(", ")}`,
     chart(series, { stacked: true, height: 190, legend: true }),
     h("h3", { class: "below" }, "State of each agent ", h("span", { class: "note" }, "one line per agent, from the beginning of the run to its end; click to see what it did", namedLanes())),
     swimlanes()];

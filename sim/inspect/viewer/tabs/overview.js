@@ -3,6 +3,9 @@
 const HEADLINES = 6; // metrics with their value at the end, above all sections
 let OVERVIEW = null; // what the sections draw
 
+/** When the last event was, as words: a run under way has no end yet. */
+const atTheEnd = () => (OVERVIEW.run.status === "running" ? "so far" : "at the end");
+
 /** The data of a section. */
 const sectionData = (name) => OVERVIEW.sections.find((one) => one.name === name)?.data;
 
@@ -57,7 +60,7 @@ function tiles() {
     errors !== null && [number(errors), "failed iterations", errors > 0], [number(wakeups), "wake-ups"], messages > 0 && [number(messages), "messages"],
     calls > 0 && [number(calls), "model calls"], spent > 0 && [money(spent), "spent on models"], [number(events), "events"],
   ].filter(Boolean);
-  const results = names.slice(0, HEADLINES).map((name, at) => [values[at].at(-1) === null ? "no value" : number(values[at].at(-1)), `${name} at the end`]);
+  const results = names.slice(0, HEADLINES).map((name, at) => [values[at].at(-1) === null ? "no value" : number(values[at].at(-1)), `${name} ${atTheEnd()}`]);
   const tile = ([value, name, bad]) => h("div", { class: "tile" + (bad ? " bad" : "") }, h("b", {}, value), h("span", {}, name));
   return [h("div", { class: "tiles" }, made.map(tile)), results.length > 0 && h("div", { class: "tiles results" }, results.map(tile))];
 }

@@ -27,7 +27,7 @@ function showRow(name) {
   if (!agent || !place) return;
   const share = (event) => (event.clientX - event.currentTarget.getBoundingClientRect().left) / event.currentTarget.clientWidth;
   place.replaceChildren(
-    h("div", { class: "title" }, h("h3", {}, agent.name), h("p", { class: "note" }, `${agent.group}, ${agent.state} at the end`),
+    h("div", { class: "title" }, h("h3", {}, agent.name), h("p", { class: "note" }, `${agent.group}, ${agent.state} ${atTheEnd()}`),
       ABOUT.whole ? button("what it did", "its story, event by event", () => openAgent(chosen.agent)) : h("code", {}, `sim show ${OVERVIEW.run.id} events --agent ${name}`)),
     drawing(18, (context, width) => paintLane(context, agent.lane, 0, 18, width), {
       onpointermove: (event) => showTip(event, `${time(share(event) * OVERVIEW.end)}: mostly ${stateAt(agent.lane, share(event))}`), onpointerleave: hideTip,
