@@ -9,13 +9,12 @@ from typing import Any
 from sim.base.errors import UsageError
 from sim.base.pages import Chart, line_chart
 from sim.base.text import plain
+from sim.events.coerce import figure
 from sim.inspect.analysis.agent import AgentRecord, AgentRecords
-from sim.inspect.analysis.samples import Samples
 from sim.inspect.compare.comparison import Comparison, compare
 from sim.inspect.viewer.bins import Bins
 from sim.inspect.viewer.sections.states import StateTimes
 from sim.kernel import Duration
-from sim.kernel.codec import decode
 from sim.record import StoredRun, run_folder, summary
 from sim.record.files import Database
 from sim.record.frames import Frame, Library, frame
@@ -171,10 +170,13 @@ class Run(StoredRun):
         if self.info.summary is not None and "metrics" in self.info.summary:
             found: Mapping[str, Sequence[float]] = self.info.summary["metrics"]
             return found
-        samples = Samples()  # it has no summary: it is still running, or has failed, or was killed
-        for time_ns, data in self.query("SELECT time_ns, data FROM events WHERE topic = 'metric.sample'"):
-            samples.add(time_ns, decode(data.encode()))
-        return samples.series()
+        series: dict[str, dict[float, Any]] = {}  # it has no summary: it is still running, has failed, or was killed
+        times: dict[float, None] = {}
+        for time, name, value in self.query("SELECT time, name, value FROM samples ORDER BY id"):
+            times[time] = None
+            series.setdefault(name, {})[time] = figure(value)
+        columns: dict[str, list[Any]] = {name: [values.get(time) for time in times] for name, values in series.items()}
+        return {"time": [*times], **columns}
 
     def plot(self, *metrics: str) -> Chart:
         """Return a chart of metrics over simulated time.

@@ -20,7 +20,11 @@ from sim.scenario.groups import Groups
 _MOST_TOPICS: Final = 10_000
 """The most topics of which it is remembered which folds read them. Agents can invent topics."""
 
-Add = Callable[[RecordedEvent, Mapping[str, Any]], None]
+Event = RecordedEvent
+Data = Mapping[str, Any]
+"""The data of an event, which can be anything: whoever reads it checks what it gets."""
+
+Add = Callable[[Event, Data], None]
 F = TypeVar("F", bound="Fold")
 
 
@@ -56,7 +60,7 @@ class Fold:
     def __init__(self, folds: "Folds") -> None:
         self.folds = folds
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Take in an event of one of the topics. A fold without topics needs none.
 
         Args:
@@ -101,7 +105,7 @@ class Folds:
         assert isinstance(found, kind)
         return found
 
-    def add(self, event: RecordedEvent) -> None:
+    def add(self, event: Event) -> None:
         """Give an event to the folds that read its topic."""
         if event.time_ns != self._time_ns:
             self._time_ns = event.time_ns

@@ -3,10 +3,15 @@
 import abc
 import inspect
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from sim.base.errors import UsageError
-from sim.inspect.viewer.folds import Fold
+from sim.inspect.viewer.folds import Data, Event, Fold, Folds
+
+__all__ = ["Data", "Event", "Folds", "Json", "Section"]
+
+Json: TypeAlias = Any
+"""What a script draws: lists and dicts with texts as keys, texts, numbers, booleans and None."""
 
 
 class Section(Fold, abc.ABC, abstract=True):
@@ -48,7 +53,7 @@ class Section(Fold, abc.ABC, abstract=True):
         return cls.__name__.lower()
 
     @abc.abstractmethod
-    def to_json(self) -> Any:
+    def to_json(self) -> Json:
         """Return what its script draws, JSON-like; None: the run has nothing of the kind, and it is left out."""
 
 

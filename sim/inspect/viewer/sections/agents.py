@@ -1,18 +1,15 @@
 """A row for each agent: what it did, how often it failed, what it has, and its states over time."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
 from sim.events.coerce import whole
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.inspect.viewer.sections.errors import Errors
 from sim.inspect.viewer.sections.graph import Graph
 from sim.inspect.viewer.sections.states import States
 from sim.kernel.codec import encode
-from sim.kernel.rows import RecordedEvent
 from sim.resources import MICRO
 
 MAX_ROWS: Final = 2000
@@ -49,7 +46,7 @@ class Agents(Section):
         self._lanes = folds.of(States).times.swimlanes
         self._errors, self._graph = folds.of(Errors), folds.of(Graph)
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Count an event. The scenario and the health monitor are no agents, because they have no state."""
         person = self.known.get(event.actor)
         if person is None:
@@ -76,7 +73,7 @@ class Agents(Section):
         """How often agents woke up."""
         return sum(lane.wakeups for lane in self._lanes.values())
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the rows; None if there are no agents."""
         if not self.known:
             return None

@@ -1,13 +1,10 @@
 """The channels of a run: what employees posted."""
 
 from collections import deque
-from collections.abc import Mapping
 from typing import Any
 
-from sim.inspect.viewer.folds import Folds
 from sim.inspect.viewer.room import Room
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 
 _CHANNELS = 50
 """The most channels that are shown, the first."""
@@ -29,7 +26,7 @@ class Channels(Section):
         self._posts: dict[str, deque[dict[str, Any]]] = {}
         self._counts: dict[str, int] = {}
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Note a post."""
         name, text = str(data.get("channel"))[:80], str(data.get("text"))
         if name not in self._posts and len(self._posts) >= _CHANNELS:
@@ -43,7 +40,7 @@ class Channels(Section):
             }
         )
 
-    def to_json(self) -> list[dict[str, Any]] | None:
+    def to_json(self) -> Json:
         """Return the channels by name, with their number of posts and the latest; None if there are none."""
         if not self._posts:
             return None

@@ -1,13 +1,10 @@
 """The conversations of a run, as a person reads them."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from sim.agents.conversation.transcript import Transcript, Transcripts
-from sim.inspect.viewer.folds import Folds
 from sim.inspect.viewer.room import Room
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 
 _CONVERSATIONS = 100
 """The most conversations that are shown, the first."""
@@ -27,11 +24,11 @@ class Conversations(Section):
         super().__init__(folds)
         self._transcripts = Transcripts(lines=_LINES, conversations=_CONVERSATIONS)
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Take in an event of a conversation, or of a person."""
         self._transcripts.add(event.time_ns, event.topic, data)
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the conversations; None if there are none."""
         found = self._transcripts
         if not found.found:

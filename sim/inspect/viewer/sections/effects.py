@@ -1,8 +1,6 @@
 """The effects of a run: work outside the simulation, by kind and outcome, and the latest that failed."""
 
-from typing import Any
-
-from sim.inspect.viewer.section import Section
+from sim.inspect.viewer.section import Json, Section
 
 _LATEST = 100
 """The most failed effects that are listed."""
@@ -15,7 +13,7 @@ class Effects(Section):
     place = 70
     topics = ()
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the effects by kind and outcome, and the latest failed ones; None if there were none."""
         stored = self.folds.stored
         kinds = stored.query(

@@ -1,16 +1,11 @@
 """Errors, refusals and alerts of a run."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
 
 from sim.actors import PauseReason
 from sim.events.coerce import whole
 from sim.events.event_text import short
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 
 _KINDS = 5000
 """The most different errors that are counted separately."""
@@ -48,7 +43,7 @@ class Errors(Section):
         self._found: dict[tuple[str, str], _ErrorGroup] = {}
         self._parts = folds.bins.zeros()
 
-    def add(self, event: RecordedEvent, known: Mapping[str, Any]) -> None:
+    def add(self, event: Event, known: Data) -> None:
         """Count an event, if it is an error, a refusal or an alert."""
         time_ns, agent, topic = event.time_ns, event.actor, event.topic
         if topic.startswith("action."):
@@ -69,7 +64,7 @@ class Errors(Section):
             if not reason.startswith(PauseReason.RESOURCES):  # to wait for a limit is normal operation
                 self._count("paused", reason, time_ns, agent)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the errors, the most severe first, and their counts over time."""
         ordered = sorted(self._found.items(), key=lambda item: (_GRAVITY.index(item[0][0]), -item[1].count, item[0]))
         return {

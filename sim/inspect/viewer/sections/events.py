@@ -1,11 +1,8 @@
 """Counts of events by topic, for each part of a run, and of actions by kind and outcome."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 
 _TOPICS = 12
 """The most topics with their own line; the rest is one line."""
@@ -34,7 +31,7 @@ class Events(Section):
         self.actions: dict[str, list[int]] = {}
         self._counts: dict[str, list[int]] = {}
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Count an event."""
         self.total += 1
         topic = event.topic
@@ -48,7 +45,7 @@ class Events(Section):
             done = self.actions.setdefault(topic[7:], [0, 0])
             done[not data.get("success")] += 1
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the most frequent topics with their counts, the sum of the rest, and the kinds of action."""
         if not self.total:
             return None

@@ -1,12 +1,9 @@
 """The tasks of executors as a plan tree: each task with its story, below the task of which it is a part."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from sim.inspect.viewer.folds import Folds
 from sim.inspect.viewer.room import Room
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.kinds.executor.story import Stories, Story
 
 _TASKS = 300
@@ -29,11 +26,11 @@ class Executions(Section):
         super().__init__(folds)
         self._stories = Stories(_TASKS)
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Take in an event of a task."""
         self._stories.add(event.time_ns, event.topic, data)
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the plan tree; None if there are no tasks of executors."""
         stories = self._stories
         if not stories.found:

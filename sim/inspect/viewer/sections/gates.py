@@ -1,12 +1,9 @@
 """The gates of a run: which calls of tools a person was asked about, and what became of them."""
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 
 _KNOWN = 10_000
 """The most gates that are followed."""
@@ -27,7 +24,7 @@ class Gates(Section):
         self._gates: dict[str, dict[str, Any]] = {}
         self._left = 0  # number of gates that are not followed
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Note an event of a gate."""
         name, status, now = str(data.get("gate")), event.topic.partition(".")[2], event.time_ns / 1e9
         if status == "pending":
@@ -47,7 +44,7 @@ class Gates(Section):
             gate["by"] = str(data.get("by") or gate["by"])[:80]
             gate["note"] = str(data.get("note") or gate["note"])[:200]
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the number of gates by status, and the latest gates; None if there are none."""
         if not self._gates:
             return None

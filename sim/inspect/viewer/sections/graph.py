@@ -1,12 +1,8 @@
 """The graph of messages or payments between agents, or between groups if there are too many agents."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.scenario.groups import Groups
 
 _NODES = 64
@@ -40,7 +36,7 @@ class Edges:
         self.sent[sender] += 1
         self.received[receiver] += 1
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the graph; None if it has no edges. Nodes are in order of group and name."""
         if not self._edges:
             return None
@@ -90,14 +86,14 @@ class Graph(Section):
         self.messages = Edges("messages", folds.groups)
         self.payments = Edges("payments", folds.groups)
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Count a message or a payment."""
         if event.topic == "message.sent":
             self.messages.add(str(data.get("sender")), str(data.get("to")))
         else:
             self.payments.add(str(data.get("from")), str(data.get("to")))
 
-    def to_json(self) -> list[dict[str, Any]] | None:
+    def to_json(self) -> Json:
         """Return the graphs; None if there are none."""
         return [graph for graph in (self.messages.to_json(), self.payments.to_json()) if graph] or None
 

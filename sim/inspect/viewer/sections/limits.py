@@ -10,11 +10,9 @@ from typing import Any
 
 from sim.events.coerce import whole
 from sim.inspect.viewer.bins import Bins
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.kernel import to_text
 from sim.kernel.codec import encode
-from sim.kernel.rows import RecordedEvent
 from sim.llm.service import CALLS, COST, TOKENS
 from sim.resources import MICRO, Rate, to_micro
 from sim.resources.windows import Window
@@ -72,7 +70,7 @@ class _Scope:
         if share > self.peaks[self._part]:
             self.peaks[self._part] = share
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the limit and its use, JSON-like."""
         return {
             "resource": self.resource, "scope": self.scope,
@@ -93,7 +91,7 @@ class Limits(Section):
         super().__init__(folds)
         self._usage = None if folds.scenario is None else _Usage(folds.scenario, folds.bins, folds.groups)
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Count the use of an action that succeeded, or of a call of a language model."""
         if self._usage is None:
             return
@@ -102,7 +100,7 @@ class Limits(Section):
         else:
             self._usage.action(event.time_ns, event.actor, event.topic[7:], data)
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return all limits and their use; None if there are none."""
         if self._usage is None:
             return None

@@ -2,14 +2,10 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 from sim.events.coerce import figure, whole
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.inspect.viewer.sections.outcome import spread
-from sim.kernel.rows import RecordedEvent
 from sim.resources import MICRO
 
 
@@ -35,7 +31,7 @@ class Models(Section):
         self._tries: Counter[str] = Counter()
         self._by_use: Counter[str] = Counter()
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Count a call that has ended, or one attempt of a call."""
         if event.topic == "model.attempt":
             self._tries[str(data.get("outcome"))] += 1
@@ -54,7 +50,7 @@ class Models(Section):
         self.total += 1
         self.micro += micro
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return all calls, with the ceiling and the estimate of the run; None if there were none."""
         if not self._models:
             return None

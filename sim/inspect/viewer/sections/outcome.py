@@ -2,14 +2,11 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, Final
 
 from sim.agents.outcomes import OF_SURVEYS, Measurement
 from sim.events.coerce import figure
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.runner import Distribution
 from sim.scenario import Scenario
 from sim.scenario.outcome_names import outcomes_of
@@ -29,13 +26,13 @@ class Outcome(Section):
         super().__init__(folds)
         self._observed: dict[str, array[float]] = {}
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Add an observation of an agent."""
         value = figure(data.get("value"))
         if value is not None:
             self._observed.setdefault(str(data.get("name")), array("d")).append(value)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return what each metric is, with the outcomes that are about it, and the distributions of observations."""
         scenario = self.folds.scenario
         values, uses = {} if scenario is None else scenario.metrics.values, uses_of(scenario)

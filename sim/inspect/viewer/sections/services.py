@@ -1,8 +1,6 @@
 """What agents share, in numbers: tools, tasks, memories and the like, at the end of a run."""
 
-from typing import Any
-
-from sim.inspect.viewer.section import Section
+from sim.inspect.viewer.section import Json, Section
 from sim.world.service import rows_of
 
 
@@ -13,7 +11,7 @@ class Services(Section):
     place = 130
     topics = ()
 
-    def to_json(self) -> list[dict[str, Any]] | None:
+    def to_json(self) -> Json:
         """Return the numbers; None if there are none, or the run has not ended."""
         found = rows_of((self.folds.stored.info.summary or {}).get("services"))
         return [{"service": service, "name": name, "value": value} for service, name, value in found] or None

@@ -7,9 +7,7 @@ import attrs
 
 from sim.actors import AgentState
 from sim.inspect.viewer.bins import Bins
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 
 LIVE = tuple(str(state) for state in AgentState if state is not AgentState.STOPPED)
 """The states that are drawn. Agents that have stopped, or have not started yet, are not drawn."""
@@ -84,7 +82,7 @@ class StateTimes:
             self._spend(swimlane, self._bins.end_ns)
             swimlane.close()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the mean number of agents in each state, for each part. Unused states are omitted."""
         width = self._bins.end_ns / self._bins.count
         return {state: [round(ns / width, 3) for ns in parts] for state, parts in self._spent.items() if any(parts)}
@@ -128,7 +126,7 @@ class States(Section):
         super().__init__(folds)
         self.times = StateTimes(folds.bins)
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Add a change of state."""
         self.times.add(event.time_ns, event.actor, data)
 
@@ -136,7 +134,7 @@ class States(Section):
         """Advance all agents to the end of the run."""
         self.times.finish()
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the mean number of agents in each state, and the number at the end; None without agents.
 
         The swimlanes are with the rows of agents.

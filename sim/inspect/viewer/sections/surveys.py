@@ -7,10 +7,8 @@ from typing import Any
 import attrs
 
 from sim.events.coerce import figure
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.inspect.viewer.sections.outcome import uses_of
-from sim.kernel.rows import RecordedEvent
 from sim.scenario import Scenario
 
 _QUESTIONS = 100
@@ -67,7 +65,7 @@ class Surveys(Section):
         self._questions_left: dict[tuple[str, str], None] = {}
         self._forms = {} if folds.scenario is None else _forms(folds.scenario)
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Count an answer."""
         time_ns = event.time_ns
         key = str(data.get("survey")), str(data.get("question"))
@@ -89,7 +87,7 @@ class Surveys(Section):
         for name in (_ALL, group if group in asked.groups else _REST):
             _count(asked, tallies.setdefault(name, _Tally()), data)
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the questions with the answers at each time, of all and by group; None if there are none."""
         if not self._found:
             return None

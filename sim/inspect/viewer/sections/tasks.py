@@ -1,12 +1,9 @@
 """The tasks of a run: how many there were, and how the latest ones ended."""
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.section import Section
-from sim.kernel.rows import RecordedEvent
+from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 
 _KNOWN = 10_000
 """The most tasks that are followed."""
@@ -29,7 +26,7 @@ class Tasks(Section):
         self._tasks: dict[int, dict[str, Any]] = {}
         self._left = 0  # number of tasks that are not followed
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Note an event of a task."""
         id, topic, now = data.get("id"), event.topic, event.time_ns / 1e9
         if not isinstance(id, int):
@@ -47,7 +44,7 @@ class Tasks(Section):
         task["ended"] = now if data.get("status") in _ENDS else None
         task["agent"] = str(data.get("assignee") or "")[:80]
 
-    def to_json(self) -> dict[str, Any] | None:
+    def to_json(self) -> Json:
         """Return the number of tasks by status, and those with their own line; None if there are none."""
         if not self._tasks:
             return None
