@@ -1,7 +1,7 @@
 """A run or an experiment as one zip file that can be cited, read, checked and repeated elsewhere.
 
-May import: `experiments` and below. Read first: `write.py` (makes it), then `check.py` (judges it) and `fresh.py`
-(repeats it in a new environment).
+May import: `experiments`, `shards` and below. Read first: `write.py` (makes it), then `check.py` (judges it) and
+`fresh.py` (repeats it in a new environment).
 """
 
 from sim.archives.check import Checked, check_archive

@@ -64,6 +64,7 @@ def host_options(command: Command) -> Command:
       sim run scenarios/queue.yaml --clock wall --speed 60 --no-record
       sim run scenarios/ecology.yaml --clock wall --speed 3600 --live
       sim run scenarios/ecology.yaml --max-wall 10m
+      sim run isles.yaml --shards 2
       sim run scenarios/ecology.yaml --clock wall --speed 60 --metrics 9464
       sim run scenarios/debate.yaml --model openai:NAME --base-url http://127.0.0.1:8000/v1
       sim run scenarios/debate.yaml --model openai:NAME --batch --set models.latency=2s""",
@@ -75,6 +76,10 @@ def host_options(command: Command) -> Command:
 @metrics_options
 @OUT
 @NO_RECORD
+@click.option(
+    "--shards", type=click.IntRange(1), metavar="N",
+    help="Run the islands of the scenario in so many processes. The hash is that of one process.",
+)  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")
 @click.option(
@@ -87,6 +92,7 @@ def command(
     out: Path,
     *,
     no_record: bool,
+    shards: int | None,
     quiet: bool,
     verbose: bool,
     live: bool,
@@ -114,14 +120,17 @@ def command(
         _estimate(scenario, options, probe or 0, as_json=as_json)
         return 0
     _check_batches(scenario, options)
+    if shards is not None and (live or wanted.address is not None or wanted.file is not None):
+        raise UsageError("a run on shards has no live display and no metrics", hint="leave out --live and --metrics")
     with exporting(wanted) as metrics:
         if options["access"] is not None and options["access"].outside:
             with redirect_stdout(sys.stderr):
                 options["expected"] = _expected(scenario, options)
         options["on_interrupt"] = "return"  # so that the summary of an interrupted run is printed
         result = _run(
-            scenario, metrics, quiet=quiet, verbose=verbose, live=live, out=None if no_record else out, **options
-        )
+            scenario, metrics, shards, quiet=quiet, verbose=verbose, live=live, out=None if no_record else out,
+            **options,
+        )  # fmt: skip
         print_result(result, as_json=as_json, quiet=quiet)
         metrics.linger()
     if strict and result.errors:
@@ -141,8 +150,11 @@ def _check_batches(scenario: Path, options: dict[str, Any]) -> None:
         check_batched_run(scenario, RunOptions.of(options))
 
 
-def _run(scenario: Path, metrics: Metrics, *, quiet: bool, verbose: bool, live: bool, **options: Any) -> RunResult:
+def _run(
+    scenario: Path, metrics: Metrics, shards: int | None, *, quiet: bool, verbose: bool, live: bool, **options: Any
+) -> RunResult:
     """Run with progress and metrics as requested."""
+    start = run if shards is None else _on_shards(shards)
     progress = _live_progress() if live and not quiet else Progress(live=sys.stderr.isatty(), often=verbose)
 
     def stuck(step: Stuck) -> None:
@@ -151,11 +163,18 @@ def _run(scenario: Path, metrics: Metrics, *, quiet: bool, verbose: bool, live: 
 
     try:
         with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-            result = run(scenario, progress=None if quiet else progress, stuck=stuck, begun=metrics.begun, **options)
+            result = start(scenario, progress=None if quiet else progress, stuck=stuck, begun=metrics.begun, **options)
     finally:
         progress.clear()
     metrics.ended(result)
     return result
+
+
+def _on_shards(shards: int) -> Callable[..., RunResult]:
+    from sim.shards.sharded import on_shards  # the import is slow, and few runs need it
+
+    found: Callable[..., RunResult] = on_shards(shards)
+    return found
 
 
 def _live_progress() -> Progress:

@@ -76,7 +76,7 @@ async def run_from(
     spec = Spec.of(checked, text, chosen)
     spec.edit(edits)
     await spec.prepare()
-    return await execute(spec, chosen, _kept(spec, chosen, origin, edits))
+    return await execute(spec, chosen, kept_by(spec, chosen, origin, edits))
 
 
 run = in_plain_code(run_async)
@@ -104,7 +104,7 @@ def read_scenario(scenario: Source, options: Chosen, load: Load = load) -> tuple
     return checked, text, attrs.evolve(options, allow=allow)
 
 
-def _kept(spec: Spec, options: RunOptions, origin: Origin | None, edits: Sequence[Edit]) -> Kept:
+def kept_by(spec: Spec, options: RunOptions, origin: Origin | None, edits: Sequence[Edit]) -> Kept:
     """Create the run folder of a new run, if there is to be one.
 
     Raises:

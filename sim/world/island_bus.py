@@ -28,9 +28,14 @@ class IslandBus(EventBus):
             islands: what it publishes is heard on all islands at once, and it hears all of them at once.
         of_agent: returns the island of an agent by its id.
         latency: returns after how many nanoseconds other islands hear of a topic; None: never.
+
+    Attributes:
+        local: the islands that run in this process.
+        away: called with an event that is heard on other islands, and the time at which, if some of them run in other
+            processes.
     """
 
-    __slots__ = ("_home", "_islands", "_latency", "_of_agent", "_recents", "_where")
+    __slots__ = ("_home", "_islands", "_latency", "_of_agent", "_recents", "_where", "away", "local")
 
     def __init__(
         self,
@@ -41,7 +46,8 @@ class IslandBus(EventBus):
         latency: Callable[[str], int | None],
     ) -> None:
         super().__init__(kernel)
-        self._islands = tuple(islands)
+        self._islands = self.local = tuple(islands)
+        self.away: Callable[[Event, int], None] | None = None
         self._home = home
         self._of_agent = of_agent
         self._latency = latency
@@ -98,24 +104,27 @@ class IslandBus(EventBus):
         if here is None:
             for island in self._islands:
                 self._remember(island, event)
-        elif latency is not None and len(self._islands) > 1:
-            kernel = self.kernel
-            source.counter -= 1  # the arrival has the counter of the event, whose counter must not tell who hears it
-            by = kernel.source_for(here, "arrival")
-            kernel.call_for(by, kernel.now + latency, lambda: self._arrive(event, here), source)
-        super()._deliver(event, self._among(audience, here))
+        elif latency is not None:
+            due = self.kernel.now + latency
+            if any(island != here for island in self.local):
+                source.counter -= 1  # the arrival has the counter of the event: counters must not tell who hears it
+                by = self.kernel.source_for(here, "arrival")
+                self.kernel.call_for(by, due, lambda: self.arrive(event, here), source)
+            if self.away is not None:
+                self.away(event, due)
+        for island in self.local if here is None else (here,):  # one after the other, as if each had a process
+            super()._deliver(event, self._among(audience, island))
+        super()._deliver(event, self._among(audience, None))
 
     def _among(self, audience: tuple[Subscription, ...], island: str | None) -> tuple[Subscription, ...]:
-        """Return the subscriptions of an island, and those outside all islands; None: all of them."""
-        if audience is _ALONE:
-            return ()
-        return audience if island is None else tuple(s for s in audience if self._where[s] in (island, None))
+        """Return the subscriptions of an island, or with None those outside all islands."""
+        return () if audience is _ALONE else tuple(s for s in audience if self._where.get(s) == island)
 
-    def _arrive(self, event: Event, sent_from: str) -> None:
-        """Let all other islands hear an event. What it causes there, a source of that island causes."""
+    def arrive(self, event: Event, sent_from: str) -> None:
+        """Let all other islands of this process hear an event. What it causes there, a source of that island causes."""
         kernel, topic = self.kernel, event.topic
         audience = self._audience.get(topic) or self._gather(topic)
-        for island in self._islands:
+        for island in self.local:
             if island == sent_from:
                 continue
             by = kernel.source_for(island, "arrival")
@@ -125,8 +134,7 @@ class IslandBus(EventBus):
                 self._remember(island, heard)
                 by.counter = counter = by.counter + 1
                 mark = len(kernel.ready)
-                there = () if audience is _ALONE else tuple(s for s in audience if self._where.get(s) == island)
-                super()._deliver(heard, there)
+                super()._deliver(heard, self._among(audience, island))
                 kernel.wake_as_one(mark, by, counter)
 
     def _remember(self, island: str, event: Event) -> None:

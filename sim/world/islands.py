@@ -4,17 +4,20 @@ Each agent lives on one island. What agents share, such as a pool, has one home 
 depends on nothing that happens on another one at the same time, and the islands of one world can run apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from sim.base.errors import CausalityError, UsageError
+from sim.events import Event
 from sim.events.topic import check_pattern, is_own, matches
-from sim.kernel import Actor, Source
+from sim.kernel import Actor, Source, Timer
+from sim.kernel.codec import Raw, Record, freeze
 from sim.kernel.duration import to_ns, to_text
 from sim.world.action import ActionHandler, Refused
+from sim.world.actions.messages import arrive, send_later
 from sim.world.island_bus import IslandBus
 from sim.world.section import Entry, PositiveDuration, define_section, draws_nothing
 from sim.world.service import Service
@@ -136,6 +139,28 @@ ALLOWED: Final = OF_PLACES | OF_TASKS | frozenset({
 """The actions that agents on islands can do."""
 
 
+class Letter(Record, frozen=True, array_like=True):
+    """A message, or an event of a declared topic, on its way to an island of another process.
+
+    Attributes:
+        due: when it arrives, in simulated nanoseconds.
+        source, counter: its key in the order of that moment: the ordinal of its sender, and the counter of the event.
+        sender: the agent that sent or published it.
+        to: the agent that receives a message; empty for an event.
+        topic, raw: its topic, and its data as canonical JSON.
+        time: when it was sent.
+    """
+
+    due: int
+    source: int
+    counter: int
+    sender: str
+    to: str
+    topic: str
+    raw: Raw
+    time: int
+
+
 class Islands(Service):
     """The islands of a world.
 
@@ -148,6 +173,8 @@ class Islands(Service):
         homes: the island of each thing that has one.
         groups: by group of agents, its islands.
         first: the agents that exist from the start, with their islands; empty until `begin` is called.
+        local: the islands that run in this process.
+        away: carries what goes to islands of other processes; None: there are none.
     """
 
     name = "islands"
@@ -157,6 +184,8 @@ class Islands(Service):
         self.homes: Mapping[Thing, str] = {}
         self.groups: dict[str, set[str]] = {}
         self.first: dict[str, str] = {}
+        self.local = frozenset(settings.of)
+        self.away: Callable[[Letter], None] | None = None
         self._world = world
 
     def begin(self, homes: Mapping[Thing, str], groups: Mapping[str, set[str]]) -> None:
@@ -278,7 +307,58 @@ class Islands(Service):
             far = self._far(agent.agent_id, given["to"], given.get("after"))
             return handler.wait(world, agent, **given) if far is None else _at_once(far)  # type: ignore[misc]
 
-        return attrs.evolve(handler, ready=ready, wait=wait)
+        def apply(world: "World", agent: "Inhabitant", receivers: list[str], /, **given: Any) -> Any:
+            if self.away is None or self.island_of(receivers[0]) in self.local:
+                return handler.apply(world, agent, receivers, **given)
+            sender, topic, away = agent.agent_id, given.get("topic", ""), self.away
+            source, now = world.kernel.acting(), world.kernel.now
+
+            def post(to: str, due: int, raw: Raw) -> bool:
+                key = {"due": due, "source": source.ordinal, "counter": source.counter}
+                away(Letter(**key, sender=sender, to=to, topic=topic, raw=raw, time=now))
+                return True
+
+            delay = to_ns(given["after"])
+            return send_later(world, sender, receivers, topic, freeze(given.get("data")), delay, post=post)
+
+        return attrs.evolve(handler, ready=ready, wait=wait, apply=_Signed(apply, handler.apply))
+
+    # -- processes
+
+    def split(self, local: Collection[str], away: Callable[[Letter], None]) -> None:
+        """Have only some of the islands run in this process; `away` carries what goes to others.
+
+        Args:
+            local: the names of the islands of this process.
+            away: called with each message, and with each event that is heard elsewhere.
+        """
+        bus = self._world.event_bus
+        assert isinstance(bus, IslandBus), "the section has made it"
+        self.local, self.away = frozenset(local), away
+        bus.local = tuple(island for island in self.settings.of if island in self.local)
+
+        def tell(event: Event, due: int) -> None:
+            source, counter = event.identity
+            key = {"due": due, "source": source, "counter": counter}
+            away(Letter(**key, sender=event.source, to="", topic=event.topic, raw=event.raw, time=event.time))
+
+        bus.away = tell
+
+    def receive(self, letter: Letter) -> None:
+        """Let a message or an event of another process arrive at its time, in the order that it has in one process."""
+        world, kernel, bus = self._world, self._world.kernel, self._world.event_bus
+        assert isinstance(bus, IslandBus), "the section has made it"
+        there = self.island_of(letter.sender)
+        if letter.to:
+            known = world.agents[letter.to]
+            by = known.source or kernel.source_for(letter.to, "message")
+            callback = partial(arrive, world, letter.sender, letter.to, letter.topic, letter.raw)
+        else:
+            identity = (letter.source, letter.counter)
+            event = Event(0, letter.time, letter.sender, letter.topic, letter.raw, identity)
+            by = kernel.source_for(str(there), "arrival")
+            callback = partial(bus.arrive, event, str(there))
+        kernel.calendar.push((letter.due, 0, letter.source, letter.counter, Timer(kernel, by, callback), 0))
 
     def _far(self, agent_id: str, to: str, after: Any) -> list[str] | None:
         """Return the receiver of a message to another island; None for one that stays on its island.

@@ -1,5 +1,6 @@
 """The actions that send messages and publish events."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ def send(
     """
     raw = freeze(data)
     if after is not None:
-        return _send_later(world, agent.agent_id, receivers, topic, raw, _delay(after))
+        return send_later(world, agent.agent_id, receivers, topic, raw, _delay(after))
     refused: dict[str, str] = {}
     for receiver in receivers:
         why = deliver(world, Message(agent.agent_id, receiver, topic, raw, world.kernel.now))
@@ -72,9 +73,14 @@ def _delay(after: Any) -> int:
         raise Refused(f"after is no duration: {error}") from error
 
 
-def _send_later(
-    world: "World", sender: str, receivers: list[str], topic: str, raw: Raw, delay_ns: int
-) -> dict[str, Any]:
+Posted = Callable[[str, int, Raw], bool]
+"""Carries a message elsewhere: called with its receiver, its time of arrival and its data; False: it stays here."""
+
+
+def send_later(
+    world: "World", sender: str, receivers: list[str], topic: str, raw: Raw, delay_ns: int,
+    *, post: Posted | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Send after a delay. The sender does not wait for room: a refusal is recorded as `message.refused`.
 
     A message takes its counter of the sender, and is on record, when it is sent. What happens when it arrives is caused
@@ -89,13 +95,16 @@ def _send_later(
             continue
         sent = MessageSent(arrives=to_seconds(due), data=edited.raw, sender=sender, to=receiver, topic=topic)
         kernel.report(sent, sender)
+        if post is not None and post(receiver, due, edited.raw):
+            continue
         source.counter -= 1  # the arrival has the counter of this event, which is its cause
         by = known.source if known is not None and known.source is not None else kernel.source_for(receiver, "message")
-        kernel.call_for(by, due, partial(_arrive, world, sender, receiver, topic, edited.raw), source)
+        kernel.call_for(by, due, partial(arrive, world, sender, receiver, topic, edited.raw), source)
     return {"sent": len(receivers), "refused": {}}
 
 
-def _arrive(world: "World", sender: str, receiver: str, topic: str, raw: Raw) -> None:
+def arrive(world: "World", sender: str, receiver: str, topic: str, raw: Raw) -> None:
+    """Put a message that was sent with a delay into the mailbox of its receiver, or record why it is refused."""
     message = Message(sender, receiver, topic, raw, world.kernel.now)
     why = _put(world, message)
     if why is None:

@@ -1,0 +1,196 @@
+"""The coordinator of shards: it lets them run window by window, samples metrics, and puts their events in order (edge).
+
+A window ends `latency` after the next thing that can happen anywhere: nothing that is sent in it can arrive before. So
+shards need not wait for each other within a window, and each event has the key that it has in one process.
+"""
+
+from collections.abc import Mapping, Sequence
+from heapq import merge
+from typing import Any
+
+from sim.agents.metric_functions import MetricFunctions
+from sim.base.errors import RunError
+from sim.base.expressions import Expression, ExpressionError
+from sim.runner.runner import RunSink
+from sim.scenario.assembly.build import Simulation
+from sim.shards.protocol import AnyShard, Order, Report, Row
+from sim.shards.shard import RowRecorder
+from sim.world.islands import Islands, Letter
+
+
+class Coordinator:
+    """Drives shards, and records their events in the order of one process.
+
+    Args:
+        world: the simulation of the coordinator, in which no agent runs.
+        shards: the processes.
+        rows: what the scenario itself does.
+        keeper: records the events of all.
+        until_ns: the end of the run in simulated nanoseconds.
+
+    Attributes:
+        windows: the number of windows so far.
+        critical_ns: the CPU time of the slowest shard, summed over all windows, in nanoseconds.
+        total_ns: the CPU time of all shards in nanoseconds.
+    """
+
+    def __init__(
+        self, world: Simulation, shards: Sequence[AnyShard], rows: RowRecorder, keeper: RunSink, until_ns: int
+    ) -> None:
+        islands = Islands.of(world.world)
+        self.windows = self.critical_ns = self.total_ns = 0
+        self._latency = islands.settings.latency
+        self._island_of = islands.island_of
+        self._shards = shards
+        self._own = rows
+        self._keeper = keeper
+        self._until_ns = until_ns
+        self._home = {island: place for place, shard in enumerate(shards) for island in shard.setup.islands}
+        self._letters: list[list[Letter]] = [[] for _ in shards]
+        self._next: list[int | None] = [0 for _ in shards]
+        self._rows: list[list[Row]] = [[] for _ in shards]
+        self._late: list[Row] = []  # of the scenario: those that are not before the end of the latest window
+        self.reached = 0  # all that is before this time has happened
+        self._at: list[tuple[int, int]] = []  # the instant and the round at which each shard is
+
+    def advance(self, limit: int) -> None:
+        """Have everything before `limit` (nanoseconds) happen.
+
+        Raises:
+            RunError: if a shard fails, or all agents have stopped.
+        """
+        while self.reached < limit:
+            due = [time for time in self._next if time is not None]
+            due += [letter.due for letters in self._letters for letter in letters]
+            earliest = min(due, default=limit)
+            end = limit if earliest >= limit else min(earliest + self._latency, limit)
+            self._window(end)
+
+    def _window(self, end: int) -> None:
+        reports = self._ask([Order("run", end, tuple(letters)) for letters in self._letters])
+        self._letters = [[] for _ in self._shards]
+        for place, report in enumerate(reports):
+            self._next[place] = report.next
+            for letter in report.letters:
+                self._post(letter, place)
+        self.reached = end
+        if not any(report.running for report in reports):
+            raise RunError(
+                f"all agents have stopped before {end / 1e9:g} s, and a run on shards ends at its time limit",
+                hint="run it without --shards",
+            )
+
+    def _ask(self, orders: Sequence[Order]) -> list[Report]:
+        for shard, order in zip(self._shards, orders, strict=True):
+            shard.ask(order)
+        self._record(self.reached)  # while the shards work
+        reports = [shard.report() for shard in self._shards]
+        self.windows += 1
+        self.critical_ns += max(report.cpu_ns for report in reports)
+        self.total_ns += sum(report.cpu_ns for report in reports)
+        for rows, report in zip(self._rows, reports, strict=True):
+            rows.extend(report.rows)
+        self._at = [(report.now, report.delta) for report in reports]
+        return reports
+
+    def _post(self, letter: Letter, sent_from: int) -> None:
+        if letter.to:
+            self._letters[self._home[str(self._island_of(letter.to))]].append(letter)
+            return
+        for place, letters in enumerate(self._letters):
+            if place != sent_from:
+                letters.append(letter)
+
+    def _record(self, end: int) -> None:
+        """Record all events before a time, in the order of one process."""
+        own = [*self._late, *self._own.take()]
+        self._late = [row for row in own if row[0][0] >= end]
+        ready = [row for row in own if row[0][0] < end]
+        for key, source, counter, actor, topic, data, cause in merge(ready, *self._rows, key=_key):
+            time_ns, delta, priority = key[:3]
+            self._keeper.event((time_ns, delta, priority, source, counter, actor, topic, data, cause))
+        self._rows = [[] for _ in self._shards]
+
+    def gather(self, wanted: Mapping[str, list[str]]) -> dict[str, tuple[bool, dict[str, Any]]]:
+        """Return of each agent of the groups whether it lives, and the state variables."""
+        found: dict[str, tuple[bool, dict[str, Any]]] = {}
+        for report in self._ask([Order("gather", wanted=dict(wanted)) for _ in self._shards]):
+            found.update(report.states or {})
+        return found
+
+    def end(self, at: int, delta: int) -> list[Report]:
+        """End the run on all shards.
+
+        Args:
+            at: the time of the end in simulated nanoseconds.
+            delta: the round of that instant.
+        """
+        return self._ask([Order("end", at, delta=delta) for _ in self._shards])
+
+    def last_delta(self, at: int) -> int:
+        """Return the last round of an instant on any shard; 0 if none has done anything then."""
+        return max((delta for now, delta in self._at if now == at), default=0)
+
+    def settle(self) -> None:
+        """Record all that has happened. What happens at the same instant from now on follows it."""
+        self._record(self.reached)
+
+    def record_rest(self) -> None:
+        """Record what is left when the run has ended."""
+        self._record(self._until_ns + 1)
+
+
+def _key(row: Row) -> Any:
+    return row[0]
+
+
+FUNCTIONS = ("count", "total", "mean", "distinct_values", "quantile", "gini", "clusters", "agents", "state_of")
+"""The functions of metrics that a run on shards can have: they read the states of agents."""
+
+
+class GatheredFunctions(MetricFunctions):
+    """The functions of metrics over the agents of all shards.
+
+    Args:
+        simulation: that of the coordinator.
+        coordinator: gathers the states.
+        wanted: by group, the state variables that metrics read.
+    """
+
+    def __init__(self, simulation: Simulation, coordinator: Coordinator, wanted: Mapping[str, list[str]]) -> None:
+        super().__init__(simulation.world, simulation.manager)
+        self._coordinator = coordinator
+        self._wanted = wanted
+        self._gathered: dict[str, tuple[bool, dict[str, Any]]] = {}
+        self._as_of = -1
+
+    def value_of(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
+        """See `MetricFunctions`; first, everything before this moment happens on all shards."""
+        now = self._world.kernel.now
+        self._coordinator.advance(now + 1 if name == "stop.when" else now)  # the condition holds after an instant
+        if self._as_of != self._coordinator.reached:
+            self._gathered = self._coordinator.gather(self._wanted)
+            self._as_of = self._coordinator.reached
+        return super().value_of(name, expression, lenient=lenient)
+
+    def _of(self, agent_id: str) -> tuple[bool, dict[str, Any]]:
+        return self._gathered.get(agent_id, (True, {}))
+
+    def count(self, group: str, key: str | None = None, value: Any = None) -> int:
+        """See `MetricFunctions`."""
+        if key is None:
+            return len(self.agents(group))
+        return super().count(group, key, value)
+
+    def agents(self, group: str) -> list[str]:
+        """See `MetricFunctions`."""
+        return [one.agent_id for one in self._world.members(group) if self._of(one.agent_id)[0]]
+
+    def state_of(self, agent: str, key: str, default: Any = None) -> Any:
+        """See `MetricFunctions`."""
+        if agent not in self._gathered:
+            raise ExpressionError(f"{agent} is not gathered from its shard")
+        return self._gathered[agent][1].get(key, default)
+
+    def _states(self, group: str) -> list[dict[str, Any]]:
+        return [self._of(one.agent_id)[1] for one in self._world.members(group)]

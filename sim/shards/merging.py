@@ -1,0 +1,80 @@
+"""Merging what shards report: final states, and the figures of a result."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sim.base.errors import RunError
+from sim.runner.result import Distribution
+from sim.runner.runner import commonest
+
+_MISSING: Final = object()
+
+_SUMS: Final = ("iterations", "actions", "wakeups", "errors", "unmatched", "dropped", "messages")
+_TABLES: Final = ("refused", "states", "kinds")
+
+
+def merge_states(first: Any, states: Sequence[Any], path: str = "") -> Any:
+    """Return the final state of a world of which each shard has changed its own part.
+
+    Args:
+        first: the state at the start, with the time of the end.
+        states: those of the shards.
+        path: the place of this part of the state, for errors.
+
+    Raises:
+        RunError: if two shards have changed the same part to different values.
+    """
+    changed = [state for state in states if state is not _MISSING and state != first]
+    if not changed:
+        return first
+    if isinstance(first, dict) or (first is _MISSING and isinstance(changed[0], dict)):
+        known: dict[str, Any] = first if isinstance(first, dict) else {}
+        keys = sorted({*known, *(key for state in changed for key in state)})
+        return {
+            key: merge_states(
+                known.get(key, _MISSING), [state.get(key, _MISSING) for state in changed], f"{path}.{key}".lstrip(".")
+            )
+            for key in keys
+        }
+    if any(state != changed[0] for state in changed[1:]):
+        raise RunError(
+            f"two shards have changed {path} to different values",
+            hint="run it in one process, and report it: islands should have refused this",
+        )
+    return changed[0]
+
+
+def merge_summaries(first: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a run.
+
+    Args:
+        first: those of the coordinator, whose agents did nothing.
+        parts: those of the shards.
+    """
+    merged = dict(first)
+    for key in _SUMS:
+        merged[key] = sum(part[key] for part in parts)
+    for key in _TABLES:
+        table: dict[str, int] = {}
+        for part in parts:
+            for name, count in part[key].items():
+                table[name] = table.get(name, 0) + count
+        merged[key] = table if key == "states" else dict(sorted(table.items()))
+    errors: dict[str, tuple[int, str]] = {}
+    values: dict[str, array[float]] = {}
+    for part in parts:
+        for text, (count, agent) in part["errors_by_text"].items():
+            before, who = errors.get(text, (0, agent))
+            errors[text] = (before + count, who)
+        for name, numbers in part["observations"].items():
+            values.setdefault(name, array("d")).extend(numbers)
+    merged["commonest_error"] = commonest(errors)
+    merged["observations"] = {name: Distribution.of(numbers) for name, numbers in sorted(values.items())}
+    merged["unread"] = sorted(
+        (row for part in parts for row in part["unread"]),
+        key=lambda row: (-row["count"], row["agent"], row["topic"], row["why"]),
+    )
+    warnings = [one for part in (first, *parts) for one in part["warnings"]]
+    merged["warnings"] = [one for place, one in enumerate(warnings) if one not in warnings[:place]]
+    return merged

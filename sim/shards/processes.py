@@ -1,0 +1,79 @@
+"""The processes of shards, and the pipes to them (edge)."""
+
+import subprocess
+import sys
+from typing import BinaryIO, cast
+
+from sim.base.errors import RunError
+from sim.kernel.codec import Record
+from sim.shards.protocol import Order, Report, Setup, read_report, receive, send
+
+
+class ShardProcess:
+    """The process of one shard. Ctrl-C reaches the coordinator only.
+
+    Args:
+        number: its number, from 1.
+        setup: what the shard is made of.
+
+    Attributes:
+        number, setup: as given.
+    """
+
+    def __init__(self, number: int, setup: Setup) -> None:
+        self.number = number
+        self.setup = setup
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from sim.shards.shard import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._send(setup)
+
+    def ask(self, order: Order) -> None:
+        """Send an order; `report` waits for its report.
+
+        Raises:
+            RunError: if the process has ended.
+        """
+        self._send(order)
+
+    def report(self) -> Report:
+        """Wait for the report of the order that was sent last, or of the setup.
+
+        Raises:
+            RunError: if the shard failed, or its process has ended.
+        """
+        body = receive(cast(BinaryIO, self._process.stdout))
+        if not body:
+            raise self._lost()
+        found: Report = read_report(body)
+        if found.error:
+            raise RunError(found.error, hint=found.hint or None)
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    continue  # what was not sent is of no use to a process that has ended
+
+    def _send(self, record: Record) -> None:
+        try:
+            send(cast(BinaryIO, self._process.stdin), record)
+        except OSError:
+            raise self._lost() from None
+
+    def _lost(self) -> RunError:
+        code = self._process.wait()
+        islands = ", ".join(self.setup.islands)
+        return RunError(
+            f"shard {self.number} ({islands}) has ended with the exit code {code}",
+            hint="the record is kept up to its last window: sim resume continues it in one process",
+        )

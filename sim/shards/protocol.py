@@ -1,0 +1,124 @@
+"""The protocol between the coordinator and its shards: records as JSON, each with its length in front.
+
+Nothing is pickled: a shard builds its world from the text of the scenario, as the coordinator does.
+"""
+
+from typing import Any, BinaryIO, Final, Literal, Protocol
+
+from sim.kernel.codec import Raw, Record, as_sent, reader
+from sim.world.islands import Letter
+
+_LENGTH: Final = 8  # bytes in front of a record
+
+RowKey = tuple[int, int, int, int, int, int]
+"""(time, delta, priority, source, counter) of the step in which an event happened, and its place among shards there."""
+
+Row = tuple[RowKey, int, int, str, str, Raw, tuple[int, int]]
+"""An event: its key, its source and counter, actor, topic, data as canonical JSON, and cause."""
+
+
+class Setup(Record, frozen=True):
+    """What a shard is made of.
+
+    Attributes:
+        text, file, overrides, allow: those of the scenario; see `sim.scenario.loads`.
+        seed: the seed of the run.
+        until_ns: the end of the run in simulated nanoseconds.
+        islands: the islands that the shard runs.
+    """
+
+    text: str
+    file: str
+    overrides: tuple[str, ...]
+    allow: tuple[str, ...]
+    seed: int
+    until_ns: int
+    islands: tuple[str, ...]
+
+
+class AnyShard(Protocol):
+    """A shard, wherever it runs."""
+
+    setup: Setup
+
+    def ask(self, order: "Order", /) -> None:
+        """Send an order; `report` waits for its report."""
+
+    def report(self) -> "Report":
+        """Wait for the report of the order that was sent last, or of the setup."""
+
+    def close(self) -> None:
+        """End the shard."""
+
+
+class Order(Record, frozen=True):
+    """What the coordinator asks of a shard.
+
+    Attributes:
+        what: `run` a window, `gather` the states that metrics read, or `end` the run.
+        end: the end of the window (exclusive), or the time of the end of the run, in simulated nanoseconds.
+        letters: what arrives from other shards.
+        wanted: of `gather`: by group, the state variables to return.
+        delta: of `end`: the round of the last instant.
+    """
+
+    what: Literal["run", "gather", "end"]
+    end: int = 0
+    letters: tuple[Letter, ...] = ()
+    wanted: dict[str, list[str]] | None = None
+    delta: int = 0
+
+
+class Report(Record, frozen=True):
+    """What a shard has done.
+
+    Attributes:
+        next: the time of its next step in simulated nanoseconds; None if it has none.
+        now, delta: the instant and the round at which it is.
+        rows: the events since the last report, in their order.
+        letters: what leaves for other shards.
+        running: the number of its agents that have not stopped.
+        cpu_ns: the CPU time of the window in nanoseconds.
+        states: of `gather`: by agent, whether it lives, and its state variables.
+        digest: of `end`: the final state.
+        summary: of `end`: the figures of its agents.
+        error, hint: why the run failed; empty if it did not.
+    """
+
+    next: int | None = None
+    now: int = 0
+    delta: int = 0
+    rows: tuple[Row, ...] = ()
+    letters: tuple[Letter, ...] = ()
+    running: int = 0
+    cpu_ns: int = 0
+    states: dict[str, tuple[bool, dict[str, Any]]] | None = None
+    digest: dict[str, Any] | None = None
+    summary: dict[str, Any] | None = None
+    error: str = ""
+    hint: str = ""
+
+
+read_setup, read_order, read_report = reader(Setup), reader(Order), reader(Report)
+"""Read a record that `send` has written."""
+
+
+def send(stream: BinaryIO, record: Record) -> None:
+    """Write a record to a pipe.
+
+    Raises:
+        OSError: if the process at the other end has ended.
+    """
+    body = as_sent(record)
+    stream.write(len(body).to_bytes(_LENGTH, "big") + body)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> bytes:
+    """Read the bytes of a record from a pipe; empty if the process at the other end has ended."""
+    head = stream.read(_LENGTH)
+    if len(head) < _LENGTH:
+        return b""
+    length = int.from_bytes(head, "big")
+    body = stream.read(length)
+    return body if len(body) == length else b""

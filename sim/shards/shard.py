@@ -1,0 +1,170 @@
+"""A shard: one process that runs some of the islands of a world, window by window (edge)."""
+
+import sys
+import time
+from typing import Any, BinaryIO, Final
+
+import attrs
+
+from sim.base.errors import RunError, SimError
+from sim.base.text import of_error
+from sim.kernel import Source
+from sim.kernel.actor import FIRST_ACTOR, entry_source
+from sim.kernel.codec import freeze
+from sim.kernel.kernel import Kernel
+from sim.kernel.ports import NullRecorder
+from sim.kernel.rows import EventRow
+from sim.runner.runner import RunController
+from sim.scenario import loads
+from sim.scenario.assembly.build import Simulation, build
+from sim.scenario.schema import Metrics
+from sim.shards.protocol import Order, Report, Row, Setup, read_order, read_setup, receive, send
+from sim.world.islands import Islands, Letter
+
+
+class RowRecorder(NullRecorder):
+    """A recorder that keeps events with the keys by which those of all shards are put in order.
+
+    Args:
+        kernel: the kernel that records.
+        islands: its islands.
+        keeps: whether it keeps what agents do (a shard), or what the scenario does (the coordinator).
+    """
+
+    def __init__(self, kernel: Kernel, islands: Islands, *, keeps_agents: bool) -> None:
+        self.rows: list[Row] = []
+        self._kernel = kernel
+        self._islands = islands
+        self._places = {name: place for place, name in enumerate(islands.settings.of)}
+        self._keeps_agents = keeps_agents
+
+    def event(self, row: EventRow, /) -> None:
+        """Keep the event."""
+        time_ns, delta, priority, source, counter, actor, topic, data, cause = row
+        if (_FIRST_ENTRY <= source < FIRST_ACTOR) is self._keeps_agents:
+            return  # each process publishes the events of the scenario, and the coordinator records them
+        entry, current = self._kernel._entry, self._kernel.current
+        if not isinstance(entry[2], int):
+            raise RunError(f"{actor} is caused by what was made during the run, which shards cannot put in order")
+        key = (time_ns, delta, priority, entry[2], entry[3], self._place(entry[4], current))
+        self.rows.append((key, source, counter, actor, topic, freeze(data), cause or (0, 0)))
+
+    def _place(self, target: Any, current: Source | None) -> int:
+        """Return the place of an event among those of all shards in one step.
+
+        A step of an agent happens on one shard. A step that reaches several islands, such as an event from outside,
+        reaches them in their order, after the scenario itself. At the end of a run, agents stop in their own order.
+        """
+        if current is None or not self._keeps_agents:
+            return -1
+        if target is None:
+            return current.ordinal
+        rank = getattr(getattr(target, "actor", target), "rank", None)
+        if isinstance(rank, int):
+            return rank
+        return self._places.get(self._islands.island_of_source(current, "") or "", -1)
+
+    def take(self) -> tuple[Row, ...]:
+        """Remove and return the events so far."""
+        rows, self.rows = tuple(self.rows), []
+        return rows
+
+
+_FIRST_ENTRY: Final = entry_source("", 0, 0).ordinal
+"""The ordinals of the entries of lists of a scenario begin here, and those of the scenario itself follow."""
+
+
+class Shard:
+    """The islands of one process.
+
+    Args:
+        setup: what the shard is made of.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        scenario = loads(setup.text, setup.file, setup.overrides, setup.allow)
+        whole = build(scenario, seed=setup.seed, until_ns=setup.until_ns)
+        self._world = whole.world
+        self._islands = Islands.of(self._world)
+        self._local = frozenset(setup.islands)
+        self._letters: list[Letter] = []
+        self._islands.split(self._local, self._letters.append)
+        kernel = self._world.kernel
+        self._rows = kernel.recorder = RowRecorder(kernel, self._islands, keeps_agents=True)
+        own = [(loop, delay) for loop, delay in whole.starts if self._is_local(loop.agent_id)]
+        self._others = len(whole.starts) - len(own)
+        quiet = scenario.model_copy(update={"metrics": Metrics(), "stop": None})
+        self._simulation: Simulation = attrs.evolve(whole, scenario=quiet, starts=tuple(own))
+        self._runner = RunController(self._simulation, until_ns=setup.until_ns, mode="autonomous")
+        self._runner.begin()
+        self._world.on_all_stopped = None  # the others may run on
+
+    def _is_local(self, agent_id: str) -> bool:
+        return self._islands.island_of(agent_id) in self._local
+
+    def obey(self, order: Order) -> Report:
+        """Do what the coordinator asks, and report it."""
+        began = time.process_time_ns()
+        kernel = self._world.kernel
+        states, final = None, dict[str, Any]()
+        if order.what == "run":
+            for letter in order.letters:
+                self._islands.receive(letter)
+            kernel.run(order.end)
+        elif order.what == "gather":
+            states = self._states(order.wanted or {})
+        else:
+            final = self._end(order)
+        letters, self._letters[:] = tuple(self._letters), []
+        return Report(
+            next=kernel.next_time(), now=kernel.now, delta=kernel.delta, rows=self._rows.take(), letters=letters,
+            running=self._world.running, cpu_ns=time.process_time_ns() - began, states=states, **final,
+        )  # fmt: skip
+
+    def _states(self, wanted: dict[str, list[str]]) -> dict[str, tuple[bool, dict[str, Any]]]:
+        found: dict[str, tuple[bool, dict[str, Any]]] = {}
+        for group, keys in wanted.items():
+            for agent in self._world.members(group):
+                if self._is_local(agent.agent_id):
+                    _, state = found.setdefault(agent.agent_id, (agent.alive, {}))
+                    state.update({key: agent.state[key] for key in keys if key in agent.state})
+        return found
+
+    def _end(self, order: Order) -> dict[str, Any]:
+        world, kernel, manager = self._world, self._world.kernel, self._simulation.manager
+        if kernel.now < order.end:
+            kernel.advance_to(order.end)
+        kernel.delta = order.delta
+        manager.check_states()
+        states, digest = manager.states(), world.digest()
+        states["stopped"] -= self._others
+        for agent_id in [agent_id for agent_id in world.agents if not self._is_local(agent_id)]:
+            del world.agents[agent_id]  # they stop elsewhere
+        world.close()
+        summary = self._runner._summary("finished", states)
+        summary["errors_by_text"] = world.errors
+        summary["observations"] = {name: list(values) for name, values in world.observations.items()}
+        return {"digest": digest, "summary": summary}
+
+
+def serve(requests: BinaryIO, reports: BinaryIO) -> None:
+    """Do what the coordinator asks until it closes the pipe."""
+    setup = receive(requests)
+    if not setup:
+        return
+    try:
+        shard = Shard(read_setup(setup))
+        send(reports, Report())
+        while body := receive(requests):
+            send(reports, shard.obey(read_order(body)))
+    except SimError as error:
+        send(reports, Report(error=str(error), hint=error.hint or ""))
+    except Exception as error:  # any failure of this process: the coordinator reports it
+        send(reports, Report(error=of_error(error)))
+
+
+def main() -> None:
+    """Serve the process that has started this one."""
+    requests, reports = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # what code prints is no report
+    serve(requests, reports)

@@ -1,0 +1,162 @@
+"""A run on shards, from a scenario to a result (edge)."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from sim.kernel.codec import decode, encode
+from sim.kernel.kernel import Pause
+from sim.runner.event_loop import in_definitions, in_plain_code, running_on
+from sim.runner.options import RunOptions, taking
+from sim.runner.result import RunResult
+from sim.runner.runner import RunController, RunSink
+from sim.runner.running import Source, kept_by, read_scenario
+from sim.runner.spec import Spec
+from sim.shards.checks import check_shards, wanted_of
+from sim.shards.coordinator import Coordinator, GatheredFunctions
+from sim.shards.merging import merge_states, merge_summaries
+from sim.shards.processes import ShardProcess
+from sim.shards.protocol import AnyShard, Setup
+from sim.shards.shard import RowRecorder
+from sim.world.islands import Islands
+
+Start = Callable[[int, Setup], AnyShard]
+"""Starts the shard with a number."""
+
+
+def on_shards(shards: int, start: Start = ShardProcess) -> Any:
+    """Return a function that runs a scenario on so many shards; it takes what `sim.run` takes.
+
+    Args:
+        shards: the number of shards.
+        start: starts each of them; tests run them in one process.
+    """
+
+    @taking(RunOptions)
+    @in_definitions
+    async def run_async(scenario: Source, options: RunOptions) -> RunResult:
+        return _run(scenario, options, shards, start)
+
+    return in_plain_code(run_async)
+
+
+def run_on_shards(scenario: Source, shards: int, **options: Any) -> RunResult:
+    """Run a scenario with islands in several processes, and return the result, which is that of one process.
+
+    Args:
+        scenario: as `sim.run` takes it.
+        shards: the number of processes that run agents; one more puts their events in order.
+        options: see `RunOptions`.
+
+    Raises:
+        ScenarioError: if the file is not valid.
+        UsageError: if an option is wrong, or the scenario cannot be divided so.
+        RunError: if the run fails, or a process ends.
+        KeyboardInterrupt: after Ctrl-C, once the record is closed.
+    """
+    found: RunResult = on_shards(shards)(scenario, **options)
+    return found
+
+
+def _run(source: Source, options: RunOptions, shards: int, start: Start) -> RunResult:
+    checked, text, chosen = read_scenario(source, options)
+    spec = Spec.of(checked, text, chosen)
+    check_shards(spec, chosen, shards)
+    kept = kept_by(spec, chosen, None, ())
+    started = time.monotonic()
+    world = spec.simulation.world
+    processes: list[AnyShard] = []
+    try:
+        with _interruptible():
+            for number, islands in enumerate(packed(spec, shards), 1):
+                setup = Setup(
+                    text=checked.source.text, file=checked.source.file, overrides=tuple(chosen.overrides),
+                    allow=tuple(chosen.allow), seed=world.kernel.seed, until_ns=spec.until_ns, islands=islands,
+                )  # fmt: skip
+                processes.append(start(number, setup))
+            for process in processes:
+                process.report()
+            fields, digest, now = _drive(spec, processes, kept.keeper)
+        hash = kept.keeper.finish("finished", digest, now, fields)
+    except KeyboardInterrupt:
+        kept.keeper.close()
+        folder = "nothing was recorded" if kept.folder is None else f"{kept.folder} can be resumed, in one process"
+        raise KeyboardInterrupt(f"the run on shards was interrupted; {folder}") from None
+    except BaseException:
+        kept.keeper.close()
+        raise
+    finally:
+        for process in processes:
+            process.close()
+        world.ended = True
+        world.kernel.close()
+    return RunResult(
+        run=None if kept.folder is None else str(kept.folder), backend=running_on(), hash=hash,
+        events=kept.keeper.events, wall_seconds=time.monotonic() - started, **fields,
+    )  # fmt: skip
+
+
+def packed(spec: Spec, shards: int) -> list[tuple[str, ...]]:
+    """Return the islands of each shard: the largest one first, each on the shard that has the fewest agents so far."""
+    islands = Islands.of(spec.simulation.world)
+    sizes = dict.fromkeys(islands.settings.of, 0)
+    for island in islands.first.values():
+        sizes[island] += 1
+    found: list[tuple[int, list[str]]] = [(0, []) for _ in range(shards)]
+    for island in sorted(sizes, key=lambda name: -sizes[name]):
+        place = min(range(shards), key=lambda place: (found[place][0], len(found[place][1])))
+        found[place] = (found[place][0] + sizes[island], [*found[place][1], island])
+    return [tuple(names) for _, names in found]
+
+
+def _drive(spec: Spec, processes: Sequence[AnyShard], keeper: RunSink) -> tuple[dict[str, Any], Any, int]:
+    """Run all shards to the end; return the figures of the result, the final state, and the time of the end."""
+    whole, kernel = spec.simulation, spec.simulation.world.kernel
+    rows = kernel.recorder = RowRecorder(kernel, Islands.of(whole.world), keeps_agents=False)
+    coordinator = Coordinator(whole, processes, rows, keeper, spec.until_ns)
+    functions = GatheredFunctions(whole, coordinator, wanted_of(whole.scenario))
+    simulation = attrs.evolve(whole, metric_functions=functions, starts=())
+    runner = RunController(simulation, until_ns=spec.until_ns, mode="autonomous")
+    runner.begin()
+    if kernel.run(spec.until_ns) is Pause.HALTED:
+        kernel.delta = max(kernel.delta, coordinator.last_delta(kernel.now))
+    else:
+        coordinator.advance(spec.until_ns)
+        kernel.advance_to(spec.until_ns)
+    coordinator.settle()
+    runner.feed.sample_end()
+    reports = coordinator.end(kernel.now, kernel.delta)
+    coordinator.record_rest()
+    digest = merge_states(_plain(whole.world.digest()), [report.digest or {} for report in reports])
+    fields = merge_summaries(runner._summary("finished", {}), [report.summary or {} for report in reports])
+    fields["services"] = {
+        **fields["services"],
+        "shards": {
+            "processes": len(processes), "windows": coordinator.windows, "cpu seconds": coordinator.total_ns / 1e9,
+            "critical path seconds": coordinator.critical_ns / 1e9,
+        },
+    }  # fmt: skip
+    return fields, digest, kernel.now
+
+
+def _plain(digest: Any) -> Any:
+    """Return a state as it comes from another process."""
+    return decode(encode(dict(digest)))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C interrupt a wait for a shard: an event loop would take note of it only after the wait."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

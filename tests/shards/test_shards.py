@@ -1,0 +1,171 @@
+"""Worlds with islands have the same hash in one process and on several shards."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim
+from sim.base.errors import RunError, UsageError
+from sim.cli import main
+from sim.kernel.codec import as_sent
+from sim.record import open_run
+from sim.shards import run_on_shards
+from sim.shards.processes import ShardProcess
+from sim.shards.protocol import Order, Report, Setup, read_order, read_report, read_setup
+from sim.shards.shard import Shard
+from sim.shards.sharded import on_shards
+from tests.shards.worlds import world
+
+
+class Inside:
+    """A shard in this process; what it is sent and reports passes as bytes, as between processes."""
+
+    def __init__(self, number: int, setup: Setup) -> None:
+        self.setup = setup
+        self._shard = Shard(read_setup(as_sent(setup)))
+        self._report = Report()
+
+    def ask(self, order: Order) -> None:
+        self._report = read_report(as_sent(self._shard.obey(read_order(as_sent(order)))))
+
+    def report(self) -> Report:
+        return self._report
+
+    def close(self) -> None:
+        """Leave it to the collector."""
+
+
+def _differences(number: int, **options: Any) -> list[str]:
+    scenario = world(number)
+    one = sim.run(scenario, out=None, **options)
+    found = []
+    for shards in range(1, len(scenario["islands"]["of"]) + 1):
+        run = on_shards(shards, Inside)(scenario, out=None, **options)
+        if (run.hash, run.events, run.sim_seconds, run.metrics) != (one.hash, one.events, one.sim_seconds, one.metrics):
+            found.append(f"world {number} on {shards} shards")
+        keys = ("iterations", "actions", "refused", "states", "wakeups", "messages", "kinds", "dropped", "unread")
+        assert {key: getattr(run, key) for key in keys} == {key: getattr(one, key) for key in keys}
+        assert run.observations == one.observations
+        assert run.stopped_by == one.stopped_by
+    return found
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_generated_worlds_have_one_hash_on_every_number_of_shards(number: int) -> None:
+    """The hash, the metrics and the figures of a generated world are those of one process, on 1 to 4 shards."""
+    assert not _differences(number, backend="trio" if number % 2 else "asyncio")
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+def test_many_generated_worlds_have_one_hash() -> None:
+    """The same holds for further generated worlds."""
+    assert [found for number in range(10, 40) for found in _differences(number)] == []
+
+
+def test_processes_write_one_record_that_is_replayed_in_one(tmp_path: Path) -> None:
+    """A run in two real processes leaves one run folder, which is whole, and which one process repeats."""
+    result = run_on_shards(world(3), 2, out=tmp_path)
+    assert result.run is not None
+    with open_run(result.run) as run:
+        run.verify()
+    replayed = sim.replay(result.run)
+    assert (replayed.same, replayed.complete, replayed.hash) == (True, True, result.hash)
+    assert sim.run(world(3), out=None).hash == result.hash
+    assert sim.branch(result.run, at=20, record=False).hash == result.hash
+    for command in (["show", result.run], ["view", result.run, "--to", str(tmp_path / "view.html")]):
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+        assert not ended.value.code
+    assert result.services["shards"]["processes"] == 2
+
+
+class Failing(ShardProcess):
+    """A shard whose process is killed, or during which the coordinator is interrupted, at its eighth order."""
+
+    interrupted = False
+
+    def __init__(self, number: int, setup: Setup) -> None:
+        super().__init__(number, setup)
+        self._orders = 0
+
+    def ask(self, order: Order) -> None:
+        self._orders += 1
+        if self._orders == 8 and self.number == 2:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self._process.kill()
+        super().ask(order)
+
+
+class Interrupted(Failing):
+    """A shard that sees Ctrl-C."""
+
+    interrupted = True
+
+
+@pytest.mark.parametrize(("start", "error"), [(Failing, RunError), (Interrupted, KeyboardInterrupt)])
+def test_a_run_whose_processes_end_is_resumed(tmp_path: Path, start: Any, error: type[BaseException]) -> None:
+    """If a shard is killed, or the coordinator interrupted, the record up to then is kept, and `resume` continues it
+    in one process to the same hash."""
+    with pytest.raises(error) as caught:
+        on_shards(2, start)(world(3), out=tmp_path)
+    assert ("has ended with the exit code" if error is RunError else "can be resumed") in str(caught.value)
+    (folder,) = tmp_path.iterdir()
+    with open_run(folder) as run:
+        assert run.info.status == "interrupted"
+        assert run.counts()["events"] > 0
+    assert sim.resume(folder).hash == sim.run(world(3), out=None).hash
+
+
+def test_a_run_that_breaks_a_rule_fails_with_its_sentence(tmp_path: Path) -> None:
+    """What stops a run in one process stops one on shards with the same sentence, and the record is kept."""
+    scenario = world(3)
+    scenario["agents"][0]["rules"].insert(0, {"when": "now > 20", "do": {"send": {"to": "='i1' + 'a-1'"}}})
+    with pytest.raises(RunError) as one:
+        sim.run(scenario, out=None)
+    with pytest.raises(RunError) as two:
+        on_shards(2, Inside)(scenario, out=tmp_path)
+    assert str(two.value) == str(one.value)
+
+
+def _with(**more: Any) -> dict[str, Any]:
+    return {**world(3), **more}
+
+
+def _ruled(do: Any) -> dict[str, Any]:
+    scenario = world(3)
+    scenario["agents"][0]["rules"].insert(0, {"when": "now > 20", "do": do})
+    return scenario
+
+
+METRIC = {"metrics": {"every": "5s", "values": {"a": "published('here')"}}}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "shards", "message"),
+    [
+        ({"name": "a", "agents": [{"name": "a"}]}, 2, "--shards needs a scenario with islands"),
+        (world(3), 9, "--shards is from 1 to"),
+        (_with(until=None), 2, "cannot have `until: null`"),
+        (_with(execution={"clock": "wall"}), 2, "cannot have the wall clock"),
+        (_with(execution={"ties": "shuffled"}), 2, "cannot have `execution.ties: shuffled`"),
+        (_with(recording={"level": "samples"}), 2, "cannot have `recording.level: samples`"),
+        (_with(recording={"state": ["n"]}), 2, "cannot have `recording.state`"),
+        (_with(events=[{"topic": "here", "at": "end"}]), 2, "cannot have events with `at: end`"),
+        (_with(places={"nodes": ["a"], "variables": {"v": 1}}), 2, "cannot have `places.variables`"),
+        (_ruled("stop"), 2, "cannot have the action stop (agents.i0a)"),
+        (_ruled({"spawn": {"agent": "i0b"}}), 2, "cannot have the action spawn (agents.i0a)"),
+        (_with(**METRIC), 2, "metrics.values.a calls published()"),
+        (_with(stop={"when": "sum(state_of(a, 'n') for a in agents('i0a')) > 9"}), 2, "needs names that are not comp"),
+    ],
+)
+def test_what_shards_cannot_do_is_refused_before_anything_is_written(
+    tmp_path: Path, scenario: dict[str, Any], shards: int, message: str
+) -> None:
+    """A run that shards cannot divide is refused with what is in the way, and no folder is made."""
+    with pytest.raises(UsageError, match=re.escape(message)):
+        on_shards(shards, Inside)(scenario, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,92 @@
+"""Generated worlds with islands, for tests that run them on several shards."""
+
+import random
+from typing import Any
+
+LATENCY = 5
+
+
+def world(number: int) -> dict[str, Any]:
+    """Return a scenario: two to four islands whose agents trade, talk, publish, queue and wait for each other."""
+    draw = random.Random(number)
+    islands = [f"i{place}" for place in range(draw.randint(2, 4))]
+    of = {island: [f"{island}a", f"{island}b"] for island in islands}
+    counts = {entry: draw.randint(1, 4) for entries in of.values() for entry in entries}
+    agents = [_entry(draw, island, entry, of, counts) for island, entries in of.items() for entry in entries]
+    scenario: dict[str, Any] = {
+        "name": "generated",
+        "seed": number,
+        "until": f"{draw.randint(40, 90)}s",
+        "islands": {
+            "latency": f"{LATENCY}s",
+            "of": of,
+            "topics": {"news.*": {"latency": f"{LATENCY + draw.randint(0, 6)}s"}, "alarm": {}},
+        },
+        "pools": {f"desk{island}": {"kind": "resource", "slots": draw.randint(1, 2)} for island in islands},
+        "artifacts": [{"id": f"book{island}", "owner": f"{island}a-1", "writers": "all"} for island in islands],
+        "accounts": {f"bank{island}": 100 for island in islands},
+        "limits": {"acts": {"agent": f"{draw.randint(3, 9)} per 10s", "policy": draw.choice(["block", "skip"])}},
+        "costs": {"publish": {"acts": 1}},
+        "agents": agents,
+        "events": [
+            {"topic": "bell", "at": f"{draw.randint(0, 30)}s", "every": f"{draw.randint(3, 9)}s"},
+            {"topic": "alarm", "at": f"{draw.randint(0, 30)}s"},
+            {"topic": "here", "at": f"{draw.randint(0, 30)}s"},
+        ],
+        "metrics": {"every": f"{draw.randint(2, 11)}s", "values": _metrics(draw, list(counts))},
+    }
+    if draw.random() < 0.3:
+        scenario["stop"] = {"when": f"total('{draw.choice(list(counts))}', 'n') > {draw.randint(5, 40)}"}
+    return scenario
+
+
+def _metrics(draw: random.Random, entries: list[str]) -> dict[str, str]:
+    one, other = draw.choice(entries), draw.choice(entries)
+    return {"sum": f"total('{one}', 'n') + count('{other}')", "mean": f"mean('{other}', 'heard')"}
+
+
+def _entry(
+    draw: random.Random, island: str, entry: str, of: dict[str, list[str]], counts: dict[str, int]
+) -> dict[str, Any]:
+    others = [name for other, entries in of.items() if other != island for name in entries]
+    far, near = draw.choice(others), draw.choice(of[island])
+    delay = f"={LATENCY} + {draw.choice(['0', 'uniform(0, 7)', 'randint(0, 4)'])}"
+    rules = [
+        {
+            "when": "message is not None",
+            "do": draw.choice(["noop", {"sleep": {"for": "0.3s"}}]),
+            "set": {"n": "=n + 1"},
+        },
+        {"when": "event is not None", "do": "noop", "set": {"heard": "=heard + 1"}},
+        {"when": "chance(0.3)", "do": {"send": {"to": _one(far, counts), "data": "=[me, n]", "after": delay}}},
+        {"when": "chance(0.3)", "do": {"send": {"to": _one(near, counts), "data": "=n"}}},
+        {"when": "chance(0.2)", "do": {"publish": {"topic": draw.choice(["news.x", "alarm", "here"]), "data": "=n"}}},
+        {
+            "when": "chance(0.2)",
+            "do": [{"acquire": {"pool": f"desk{island}"}}, {"release": {"pool": f"desk{island}"}}],
+            "set": {"n": "=n + 1"},
+        },
+        {"when": "chance(0.2)", "do": {"write": {"artifact": f"book{island}", "content": "=n"}}},
+        {"when": "chance(0.1) and balance > 1", "do": {"transfer": {"to": f"bank{island}", "amount": 1}}},
+    ]
+    draw.shuffle(rules)
+    waits = [{"event": draw.choice(["news.*", "alarm", "bell", "here"])}, {"message": True}]
+    rules.append({"do": {"sleep": {"any": waits, "timeout": draw.randint(1, 9)}}, "record": {"seen": "=heard"}})
+    return {
+        "name": entry,
+        "count": counts[entry] if counts[entry] > 1 else 2,
+        "start": draw.choice(["0s", "=uniform(0, 3)"]),
+        "balance": 5,
+        "state": {"n": 0, "heard": 0},
+        "loop": {
+            "min_loop_delay": draw.choice(["0.5s", "1s", "2.5s"]),
+            "mailbox_size": draw.choice([2, 20]),
+            "mailbox_policy": draw.choice(["drop_oldest", "fail"]),
+        },
+        "subscribe": draw.choice([[], ["news.*"], ["alarm", "here"]]),
+        "rules": rules,
+    }
+
+
+def _one(entry: str, counts: dict[str, int]) -> str:
+    return f"='{entry}-' + str(randint(1, {max(2, counts[entry])}))"
