@@ -47,7 +47,8 @@ from tests.examples.simpy_stories import STORIES
 ROOT = Path(__file__).parents[2]
 WORDS = {
     "two": 2, "three": 3, "four": 4, "five": 5, "fifth": 5, "six": 6, "seven": 7, "eight": 8, "ten": 10, "eleven": 11,
-    "twelve": 12, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "thirty": 30, "half": 0.5,
+    "twelve": 12, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "nineteen": 19, "twenty": 20,
+    "thirty": 30, "half": 0.5,
 }  # fmt: skip
 
 

@@ -1,0 +1,89 @@
+"""Checks: whether games and players of a scenario fit each other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from sim.agents.family import is_kind
+from sim.base.errors import UsageError
+from sim.base.expressions import did_you_mean
+from sim.kinds.games.prompts import MODEL
+from sim.kinds.games.service import PLAYER
+from sim.kinds.games.settings import GameSettings
+from sim.kinds.games.strategies import known_strategies
+
+
+def check_games(scenario: Any, until_ns: int | None = None) -> None:
+    """Refuse games and players that do not fit each other.
+
+    Args:
+        scenario: a checked scenario.
+        until_ns: not used.
+
+    Raises:
+        UsageError: saying what does not fit.
+    """
+    games: Mapping[str, GameSettings] = scenario.sections.get("games") or {}
+    entries = [entry for entry in scenario.agents if is_kind(entry, PLAYER)]
+    if entries and not games:
+        hint = "add `games: {dilemma: {payoffs: {c: {c: 3, d: 0}, d: {c: 5, d: 1}}}}`"
+        raise UsageError(f"agents.{entries[0].name} plays a game, but the scenario has none", hint=hint)
+    taken: dict[str, str] = {}
+    for name, game in games.items():
+        _check_players(scenario, name, game, entries, several=len(games) > 1)
+        for entry in _entries_of(scenario, game, entries):
+            if taken.setdefault(entry.name, name) != name:
+                raise UsageError(
+                    f"agents.{entry.name} plays two games, {taken[entry.name]} and {name}", hint="make two entries"
+                )
+            if is_kind(entry, PLAYER):
+                _check_player(scenario, name, game, entry)
+
+
+def _entries_of(scenario: Any, game: GameSettings, players: Sequence[Any]) -> Sequence[Any]:
+    names = {*game.players, *game.against}
+    if not names:
+        return players
+    return [entry for entry in scenario.agents if names & {entry.name, getattr(entry, "group", None) or entry.name}]
+
+
+def _check_players(scenario: Any, name: str, game: GameSettings, players: Sequence[Any], *, several: bool) -> None:
+    where = f"games.{name}"
+    if not game.players and several:
+        raise UsageError(f"{where}.players: with several games, each names its players", hint="players: [ENTRY]")
+    if not _entries_of(scenario, game, players):
+        hint = f"add agents of the kind {PLAYER}, or name other entries in `players`"
+        raise UsageError(f"{where}: it has no players", hint=hint)
+    if game.pairing == "network" and scenario.places is None:
+        raise UsageError(f"{where}.pairing: a network has places, but the scenario has none", hint="add `places:`")
+    if game.inheritance is not None:
+        for entry in _entries_of(scenario, game, players):
+            if not is_kind(entry, PLAYER):
+                hint = f"use the kind {PLAYER}, or leave out `inheritance`"
+                raise UsageError(
+                    f"{where}.inheritance: agents.{entry.name} has no strategy that others could take", hint=hint
+                )
+
+
+def _check_player(scenario: Any, name: str, game: GameSettings, entry: Any) -> None:
+    where = f"agents.{entry.name}.params"
+    strategy = _literal(entry.params, "strategy")
+    if strategy == MODEL and scenario.models is None:
+        raise UsageError(f"{where}.strategy: it asks a language model, but the scenario has none", hint="add `models:`")
+    known = [*known_strategies(game), *game.strategies, MODEL]
+    if strategy not in (None, "", *known):
+        hint = did_you_mean(str(strategy), known) or f"add it to games.{name}.strategies; there are {', '.join(known)}"
+        raise UsageError(f"{where}.strategy: there is no strategy {strategy!r:.60}", hint=hint)
+    wording = _literal(entry.params, "wording")
+    if wording and wording not in game.wordings:
+        hint = did_you_mean(str(wording), game.wordings) or f"add it to games.{name}.wordings"
+        raise UsageError(f"{where}.wording: there is no wording {wording!r:.60}", hint=hint)
+
+
+def _literal(params: Any, name: str) -> Any:
+    """Return a param if the file gives it as it is; None for an expression, whose value is known only in the run."""
+    fields = {} if params is None else attrs.fields_dict(params.declared)
+    if name not in fields or name in params.computed:
+        return None
+    return params.given.get(name, fields[name].default)

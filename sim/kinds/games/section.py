@@ -1,0 +1,30 @@
+"""The section `games` of a scenario: it gives a world its games, and the action `play`."""
+
+from collections.abc import Iterator, Mapping
+
+from sim.kinds.games.actions import play
+from sim.kinds.games.service import Games
+from sim.kinds.games.settings import GameSettings
+from sim.world import World
+from sim.world.section import define_section
+
+
+def _make(world: World, settings: Mapping[str, GameSettings]) -> None:
+    world.add_service(Games(world, settings))
+    if world.actions.find(play.kind) is not play:
+        world.actions.register(play)
+
+
+def _draws(settings: Mapping[str, GameSettings]) -> Iterator[str]:
+    for name, game in settings.items():
+        if game.pairing == "random":
+            yield f"who meets whom in the game {name}"
+        if game.noise:
+            yield f"which moves of the game {name} are replaced, and by which"
+        if game.ends:
+            yield f"when a match of the game {name} ends"
+        if game.inheritance is not None:
+            yield f"from whom players of the game {name} take their strategies"
+
+
+GAMES = define_section("games", GameSettings, _make, by_name=True, draws=_draws)
