@@ -79,7 +79,7 @@ class Game:
         self._matches: list[Match] | None = None
         self._seats: dict[str, list[Seat]] = {}
         self._first: list[str] = []  # strategies of the first generation
-        self._awaited: list[str] = []
+        self._awaited: dict[str, None] = {}
         self._given: dict[str, list[Move]] = {}
         self._missing: dict[str, str] = {}
         self._outcomes: dict[str, dict[str, Any]] = {}
@@ -121,7 +121,7 @@ class Game:
 
     def _await(self, players: Sequence[str]) -> None:
         """Begin a round that ends when all these players have moved."""
-        self._awaited = [one for one in players if self._world.agents[one].alive]
+        self._awaited = {one: None for one in players if self._world.agents[one].alive}
         for one in self._awaited:
             self.tallies.setdefault(one, Tally())
 
@@ -143,6 +143,8 @@ class Game:
         if self.over:
             raise Refused(f"the game {self.name} is over")
         seats = self.seats(agent_id)
+        if agent_id not in self._awaited:
+            raise Refused(f"{agent_id} came after the match began, and takes part in the next one", skip=True)
         if agent_id in self._given:
             raise Refused(f"{agent_id} has moved already", skip=True)
         moves = list(move) if isinstance(move, list | tuple) else [move] * len(seats)

@@ -272,6 +272,26 @@ agents:
         assert list(stored.query("SELECT player, why FROM missed_moves")) == [("gone", "it did not move within 10 s")]
 
 
+def test_an_agent_that_comes_later_waits_for_the_next_match(tmp_path):
+    """It neither plays in the match that has begun, nor ends a round before another has moved."""
+    text = f"""
+name: x
+until: 1m
+games: {{g: {{{PAIR}, rounds: 30, matches: 2}}}}
+agents:
+  - {{name: a, kind: player}}
+  - {{name: b, kind: player, template: true}}
+  - {{name: c, kind: player, loop: {{min_loop_delay: 0.5s}}}}
+  - {{name: maker, start: 1s, rules: [{{when: iteration == 1, do: {{spawn: {{agent: b}}}}}}, {{do: stop}}]}}
+"""
+    result, rows = run(text, tmp_path)
+    first = [row for row in rows if row["match"] == 1]
+    assert {row["player"] for row in first} == {"a", "c"}
+    assert len({row["player"] for row in rows if row["match"] == 2}) == 3
+    assert all(row["payoff"] == 3 for row in rows)
+    assert result.services["games"]["g"]["missing moves"] == 0
+
+
 WORDED = f"""
 name: x
 until: 1m
