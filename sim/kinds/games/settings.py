@@ -114,6 +114,8 @@ class GameSettings:
                     yield UsageError(f"{key}: a public_good has none", hint=f"leave out `{key}`")
             return
         rows, columns = self.moves(0), self.moves(1)
+        if self.column_payoffs is None and set(rows) != set(columns):
+            yield self._different(rows)
         for key in ("payoffs", "column_payoffs"):
             for row, given in (getattr(self, key) or {}).items():
                 if tuple(given) != columns or len(columns) < 1:
@@ -122,16 +124,24 @@ class GameSettings:
         if self.column_payoffs is not None and tuple(self.column_payoffs) != rows:
             hint = f"both have the moves {', '.join(rows)} of the first player"
             yield UsageError("column_payoffs: its moves are not those of payoffs", hint=hint)
-        if self.column_payoffs is None and rows != columns:
-            hint = "give column_payoffs, by the move of the first, then by that of the second"
-            odd = next((f"payoffs.{row}" for row in rows if row not in columns), "payoffs")
-            yield UsageError(f"{odd}: the two players have different moves, so each needs its own payoffs", hint=hint)
         if self.column_payoffs is not None and not self.against:
             hint = "name in `against` who is the second of each pair"
             yield UsageError("column_payoffs: nothing says who is the second of a pair", hint=hint)
         if self.cooperation is not None and self.cooperation not in rows:
             hint = did_you_mean(self.cooperation, rows) or f"there are {', '.join(rows)}"
             yield UsageError(f"cooperation: there is no move {self.cooperation!r:.60}", hint=hint)
+
+    def _different(self, rows: tuple[str, ...]) -> UsageError:
+        """Return the error for a matrix in which the two players have different moves."""
+        columns = self.moves(1)
+        odd = next((one for one in columns if one not in rows), None)
+        hint = "or give column_payoffs, by the move of the first, then by that of the second"
+        if odd is not None:
+            near = did_you_mean(odd, rows) or f"the moves are {', '.join(rows)}"
+            return UsageError(f"payoffs.{rows[0]}.{odd}: there is no move {odd!r:.60}", hint=f"{near}; {hint}")
+        odd = next(one for one in rows if one not in columns)
+        what = f"the other has no move {odd!r:.60}: it has {', '.join(columns)}"
+        return UsageError(f"payoffs.{odd}: {what}", hint=hint.removeprefix("or "))
 
     def _of_pairing(self) -> Iterator[UsageError]:
         """Yield what is wrong with who meets whom."""

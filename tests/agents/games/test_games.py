@@ -352,7 +352,7 @@ def test_shipped_games_are_deterministic(name, tmp_path):
     ("game", "line", "said", "hint"),
     [
         ("{rounds: 3}", 3, "a game has either payoffs or a public_good", "for example payoffs"),
-        ("{payoffs: {c: {c: 1}, d: {c: 1}}}", 3, "the two players have different moves", "column_payoffs"),
+        ("{payoffs: {c: {c: 1}, d: {c: 1}}}", 3, "the other has no move 'd': it has c", "column_payoffs"),
         ("{payoffs: {c: {c: 1, d: 2}, d: {d: 1}}}", 3, "it has d, not c, d", "the same moves of the other"),
         (f"{{{PAIR}, cooperation: e}}", 3, "there is no move 'e'", "there are c, d"),
         (f"{{{PAIR}, strategies: {{s: 'minus[0]'}}}}", 3, "minus", "mine"),
