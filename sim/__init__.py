@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from sim.base.pages import Chart
     from sim.base.registry import Definitions
     from sim.events import Event, EventBus
+    from sim.experiments.attribution.deciding import Explanation, why
+    from sim.experiments.attribution.turning import TurningPoints, turning_point
     from sim.experiments.scoring import ScoreCost, Scores, score, score_async
     from sim.experiments.testing import TestReport, test
     from sim.experiments.testing import property as property  # noqa: A004
@@ -123,17 +125,18 @@ __all__ = [
     "Action", "ActionResult", "Actor", "ActorError", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager",
     "AgentRecord", "AgentRecords", "AgentState", "Cancelled", "CausalityError", "Chart", "ClosedError",
     "Comparison", "Container", "Control", "Definitions", "DivergenceError", "Effect", "Event", "EventBus",
-    "Experiment", "ForeignAwaitError", "Integrity", "Interrupt", "Kernel", "KernelError", "Latch", "LimitError",
+    "Experiment", "Explanation", "ForeignAwaitError", "Integrity", "Interrupt", "Kernel", "KernelError", "Latch",
+    "LimitError",
     "LivelockError", "Message", "ModelError", "NameTakenError", "OutOfMemoryError", "Outcome", "PauseReason",
     "Preempted", "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "RecordWarning",
     "Refused", "ReplayResult", "Resource", "Run", "RunController", "RunError", "RunList", "RunResult", "RunSummary",
     "Scenario", "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError", "SimulationRunner",
-    "Store", "Survey", "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools", "TransitionError", "UsageError",
+    "Store", "Survey", "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools", "TransitionError",
+    "TurningPoints", "UsageError",
     "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "bench", "bench_async", "branch",
     "branch_async", "diff", "first_of", "fit", "fit_async", "interview", "interview_prompt", "join", "load", "metric",
-    "perform",
-    "record_answer", "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs",
-    "score", "score_async", "sleep", "sweep", "sweep_async", "test", "tool",
+    "perform", "record_answer", "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until",
+    "runs", "score", "score_async", "sleep", "sweep", "sweep_async", "test", "tool", "turning_point", "why",
 ]  # fmt: skip
 """The public names but `open` and `property`, so that `from sim import *` does not hide the built-in functions."""
 
@@ -148,6 +151,8 @@ _HOMES = {
     "KernelError LimitError LivelockError NameTakenError OutOfMemoryError RecordWarning RunError ScenarioError "
     "SimError TransitionError UsageError",
     "events": "Event EventBus",
+    "experiments.attribution.deciding": "Explanation why",
+    "experiments.attribution.turning": "TurningPoints turning_point",
     "experiments.scoring": "ScoreCost Scores score score_async",
     "experiments.testing": "TestReport property test",
     "kernel": "Actor Effect Kernel Latch Outcome Queue Signal all_of first_of join perform run_until sleep",

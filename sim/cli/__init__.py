@@ -38,6 +38,7 @@ GROUPS = {
         "fit": "Find the values with which a scenario agrees with data.",
         "bench": "Run a scenario in several modes and compare them.",
         "ask": "Ask the agents of a run questions, as they were at some time.",
+        "why": "Find what decided the outcome of a run.",
         "score": "Score the agents of recorded runs, by queries and by language models as judges.",
     },
     "Take part in a run under way": {

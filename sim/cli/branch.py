@@ -11,11 +11,13 @@ from sim.base.errors import UsageError
 from sim.cli.declared import options_of
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_given, worker_options
 from sim.cli.model_options import access_of, endpoint_options
+from sim.cli.render.attribution import attribution_options, check_picture, confirm, print_explained
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, common, reading
 from sim.cli.rerun import again_options, at_work, by_id, decided, print_live
 from sim.cli.run import NO_RECORD, allow_imports
 from sim.experiments.arms import arms_of, make_arms
+from sim.experiments.attribution.turning import turning_point as explain_turning
 from sim.experiments.folder import begin
 from sim.experiments.workers import check_workers, workers_of
 from sim.runner import branch
@@ -27,7 +29,15 @@ _ARM = click.option(
     "--arm", "arms", multiple=True, metavar="NAME:KEY=VALUE",
     help="Compare arms instead: what an arm changes at that time. The same NAME again changes more. Repeatable.",
 )  # fmt: skip
-_TO = click.option("--to", type=PATH, metavar="FOLDER", help="With --arm. Default: experiments/NAME-NUMBER.")
+_TURNING = click.option(
+    "--turning-point", metavar="CONDITION",
+    help="Estimate instead how likely this outcome was at each moment, and which steps changed that.",
+)  # fmt: skip
+_TO = click.option(
+    "--to", type=PATH, metavar="PATH",
+    help="With --arm: the folder of the results. Default: experiments/NAME-NUMBER. With --turning-point: an SVG file.",
+)  # fmt: skip
+_TO_ARMS = "give each change to an arm: --arm NAME:KEY=VALUE"
 _COMPARISON = (
     "count", "first_seed", "share", "most_seeds", "outcomes", "answers", "record", "jobs", "on", "to",
     "ceiling", "ceiling_tokens",
@@ -46,6 +56,7 @@ _COMPARISON = (
       sim branch contagion --without 1234
       sim branch contagion --replace '1234:{"ill": false}'
       sim diff ecology~1 ecology
+      sim branch contagion --turning-point "last('R') > 20" --to curve.svg
       sim branch contagion --at 24h --arm low:agents.person.state.beta=0.02 --seeds 20
       sim sweep --resume experiments/contagion-1""",
 )
@@ -61,6 +72,8 @@ _COMPARISON = (
     until="The simulated time at which the branch ends.",
 )  # fmt: skip
 @options_of(BranchOptions, "models")
+@_TURNING
+@attribution_options
 @_ARM
 @seed_options("10")
 @worker_options
@@ -76,12 +89,15 @@ def command(
     overrides: tuple[str, ...], seed: int | None, until: str | None,
     tags: tuple[str, ...], models: tuple[str, ...], effects: tuple[str, ...], host: dict[str, Any],
     rights: Rights, allow_change: bool, quiet: bool, as_json: bool, other_endpoint: bool,
-    no_record: bool, arms: tuple[str, ...], **options: Any,
+    no_record: bool, arms: tuple[str, ...], turning_point: str | None, budget: int | None, yes: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Start a new run: replay RUN up to a time, then continue live with the given changes.
 
     With --arm, compare several futures with a baseline that changes nothing, with common random numbers, over several
     seeds. The results are in a folder like those of `sim sweep`, which resumes them.
+
+    With --turning-point, estimate by futures with other draws how likely an outcome was at moments of RUN. The cost is
+    said first; --budget is the most futures.
 
     At a time above 0, only live values can change: limits, costs, events, interventions, stop; the state, rules,
     limits, permission and loop delays of agents; the language models, and models.latency.
@@ -89,20 +105,19 @@ def command(
     with reading(out, run, verify=False) as stored:
         folder, asked = stored.path, models_asked(stored.info.options)
     comparison = {name: options.pop(name) for name in _COMPARISON}
+    single = {
+        "--set": overrides, "--seed": seed, "--at-event": at_event, "--without": without, "--replace": replace,
+        "--model": models, "--effect": effects, "--tag": tags, "--no-record": no_record,
+    }  # fmt: skip
+    if turning_point is not None:
+        given = {name: comparison.pop(name) for name in ("jobs", "answers", "to")}
+        others = {**single, "--at": at, "--until": until, "--arm": arms, **_named(comparison)}
+        _refuse(others, "is not for --turning-point", "leave it out: futures differ by their draws alone")
+        given |= {"budget": budget, "allow_change": allow_change, "access": access_of(options, asked)}
+        return _explain(folder, turning_point, rights, given, yes=yes, as_json=as_json)
+    _refuse({"--budget": budget, "--yes": yes}, "is for futures", "add --turning-point CONDITION")
     if arms:
-        single = {
-            "--set": overrides,
-            "--seed": seed,
-            "--at-event": at_event,
-            "--without": without,
-            "--replace": replace,
-            "--model": models,
-            "--effect": effects,
-            "--tag": tags,
-            "--quiet": quiet,
-            "--no-record": no_record,
-        }
-        _refuse(single, "is for a single branch", "give each change to an arm: --arm NAME:KEY=VALUE")
+        _refuse({**single, "--quiet": quiet}, "is for a single branch", _TO_ARMS)
         if at is None:
             raise UsageError("the time at which the arms begin is missing", hint="give it: --at DURATION")
         if rights.allow:
@@ -125,11 +140,21 @@ def command(
     with at_work(rights, quiet=quiet) as working:
         result = branch(
             folder, at=at, at_event=at_event, without=without, replace=_replaced(replace), overrides=overrides,
-            seed=seed, until=until, out=out, effects=decided(effects),
-            models=models, tags=tags, record=not no_record, allow_change=allow_change, access=access,
-            other_endpoint=other_endpoint, **host, **working,
+            seed=seed, until=until, out=out, effects=decided(effects), models=models, tags=tags, record=not no_record,
+            allow_change=allow_change, access=access, other_endpoint=other_endpoint, **host, **working,
         )  # fmt: skip
     return print_live(result, as_json=as_json, quiet=quiet)
+
+
+def _explain(folder: Path, condition: str, rights: Rights, given: dict[str, Any], *, yes: bool, as_json: bool) -> int:
+    """Estimate how likely a condition was at each moment of a run, and print that."""
+    to = given.pop("to")
+    check_picture(to)
+    if rights.allow:
+        allow_imports()
+    known = {name: value for name, value in given.items() if value is not None}
+    found = explain_turning(folder, condition, confirm=confirm(yes=yes), **known, **rights.keywords)
+    return print_explained(found, to=to, as_json=as_json)
 
 
 def _replaced(texts: tuple[str, ...]) -> dict[int, Any]:

@@ -14,8 +14,9 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import get_context, parent_process
 from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 from types import ModuleType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, cast
 
 import attrs
 
@@ -199,6 +200,19 @@ class Pool:
                 self.processes, mp_context=_context(), initializer=_begin, initargs=(environment,)
             )
         return self._executor
+
+
+def process(work: Callable[..., object], *arguments: Any) -> BaseProcess:
+    """Start a worker process that does one thing, and ends with it.
+
+    Args:
+        work: a function of a module.
+        arguments: what it is called with.
+    """
+    started = _context().Process(target=work, args=arguments, daemon=True)  # type: ignore[attr-defined]  # each context has it
+    with _no_main_module():
+        started.start()
+    return cast(BaseProcess, started)
 
 
 @functools.cache

@@ -36,6 +36,36 @@ def edits_of(stored: StoredRun, options: BranchOptions) -> tuple[Edit, ...]:
     return tuple(_edit(stored, number, replaced) for number in numbers)
 
 
+def editable(stored: StoredRun, numbers: Sequence[int] = (), most: int = MOST_EDITS) -> tuple[Edit, ...]:
+    """Return the messages and published events of a run that a branch can leave out, in order.
+
+    Args:
+        stored: the run.
+        numbers: only events with these numbers; none: all.
+        most: the most that are returned.
+    """
+    outside = set(stored.query("SELECT time_ns, data ->> '$.topic', data ->> '$.agent' FROM inputs"))
+    topics = [topic for (topic,) in stored.query("SELECT DISTINCT topic FROM events ORDER BY topic")]
+    chosen = [topic for topic in topics if topic == "message.sent" or not is_own(topic)]
+    places = ", ".join("?" * len(chosen))
+    among = f" AND id IN ({', '.join(str(int(number)) for number in numbers)})" if numbers else ""
+    columns = "id, time_ns, source, counter, topic, data ->> '$.topic', data ->> '$.to'"
+    rows = stored.query(
+        f"SELECT {columns} FROM events WHERE topic IN ({places}){among} ORDER BY id LIMIT ?",  # noqa: S608 - numbers
+        (*chosen, most),
+    )
+    found = []
+    for number, time_ns, source, counter, topic, sent, to in rows:
+        is_message = topic == "message.sent"
+        edit = Edit(
+            event=number, source=source, counter=counter, time_ns=time_ns, topic=str(sent) if is_message else topic,
+            to=str(to) if is_message else None,
+        )  # fmt: skip
+        if (time_ns, edit.topic, edit.to) not in outside:
+            found.append(edit)
+    return tuple(found)
+
+
 def time_of(stored: StoredRun, number: int) -> int:
     """Return when an event happened, in simulated nanoseconds.
 

@@ -249,7 +249,7 @@ class RunController:
             if self.sync is not None:
                 self.sync.end(finished=not interrupted)
             if not interrupted:
-                self._note_standstill()
+                self.note_standstill()
                 interrupted = await self._end() is Pause.BUDGET
         return "interrupted" if interrupted else "finished"
 
@@ -258,20 +258,27 @@ class RunController:
 
         Agents do not act any more: only the answers of surveys are waited for.
         """
-        kernel = self._world.kernel
-        self.feed.publish_end()
-        asked = self.interventions.carry_out_end()
         pause = None
-        if asked:
-            with kernel.acting_as(kernel.supervisor):
-                kernel.effects.abandon_all()
-            kernel.keep_only(asked)
-            pause = await self.host.run(kernel.now)
+        if self.begin_end():
+            pause = await self.host.run(self._world.kernel.now)
         if pause is not Pause.BUDGET:
             self.feed.sample_end()
         return pause
 
-    def _note_standstill(self) -> None:
+    def begin_end(self) -> bool:
+        """Begin what the scenario has `at: end`; return whether answers of surveys are waited for, and nothing else."""
+        kernel = self._world.kernel
+        self.feed.publish_end()
+        asked = self.interventions.carry_out_end()
+        if not asked:
+            return False
+        with kernel.acting_as(kernel.supervisor):
+            kernel.effects.abandon_all()
+        kernel.keep_only(asked)
+        return True
+
+    def note_standstill(self) -> None:
+        """Note, at the end, whether agents are blocked for ever."""
         if self.sync is None and self.feed.stopped_by is None and self._stands_still():
             self.deadlock = self._standstill.deadlock()
             if self.until is None:
@@ -300,6 +307,16 @@ class RunController:
         fields = self._summary(status, states)
         hash = keeper.finish(status, digest, kernel.now, fields)
         return RunResult(run=run, backend=backend, hash=hash, events=keeper.events, wall_seconds=wall_seconds, **fields)
+
+    def outcome(self) -> RunResult:
+        """Return the result of a run that has reached its end and of which nothing is recorded, without its hash.
+
+        It costs less than `finish`. The world stays as it is.
+        """
+        if self.ending is not None:
+            self.ending()
+        fields = self._summary("finished", self._manager.states())
+        return RunResult(run=None, backend="asyncio", hash="", events=0, wall_seconds=0.0, **fields)
 
     def _summary(self, status: Status, states: Mapping[str, int]) -> dict[str, Any]:
         world, totals = self._world, self._manager.totals()

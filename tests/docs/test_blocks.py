@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SIM = [sys.executable, "-m", "sim"]
 
 
-LONG = {"experiments.md", "fit.md", "python.md"}
+LONG = {"experiments.md", "fit.md", "python.md", "why.md"}
 """Pages whose commands and programs take long: they run with the proofs."""
 
 
@@ -84,7 +84,7 @@ _DEFINED = {
     name for page in PAGES for name in re.findall(r'^@action\("(\w+)"', page.read_text(encoding="utf-8"), re.MULTILINE)
 }
 
-_ELSEWHERE = ("gallery.md", "interventions.md", "kinds.md", "people.md")
+_ELSEWHERE = ("gallery.md", "interventions.md", "kinds.md", "people.md", "why.md")
 """Pages with tests of their own: they need other files or two terminals, or what they print is compared."""
 
 _SHOWN = [

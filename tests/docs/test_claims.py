@@ -15,6 +15,8 @@ from sim.cli import person
 from sim.cli.render import live, progress
 from sim.events import bus
 from sim.experiments import scoring
+from sim.experiments.attribution import candidates
+from sim.experiments.attribution.session import AttributionOptions
 from sim.experiments.bench import plan as bench
 from sim.host import effect_tasks, watchdog
 from sim.inspect.telemetry import catalog
@@ -176,6 +178,8 @@ NUMBERS = [
     ("docs/watch.md", r"the ends of at most (\d+) unfinished answers", [unfinished.MOST]),
     ("docs/watch.md", r"A run is divided into (\d+) parts", [bins.BINS]),
     ("docs/watch.md", r"Of more than ([\d,]+) agents", [agents_section.MAX_ROWS]),
+    ("docs/why.md", r"is the most futures, ([\d,]+) by default", [AttributionOptions().budget]),
+    ("docs/why.md", r"At most ([\d,]+) messages and published events", [candidates.MOST_EVENTS]),
 ]
 
 

@@ -1,0 +1,111 @@
+"""Candidates: what can be left out of a recorded run, to see whether it decided the outcome."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import attrs
+
+from sim.base.errors import SimError
+from sim.base.text import plain
+from sim.experiments.attribution.task import Change
+from sim.kernel import to_text
+from sim.kernel.codec import encode, recordable
+from sim.record.reader import StoredRun
+from sim.runner.edited import editable
+from sim.runner.options import ReplayOptions
+from sim.runner.plain import StepMoment
+from sim.runner.rebuild import RecordedSpec
+from sim.scenario import Scenario
+from sim.world.edits import Edit
+
+Kind = Literal["event", "state", "agent", "intervention"]
+
+MOST_EVENTS: Final = 10_000
+"""The most messages and published events that are candidates: those that came first."""
+
+
+@attrs.frozen
+class Candidate:
+    """Something that can be left out.
+
+    Attributes:
+        kind: a message or published event, an initial value of a state variable, an agent, an intervention.
+        name: what it is, in a few words.
+        change: what leaves it out.
+        moment: the moment before it.
+        event: its number in the record, if it is an event.
+    """
+
+    kind: Kind
+    name: str
+    change: Change
+    moment: StepMoment
+    event: int | None = None
+
+
+def events_of(stored: StoredRun, numbers: Sequence[int] = ()) -> list[Candidate]:
+    """Return the messages and published events of a run; only those with these numbers, if there are any."""
+    found = [] if numbers == () else list(numbers)
+    return [event_candidate(edit, stored) for edit in editable(stored, found, MOST_EVENTS)]
+
+
+def event_candidate(edit: Edit, stored: StoredRun) -> Candidate:
+    """Return the candidate of one event."""
+    what = f"message {edit.topic} to {edit.to}" if edit.to is not None else f"published event {edit.topic}"
+    name = plain(f"event {edit.event}: {what} at {to_text(edit.time_ns)}")
+    return Candidate("event", name, Change(without=(edit,)), StepMoment(edit.time_ns), edit.event)
+
+
+def inputs_of(stored: StoredRun, again: ReplayOptions, scenario: Scenario, start: StepMoment) -> list[Candidate]:
+    """Return the certain inputs of a run: they are no matter of chance, so no step of the run decides about them.
+
+    They are the initial values of state variables in which an agent differs from more than half of its entry, which
+    get the value of the others; all agents that there are at the start, which pause for good; and interventions.
+    """
+    spec = RecordedSpec.from_record(stored, again, checked=True)
+    agents = spec.simulation.world.agents
+    found: list[Candidate] = []
+    for entry in scenario.agents:
+        own = {name: dict(agent.state) for name, agent in agents.items() if _is_of(name, entry.name)}
+        found += _states(own, start)
+    found += [Candidate("agent", plain(name), Change(paused=(name,)), start) for name in agents]
+    if start == StepMoment(0):
+        found += [
+            Candidate("intervention", _intervention(place, one), Change(dropped=(place,)), start)
+            for place, one in enumerate(scenario.interventions)
+        ]
+    return found
+
+
+def _is_of(agent: str, entry: str) -> bool:
+    return agent == entry or (agent.startswith(f"{entry}-") and agent.removeprefix(f"{entry}-").isdecimal())
+
+
+def _states(own: dict[str, dict[str, Any]], start: StepMoment) -> list[Candidate]:
+    """Return the values in which agents of one entry differ from more than half of them."""
+    found = []
+    for key in dict.fromkeys(key for state in own.values() for key in state):
+        try:
+            texts = {name: encode(recordable(state[key], key)) for name, state in own.items() if key in state}
+        except SimError:
+            continue  # an object of an agent in Python
+        ((usual, count),) = Counter(texts.values()).most_common(1)
+        if count * 2 <= len(own):
+            continue
+        value = next(own[name][key] for name, text in texts.items() if text == usual)
+        if isinstance(value, str) and value.startswith("="):
+            continue  # as a live value, it would be an expression
+        found += [
+            Candidate(
+                "state", plain(f"{name}.{key} = {text.decode()[:60]} at the start (others: {usual.decode()[:60]})"),
+                Change(values=((f"agents.{name}.state.{key}", value),)), start,
+            )
+            for name, text in texts.items()
+            if text != usual
+        ]  # fmt: skip
+    return found
+
+
+def _intervention(place: int, entry: Any) -> str:
+    return plain(entry.name or f"interventions[{place}]")

@@ -1,0 +1,380 @@
+"""`why`: what decided the outcome of a recorded run.
+
+Three steps. How the expected outcome changed from step to step (it is a martingale: its changes sum to the outcome
+minus what was expected at the start). What the outcome hangs on with the draws on record: which messages, events and
+certain inputs, left out, make it another one (`halving`). And a short list of both, each left out in futures with new
+draws, in pairs with the same draws, with intervals, and as one list of tests (Holm).
+"""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from sim.base.text import number, plain
+from sim.experiments.attribution.candidates import Candidate, events_of, inputs_of
+from sim.experiments.attribution.curve import Jump, Point, Search
+from sim.experiments.attribution.halving import Found, Halving
+from sim.experiments.attribution.session import AttributionOptions, Session, session
+from sim.experiments.attribution.significance import holm, sign_test
+from sim.experiments.attribution.task import SAME, Change, Future, Task
+from sim.experiments.attribution.turning import jump_json, jump_text, point_json, problems_of, rows_of
+from sim.experiments.estimate import Estimate
+from sim.kernel import to_seconds
+from sim.runner.event_loop import with_definitions
+from sim.runner.options import ReplayOptions, taking
+from sim.runner.plain import StepMoment
+from sim.tools.rights import Rights, part_of
+
+if TYPE_CHECKING:
+    from sim.base.pages import Chart, Table
+
+_KINDS: Final = {
+    "event": "messages and published events", "state": "initial state", "agent": "agents",
+    "intervention": "interventions",
+}  # fmt: skip
+
+_MOST_LISTED: Final = 12
+"""The most candidates that are tested with new draws."""
+
+_MOST_NAMED: Final = 4  # members of a group in a text
+
+IN_THE_MODEL: Final = (
+    "Effects that were found by leaving something out hold in the model: they say what the model does without it."
+)
+
+
+@attrs.frozen
+class Cause:
+    """Something without which the outcome of the run would be another one, or might be.
+
+    Attributes:
+        kind: what it is: `event`, `state`, `agent` or `intervention`.
+        names: what it is, in a few words; several, if they can stand in for each other.
+        here: the outcome of the run, minus that without it with the draws on record; None: it is not known.
+        effect: the mean difference in futures with new draws; None: none are known.
+        p_value: of the sign test of the pairs.
+        significant: whether it is, among all that were tested (Holm).
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    here: float | None
+    effect: Estimate | None
+    p_value: float
+    significant: bool
+
+    @property
+    def text(self) -> str:
+        """What it is, in one line."""
+        shown = "; ".join(self.names[:_MOST_NAMED])
+        more = len(self.names) - _MOST_NAMED
+        return f"{shown}; and {more} more" if more > 0 else shown
+
+
+@attrs.frozen
+class Hunt:
+    """What the outcome hangs on among candidates of one kind, with the draws on record.
+
+    Attributes:
+        kind: the kind.
+        count: how many candidates there are.
+        whole: the outcome of the run, minus that without all of them; None: it is not known.
+        tried: how many groups were tried.
+        unknown: how many of these are not known.
+        complete: whether everything with an effect was found.
+        singles, groups: how many were found, alone and as groups that stand in for each other.
+    """
+
+    kind: str
+    count: int
+    whole: float | None
+    tried: int
+    unknown: int
+    complete: bool
+    singles: int
+    groups: int
+
+
+@attrs.frozen(repr=False)
+class Explanation:
+    """Why a run came out as it did.
+
+    Attributes:
+        run: the name of the run.
+        outcome: what was explained.
+        value: its value in the run.
+        points: what was expected at moments of the run.
+        jumps: the steps at which that changed most, tested again with fresh seeds.
+        hunts: the searches with the draws on record.
+        causes: the short list, tested with new draws; those that matter most in the run come first.
+        verdict: what follows, as a sentence.
+        futures, unknown, way, answers: as in `TurningPoints`.
+    """
+
+    run: str
+    outcome: str
+    value: float
+    points: tuple[Point, ...]
+    jumps: tuple[Jump, ...]
+    hunts: tuple[Hunt, ...]
+    causes: tuple[Cause, ...]
+    verdict: str
+    futures: int
+    unknown: dict[str, int]
+    way: str
+    answers: str
+
+    def sentences(self) -> list[str]:
+        """Return what was found, a sentence each."""
+        start = self.points[0]
+        found = [
+            f"In {self.run}, {self.outcome} is {number(self.value)}; at the start {number(start.p or 0)} was expected."
+        ]
+        found += [jump_text(jump, "the expected outcome") for jump in self.jumps]
+        for hunt in self.hunts:
+            what = f"{hunt.count:,} {_KINDS[hunt.kind]}"
+            if hunt.whole is None:
+                found.append(f"Without all of {what}, the outcome is not known.")
+            elif not hunt.whole:
+                found.append(f"Without all of {what}, the outcome is the same.")
+            else:
+                rest = "" if hunt.complete else "; others with an effect are not divided further"
+                found.append(
+                    f"Without all of {what}, it is {number(self.value - hunt.whole)}; {hunt.tried} groups were left out"
+                    f"{rest}."
+                )
+        found += [self.verdict, IN_THE_MODEL]
+        if self.unknown:
+            found.append(
+                f"{sum(self.unknown.values())} of {self.futures} futures are unknown, for example:"
+                f" {plain(next(iter(self.unknown)))}."
+            )
+        if self.answers:
+            found.append(self.answers)
+        return found
+
+    def table(self) -> "Table":
+        """Return the short list as a table."""
+        from sim.base.pages import Table  # a command needs no page
+
+        rows = []
+        for one in self.causes:
+            among = (
+                ""
+                if one.effect is None or one.effect.half is None
+                else f"{one.effect.low:.3g} to {one.effect.high:.3g}"
+            )
+            rows.append((
+                one.text, "unknown" if one.here is None else f"{one.here:+.4g}",
+                "unknown" if one.effect is None else f"{one.effect.mean:+.4g}", among,
+                "yes" if one.significant else "no",
+            ))  # fmt: skip
+        return Table(("without it", "here", "new draws", "95 %", "significant"), rows)
+
+    def curve(self) -> "Table":
+        """Return what was expected at moments of the run, as a table."""
+        from sim.base.pages import Table
+
+        return Table(("moment", "expected", "95 %", "futures", "unknown"), list(rows_of(self.points)))
+
+    def plot(self) -> "Chart":
+        """Return a chart of what was expected over simulated time."""
+        from sim.base.pages import line_chart
+
+        times = [to_seconds(point.moment.time_ns) for point in self.points]
+        return line_chart(f"expected {self.outcome}", times, {self.outcome: [point.p for point in self.points]})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a JSON-like mapping."""
+        return {
+            "run": self.run, "outcome": self.outcome, "value": self.value,
+            "points": [point_json(point) for point in self.points], "jumps": [jump_json(jump) for jump in self.jumps],
+            "hunts": [attrs.asdict(one) for one in self.hunts], "causes": [attrs.asdict(one) for one in self.causes],
+            "verdict": self.verdict, "note": IN_THE_MODEL, "futures": self.futures, "unknown": self.unknown,
+            "way": self.way, "answers": self.answers,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return "\n".join((*self.sentences(), self.table().text()))
+
+    def _repr_html_(self) -> str:
+        from sim.base.pages.markup import tag
+
+        return tag("div", [self.plot().svg, [tag("p", one) for one in self.sentences()], self.table().html()])
+
+
+@attrs.frozen(kw_only=True)
+class WhyOptions(AttributionOptions):
+    """How what decided an outcome is looked for."""
+
+
+@taking(WhyOptions)
+@with_definitions
+def why(run: str | PathLike[str], outcome: str, options: WhyOptions) -> "Explanation | None":
+    """Find what decided the outcome of a recorded run.
+
+    Args:
+        run: the run: its folder, or its name in the folder `runs`.
+        outcome: an outcome, such as `last('R')`, or one compared with a number, such as `last('R') > 20`.
+        options: see `WhyOptions`. A third of the budget is for each of the three steps.
+
+    Returns:
+        What decided it, or that nothing single did; None if `confirm` refused.
+
+    Raises:
+        UsageError: if the outcome is none of the run, or its agents are at different times (`execution.sync`).
+        RunError: if the run has not finished, or cannot be repeated.
+    """
+    with session(run, outcome, options, condition=False) as open_:
+        if open_ is None:
+            return None
+        return _Why(open_, options).carry_out()
+
+
+@attrs.define
+class _Why:
+    """One search for what decided an outcome."""
+
+    open: Session
+    options: AttributionOptions
+    problems: list[list[Future]] = attrs.field(factory=list)
+
+    def carry_out(self) -> Explanation:
+        open_, futures = self.open, self.open.futures
+        third = self.options.budget // 3
+        search = Search(
+            futures, open_.instants, open_.stored.info.seed, third, open_.start, open_.target.is_condition
+        )  # fmt: skip
+        search.explore()
+        jumps = search.jumps()
+        self.problems += search.known.values()
+        hunts, found = self._hunt(third)
+        listed = self._listed(found, jumps)
+        causes = self._tested(search, listed, self.options.budget - futures.carried_out)
+        assert futures.own.value is not None, "checked before"
+        return Explanation(
+            run=open_.stored.path.name, outcome=open_.target.text, value=futures.own.value,
+            points=tuple(search.points()), jumps=tuple(jumps), hunts=tuple(hunts), causes=tuple(causes),
+            verdict=verdict(hunts, causes), futures=futures.carried_out, unknown=problems_of(self.problems),
+            way=futures.way, answers=open_.answers,
+        )  # fmt: skip
+
+    # -- with the draws on record
+
+    def _hunt(self, runs: int) -> tuple[list[Hunt], list[Found[Candidate]]]:
+        again = ReplayOptions(**part_of(self.options, Rights), allow_change=self.options.allow_change)
+        all_of = [
+            *events_of(self.open.stored),
+            *inputs_of(self.open.stored, again, self.open.scenario, self.open.start),
+        ]
+        hunts, found = [], list[Found[Candidate]]()
+        kinds = [kind for kind in _KINDS if any(one.kind == kind for one in all_of)]
+        for kind in kinds:
+            own = [one for one in all_of if one.kind == kind]
+            halving = Halving(self._effects, runs // len(kinds))
+            results = halving.search(own)
+            singles = sum(len(one.items) == 1 for one in results)
+            hunts.append(
+                Hunt(
+                    kind=kind, count=len(own), whole=halving.whole, tried=halving.tried, unknown=halving.unknown,
+                    complete=halving.complete, singles=singles, groups=len(results) - singles,
+                )
+            )  # fmt: skip
+            found += results
+        return hunts, found
+
+    def _effects(self, groups: list[tuple[Candidate, ...]]) -> list[float | None]:
+        """Return the outcome of the run, minus that without each group, with the draws on record."""
+        found = self.open.futures.values([Task(_moment_of(group), (None,), _change_of(group)) for group in groups])
+        self.problems += found
+        own = self.open.futures.own.value or 0.0
+        return [None if one.value is None else own - one.value for (one,) in found]
+
+    # -- with new draws
+
+    def _listed(self, found: Sequence[Found[Candidate]], jumps: Sequence[Jump]) -> list[Found[Candidate]]:
+        """Return the short list: what was found, and the events of the steps at which most changed."""
+        known = {one.event for group in found for one in group.items if len(group.items) == 1}
+        numbers = [event.number for jump in jumps for event in jump.events if event.number not in known]
+        more = events_of(self.open.stored, tuple(numbers)) if numbers else []
+        effects = self._effects([(one,) for one in more[:_MOST_LISTED]]) if more else []
+        others = [Found((one,), 0.0 if effect is None else effect) for one, effect in zip(more, effects, strict=False)]
+        return [*found, *others][:_MOST_LISTED]
+
+    def _tested(self, search: Search, listed: list[Found[Candidate]], budget: int) -> list[Cause]:
+        listed = listed[: max(1, budget // 4)]  # two pairs each, at least
+        if not listed:
+            return []
+        n = max(2, min(200, budget // (2 * len(listed))))
+        seeds = search.seeds("suppression", n)
+        tasks = []
+        for one in listed:
+            moment, through = _moment_of(one.items), _through(one.items)
+            tasks += [Task(moment, seeds, SAME, through), Task(moment, seeds, _change_of(one.items), through)]
+        results = self.open.futures.values(tasks)
+        self.problems += results
+        pairs = [_differences(results[2 * place], results[2 * place + 1]) for place in range(len(listed))]
+        values = [sign_test(own) for own in pairs]
+        return [
+            Cause(
+                one.items[0].kind, tuple(item.name for item in one.items), one.effect, Estimate.of(own), value, sure
+            )
+            for one, own, value, sure in zip(listed, pairs, values, holm(values), strict=True)
+        ]  # fmt: skip
+
+
+def verdict(hunts: Sequence[Hunt], causes: Sequence[Cause]) -> str:
+    """Return what follows from what was found, as a sentence."""
+    if not any(hunt.whole for hunt in hunts):
+        unknown = any(hunt.whole is None for hunt in hunts)
+        return (
+            "It is not known what decided it." if unknown else "Nothing that can be left out makes a difference here."
+        )
+    found = []
+    for hunt in hunts:
+        own = [one for one in causes if one.kind == hunt.kind and one.here]
+        largest = max(own, key=lambda one: (abs(one.here or 0), len(one.names) == 1), default=None)
+        if not hunt.whole:
+            continue
+        what = _KINDS[hunt.kind]
+        if largest is None or abs(largest.here or 0) < abs(hunt.whole) / 2:
+            found.append(f"Among the {what} there is no single decider: the effect is spread over several.")
+        elif len(largest.names) > 1:
+            found.append(
+                f"Among the {what} there is no single decider: {largest.text} can stand in for each other; leaving out"
+                " one changes nothing, leaving out all does."
+            )
+        else:
+            alike = [one for one in own if len(one.names) == 1 and abs(one.here or 0) >= abs(hunt.whole) / 2]
+            sure = "also with new draws" if largest.significant else "with new draws this is not significant"
+            if len(alike) > 1:
+                found.append(
+                    f"Among the {what}, each of {len(alike)} or more is needed for it, such as {alike[0].text}"
+                    f" ({sure})."
+                )
+            else:
+                found.append(f"Among the {what}, {largest.text} decided it ({sure}).")
+    return " ".join(found)
+
+
+def _moment_of(group: Sequence[Candidate]) -> StepMoment:
+    return min(one.moment for one in group)
+
+
+def _through(group: Sequence[Candidate]) -> tuple[int, int] | None:
+    """Return the last event of a group, up to which the draws stay as on record; None: it has none."""
+    return max(((one.moment.time_ns, one.event) for one in group if one.event is not None), default=None)
+
+
+def _change_of(group: Sequence[Candidate]) -> Change:
+    change = SAME
+    for one in group:
+        change = change.joined(one.change)
+    return change
+
+
+def _differences(with_it: Sequence[Future], without: Sequence[Future]) -> list[float]:
+    pairs = zip(with_it, without, strict=True)
+    return [a.value - b.value for a, b in pairs if a.value is not None and b.value is not None]

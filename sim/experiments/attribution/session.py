@@ -1,0 +1,216 @@
+"""A session of attribution: a run, what is to be explained, and futures of it, as they can be had here."""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+
+from sim.base.errors import RunError, UsageError
+from sim.base.shown import shown
+from sim.experiments.attribution.curve import grid_of
+from sim.experiments.attribution.forks import FORKS, ForkedFutures
+from sim.experiments.attribution.processes import BranchedFutures, RebuiltFutures
+from sim.experiments.attribution.target import Target
+from sim.experiments.attribution.task import Futures, Setup
+from sim.experiments.pool import cores
+from sim.kernel.codec import decode
+from sim.llm import Access
+from sim.record.archive import archive_of
+from sim.record.files import SCENARIO
+from sim.record.reader import StoredRun, open_run, run_folder
+from sim.runner.options import Decisions, ReplayOptions
+from sim.runner.plain import StepMoment, needs_outside
+from sim.runner.rebuild import check_endpoint, check_not_running, models_asked, scenario_text
+from sim.scenario import Scenario, loads
+from sim.tools.rights import Rights, part_of
+
+Answers = Literal["seed", "fresh"]
+
+LEAST_FUTURES: Final = 100
+"""The least budget: some futures at each of the first moments, and as many for each of the other steps."""
+
+MOST_FUTURES: Final = 1_000_000
+
+_HOLDERS: Final = 17
+"""The moments at which a process stays: each costs the memory of what a run changes after it."""
+
+
+def _check_budget(_: object, attribute: "attrs.Attribute[int]", value: object) -> None:
+    if value.__class__ is not int or not LEAST_FUTURES <= value <= MOST_FUTURES:
+        raise UsageError(
+            f"{attribute.name} is a whole number from {LEAST_FUTURES} to {MOST_FUTURES:,}, not {value!r:.40}"
+        )
+
+
+def _check_jobs(_: object, attribute: "attrs.Attribute[int | None]", value: object) -> None:
+    if value is not None and (value.__class__ is not int or not 1 <= value <= 1000):
+        raise UsageError(f"jobs are 1 to 1000 processes, not {value!r:.40}")
+
+
+@attrs.frozen(kw_only=True)
+class AttributionOptions(Decisions, Rights):
+    """How an outcome is explained.
+
+    Args:
+        budget: the most futures.
+        jobs: how many futures run at the same time; None: one for each core.
+        answers: whether the futures of a seed share the answers of models at endpoints to equal requests (`seed`), or
+            each asks anew (`fresh`).
+        access: how to reach the models on record.
+        confirm: called with the cost, as a text, and whether it is money, before the first future; if it returns
+            False, there is none.
+        fork: whether processes are forked; None: where it is safe. It does not change the result.
+    """
+
+    budget: int = attrs.field(
+        default=2000,
+        validator=_check_budget,
+        metadata=shown("The most futures.", metavar="N", least=LEAST_FUTURES, most=MOST_FUTURES),
+    )
+    jobs: int | None = attrs.field(default=None, validator=_check_jobs)
+    answers: Answers = attrs.field(default="seed", validator=attrs.validators.in_(("seed", "fresh")))
+    access: "Access | None" = None
+    confirm: Callable[[str, bool], bool] | None = None
+    fork: bool | None = None
+
+
+@attrs.frozen
+class Session:
+    """What an analysis of one run works with.
+
+    Attributes:
+        stored: the run, open.
+        scenario: its scenario.
+        target: what is to be explained.
+        futures: carries out futures.
+        instants: the times at which it has events, in nanoseconds.
+        start: the first moment at which futures can begin.
+        answers: what was done about answers of models, as sentences.
+    """
+
+    stored: StoredRun
+    scenario: Scenario
+    target: Target
+    futures: Futures
+    instants: tuple[int, ...]
+    start: StepMoment
+    answers: str
+
+
+@contextlib.contextmanager
+def session(
+    run: str | PathLike[str], outcome: str, options: AttributionOptions, *, condition: bool
+) -> Iterator[Session | None]:
+    """Open a run for an analysis, and have its cost confirmed; None: it was not.
+
+    Args:
+        run: the run.
+        outcome: what is to be explained.
+        options: how.
+        condition: whether it must be a condition.
+
+    Raises:
+        UsageError: if the outcome is none of the run, or its agents are at different times.
+        RunError: if the run has not finished, or cannot be repeated.
+    """
+    with contextlib.ExitStack() as stack:
+        stored = stack.enter_context(open_run(run_folder(run)))
+        check_not_running(stored)
+        if archive_of(stored.path) is not None:
+            raise UsageError("a run in an archive has no futures here", hint="unpack the archive first")
+        again = ReplayOptions(**part_of(options, Rights), **part_of(options, Decisions), access=options.access)
+        scenario = _scenario(stored, again)
+        target = Target.parse(outcome, scenario, code=options.allow, condition=condition)
+        outside, instants = needs_outside(stored), _instants(stored)
+        setup = Setup(str(stored.path.resolve()), again, target)
+        money = False
+        if outside:
+            money = check_endpoint(stored, again) is not None
+            setup = attrs.evolve(setup, again=_with_models(stored, again))
+        answers = _answers(scenario, options, outside)
+        jobs = options.jobs or cores()
+        futures = _futures(setup, instants, jobs, outside, options, stack)
+        stack.callback(futures.close)
+        if futures.own.value is None:
+            raise RunError(f"the run does not show {target.text}: it has no value at its end")
+        if options.confirm is not None and not options.confirm(_cost(stored, futures, options, jobs, answers), money):
+            yield None
+            return
+        start = StepMoment(1) if outside else StepMoment(0)
+        yield Session(
+            stored=stored, scenario=scenario, target=target, futures=futures, instants=instants, start=start,
+            answers=answers,
+        )  # fmt: skip
+
+
+def _futures(
+    setup: Setup, instants: tuple[int, ...], jobs: int, outside: str | None, options: AttributionOptions,
+    stack: contextlib.ExitStack,
+) -> Futures:  # fmt: skip
+    if outside:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sim-"))
+        return BranchedFutures(setup, jobs, Path(folder) / "answers.db" if options.answers == "seed" else None)
+    if FORKS if options.fork is None else options.fork:
+        holders = [StepMoment(0), *(one for one in grid_of(instants, _HOLDERS) if one.time_ns)]
+        return ForkedFutures(setup, holders, jobs)
+    return RebuiltFutures(setup, jobs)
+
+
+def _scenario(stored: StoredRun, again: ReplayOptions) -> Scenario:
+    text = scenario_text(stored, again)
+    return loads(
+        text, str(stored.path / SCENARIO), stored.info.options.get("set", ()), again.allow, again.kinds,
+        definitions=again.definitions,
+    )  # fmt: skip
+
+
+def _with_models(stored: StoredRun, again: ReplayOptions) -> ReplayOptions:
+    models = tuple(models_asked(stored.info.options))
+    return attrs.evolve(again, access=attrs.evolve(again.access or Access(), models=models))
+
+
+def _instants(stored: StoredRun) -> tuple[int, ...]:
+    """Return the times at which a run has recorded events.
+
+    Raises:
+        RunError: if there are none.
+    """
+    found: dict[int, None] = {}
+    for *_, data in stored.chunks():
+        found |= dict.fromkeys(int(row[0]) for row in decode(data))
+    if not found:
+        raise RunError(f"{stored.path} has no events")
+    return tuple(found)
+
+
+def _answers(scenario: Scenario, options: AttributionOptions, outside: str | None) -> str:
+    """Say what is done about answers of models and other effects."""
+    if not outside:
+        if scenario.models is None:
+            return ""
+        return "Models in this process answer anew in each future, at no cost."
+    shared = (
+        "futures of one seed share answers to equal requests, which therefore do not vary between moments"
+        if options.answers == "seed"
+        else "each future asks anew"
+    )
+    return (
+        f"The run needs something from outside: {outside}. Until a moment its answers are those on record, without"
+        f" variance; after it models are asked anew, which costs money in each future; {shared}. Measured effects that"
+        " are under way at a moment keep their outcome, which comes from later."
+    )
+
+
+def _cost(stored: StoredRun, futures: Futures, options: AttributionOptions, jobs: int, answers: str) -> str:
+    """Return what the futures cost, before there are any: half of the run each, on average."""
+    seconds = futures.seconds * options.budget / 2 / max(1, min(jobs, cores()))
+    cores_text = f"{jobs} process{'es' if jobs > 1 else ''}"
+    text = (
+        f"a replay of {stored.path.name} takes {futures.seconds:.2g} s of CPU time; up to {options.budget:,} futures,"
+        f" {futures.way}, take about {seconds:,.0f} s in {cores_text}"
+    )
+    return f"{text}. {answers}" if answers else text

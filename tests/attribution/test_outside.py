@@ -1,0 +1,55 @@
+"""Futures of runs that need answers from outside: branches, which say what they cost and share."""
+
+from pathlib import Path
+
+import pytest
+
+import sim
+from sim.experiments.attribution.session import AttributionOptions, session
+from sim.experiments.attribution.task import Task
+from sim.llm import Access
+from sim.runner.plain import StepMoment
+from tests.llm.endpoint import Endpoint, fitting
+
+ASKED = """
+name: asked
+until: 6s
+models: {max_tokens: 20}
+agents:
+  - name: asker
+    state: {n: 0, luck: 0}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: n == 1, do: {ask: {prompt: What now?}}, set: {n: 2}}
+      - {when: n == 3, set: {luck: "=1 if chance(0.5) else -1", n: 4}}
+      - {set: {n: "=n + 1"}}
+metrics: {every: 1s, values: {luck: "mean('asker', 'luck')"}}
+"""
+
+
+@pytest.mark.proof
+def test_runs_with_a_model_at_an_endpoint_are_branched(tmp_path):
+    """Until a moment answers are those on record; after it the endpoint is asked, once for each seed; it is said."""
+    (tmp_path / "asked.yaml").write_text(ASKED, encoding="utf-8")
+    told: list[tuple[str, bool]] = []
+
+    def confirm(text: str, money: bool) -> bool:
+        told.append((text, money))
+        return True
+
+    with Endpoint(fitting) as endpoint:
+        access = Access(("openai:any",), base_url=endpoint.url, api_key="none")
+        run = Path(str(sim.run(tmp_path / "asked.yaml", out=tmp_path / "runs", access=access).run))
+        asked = len(endpoint.seen)
+        options = AttributionOptions(jobs=2, access=access, confirm=confirm)
+        with session(run, "last('luck') > 0", options, condition=True) as open_:
+            assert open_ is not None
+            tasks = [Task(StepMoment(1), (1, 2)), Task(StepMoment(2 * 10**9), (1, 2))]
+            found = open_.futures.values(tasks)
+        more = len(endpoint.seen) - asked
+    ((text, money),) = told
+    assert money
+    assert "costs money in each future" in text
+    assert "share answers to equal requests" in open_.answers
+    assert [one.problem for task in found for one in task] == [None] * 4
+    assert more == 2  # one for each seed after the first moment; the second one lies after the request

@@ -1,0 +1,124 @@
+"""What decided an outcome: single causes, redundant ones, certain inputs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sim
+from sim.experiments.attribution.forks import FORKS
+from tests.helpers import command
+
+pytestmark = pytest.mark.skipif(not FORKS, reason="processes are not forked here")
+
+VOTES = """
+name: votes
+until: 8s
+agents:
+  - name: chair
+    state: {aye: 0, passed: 0}
+    rules:
+      - {when: message is not None and aye + message.data >= NEEDED, set: {aye: "=aye + message.data", passed: 1}}
+      - {when: message is not None, set: {aye: "=aye + message.data"}}
+      - {do: {sleep: {message: true}}}
+  - name: voter
+    count: 4
+    start: "=index + 1"
+    state: {weight: "=3 if index in [1, 2] else 0"}
+    rules:
+      - {when: iteration == 1, do: {send: {to: chair, topic: vote, data: "=weight"}}}
+      - do: {sleep: {for: 1h}}
+metrics: {every: 1s, values: {passed: "mean('chair', 'passed')", aye: "mean('chair', 'aye')"}}
+"""
+
+
+def voted(folder: Path, needed: int) -> Path:
+    """Return a run of votes, of which two weigh 3."""
+    (folder / "votes.yaml").write_text(VOTES.replace("NEEDED", str(needed)), encoding="utf-8")
+    return Path(str(sim.run(folder / "votes.yaml", out=folder / "runs").run))
+
+
+def test_a_redundant_pair_is_no_single_decider(tmp_path):
+    """If one of two votes is enough, neither is named as what decided it, and both together are."""
+    found = sim.why(voted(tmp_path, 3), "last('passed') == 1", budget=100)
+    assert found is not None
+    pair = next(one for one in found.causes if one.kind == "event")
+    assert [name.partition(":")[2] for name in pair.names] == [
+        " message vote to chair at 2s", " message vote to chair at 3s",
+    ]  # fmt: skip
+    assert pair.here == 1.0
+    assert pair.effect is not None
+    assert (pair.effect.mean, pair.effect.half) == (1.0, 0.0)
+    assert "Among the messages and published events there is no single decider" in found.verdict
+
+
+@pytest.mark.proof
+def test_each_of_two_that_are_needed_is_named(tmp_path):
+    """If both votes are needed, each alone is found, and it is said that each is needed."""
+    found = sim.why(voted(tmp_path, 6), "last('passed') == 1", budget=200)
+    assert found is not None
+    events = [one for one in found.causes if one.kind == "event"]
+    assert [(len(one.names), one.here) for one in events] == [(1, 1.0), (1, 1.0)]
+    assert "each of 2 or more is needed for it" in found.verdict
+
+
+@pytest.mark.proof
+def test_the_state_that_decides_is_found(coin):
+    """A value in which one agent differs from the others at the start is found as what decided a number."""
+    found = sim.why(coin, "last('mood')", budget=150)
+    assert found is not None
+    (cause,) = (one for one in found.causes if one.kind == "state")
+    assert cause.names == ("listener-2.mood = 2 at the start (others: 1)",)
+    assert (cause.here, cause.significant) == (1.0, True)
+    assert "decided it (also with new draws)" in found.verdict
+    assert found.sentences()[-1].startswith("Effects that were found by leaving something out hold in the model")
+
+
+LOAD = """
+name: load
+until: 3m
+agents:
+  - name: sink
+    state: {total: 0.0}
+    loop: {mailbox_size: 1000}
+    rules:
+      - {when: message is not None, set: {total: "=total + message.data"}}
+      - {do: {sleep: {message: true}}}
+  - name: source
+    state: {left: 60, heavy: "=randint(1, 60)"}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: left == 0, do: stop}
+      - set: {left: "=left - 1"}
+        do: {send: {to: sink, topic: load, data: "=gauss(0, 1) + (30 if left == heavy else 0)"}}
+metrics: {every: 30s, values: {total: "mean('sink', 'total')"}}
+"""
+
+
+@pytest.mark.proof
+def test_the_message_of_weight_is_found_with_its_effect(tmp_path):
+    """Of 60 messages, the one of weight comes first; with new draws after it, its effect has an interval around it."""
+    (tmp_path / "load.yaml").write_text(LOAD, encoding="utf-8")
+    run = Path(str(sim.run(tmp_path / "load.yaml", out=tmp_path / "runs").run))
+    with sim.open(run) as stored:
+        ((heavy,),) = stored.query(
+            "SELECT id FROM events WHERE topic = 'message.sent' ORDER BY data ->> '$.data' + 0 DESC LIMIT 1"
+        )
+    found = sim.why(run, "last('total')", budget=150)
+    assert found is not None
+    assert found.causes[0].names[0].startswith(f"event {heavy}: message load to sink")
+    assert found.causes[0].effect is not None
+    assert 25 < found.causes[0].effect.mean < 35
+    assert f"event {heavy}" in found.verdict
+
+
+def test_the_command_prints_json_and_a_picture(coin, tmp_path):
+    """The command prints what was found as JSON, and writes a picture."""
+    arguments = ("why", coin, "--outcome", "last('side') > 0", "--budget", 100)
+    code, out, err = command(*arguments, "--to", tmp_path / "a.svg", "--json")
+    assert code == 0, err
+    assert json.loads(out)["note"].startswith("Effects that were found")
+    assert (tmp_path / "a.svg").exists()
+    code, out, err = command("why", coin, "--outcome", "last('side') > 0", "--to", tmp_path / "a.png")
+    assert code == 2
+    assert "its name ends with .svg" in err
