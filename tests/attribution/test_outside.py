@@ -6,7 +6,7 @@ import pytest
 
 import sim
 from sim.experiments.attribution.session import AttributionOptions, session
-from sim.experiments.attribution.task import Task
+from sim.experiments.attribution.task import Change, Task
 from sim.llm import Access
 from sim.runner.plain import StepMoment
 from tests.llm.endpoint import Endpoint, fitting
@@ -29,7 +29,10 @@ metrics: {every: 1s, values: {luck: "mean('asker', 'luck')"}}
 
 @pytest.mark.proof
 def test_runs_with_a_model_at_an_endpoint_are_branched(tmp_path):
-    """Until a moment answers are those on record; after it the endpoint is asked, once for each seed; it is said."""
+    """Until a moment answers are those on record; after it the endpoint is asked, once for each seed; it is said.
+
+    What a branch cannot do is unknown: it does not count as a change without an effect.
+    """
     (tmp_path / "asked.yaml").write_text(ASKED, encoding="utf-8")
     told: list[tuple[str, bool]] = []
 
@@ -46,10 +49,13 @@ def test_runs_with_a_model_at_an_endpoint_are_branched(tmp_path):
             assert open_ is not None
             tasks = [Task(StepMoment(1), (1, 2)), Task(StepMoment(2 * 10**9), (1, 2))]
             found = open_.futures.values(tasks)
+            impossible = [Change(paused=("asker",)), Change(dropped=(0,))]
+            unknown = open_.futures.values([Task(StepMoment(0), (1,), change) for change in impossible])
         more = len(endpoint.seen) - asked
     ((text, money),) = told
     assert money
     assert "costs money in each future" in text
     assert "share answers to equal requests" in open_.answers
     assert [one.problem for task in found for one in task] == [None] * 4
+    assert ["cannot pause" in str(one.problem) for task in unknown for one in task] == [True, True]
     assert more == 2  # one for each seed after the first moment; the second one lies after the request

@@ -224,6 +224,8 @@ def _branched(job: _Job) -> Future:
     (seed,) = task.seeds
     if task.through is not None and seed is not None:
         return Future(None, "a branch cannot leave an event out and have new draws after it")
+    if task.change.paused or task.change.dropped:
+        return Future(None, "a branch cannot pause an agent or leave an intervention out from its beginning")
     watched = setup.target.watch()
     with AnswerBook(job.answers) if job.answers is not None else contextlib.nullcontext() as book:
 
