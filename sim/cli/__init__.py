@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 
 from sim import __version__
+from sim.base.errors import RunError
 from sim.cli.late_group import LateGroup
 from sim.cli.render.output import INTERRUPTED, complain, still, telling_of_records, tidy_at_sigterm, tolerate_all_text
 
@@ -110,8 +111,10 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except BrokenPipeError:
         code = still()
-    except (click.Abort, KeyboardInterrupt):
-        code = complain(INTERRUPTED, as_json="--json" in flags, debug="--debug" in flags)
+    except (click.Abort, KeyboardInterrupt) as error:
+        code = complain(
+            RunError(str(error)) if str(error) else INTERRUPTED, as_json="--json" in flags, debug="--debug" in flags
+        )
     except Exception as error:
         code = complain(error, as_json="--json" in flags, debug="--debug" in flags)
     sys.exit(code)

@@ -1,5 +1,6 @@
 """Conversion of recorded values to expected types. They are not trusted: an agent can publish any data on any topic."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -14,8 +15,10 @@ def mapping(data: Any) -> Mapping[str, Any]:
 
 
 def figure(value: Any) -> float | None:
-    """Return a value if it is a number, otherwise None."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """Return a value if it is a number, otherwise None. A whole number that is too large for a float is none."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value if isinstance(value, float) or abs(value) <= sys.float_info.max else None
 
 
 def whole(value: Any) -> int:

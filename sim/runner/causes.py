@@ -134,17 +134,20 @@ def causes_of(
         told: is called with what the replay costs, before it begins.
 
     Raises:
-        UsageError: if there is no such event, it belongs to the end of the run, or the agents of the run are at
-            different times.
+        UsageError: if there is no such event, it belongs to the start or the end of the run, or the agents of the run
+            are at different times.
         RunError: as `moment_of`.
     """
     time_ns = _time_of(stored, event)
-    if told is not None:
-        told(cost_until(stored, time_ns, RATE))
     with Walk(stored, options) as walk:
+        _check_one_time(walk)
+        if told is not None:
+            told(cost_until(stored, time_ns, RATE))
         trace = walk.trace()
         if not walk.to_event(event, time_ns):
             raise _of_the_end(event)
+        if event >= len(trace.step_of) or trace.step_of[event] < 0:
+            raise _of_no_step(trace, event)
         return _causes(trace, event, most)
 
 
@@ -152,15 +155,16 @@ def influence_of(
     stored: StoredRun, event: int, options: ReplayOptions, *, told: Callable[[ReplayCost], object] | None = None
 ) -> Influence:
     """Return what an event may have influenced; see `causes_of`. The whole run is replayed."""
-    time_ns = _time_of(stored, event)
-    if told is not None:
-        told(cost_until(stored, 2**63 - 1, RATE))
+    _time_of(stored, event)
     with Walk(stored, options) as walk:
-        walk.check_one_time(time_ns)
+        _check_one_time(walk)
+        if told is not None:
+            told(cost_until(stored, 2**63 - 1, RATE))
         trace = walk.trace()
         walk.to_end()
         if event >= len(trace.step_of) or trace.step_of[event] < 0:
-            raise _of_the_end(event)
+            later = any(step >= 0 for step in trace.step_of[event:])
+            raise _of_no_step(trace, event) if later else _of_the_end(event)
         found = _influence(trace, event)
         walk.verify()
         return found
@@ -180,6 +184,30 @@ def _of_the_end(event: int) -> UsageError:
         f"event {event} belongs to the end of the run, which stops all agents: no step led to it",
         hint="name an earlier event",
     )
+
+
+def _of_no_step(trace: Trace, event: int) -> UsageError:
+    """Return what is said of an event before the end that no step made: of the start, or from outside."""
+    if any(step >= 0 for step in trace.step_of[:event]):
+        return UsageError(f"event {event} came from outside of the steps of agents: no step led to it")
+    return UsageError(
+        f"event {event} belongs to the start of the run, which makes all agents: no step led to it",
+        hint="name a later event",
+    )
+
+
+def _check_one_time(walk: Walk) -> None:
+    """Check that the run has one order of steps, before its replay begins.
+
+    Raises:
+        UsageError: if its agents are at different times.
+    """
+    if walk.runner.simulation.service is not None:
+        raise UsageError(
+            f"{walk.stored.path} was run with execution.sync: its agents are at different times, so that its steps"
+            " cannot be traced",
+            hint="run it without, if its agents allow that: --set execution.sync=null",
+        )
 
 
 def _causes(trace: Trace, event: int, most: int | None) -> Causes:

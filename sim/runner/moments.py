@@ -87,14 +87,20 @@ def moment_of(
             needs is missing or not allowed.
         RunError: if the run is under way, the code has changed, or the replay differs from the record.
     """
-    if told is not None:
-        told(cost_until(stored, place.time_ns))
     if place.event is not None:
         with Walk(stored, options) as walk:
+            if place.time_ns < walk.runner.until_ns:
+                walk.check_one_time(min(place.time_ns, walk.end_ns - 1))
+            if told is not None:
+                told(cost_until(stored, place.time_ns))
             if walk.to_event(place.event, place.time_ns):
                 return walk.moment()
     with Walk(stored, options) as walk:
-        return arrive(walk, place.time_ns if place.event is None else walk.end_ns)
+        time_ns = place.time_ns if place.event is None else walk.end_ns
+        walk.check_one_time(time_ns)
+        if told is not None and place.event is None:
+            told(cost_until(stored, place.time_ns))
+        return arrive(walk, time_ns)
 
 
 def arrive(walk: Walk, time_ns: int) -> Moment:

@@ -26,8 +26,11 @@ def check_shards(spec: Spec, options: RunOptions, shards: int) -> None:
     settings = scenario.sections.get("islands")
     if not isinstance(settings, IslandSettings):
         raise UsageError("--shards needs a scenario with islands", hint="add `islands:`, see docs/islands.md")
-    if not 1 <= shards <= len(settings.of):
-        raise UsageError(f"--shards is from 1 to {len(settings.of)}, the number of islands, not {shards}")
+    if shards.__class__ is not int or not 1 <= shards <= len(settings.of):
+        raise UsageError(
+            f"the number of shards is from 1 to {len(settings.of)}, the number of islands, not {shards!r:.60}",
+            hint="an island is in one process; divide islands to have more",
+        )
     for what in _excluded(spec, scenario, options):
         raise UsageError(f"a run on shards cannot have {what}", hint=_HINT)
     wanted_of(scenario)

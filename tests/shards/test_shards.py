@@ -148,7 +148,7 @@ METRIC = {"metrics": {"every": "5s", "values": {"a": "published('here')"}}}
     ("scenario", "shards", "message"),
     [
         ({"name": "a", "agents": [{"name": "a"}]}, 2, "--shards needs a scenario with islands"),
-        (world(3), 9, "--shards is from 1 to"),
+        (world(3), 9, "the number of shards is from 1 to"),
         (_with(until=None), 2, "cannot have `until: null`"),
         (_with(execution={"clock": "wall"}), 2, "cannot have the wall clock"),
         (_with(execution={"ties": "shuffled"}), 2, "cannot have `execution.ties: shuffled`"),

@@ -28,6 +28,19 @@ metrics: {every: 5m, values: {awake: "in_state('running')"}}
 """
 
 
+DRAWN = """
+(() => {
+  const kept = CanvasRenderingContext2D.prototype.fillText;
+  window.drawn = [];
+  CanvasRenderingContext2D.prototype.fillText = function (...given) {
+    window.drawn.push(given[0]);
+    return kept.apply(this, given);
+  };
+})()
+"""
+"""Before a page is read: what it writes on canvases is kept."""
+
+
 def wait(browser, milliseconds=250):
     """Let the page load and draw."""
     browser.evaluate(f"new Promise((done) => setTimeout(done, {milliseconds}))")
@@ -114,6 +127,42 @@ def test_one_bar_drives_the_page(ran, browser, tmp_path):
     browser.picture(tmp_path / "view.png")
     assert (tmp_path / "view.png").stat().st_size > 30_000
     assert browser.said == []
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("width", [400, 900])
+def test_the_map_is_there_on_a_small_screen(ran, browser, tmp_path, width):
+    """On a screen that is too narrow for two columns, map and charts stand above the tabs, and the page scrolls."""
+    browser.open(write_view(ran(TALKERS)).file, width=width, anchor="#tab=agents")
+    wait(browser)
+    left, chart, right = (
+        browser.evaluate(f"document.querySelector('{part}').offsetHeight")
+        for part in ("section.left", ".charts canvas", "section.right")
+    )
+    browser.picture(tmp_path / "small.png", whole=True)
+    browser.evaluate("scrollTo(0, 100000)")
+
+    assert min(left, right) >= 200
+    assert chart > 20
+    assert browser.evaluate("document.querySelector('section.right').getBoundingClientRect().top") < 500
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.proof
+def test_a_name_is_written_once(ran, browser):
+    """On the map of contacts, an agent that wrote to others has its name once, like the others."""
+    file = write_view(ran(TALKERS)).file
+    browser.call("Page.addScriptToEvaluateOnNewDocument", source=DRAWN)
+    browser.open(file, anchor="#tab=agents&t=3600")
+    until(browser, "document.querySelector('.map').dataset.settled === 'yes'")
+    frames = "Number(document.querySelector('.map').dataset.drawn)"
+    before = browser.evaluate(f"(window.drawn = []) && {frames}")
+    browser.evaluate("document.querySelector('.zoom button').click()")
+    until(browser, f"{frames} > {before}")
+    names, after = browser.evaluate(f"[window.drawn.filter((one) => one.startsWith('talker-')), {frames}]")
+
+    assert names
+    assert all(names.count(name) <= after - before for name in names)
 
 
 @pytest.mark.proof

@@ -11,7 +11,7 @@ from sim.inspect.viewer.section import Section
 from sim.inspect.viewer.sections import sections
 from sim.record import open_run
 from tests.viewer.conftest import HOSTILE, states
-from tests.viewer.test_browser import Address, until
+from tests.viewer.test_browser import DRAWN, Address, until
 from tests.viewer.test_overview import SURVEYED
 from tests.viewer.test_server import record
 from tests.viewer.test_server import recorder as recorder
@@ -51,19 +51,6 @@ def shown(browser, file, **others):
     browser.open(file, **others)
     until(browser, "document.querySelector('.overview').dataset.ready")
     browser.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
-
-
-DRAWN = """
-(() => {
-  const kept = CanvasRenderingContext2D.prototype.fillText;
-  window.drawn = [];
-  CanvasRenderingContext2D.prototype.fillText = function (...given) {
-    window.drawn.push(given[0]);
-    return kept.apply(this, given);
-  };
-})()
-"""
-"""Before a page is read: what it writes on canvases is kept."""
 
 
 @pytest.mark.proof

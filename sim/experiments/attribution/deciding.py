@@ -22,6 +22,8 @@ from sim.experiments.attribution.task import SAME, Change, Future, Task
 from sim.experiments.attribution.turning import jump_json, jump_text, point_json, problems_of, rows_of
 from sim.experiments.estimate import Estimate
 from sim.kernel import to_seconds
+from sim.kernel.levels import level_of
+from sim.record.reader import StoredRun
 from sim.runner.event_loop import with_definitions
 from sim.runner.options import ReplayOptions, taking
 from sim.runner.plain import StepMoment
@@ -110,6 +112,7 @@ class Explanation:
         hunts: the searches with the draws on record.
         causes: the short list, tested with new draws; those that matter most in the run come first.
         verdict: what follows, as a sentence.
+        lacks: what could not be left out because it is not on record, as a sentence; empty: nothing.
         futures, unknown, way, answers: as in `TurningPoints`.
     """
 
@@ -121,6 +124,7 @@ class Explanation:
     hunts: tuple[Hunt, ...]
     causes: tuple[Cause, ...]
     verdict: str
+    lacks: str
     futures: int
     unknown: dict[str, int]
     way: str
@@ -141,10 +145,13 @@ class Explanation:
                 found.append(f"Without all of {what}, the outcome is the same.")
             else:
                 rest = "" if hunt.complete else "; others with an effect are not divided further"
+                if hunt.unknown:
+                    rest = f"; of {hunt.unknown} of these the effect is not known"
                 found.append(
                     f"Without all of {what}, it is {number(self.value - hunt.whole)}; {hunt.tried} groups were left out"
                     f"{rest}."
                 )
+        found += [self.lacks] if self.lacks else []
         found += [self.verdict, IN_THE_MODEL]
         if self.unknown:
             found.append(
@@ -192,8 +199,8 @@ class Explanation:
             "run": self.run, "outcome": self.outcome, "value": self.value,
             "points": [point_json(point) for point in self.points], "jumps": [jump_json(jump) for jump in self.jumps],
             "hunts": [attrs.asdict(one) for one in self.hunts], "causes": [attrs.asdict(one) for one in self.causes],
-            "verdict": self.verdict, "note": IN_THE_MODEL, "futures": self.futures, "unknown": self.unknown,
-            "way": self.way, "answers": self.answers,
+            "verdict": self.verdict, "lacks": self.lacks, "note": IN_THE_MODEL, "futures": self.futures,
+            "unknown": self.unknown, "way": self.way, "answers": self.answers,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -257,8 +264,8 @@ class _Why:
         return Explanation(
             run=open_.stored.path.name, outcome=open_.target.text, value=futures.own.value,
             points=tuple(search.points()), jumps=tuple(jumps), hunts=tuple(hunts), causes=tuple(causes),
-            verdict=verdict(hunts, causes), futures=futures.carried_out, unknown=problems_of(self.problems),
-            way=futures.way, answers=open_.answers,
+            verdict=verdict(hunts, causes), lacks=_lacks(open_.stored), futures=futures.carried_out,
+            unknown=problems_of(self.problems), way=futures.way, answers=open_.answers,
         )  # fmt: skip
 
     # -- with the draws on record
@@ -328,35 +335,62 @@ class _Why:
 def verdict(hunts: Sequence[Hunt], causes: Sequence[Cause]) -> str:
     """Return what follows from what was found, as a sentence."""
     if not any(hunt.whole for hunt in hunts):
-        unknown = any(hunt.whole is None for hunt in hunts)
-        return (
-            "It is not known what decided it." if unknown else "Nothing that can be left out makes a difference here."
-        )
+        return _without_difference(hunts)
     found = []
     for hunt in hunts:
-        own = [one for one in causes if one.kind == hunt.kind and one.here]
-        largest = max(own, key=lambda one: (abs(one.here or 0), len(one.names) == 1), default=None)
-        if not hunt.whole:
-            continue
-        what = _KINDS[hunt.kind]
-        if largest is None or abs(largest.here or 0) < abs(hunt.whole) / 2:
-            found.append(f"Among the {what} there is no single decider: the effect is spread over several.")
-        elif len(largest.names) > 1:
-            found.append(
-                f"Among the {what} there is no single decider: {largest.text} can stand in for each other; leaving out"
-                " one changes nothing, leaving out all does."
-            )
-        else:
-            alike = [one for one in own if len(one.names) == 1 and abs(one.here or 0) >= abs(hunt.whole) / 2]
-            sure = "also with new draws" if largest.significant else "with new draws this is not significant"
-            if len(alike) > 1:
-                found.append(
-                    f"Among the {what}, each of {len(alike)} or more is needed for it, such as {alike[0].text}"
-                    f" ({sure})."
-                )
-            else:
-                found.append(f"Among the {what}, {largest.text} decided it ({sure}).")
+        if hunt.whole is None:
+            found.append(f"Among the {_KINDS[hunt.kind]}, it is not known what decided it.")
+        elif hunt.whole:
+            found.append(_verdict_of(hunt, hunt.whole, [one for one in causes if one.kind == hunt.kind and one.here]))
     return " ".join(found)
+
+
+def _without_difference(hunts: Sequence[Hunt]) -> str:
+    """Return what follows if no kind of candidates is known to make a difference when all of it is left out."""
+    if any(hunt.whole is None for hunt in hunts):
+        return "It is not known what decided it."
+    several = " or all ".join(_KINDS[hunt.kind] for hunt in hunts if not hunt.complete)
+    if not several:
+        return "Nothing that can be left out makes a difference here."
+    return (
+        f"Leaving out all {several} together makes no difference here; single ones that offset each other were not"
+        " looked for."
+    )
+
+
+def _verdict_of(hunt: Hunt, whole: float, own: Sequence[Cause]) -> str:
+    """Return what follows from what was found among candidates of one kind, which make a difference together."""
+    what = _KINDS[hunt.kind]
+    largest = max(own, key=lambda one: (abs(one.here or 0), len(one.names) == 1), default=None)
+    if largest is None or abs(largest.here or 0) < abs(whole) / 2:
+        if hunt.unknown:
+            return (
+                f"Among the {what} it is not known which decided it: the effect of {hunt.unknown} groups that were left"
+                " out is not known."
+            )
+        return f"Among the {what} there is no single decider: the effect is spread over several."
+    if len(largest.names) > 1:
+        if hunt.unknown:
+            return f"Among the {what}, {largest.text} decided it together; it is not known whether fewer of them did."
+        return (
+            f"Among the {what} there is no single decider: {largest.text} can stand in for each other; leaving out"
+            " one changes nothing, leaving out all does."
+        )
+    alike = [one for one in own if len(one.names) == 1 and abs(one.here or 0) >= abs(whole) / 2]
+    sure = "also with new draws" if largest.significant else "with new draws this is not significant"
+    if len(alike) > 1:
+        return f"Among the {what}, each of {len(alike)} or more is needed for it, such as {alike[0].text} ({sure})."
+    return f"Among the {what}, {largest.text} decided it ({sure})."
+
+
+def _lacks(stored: StoredRun) -> str:
+    """Say what could not be left out because it is not on record."""
+    if level_of(stored.info.options) != "samples":
+        return ""
+    return (
+        "The run was recorded at the level `samples`: messages and published events are not on record, so that none was"
+        " left out."
+    )
 
 
 def _moment_of(group: Sequence[Candidate]) -> StepMoment:

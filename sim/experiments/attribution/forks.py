@@ -9,6 +9,7 @@ that follow from it are one group of processes, which ends with this program.
 import contextlib
 import gc
 import json
+import logging
 import os
 import select
 import signal
@@ -140,6 +141,7 @@ def _coordinate(there: Any, setup: Setup, moments: tuple[StepMoment, ...], jobs:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)  # what agents print is no part of a result
     sys.stdout = sys.stderr
+    logging.getLogger("sim.actors").addHandler(logging.NullHandler())  # failures of agents are part of a future
     try:
         coordinator = _Coordinator(there, setup, moments, jobs)
         there.send(coordinator.own())

@@ -40,7 +40,8 @@ class Halving(Generic[Item]):
         tried: how many groups were tried.
         whole: the effect of leaving out all candidates; None: it is not known.
         unknown: how many effects are not known.
-        complete: whether nothing with an effect is left undivided.
+        complete: whether all with an effect were found. Not if effects are not known, or if that of all together is 0:
+            single ones could offset each other, and are not looked for.
     """
 
     effects: Callable[[list[tuple[Item, ...]]], list[float | None]]
@@ -81,7 +82,8 @@ class Halving(Generic[Item]):
                     number += 1
                     signs[number] = effect
                     waiting.append((abs(effect), number, half))
-        self.complete = not waiting
+        offset = len(items) > 1 and self.whole == 0
+        self.complete = not (waiting or self.unknown or offset)
         return found
 
     def _try(self, groups: list[tuple[Item, ...]]) -> list[float | None]:

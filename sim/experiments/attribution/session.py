@@ -119,11 +119,17 @@ def session(
     """
     with contextlib.ExitStack() as stack:
         stored = stack.enter_context(open_run(run_folder(run)))
-        check_not_running(stored)
+        _check_ended(stored)
         if archive_of(stored.path) is not None:
             raise UsageError("a run in an archive has no futures here", hint="unpack the archive first")
         again = ReplayOptions(**part_of(options, Rights), **part_of(options, Decisions), access=options.access)
         scenario = _scenario(stored, again)
+        if scenario.execution.sync is not None:
+            raise UsageError(
+                f"{stored.path} was run with execution.sync: its agents are at different times, so that no future can"
+                " begin at one moment",
+                hint="run it without, if its agents allow that: --set execution.sync=null",
+            )
         target = Target.parse(outcome, scenario, code=options.allow, condition=condition)
         outside, instants = needs_outside(stored), _instants(stored)
         setup = Setup(str(stored.path.resolve()), again, target)
@@ -145,6 +151,17 @@ def session(
             stored=stored, scenario=scenario, target=target, futures=futures, instants=instants, start=start,
             answers=answers,
         )  # fmt: skip
+
+
+def _check_ended(stored: StoredRun) -> None:
+    """Check that a run has finished.
+
+    Raises:
+        RunError: if it has not.
+    """
+    check_not_running(stored)
+    if stored.info.status != "finished":
+        raise RunError(f"{stored.path} has not finished, so that it has no outcome", hint="sim resume continues it")
 
 
 def _futures(

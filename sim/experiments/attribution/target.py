@@ -1,5 +1,6 @@
 """The target of attribution: an outcome of a run, as a number, or as a condition such as `last('R') > 20`."""
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -51,6 +52,8 @@ class Target:
         Raises:
             UsageError: if it is none, or the run cannot have this outcome.
         """
+        if not isinstance(text, str):
+            raise UsageError(f"an outcome is a text, not {text!r:.60}", hint="write last('R') > 20")
         written = text.strip()
         found = _compared(written)
         if found is None and condition:
@@ -60,6 +63,8 @@ class Target:
             limit = float(right)
         except ValueError:
             raise UsageError(f"{right!r:.40} in {written!r:.80} is no number", hint="write last('R') > 20") from None
+        if not math.isfinite(limit):
+            raise UsageError(f"{right!r:.40} in {written!r:.80} is no finite number", hint="write last('R') > 20")
         chosen = KnownOutcomes.of([scenario]).choose((left,), code)
         if len(chosen.names) != 1:
             raise UsageError(f"{left!r:.60} stands for {len(chosen.names)} outcomes", hint="name one of them")

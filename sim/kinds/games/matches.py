@@ -10,7 +10,7 @@ from sim.kinds.games.seat import Move, Seat
 from sim.kinds.games.settings import GameSettings
 from sim.world import World
 
-MOST_MATCHES: Final = 1_000_000
+MOST_MATCHES: Final = 200_000
 """The most matches at the same time."""
 
 
@@ -25,6 +25,14 @@ class Match:
 
     seats: tuple[Seat, ...]
     twin: bool = False
+
+
+def number_of_matches(game: GameSettings, sides: tuple[Sequence[str], Sequence[str]]) -> int:
+    """Return how many matches each with each is, before they are made; 0 for other pairings and for groups."""
+    first, second = map(len, sides)
+    if game.pairing != "all" or game.public_good is not None:
+        return 0
+    return first * second if game.against else first * (first - 1) // 2 + (first if game.itself else 0)
 
 
 def draw_matches(

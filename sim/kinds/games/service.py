@@ -5,13 +5,23 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
+from sim.base.errors import ActorError
 from sim.base.expressions import did_you_mean
 from sim.kernel import NS
 from sim.kernel.codec import ABSENT
 from sim.kernel.groups import first_of_ns
 from sim.kernel.waits import Signal
 from sim.kinds.games.events import GenerationEnded, RoundPlayed
-from sim.kinds.games.matches import MOST_MATCHES, Match, draw_matches, inherited, note, pay, with_noise
+from sim.kinds.games.matches import (
+    MOST_MATCHES,
+    Match,
+    draw_matches,
+    inherited,
+    note,
+    number_of_matches,
+    pay,
+    with_noise,
+)
 from sim.kinds.games.seat import Move, Seat
 from sim.kinds.games.settings import GameSettings
 from sim.world import Refused, Service, Warned, World
@@ -109,15 +119,21 @@ class Game:
     def _begin_match(self) -> None:
         players, against = self._side(self.settings.players), self.settings.against
         sides = players, (self._side(against) if against else [])
-        draws = self._draws("pairs", self.generation, self.match)
-        matches = draw_matches(self.settings, sides, self._world, draws)
-        if len(matches) > MOST_MATCHES:
-            raise Refused(f"the game {self.name} has {len(matches):,} matches at a time, more than {MOST_MATCHES:,}")
+        self._check_number(number_of_matches(self.settings, sides))  # before so many are made
+        matches = draw_matches(self.settings, sides, self._world, self._draws("pairs", self.generation, self.match))
+        self._check_number(len(matches))
         self._matches, self._seats = matches, {}
         for match in matches:
             for seat in match.seats:
                 self._seats.setdefault(seat.me, []).append(seat)
         self._await(list(dict.fromkeys((*players, *sides[1]))))
+
+    def _check_number(self, matches: int) -> None:
+        if matches > MOST_MATCHES:
+            raise ActorError(
+                f"the game {self.name} has {matches:,} matches at a time, more than {MOST_MATCHES:,}",
+                hint="use pairing: random or network, or fewer players",
+            )
 
     def _await(self, players: Sequence[str]) -> None:
         """Begin a round that ends when all these players have moved."""
@@ -336,6 +352,10 @@ def _warnings(game: Game) -> Iterator[Warned]:
         yield Warned(
             f"{game.missed:,} moves of the game {game.name} were missing, so their rounds have no payoff", hint
         )
+    if game.over and not game.total.rounds:
+        hint = "are there enough players? pairs need two, groups their `size`, and networks neighbours"
+        yield Warned(f"nobody met anybody in the game {game.name}, so that it has no payoffs", hint)
     if not game.over:
         left = "it had not begun" if not game.total.rounds else f"it had come to match {game.match}, round {game.round}"
-        yield Warned(f"the game {game.name} was not over at the end of the run: {left}", "use a later `until`")
+        hint = "use a later `until`; if players failed, mend what their errors say"
+        yield Warned(f"the game {game.name} was not over at the end of the run: {left}", hint)

@@ -14,6 +14,7 @@ MOVE_NAMES: Final = ("mine", "theirs", "played", "left", "payoffs", "other", "me
 """The names that the expression of a strategy can use."""
 
 Share = Annotated[float, Range(0, 1)]
+Payoff = Annotated[float, Range(-1e9, 1e9)]
 
 
 @attrs.frozen
@@ -82,8 +83,8 @@ class GameSettings:
     about: str = ""
     players: tuple[Recipient, ...] = ()
     against: tuple[Recipient, ...] = ()
-    payoffs: Mapping[str, Mapping[str, float]] | None = None
-    column_payoffs: Mapping[str, Mapping[str, float]] | None = None
+    payoffs: Mapping[str, Mapping[str, Payoff]] | None = None
+    column_payoffs: Mapping[str, Mapping[str, Payoff]] | None = None
     public_good: PublicGood | None = None
     cooperation: str | None = None
     pairing: Literal["all", "random", "network"] = "all"
@@ -114,11 +115,14 @@ class GameSettings:
                     yield UsageError(f"{key}: a public_good has none", hint=f"leave out `{key}`")
             return
         rows, columns = self.moves(0), self.moves(1)
+        if not columns:
+            yield UsageError("payoffs: there are no moves", hint=_EXAMPLE)
+            return
         if self.column_payoffs is None and set(rows) != set(columns):
             yield self._different(rows)
         for key in ("payoffs", "column_payoffs"):
             for row, given in (getattr(self, key) or {}).items():
-                if tuple(given) != columns or len(columns) < 1:
+                if tuple(given) != columns:
                     hint = "each move has the same moves of the other, in the same order"
                     yield UsageError(f"{key}.{row}: it has {', '.join(given)}, not {', '.join(columns)}", hint=hint)
         if self.column_payoffs is not None and tuple(self.column_payoffs) != rows:

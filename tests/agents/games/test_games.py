@@ -407,3 +407,18 @@ def test_games_and_players_that_do_not_fit_are_refused(text, said, hint):
         sim.run(loads(f"name: x\nuntil: 1m\n{text}"))
     assert said in str(caught.value)
     assert hint in str(caught.value)
+
+
+def test_too_many_matches_are_refused_before_they_are_made():
+    """Each with each of very many players is an error that says how many matches it would be, and what to do."""
+    text = "name: many\nuntil: 5s\ngames: {d: {payoffs: {c: {c: 3, d: 0}, d: {c: 5, d: 1}}}}\n"
+    result = sim.run(loads(text + "agents: [{name: a, kind: player, count: 1000}]\n"), out=None)
+    assert result.commonest_error is not None
+    assert "the game d has 499,500 matches at a time, more than 200,000" in result.commonest_error
+
+
+def test_a_game_without_a_meeting_is_reported():
+    """One player alone meets nobody: the run says so, because no payoff is not a payoff of 0."""
+    text = "name: alone\nuntil: 5s\ngames: {d: {payoffs: {c: {c: 3, d: 0}, d: {c: 5, d: 1}}}}\n"
+    result = sim.run(loads(text + "agents: [{name: a, kind: player}]\n"), out=None)
+    assert ["nobody met anybody" in str(one) for one in result.warnings] == [True]

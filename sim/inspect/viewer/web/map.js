@@ -304,7 +304,7 @@ function makeMap() {
     if (others.length <= 30) order.push(...others.filter((name) => name !== chosen.agent && name !== chosen.other));
     if (ground.kind === "contacts" && ground.linked.size <= 60) for (const name of ground.linked) if (isAgent(name) && !order.includes(name)) order.push(name);
     if (many <= 60 || (many <= 1500 && zoom > 4)) for (let name = 0; name < ABOUT.names.length; name++) if (name !== chosen.agent && name !== chosen.other && (isAgent(name) || others.length > 30)) order.push(name);
-    for (const name of order) {
+    for (const name of new Set(order)) { // each once, though it is chosen, linked and one of few
       if (!shown[name]) continue;
       if (xs[name] > width || ys[name] < 0 || ys[name] > height + 10 || xs[name] < -100) continue;
       const text = label(name).slice(0, 28), long = context.measureText(text).width;
