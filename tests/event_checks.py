@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import sim.record.recorder as recorders
-from sim.events.event_type import EventData, Malformed, read_data, type_of
+from sim.events.event_type import EventData, Malformed, OpenData, read_data, type_of
 from sim.kernel.codec import Raw, decode, encode
 from sim.kernel.rows import EventRow
 
@@ -44,7 +44,7 @@ class EventChecks:
         if isinstance(read, Malformed):
             self.faults.append(f"{topic}: {read.problem}: {raw[:500].decode()}")
             return
-        again = encode(read)
+        again = encode(read.values if isinstance(read, OpenData) else read)
         if again != raw:
             self.faults.append(f"{topic}: recorded as {raw[:500].decode()}, and read as {again[:500].decode()}")
 

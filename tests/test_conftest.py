@@ -58,6 +58,8 @@ def test_no_proof_begins_after_its_time(tmp_path):
     One that begins has a quarter of an hour, unless it says how long it takes.
     """
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/event_checks.py").write_bytes((ROOT / "tests/event_checks.py").read_bytes())
     (tmp_path / "test_a.py").write_text(PROOFS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = proof")
     for minutes, told in (("0", ["1 skipped", ".ci/campaign"]), ("1", ["1 passed"])):

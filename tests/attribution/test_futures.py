@@ -1,6 +1,8 @@
 """Futures of a moment: forks, runs that are built again, and branches are the same."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from sim.record import open_run
 from sim.runner.edited import editable
 from sim.runner.options import ReplayOptions
 from sim.runner.plain import StepMoment
+from tests.sync.sync_agents import KINDS, scene, walkers
 
 NS = 10**9
 TEXT = "mean_noise + last('side') * 10 + last('heard') * 100"
@@ -158,12 +161,54 @@ def test_runs_that_have_no_futures_are_refused(tmp_path, coin):
         tmp_path / "wall.yaml", out=tmp_path / "runs", max_wall=0.2, on_interrupt="return", clock="wall", speed=1
     )
     assert run.status == "interrupted"
-    with pytest.raises(RunError, match="has not finished"):
-        sim.turning_point(run, "last('luck') > 1")
+    with pytest.raises(RunError, match="has not finished") as caught:
+        sim.turning_point(run, "last('luck') > 1", confirm=_never)
+    assert caught.value.hint == "sim resume continues it"
     with pytest.raises(UsageError, match="budget is a whole number from 100"):
         sim.turning_point(coin, "last('side') > 0", budget=3)
     with pytest.raises(UsageError, match="there is no metric 'sides'"):
         sim.why(coin, "last('sides')")
+
+
+def _never(text: str, money: bool) -> bool:
+    """Stand for who is asked about a cost, and must not be."""
+    raise AssertionError(text)
+
+
+def test_runs_at_different_times_are_refused_before_any_process(tmp_path, monkeypatch):
+    """A run with `execution.sync` is refused with what helps, before a process starts or a cost is named."""
+    (tmp_path / "rounds.yaml").write_text(scene(walkers(2), "{name: p}"), encoding="utf-8")
+    run = sim.run(tmp_path / "rounds.yaml", out=tmp_path / "runs", overrides=["execution.sync=causal"], kinds=KINDS)
+    monkeypatch.setattr("sim.experiments.attribution.session._futures", _never)
+    with pytest.raises(UsageError, match=r"was run with execution\.sync") as caught:
+        sim.turning_point(run, "actions > 1", confirm=_never, kinds=KINDS)
+    assert "execution.sync=null" in (caught.value.hint or "")
+
+
+FAILING = """
+name: failing
+until: 5s
+agents:
+  - name: one
+    state: {n: 0}
+    loop: {min_loop_delay: 1s}
+    rules: [{when: n == 2, set: {n: "=n // 0"}}, {set: {n: "=n + 1"}}]
+metrics: {every: 1s, values: {n: "mean('one', 'n')"}}
+"""
+
+
+@forked
+def test_failures_of_agents_print_nothing(tmp_path):
+    """What fails in the agents of a future is not printed: each future would print it again."""
+    (tmp_path / "failing.yaml").write_text(FAILING, encoding="utf-8")
+    run = sim.run(tmp_path / "failing.yaml", out=tmp_path / "runs")
+    arguments = ("branch", str(run.run), "--turning-point", "last('n') > 1", "--budget", "100")
+    done = subprocess.run(
+        [sys.executable, "-m", "sim", *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "one" not in done.stderr.replace(str(run.run), "").split()
 
 
 def _lives(group: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from sim.base.errors import UsageError
+from sim.experiments.attribution.deciding import Cause, Hunt, verdict
 from sim.experiments.attribution.halving import Halving
 from sim.experiments.attribution.significance import holm, sign_test, wilson
 from sim.experiments.attribution.target import Target
@@ -45,6 +46,10 @@ def test_a_target_is_an_outcome_or_one_compared(scenario, text, name, sign, limi
         ("last('side')", "is no condition"),
         ("query('SELECT 1') > 0", "reads the record of a run"),
         ("> 3", "is no condition"),
+        ("last('side') > nan", "'nan' in .* is no finite number"),
+        ("last('side') < 1e999", "'1e999' in .* is no finite number"),
+        (3, "an outcome is a text, not 3"),
+        (None, "an outcome is a text, not None"),
     ],
 )
 def test_a_wrong_condition_is_refused(scenario, text, said):
@@ -112,3 +117,42 @@ def test_what_is_not_known_is_counted():
     halving = Halving[int](lambda groups: [None] * len(groups), 50)
     assert halving.search([1, 2, 3]) == []
     assert (halving.whole, halving.unknown) == (None, 1)
+
+
+def test_candidates_that_offset_each_other_are_not_looked_for():
+    """If all together make no difference, the search ends, and does not claim to have found everything."""
+    halving, found = hunt(lambda group: float(40 in group) - float(333 in group))
+    assert (found, halving.whole, halving.complete, halving.tried) == ([], 0.0, False, 1)
+    alone = Halving[int](lambda groups: [0.0] * len(groups), 50)
+    assert (alone.search([1]), alone.complete) == ([], True)
+
+
+def test_parts_that_are_not_known_are_no_complete_search():
+    """If the effects of the halves are not known, nothing is found, and the search is not complete."""
+    halving = Halving[int](lambda groups: [1.0 if len(group) == 4 else None for group in groups], 50)
+    assert halving.search(range(4)) == []
+    assert (halving.whole, halving.unknown, halving.complete) == (1.0, 2, False)
+
+
+def of_hunt(kind: str, whole: float | None, unknown: int = 0, *, complete: bool = True) -> Hunt:
+    """Return what a search among ten candidates has found."""
+    return Hunt(kind, 10, whole, 5, unknown, complete, 0, 0)
+
+
+def test_the_verdict_claims_no_more_than_was_tried():
+    """It names what was left out together, and says whose effect is not known, and not that single ones have none."""
+    offset = verdict([of_hunt("event", 0.0, complete=False), of_hunt("agent", 0.0, complete=False)], [])
+    assert offset == (
+        "Leaving out all messages and published events or all agents together makes no difference here; single ones"
+        " that offset each other were not looked for."
+    )
+    assert verdict([of_hunt("agent", 0.0)], []) == "Nothing that can be left out makes a difference here."
+    assert verdict([of_hunt("agent", None, 1), of_hunt("event", 0.0)], []) == "It is not known what decided it."
+    unknown = verdict([of_hunt("event", 1.0, 2, complete=False)], [])
+    assert unknown.startswith("Among the messages and published events it is not known which decided it")
+    assert "spread over several" in verdict([of_hunt("event", 1.0)], [])
+    pair = Cause("event", ("a", "b"), 1.0, None, 1.0, significant=False)
+    assert "it is not known whether fewer of them did" in verdict([of_hunt("event", 1.0, 2, complete=False)], [pair])
+    mixed = verdict([of_hunt("event", 1.0), of_hunt("agent", None, 1)], [pair])
+    assert "can stand in for each other" in mixed
+    assert mixed.endswith("Among the agents, it is not known what decided it.")

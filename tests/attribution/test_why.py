@@ -74,6 +74,45 @@ def test_the_state_that_decides_is_found(coin):
     assert found.sentences()[-1].startswith("Effects that were found by leaving something out hold in the model")
 
 
+def test_messages_that_are_not_on_record_are_named(tmp_path):
+    """Of a run that was recorded at the level `samples`, it is said that no message could be left out."""
+    (tmp_path / "votes.yaml").write_text(VOTES.replace("NEEDED", "6"), encoding="utf-8")
+    run = sim.run(tmp_path / "votes.yaml", out=tmp_path / "runs", recording="samples")
+    found = sim.why(run, "last('passed') == 1", budget=100)
+    assert found is not None
+    assert "messages and published events are not on record, so that none was left out" in found.lacks
+    assert found.lacks in found.sentences()
+    assert {one.kind for one in found.hunts} == {"state", "agent"}
+
+
+OFFSET = """
+name: offset
+until: 8s
+agents:
+  - name: sum
+    state: {total: 0}
+    rules:
+      - {when: message is not None, set: {total: "=total + message.data"}}
+      - {do: {sleep: {message: true}}}
+  - name: giver
+    count: 2
+    start: "=index + 1"
+    rules:
+      - {when: iteration == 1, do: {send: {to: sum, topic: part, data: "=5 if index == 0 else -5"}}}
+      - do: {sleep: {for: 1h}}
+metrics: {every: 1s, values: {total: "mean('sum', 'total')"}}
+"""
+
+
+def test_messages_that_offset_each_other_are_not_denied(tmp_path):
+    """If two messages offset each other, the verdict is about all of them together, and names what was not done."""
+    (tmp_path / "offset.yaml").write_text(OFFSET, encoding="utf-8")
+    found = sim.why(sim.run(tmp_path / "offset.yaml", out=tmp_path / "runs"), "last('total')", budget=100)
+    assert found is not None
+    assert found.verdict.startswith("Leaving out all messages and published events")
+    assert "offset each other were not looked for" in found.verdict
+
+
 LOAD = """
 name: load
 until: 3m

@@ -20,10 +20,7 @@ from sim.record.hashing import RunHash, final_hash
 from tests.helpers import wait_until_durable
 from tests.record import resealed
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sim.base.errors.RecordWarning"),
-    pytest.mark.invented,
-]  # runs are damaged on purpose
+pytestmark = pytest.mark.filterwarnings("ignore::sim.base.errors.RecordWarning")  # runs are damaged on purpose
 
 Start = Callable[..., RunRecorder]
 Row = list[Any]

@@ -17,10 +17,7 @@ from sim.record.audit_chain import AUDIT, TOPIC
 from sim.record.schema import TABLES
 from tests.record.test_audit_chain import Start, add, problem, rechained, rewrite, rows
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sim.base.errors.RecordWarning"),
-    pytest.mark.invented,
-]  # runs are damaged on purpose
+pytestmark = pytest.mark.filterwarnings("ignore::sim.base.errors.RecordWarning")  # runs are damaged on purpose
 
 RECORDS = 12
 FILES = ("run.db", "run.head", AUDIT, "scenario.yaml")

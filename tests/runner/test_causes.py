@@ -5,18 +5,21 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import sim
-from sim.base.errors import UsageError
+from sim.base.errors import RunError, UsageError
 from sim.kernel import Source
 from sim.kernel.actor import identity
 from sim.record import open_run
 from sim.runner.causes import Causes, causes_of, influence_of
+from sim.runner.moments import Place, ReplayCost, moment_of
 from sim.runner.options import ReplayOptions
 from sim.runner.trace import START, UNKNOWN, TracingSlicer
 from sim.runner.walk import Walk
 from tests.helpers import command
+from tests.sync.sync_agents import KINDS, scene, walkers
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,6 +128,39 @@ def test_the_command_shows_both(run):
     assert command("show", run, "causes")[0] == 2
     with pytest.raises(UsageError, match="belongs to the end of the run"):
         causes(run, _last(run))
+
+
+def test_events_of_the_start_have_no_causes(run):
+    """The start of a run makes its agents: no step led to that, and it is not said to be the end."""
+    with open_run(Path(run)) as stored:
+        (early,) = stored.query("SELECT id FROM events ORDER BY id LIMIT 1 OFFSET 1")[0]
+        for find in (causes_of, influence_of):
+            with pytest.raises(UsageError, match=f"event {early} belongs to the start of the run, which makes all"):
+                find(stored, early, ReplayOptions())
+        with pytest.raises(UsageError, match="belongs to the end of the run"):
+            influence_of(stored, _last(run), ReplayOptions())
+
+
+def test_no_cost_is_named_of_what_is_refused(tmp_path):
+    """A run whose agents are at different times is refused before anything is said about the cost of a replay."""
+    file = tmp_path / "rounds.yaml"
+    file.write_text(scene(walkers(2), "{name: p}"), encoding="utf-8")
+    run = sim.run(file, out=tmp_path / "runs", kinds=KINDS, overrides=["execution.sync=causal"])
+    options, told = ReplayOptions(kinds=KINDS), list[ReplayCost]()
+    with open_run(Path(str(run.run))) as stored:
+        for find in (causes_of, influence_of):
+            with pytest.raises(UsageError, match=r"was run with execution\.sync"):
+                find(stored, 5, options, told=told.append)
+        for place in (Place(10**9), Place(10**9, 5)):
+            with pytest.raises(UsageError, match=r"was run with execution\.sync"):
+                moment_of(stored, place, options, told.append)
+        object.__setattr__(stored, "info", attrs.evolve(stored.info, status="running"))
+        for find in (causes_of, influence_of):
+            with pytest.raises(RunError, match="is being written by another process"):
+                find(stored, 5, options, told=told.append)
+        with pytest.raises(RunError, match="is being written by another process"):
+            moment_of(stored, Place(10**9), options, told.append)
+    assert told == []
 
 
 def _last(run: str) -> int:

@@ -495,6 +495,7 @@ def test_strangers_change_nothing_for_commands(does, place):
 # -- all take part
 
 NOT_OF_RUNS = {
+    "islands": "strangers would need an island, and islands refuse most of what strangers do here",
     "outcomes": "an outcome is a number that an experiment reads from a run",
     "score": "a score reads runs that have finished",
 }

@@ -112,7 +112,7 @@ def test_a_run_whose_processes_end_is_resumed(tmp_path: Path, start: Any, error:
     in one process to the same hash."""
     with pytest.raises(error) as caught:
         on_shards(2, start)(world(3), out=tmp_path)
-    assert ("has ended with the exit code" if error is RunError else "can be resumed") in str(caught.value)
+    assert ("has ended with the exit code" if error is RunError else "sim resume") in str(caught.value)
     (folder,) = tmp_path.iterdir()
     with open_run(folder) as run:
         assert run.info.status == "interrupted"

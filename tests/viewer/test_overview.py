@@ -1,14 +1,17 @@
 import random
+from array import array
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim.events.coerce import figure
 from sim.inspect.viewer.bins import Bins
 from sim.inspect.viewer.sections import agents
 from sim.kernel.codec import encode
 from sim.record import RunHeader, RunRecorder, create_run, open_run
+from sim.runner import Distribution
 from tests.helpers import wait_until_durable
 from tests.viewer.conftest import overview_of, page_of, states
 
@@ -222,6 +225,83 @@ def test_errors_of_many_agents_are_one(stored):
         5,
         "agent-1",
     )
+
+
+def test_an_agent_has_errors_only_for_its_faults(stored):
+    """Errors of an agent are crashes, alerts, errors and failed calls; not refusals, pauses or unread messages."""
+    events: list[Any] = [
+        *states("a", (0, "running"), (1, "paused")),
+        (2, "a", "action.send", {"success": False, "error": "nobody"}),
+        (3, "a", "mailbox.dead_letters", {"count": 4}),
+        *states("b", (0, "running")),
+        (4, "b", "agent.error", {"error": "ValueError: no"}),
+        (5, "b", "agent.crashed", {"errors": 1}),
+        (6, "b", "model.call", {"error": "rate_limit", "message": "slow down"}),
+        (7, "watch", "alert.heartbeat_missed", {"agent": "b"}),
+    ]
+    data = overview_of(stored(events))["sections"]
+
+    assert [(row["name"], row["errors"]) for row in data["agents"]["rows"]] == [("a", 0), ("b", 4)]
+    assert sum(row["count"] for row in data["errors"]["rows"]) == 10
+
+
+UNREAD = """
+name: flood
+until: 1m
+agents:
+  - name: sender
+    loop: {min_loop_delay: 1s}
+    rules: [{do: {send: {to: slow, topic: order}}}]
+  - name: slow
+    loop: {min_loop_delay: 1h, mailbox_size: 2, mailbox_policy: drop_oldest}
+    rules: [{do: noop}]
+"""
+
+
+def test_what_the_summary_warns_of_is_in_the_overview(ran):
+    """Lost and unread messages are as many as the summary says, and its warnings are there."""
+    run = ran(UNREAD)
+    summary, data = run.info.summary, overview_of(run)
+    unread = {True: 0, False: 0}
+    for row in summary["unread"]:
+        unread[row["why"] == "waiting"] += row["count"]
+    numbers = data["numbers"]
+
+    assert numbers["lost"] == summary["dropped"] > 0
+    assert (numbers["waiting"], numbers["unread"]) == (unread[True], unread[False])
+    assert sum(unread.values()) > 0
+    assert data["run"]["warnings"] == [one["text"] for one in summary["warnings"]]
+
+
+def test_numbers_as_large_as_floats_have_a_distribution(stored):
+    """Observed numbers near the largest float have a mean and bars; a whole number beyond it is no number."""
+    observed = [1.5e308, 1.7e308, -1.7e308, 1.5e308, 10**400]
+    (one,) = overview_of(stored([(n, "a", "observation", {"name": "x", "value": v}) for n, v in enumerate(observed)]))[
+        "sections"
+    ]["outcome"]["observations"]
+
+    assert (one["n"], one["minimum"], one["maximum"], one["median"]) == (4, -1.7e308, 1.7e308, 1.5e308)
+    assert one["mean"] == pytest.approx(0.75e308)
+    assert one["p95"] == pytest.approx(1.67e308)
+    assert sum(one["bars"]) == 4
+    assert (figure(10**400), figure(-(10**400)), figure(10**300)) == (None, None, 10**300)
+    wide = Distribution.of(array("d", [-1.7e308, 1.7e308]))
+    assert (wide.mean, wide.median, wide.deviation) == (0.0, 0.0, None)
+
+
+def test_unknown_tokens_are_not_none_used(stored):
+    """A model whose calls say nothing of tokens and costs has no number of them; one that used none has 0."""
+    call = {"provider": "p", "use": "agent", "seconds": 1.0}
+    run = stored(
+        [
+            (1, "a", "model.call", call | {"model": "silent", "input_tokens": None}),
+            (2, "a", "model.call", call | {"model": "told", "input_tokens": 0, "cost_micro": 0}),
+        ]
+    )
+    silent, told = overview_of(run)["sections"]["models"]["models"]
+
+    assert ("input_tokens" in silent, silent["cost"]) == (False, None)
+    assert (told["input_tokens"], told["cost"]) == (0, 0)
 
 
 SURVEYED = """

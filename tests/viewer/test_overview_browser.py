@@ -9,10 +9,10 @@ import sim
 from sim.inspect.viewer import ViewServer, write_view
 from sim.inspect.viewer.section import Section
 from sim.inspect.viewer.sections import sections
-from sim.record import open_run
+from sim.record import RunHeader, RunRecorder, create_run, open_run
 from tests.viewer.conftest import HOSTILE, states
 from tests.viewer.test_browser import DRAWN, Address, until
-from tests.viewer.test_overview import SURVEYED
+from tests.viewer.test_overview import SURVEYED, UNREAD
 from tests.viewer.test_server import record
 from tests.viewer.test_server import recorder as recorder
 
@@ -90,6 +90,36 @@ def test_the_facts_come_first(ran, browser):
     tiles = dict(zip(texts(browser, ".tile span"), texts(browser, ".tile b"), strict=True))
     assert (tiles["agents"], tiles["simulated"]) == ("6", "2 h")
     assert tiles["asleep at the end"] == texts(browser, "#outcome h3 .note")[0]
+
+
+@pytest.mark.proof
+def test_what_was_lost_stands_in_the_facts(ran, stored, browser):
+    """Lost messages have a tile; one thing is named as one; and a value stays on one line."""
+    show(browser, ran(UNREAD), width=400)
+    tiles = dict(zip(texts(browser, ".tile span"), texts(browser, ".tile b"), strict=True))
+    heights = browser.evaluate("[...document.querySelectorAll('.tile b')].map((one) => one.offsetHeight)")
+    assert int(tiles["lost from full mailboxes"]) > 0
+    assert max(heights) < 1.5 * min(heights)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+
+    show(browser, stored(states("a", (0, "running"))))
+    tiles = dict(zip(texts(browser, ".tile span"), texts(browser, ".tile b"), strict=True))
+    assert (tiles["agent"], tiles["event"]) == ("1", "1")
+
+
+@pytest.mark.proof
+def test_the_end_of_a_killed_run_is_not_known(browser, tmp_path):
+    """Of a run that was killed, the last values are those so far, not those at the end."""
+    recorder = RunRecorder(create_run(tmp_path, RunHeader("town", 7, "autonomous", "asyncio"), "name: town\n"))
+    with recorder:
+        for number, (time, actor, topic, data) in enumerate(states("a", (0, "running"), (9, "sleeping"))):
+            recorder.event((time * 10**9, 0, 0, 20, number, actor, topic, data, None))
+    with open_run(recorder.folder) as run:
+        show(browser, run)
+
+    assert texts(browser, ".pill") == ["killed"]
+    heads = texts(browser, ".grid .heads button")
+    assert ("so far" in heads, "at the end" in heads) == (True, False)
 
 
 @pytest.mark.proof
