@@ -1,9 +1,10 @@
 """The results of runs and replays."""
 
+import math
 import statistics
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -15,10 +16,13 @@ from sim.record import summary
 if TYPE_CHECKING:
     from sim.base.pages import Chart
 
+_LARGE: Final = 1e290
+_SCALE: Final = 2.0**64  # a power of 2, so that scaling changes no digit
+
 
 @attrs.frozen
 class Distribution:
-    """The distribution of observed numbers. The deviation of a single one is None."""
+    """The distribution of observed numbers. The deviation of a single one is None, as is one too large for a float."""
 
     n: int
     mean: float
@@ -32,6 +36,8 @@ class Distribution:
     def of(cls, values: "array[float]") -> "Distribution":
         """Return the distribution of at least one number. Quantiles are interpolated (Hyndman and Fan's type 7)."""
         ordered = sorted(values)
+        if _LARGE < max(-ordered[0], ordered[-1]) < math.inf:  # sums of them can be too large for a float
+            return cls.of(array("d", [value / _SCALE for value in ordered]))._times(_SCALE)
         deviation = statistics.stdev(ordered) if len(ordered) > 1 else None
         p95 = statistics.quantiles(ordered, n=20, method="inclusive")[-1] if len(ordered) > 1 else ordered[0]
         return cls(
@@ -42,6 +48,19 @@ class Distribution:
             median=statistics.median(ordered),
             p95=p95,
             maximum=ordered[-1],
+        )
+
+    def _times(self, scale: float) -> "Distribution":
+        """Return the distribution of the numbers times a power of 2."""
+        deviation = math.inf if self.deviation is None else self.deviation * scale
+        return Distribution(
+            n=self.n,
+            mean=self.mean * scale,
+            deviation=deviation if deviation < math.inf else None,
+            minimum=self.minimum * scale,
+            median=self.median * scale,
+            p95=self.p95 * scale,
+            maximum=self.maximum * scale,
         )
 
 

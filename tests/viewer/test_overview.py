@@ -168,6 +168,7 @@ def test_a_run_that_is_under_way_is_shown_so_far(tmp_path):
     assert (quota["limit"], quota["most"], quota["total"]) == (5, None, None)  # not 0: the end would tell
 
 
+@pytest.mark.slow
 def test_of_many_agents_those_with_errors_are_shown(stored):
     """There is a row for up to so many agents; of more, those with errors and then the busiest are kept."""
     names = [f"a-{number}" for number in range(agents.MAX_ROWS + 50)]
@@ -270,7 +271,16 @@ def test_what_the_summary_warns_of_is_in_the_overview(ran):
     assert numbers["lost"] == summary["dropped"] > 0
     assert (numbers["waiting"], numbers["unread"]) == (unread[True], unread[False])
     assert sum(unread.values()) > 0
-    assert data["run"]["warnings"] == [one["text"] for one in summary["warnings"]]
+    assert data["run"]["warnings"] == []
+
+
+def test_warnings_are_in_the_overview(tmp_path):
+    """The warnings of a run are there as text, with the name of the run for its folder."""
+    folder = create_run(tmp_path, RunHeader("town", 1, "autonomous", "asyncio"), "name: town\n")
+    with RunRecorder(folder) as recorder:
+        recorder.finish("finished", {}, 0, {"warnings": [{"text": f"see {folder}", "hint": "look"}]})
+    with open_run(folder) as run:
+        assert overview_of(run)["run"]["warnings"] == [f"see {run.info.id}"]
 
 
 def test_numbers_as_large_as_floats_have_a_distribution(stored):

@@ -1,5 +1,6 @@
 """The overview of a run: its settings, its totals, and the sections, made in one pass over its events."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,6 +53,7 @@ class Overview:
             "id": info.id, "name": info.name, "seed": str(info.seed), "mode": info.mode, "backend": info.backend,
             "status": info.status, "started": info.started_at, "ended": info.ended_at, "hash": info.hash,
             "stopped_by": (info.summary or {}).get("stopped_by"), "error": error and without_folder(info, error),
+            "warnings": [without_folder(info, str(one["text"])) for one in (info.summary or {}).get("warnings") or ()],
             "versions": dict(info.versions), "options": given, "origin": info.origin,
             "description": "" if scenario is None else scenario.description,
             "tick": None if info.mode != "tick" or scenario is None else scenario.execution.tick.period / 1e9,
@@ -61,6 +63,9 @@ class Overview:
         """Return the totals. They are counted here, because a run that was killed has no summary."""
         summary, of = self.folds.stored.info.summary or {}, self.folds.of
         actions, models = of(Events).actions.values(), of(Models)
+        unread = Counter[str]()
+        for row in summary.get("unread") or ():
+            unread["waiting" if row["why"] == "waiting" else "unread"] += row["count"]
         return {
             "agents": len(of(Agents).known),
             "events": of(Events).total,
@@ -70,6 +75,9 @@ class Overview:
             "errors": summary.get("errors"),
             "wakeups": of(Agents).wakeups,
             "messages": sum(of(Graph).messages.sent.values()),
+            "lost": summary.get("dropped") or 0,
+            "unread": unread["unread"],
+            "waiting": unread["waiting"],
             "calls": models.total,
             "spent": models.micro / MICRO,
         }

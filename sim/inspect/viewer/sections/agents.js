@@ -36,7 +36,7 @@ section("agents", ({ rows: all, total, models }) => {
     inner.style.height = rows.length * ROW + "px";
     view.style.height = Math.min(VIEW, Math.max(1, rows.length) * ROW) + "px";
     const left = total > all.length ? `; of ${number(total)} agents, only those with errors or most events are shown` : "";
-    told.textContent = `${number(rows.length)} of ${number(all.length)} rows${left}`;
+    told.textContent = `${number(rows.length)} of ${counted(all.length, "row")}${left}`;
     view.scrollTop = 0;
     show();
   }

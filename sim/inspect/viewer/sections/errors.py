@@ -28,7 +28,7 @@ class Errors(Section):
     """Counts errors by kind and text.
 
     Attributes:
-        by_agent: the number of errors of each agent.
+        by_agent: the number of errors of each agent. Refusals, pauses and unread messages are none.
     """
 
     title = "Errors and alerts"
@@ -90,7 +90,9 @@ class Errors(Section):
         found.count += count
         found.last_ns = time_ns
         self._parts[self.folds.part] += count
-        self.by_agent[agent] = self.by_agent.get(agent, 0) + count
+        if kind in _FAULTS:
+            self.by_agent[agent] = self.by_agent.get(agent, 0) + count
 
 
 _GRAVITY = ("crashed", "alert", "error", "model call", "paused", "refused", "dead letters")
+_FAULTS = _GRAVITY[:4]

@@ -61,7 +61,7 @@ section("graph", (graphs) => {
     buttons.forEach((button, index) => button.setAttribute("aria-pressed", graphs[index] === graph));
     const part = graph.nodes_left_out ? `the busiest ${graph.nodes.length} ` : "";
     const what = part + (graph.grouped ? "groups of agents, because there are many agents" : "agents");
-    const note = `${number(graph.total)} ${graph.name} between ${number(graph.pairs)} pairs of agents. The graph shows ${what}; a curve has the colour of the sender.` +
+    const note = `${counted(graph.total, graph.name.replace(/s$/, ""))} between ${number(graph.pairs)} ${things(graph.pairs, "pair")} of agents. The graph shows ${what}; a curve has the colour of the sender.` +
       (graph.left_out ? ` ${number(graph.left_out)} lighter curves are not drawn.` : "");
     place.replaceChildren(circle(graph), h("div", {}, h("p", { class: "note" }, note), table([
       ["from", ([from]) => graph.nodes[from].name], ["to", ([, to]) => graph.nodes[to].name], [graph.name, ([, , count]) => number(count), true],

@@ -6,8 +6,8 @@ section("models", ({ models, calls, spent, tries, uses, ceiling, expected }) => 
   return [`calls by use: ${counts(uses)}; attempts by outcome: ${counts(tries)}${ceiling === null ? "" : `; ceiling ${money(ceiling)}`}`,
     table([
       ["model", ({ name }) => name], ["calls", (one) => number(one.calls || 0), true], ["failed", ({ failed }) => h("span", { class: failed && "error" }, number(failed || 0)), true],
-      ["attempts", ({ attempts }) => number(attempts || 0), true], ["tokens in", ({ input_tokens }) => number(input_tokens || 0), true],
-      ["cached", ({ cached_tokens }) => number(cached_tokens || 0), true], ["tokens out", ({ output_tokens }) => number(output_tokens || 0), true], ["cost", ({ cost }) => money(cost), true],
+      ["attempts", ({ attempts }) => number(attempts), true], ["tokens in", ({ input_tokens }) => number(input_tokens), true],
+      ["cached", ({ cached_tokens }) => number(cached_tokens), true], ["tokens out", ({ output_tokens }) => number(output_tokens), true], ["cost", ({ cost }) => money(cost), true],
       ["median", ({ seconds }) => lasting(seconds.median), true], ["95 %", ({ seconds }) => lasting(seconds.p95), true], ["longest", ({ seconds }) => lasting(seconds.maximum), true],
     ], models),
     h("div", { class: "cards" },

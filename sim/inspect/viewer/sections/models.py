@@ -41,7 +41,8 @@ class Models(Section):
         tally = self._models.setdefault(name, Counter())
         tally["failed" if data.get("error") else "calls"] += 1
         for key in ("attempts", "input_tokens", "output_tokens", "cached_tokens", "cost_micro"):
-            tally[key] += whole(data.get(key))
+            if figure(data.get(key)) is not None:  # else it is unknown, which is not 0
+                tally[key] += whole(data.get(key))
         self._seconds.setdefault(name, array("d")).append(figure(data.get("seconds")) or 0.0)
         part = self.folds.part
         self._calls[part] += 1
@@ -63,13 +64,22 @@ class Models(Section):
         expected = (summary.get("expected") or {}).get("total", {}).get("cost_micro")
         return {
             "models": [
-                {"name": name, **tally, "cost": tally["cost_micro"] / MICRO, "seconds": spread(self._seconds[name])}
+                {
+                    "name": name,
+                    **tally,
+                    "cost": _dollars(tally.get("cost_micro")),
+                    "seconds": spread(self._seconds[name]),
+                }
                 for name, tally in sorted(self._models.items())
             ],
             "calls": self._calls,
             "spent": spent,
             "tries": dict(self._tries.most_common()),
             "uses": dict(self._by_use.most_common(20)),
-            "ceiling": None if ceiling is None else ceiling / MICRO,
-            "expected": None if expected is None else expected / MICRO,
+            "ceiling": _dollars(ceiling),
+            "expected": _dollars(expected),
         }
+
+
+def _dollars(micro: int | None) -> float | None:
+    return None if micro is None else micro / MICRO

@@ -61,8 +61,9 @@ def spread(values: "array[float]") -> dict[str, Any]:
     """Return the distribution of numbers, with the bars of a histogram from minimum to maximum."""
     known = Distribution.of(values)
     low, high = known.minimum, known.maximum
+    width = high / 2 - low / 2  # halves, because the difference of very large numbers is no float
     steps = Counter(
-        min(_STEPS - 1, int((value - low) / (high - low) * _STEPS)) if high > low else 0 for value in values
+        min(_STEPS - 1, int((value / 2 - low / 2) / width * _STEPS)) if width > 0 else 0 for value in values
     )
     return {
         "n": known.n, "mean": known.mean, "deviation": known.deviation, "minimum": low, "median": known.median,

@@ -63,7 +63,7 @@ function swimlanes() {
     paintTimes(context, left, width, tall);
     context.translate(left, 0);
     rows.forEach(({ lane }, at) => paintLane(context, lane, at * each, each > 3 ? each - 1 : Math.max(1, each), width - left));
-  }, { role: "img", "aria-label": `states over time of ${number(rows.length)} agents` });
+  }, { role: "img", "aria-label": `states over time of ${counted(rows.length, "agent")}` });
   const under = (event) => {
     const box = canvas.getBoundingClientRect();
     return [rows[Math.floor((event.clientY - box.top) / each)], (event.clientX - box.left - left) / (box.width - left)];

@@ -26,7 +26,7 @@ function makeAgents() {
     if (sorted !== "name") rows.sort((one, other) => collator.compare(value(one), value(other)));
     if (downwards) rows.reverse();
     inner.style.height = rows.length * ROW_HEIGHT + "px";
-    const text = `${number(rows.length)} of ${number(agents().length)} agents`;
+    const text = `${number(rows.length)} of ${counted(agents().length, "agent")}`;
     if (told.textContent !== text) told.textContent = text;
   }
 

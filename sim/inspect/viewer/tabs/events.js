@@ -24,7 +24,7 @@ function makeEvents() {
     if (wanted !== key) {
       key = wanted;
       const name = chosen.agent, only = topic.value === "" ? -1 : Number(topic.value);
-      text.textContent = name < 0 ? `${number(ABOUT.events)} events` : `events of ${label(name)}`;
+      text.textContent = name < 0 ? counted(ABOUT.events, "event") : `events of ${label(name)}`;
       list = around({ match: (frame, at) => (only < 0 || frame.topics[at] === only) && (name < 0 || concerns(frame, at, name)), node: eventRow, before: 60, after: 30 });
       content.replaceChildren(list.list);
     }

@@ -3,8 +3,8 @@
 const HEADLINES = 6; // metrics with their value at the end, above all sections
 let OVERVIEW = null; // what the sections draw
 
-/** When the last event was, as words: a run under way has no end yet. */
-const atTheEnd = () => (OVERVIEW.run.status === "running" ? "so far" : "at the end");
+/** When the last event was, as words: a run under way has no end yet, and that of a killed run is not on record. */
+const atTheEnd = () => (["running", "killed"].includes(OVERVIEW.run.status) ? "so far" : "at the end");
 
 /** The data of a section. */
 const sectionData = (name) => OVERVIEW.sections.find((one) => one.name === name)?.data;
@@ -48,17 +48,19 @@ function facts() {
   const when = [run.started, run.ended].filter(Boolean).map((one) => one.slice(0, 16).replace("T", " ") + " UTC");
   return [h("p", { class: "lead" }, told.join(" · ")),
     h("p", { class: "lead made" }, `Run ${run.id}, ${[...new Set(when)].join(" to ")}${made && `, with ${made}`}`),
-    run.description && h("p", { class: "lead" }, run.description), run.error && h("p", { class: "lead error" }, run.error)];
+    run.description && h("p", { class: "lead" }, run.description), run.error && h("p", { class: "lead error" }, run.error),
+    run.warnings.map((one) => h("p", { class: "lead warning" }, `warning: ${one}`))];
 }
 
 function tiles() {
-  const { agents, events, iterations, actions, refused, errors, wakeups, messages, calls, spent } = OVERVIEW.numbers, { end, run } = OVERVIEW;
+  const { agents, events, iterations, actions, refused, errors, wakeups, messages, lost, unread, waiting, calls, spent } = OVERVIEW.numbers, { end, run } = OVERVIEW;
   const wall = (Date.parse(run.ended) - Date.parse(run.started)) / 1000, { names, values } = ABOUT.series.metrics;
   const made = [
-    [lasting(end), "simulated"], wall > 0 && [lasting(wall), `real time (${short(end / wall)} ×)`], [number(agents), "agents"],
-    iterations !== null && [number(iterations), "iterations"], [number(actions), "actions done"], [number(refused), "refused", refused > 0],
-    errors !== null && [number(errors), "failed iterations", errors > 0], [number(wakeups), "wake-ups"], messages > 0 && [number(messages), "messages"],
-    calls > 0 && [number(calls), "model calls"], spent > 0 && [money(spent), "spent on models"], [number(events), "events"],
+    [lasting(end), "simulated"], wall > 0 && [lasting(wall), `real time (${short(end / wall)} ×)`], [number(agents), things(agents, "agent")],
+    iterations !== null && [number(iterations), things(iterations, "iteration")], [number(actions), `${things(actions, "action")} done`], [number(refused), "refused", refused > 0],
+    errors !== null && [number(errors), `failed ${things(errors, "iteration")}`, errors > 0], [number(wakeups), things(wakeups, "wake-up")], messages > 0 && [number(messages), things(messages, "message")],
+    lost > 0 && [number(lost), "lost from full mailboxes", true], unread > 0 && [number(unread), "never read", true], waiting > 0 && [number(waiting), "still waiting to be read"],
+    calls > 0 && [number(calls), things(calls, "model call")], spent > 0 && [money(spent), "spent on models"], [number(events), things(events, "event")],
   ].filter(Boolean);
   const results = names.slice(0, HEADLINES).map((name, at) => [values[at].at(-1) === null ? "no value" : number(values[at].at(-1)), `${name} ${atTheEnd()}`]);
   const tile = ([value, name, bad]) => h("div", { class: "tile" + (bad ? " bad" : "") }, h("b", {}, value), h("span", {}, name));

@@ -41,9 +41,13 @@ function number(value) {
   if (value === null || value === undefined) return "";
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en-US");
   const size = Math.abs(value);
-  if (size >= 1000) return value.toLocaleString("en-US", { maximumFractionDigits: 1 });
+  if (size >= 1000 && size < 1e15) return value.toLocaleString("en-US", { maximumFractionDigits: 1 });
   return String(Number(value.toPrecision(4)));
 }
+
+/** A number of things in words: 1 agent, 2 agents. */
+const counted = (count, what) => number(count) + " " + things(count, what);
+const things = (count, what) => (count === 1 ? what : what + "s");
 
 /** A number for an axis: 12k. */
 function short(value) {
