@@ -44,7 +44,8 @@ class EventChecks:
         if isinstance(read, Malformed):
             self.faults.append(f"{topic}: {read.problem}: {raw[:500].decode()}")
             return
-        again = encode(read.values if isinstance(read, OpenData) else read)
+        plain = read.values if isinstance(read, OpenData) else read  # type: ignore[attr-defined]  # all of them have it
+        again = encode(plain)
         if again != raw:
             self.faults.append(f"{topic}: recorded as {raw[:500].decode()}, and read as {again[:500].decode()}")
 

@@ -52,6 +52,7 @@ def test_a(request):
 """
 
 
+@pytest.mark.slow
 def test_no_proof_begins_after_its_time(tmp_path):
     """What is left out for lack of time is skipped with the command that runs it, and so is counted.
 

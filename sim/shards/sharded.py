@@ -85,8 +85,10 @@ def _run(source: Source, options: RunOptions, shards: int, start: Start) -> RunR
         hash = kept.keeper.finish("finished", digest, now, fields)
     except KeyboardInterrupt:
         kept.keeper.close()
-        now = "nothing was recorded" if kept.folder is None else f"sim resume {kept.folder} continues it in one process"
-        raise KeyboardInterrupt(f"the run on shards was interrupted; {now}") from None
+        left = (
+            "nothing was recorded" if kept.folder is None else f"sim resume {kept.folder} continues it in one process"
+        )
+        raise KeyboardInterrupt(f"the run on shards was interrupted; {left}") from None
     except BaseException:
         kept.keeper.close()
         raise

@@ -79,6 +79,7 @@ def test_an_error_of_any_kind_in_any_hook_is_counted(where: str, error: type[Bas
     assert other.iteration_count >= 9
 
 
+@pytest.mark.slow
 def test_what_is_no_exception_crashes_the_agent_with_its_reason(tmp_path: Path) -> None:
     """An agent that raises a BaseException is stopped as crashed; the result of the run counts and names it."""
 

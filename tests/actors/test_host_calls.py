@@ -151,6 +151,7 @@ def test_a_thread_calls_and_waits_in_its_own_loop(backend):
         assert loops[0].stopped
 
 
+@pytest.mark.slow
 @both
 def test_join_waits_for_its_run_only(backend):
     """Beside a run, `join` waits for that run and says that it has ended; between two runs it runs the world itself."""

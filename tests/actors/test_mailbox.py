@@ -138,6 +138,7 @@ def test_a_message_is_frozen_when_it_is_sent() -> None:
     assert first.data == second.data == {"words": ["hello"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["fail", "drop_oldest"])
 def test_a_flood_stays_flat(policy: str) -> None:
     """200,000 messages to a sleeping agent leave no more than its mailbox holds; all are accounted for (F51)."""

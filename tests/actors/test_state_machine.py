@@ -102,6 +102,7 @@ def _apply(lab: Lab, name: str) -> Any:
     return None
 
 
+@pytest.mark.slow
 @given(operations, behaviours)
 @settings(max_examples=150)
 def test_any_sequence_of_operations(ops: list[tuple[str, float]], way: str) -> None:

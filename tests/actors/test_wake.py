@@ -76,6 +76,7 @@ CASES: list[tuple[Any, float | None, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("condition", "time", "cause"), CASES)
 def test_when_a_condition_is_met(condition: WakeCondition, time: float | None, cause: str) -> None:
     """Each condition wakes at exactly its time, by what met it, and leaves no subscription, watch or timer behind."""

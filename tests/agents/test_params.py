@@ -135,6 +135,7 @@ def test_overrides_and_spawned_agents() -> None:
     assert (walker.params.speed, walker.params.load.kilos) == (1, 7)
 
 
+@pytest.mark.slow
 def test_a_run_records_what_params_do(tmp_path: Path) -> None:
     """A run and its replay use the params, and a sweep varies them."""
     file = tmp_path / "walk.yaml"

@@ -21,6 +21,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "scenario", "until"), KINDS)
 def test_a_class_has_what_its_kind_has(
     kind: str, scenario: str | None, until: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

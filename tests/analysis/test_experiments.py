@@ -243,6 +243,7 @@ print(sim.sweep("dice.yaml", seeds=2, jobs=2, out="made").complete)
 """
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_guard(dice: Path) -> None:
     """A script that calls `sweep` at its top level is not run again by the processes that it starts."""
     (dice.parent / "script.py").write_text(SCRIPT)

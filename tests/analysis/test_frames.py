@@ -144,6 +144,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 @given(st.lists(JSON, max_size=8))
 def test_no_data_breaks_a_frame(library, values):

@@ -114,6 +114,7 @@ gc.collect()
 """
 
 
+@pytest.mark.slow
 def test_plain_use_leaks_nothing(folder):
     """A run that nobody closes is closed when it is no longer used, and at the end of the program."""
     (path,) = (folder / "runs").iterdir()

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 import sim
 from sim.kernel.duration import NS
 
@@ -62,6 +64,7 @@ def _written(tree: ast.Module) -> Iterator[tuple[str, float, int]]:
                     yield argument.arg, value, node.lineno
 
 
+@pytest.mark.slow
 def test_no_default_of_a_scenario_is_written_a_second_time():
     """The model of a part of a scenario takes its defaults from the record that it makes, and repeats no number."""
     own = {(name, value): f"{file}:{line}" for file, tree in TREES.items() if file.startswith("scenario/")
@@ -78,6 +81,7 @@ def test_no_default_of_a_scenario_is_written_a_second_time():
     assert UNITS["SECOND"] * NS == 10**9
 
 
+@pytest.mark.slow
 def test_no_default_of_a_constructor_is_written_a_second_time():
     """The kernel, a world and a program's world have one livelock limit, which is a name and no number."""
     limits = [(file, line) for file, tree in TREES.items() for name, _, line in _written(tree) if name == "max_deltas"]

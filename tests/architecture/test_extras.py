@@ -48,6 +48,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
     assert error.value.hint == "install it: pip install 'actor-sim[metrics]'"
 
 
+@pytest.mark.slow
 def test_nothing_of_an_extra_is_imported_without_need():
     """`import sim`, its command line and a run without outside models import no package of an extra."""
     code = (

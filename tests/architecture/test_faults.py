@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| ([FX]\d+) \| (.+) \| (.+) \| (.*)\|$")
 EXPECTED = [*(f"F{number:02}" for number in range(1, 77)), *(f"X{number}" for number in range(1, 29))]
@@ -39,6 +41,7 @@ def test_each_fault_has_one_row():
     assert [id for id, *_ in rows()] == EXPECTED
 
 
+@pytest.mark.slow
 def test_each_named_test_exists():
     """A test that the list names is a function of the file that it names: whoever renames one renames it here too."""
     missing = [f"{path}::{name}" for path, name in named() if name not in functions_of(path)]

@@ -35,6 +35,7 @@ def skeleton(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_sim_keeps_its_contracts():
     """Imports of `sim` run downwards, only the edge touches the outside, and each library has one door."""
     result = lint(ROOT)
@@ -68,6 +69,7 @@ FORBIDDEN = [  # module, its text, what the report must say
 ]
 
 
+@pytest.mark.slow
 def test_what_is_forbidden_fails(skeleton):
     """Every kind of forbidden import, inside a function too, and a module without a layer are reported."""
     for module, text, _ in FORBIDDEN:

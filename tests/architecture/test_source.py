@@ -9,6 +9,8 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 SIM_FILES = sorted((ROOT / "sim").rglob("*.py"))
 TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
@@ -93,6 +95,7 @@ def banned_in(tree: ast.AST) -> list[str]:
     return used + [name for name in imports_of(tree) if name.split(".")[0] in BANNED_MODULES]
 
 
+@pytest.mark.slow
 def test_nothing_runs_data_as_code():
     """`sim` holds no eval, exec or __import__, and no library that turns bytes or YAML into any object."""
     assert found_in(SIM_FILES, lambda path: banned_in(tree_of(path))) == {}
@@ -104,12 +107,14 @@ def test_the_ban_sees_what_it_bans():
     assert banned_in(ast.parse(text)) == ["eval", "pickle.loads", "yaml"]
 
 
+@pytest.mark.slow
 def test_only_the_command_line_prints():
     """`print` stands in sim/cli only: everywhere else an event or a return value tells."""
     others = [path for path in SIM_FILES if not path.is_relative_to(ROOT / "sim" / "cli")]
     assert found_in(others, lambda path: "print" in names_in(tree_of(path))) == {}
 
 
+@pytest.mark.slow
 def test_wall_time_is_not_asked_through_datetime():
     """Nothing calls `now`, `utcnow` or `today` of datetime: simulated time comes from the kernel."""
     assert found_in(SIM_FILES, lambda path: asks_wall_time(tree_of(path))) == {}
@@ -121,6 +126,7 @@ def test_the_check_of_wall_time_sees_it():
     assert not asks_wall_time(ast.parse("now = kernel.now()"))
 
 
+@pytest.mark.slow
 def test_private_modules_stay_in_their_package():
     """A name that starts with an underscore is imported inside its own package only."""
     foreign = found_in(SIM_FILES, lambda p: [name for name in imports_of(tree_of(p)) if is_foreign_private(name, p)])
@@ -134,6 +140,7 @@ def test_the_privacy_check_works_in_both_directions():
     assert is_foreign_private("sim.record._schema.TABLES", outside)
 
 
+@pytest.mark.slow
 def test_long_calls_name_their_arguments():
     """No call has more than six positional arguments: a reader cannot tell apart what a seventh stands for."""
     assert found_in(SIM_FILES, lambda path: crowded_in(tree_of(path))) == {}
@@ -145,16 +152,19 @@ def test_the_check_of_long_calls_sees_them():
     assert not crowded_in(ast.parse("f(1, 2, 3, 4, 5, *rest, g=7, h=8)"))
 
 
+@pytest.mark.slow
 def test_functions_are_short():
     """No function has more than 60 lines, but the iteration of a loop, whose steps a reader has to see together."""
     assert found_in(SIM_FILES, lambda path: long_in(tree_of(path))) == {"sim/actors/loop.py": ["iterate_now"]}
 
 
+@pytest.mark.slow
 def test_every_test_states_its_rule():
     """Every test function has a docstring that states the rule it proves."""
     assert found_in(TEST_FILES, lambda path: silent_in(ast.parse(path.read_text()))) == {}
 
 
+@pytest.mark.slow
 def test_sim_imports_only_what_it_declares():
     """Every library that `sim` imports is in the standard library or declared in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

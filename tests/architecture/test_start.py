@@ -45,6 +45,7 @@ json.dump([code, imported, Scenario.known_keys()], sys.stderr)
 """
 
 
+@pytest.mark.slow
 def test_an_empty_run_imports_what_it_uses(tmp_path: Path) -> None:
     """`sim run` imports no kinds of agents and other parts that the scenario does not name, and yet knows all words."""
     (tmp_path / "empty.yaml").write_text(EMPTY, encoding="utf-8")

@@ -104,6 +104,7 @@ def names(archive: Path) -> list[str]:
         return opened.namelist()
 
 
+@pytest.mark.slow
 def test_it_has_the_run_its_code_and_what_describes_it(crowd):
     """An archive has the record, the module of the agents with what it imports, a wheel of sim, and descriptions."""
     run = f"run/{run_of(crowd).name}"
@@ -144,6 +145,7 @@ def test_a_run_whose_scenario_needs_code_is_archived_with_a_description_to_be_wr
     assert "## " not in page
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(crowd, tmp_path):
     """Two archives of one run do not differ in a byte, and nobody else can read them."""
     again = archive_run(run_of(crowd), tmp_path / "again.zip", AUTHORS)
@@ -385,6 +387,7 @@ def test_damaged_files_are_named(crowd, tmp_path):
         unpacked_run(damaged)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_so_in_its_archive(tmp_path):
     """In an archive, a run that was killed is told from one under way, which could not be replayed."""
     killed = shutil.copytree(ROOT / "tests" / "golden" / "runs" / "killed", tmp_path / "killed")
@@ -421,6 +424,7 @@ def test_metadata_of_any_kind_give_one_sentence(crowd, tmp_path):
         check_archive(archive, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_citation_file_has_signs_of_all_languages(crowd, tmp_path):
     """A title beyond the basic plane of Unicode is read from the citation file, as YAML, as it was given."""
     archive_run(run_of(crowd), tmp_path / "x.zip", Details([Author.of("Ü, 😀")], title='Moods 😀 "é"'))
@@ -435,6 +439,7 @@ def test_days_that_do_not_exist_are_refused():
         Details(date="2026-02-31").check()
 
 
+@pytest.mark.slow
 def test_a_run_in_an_archive_is_read_like_any_other(crowd):
     """Python opens, replays and compares a run in an archive, and knows its name; it cannot be resumed there."""
     archive = crowd / "crowd.zip"
@@ -456,6 +461,7 @@ def test_a_branch_of_an_archive_is_a_new_run(crowd, tmp_path, monkeypatch):
     assert Path(str(result.run)).parent == Path("runs")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_archived_is_said(crowd, tmp_path):
     """A wrong name, an existing file, a missing folder and a changed module give one sentence, and leave no file."""
     (tmp_path / "old.zip").write_text("mine")
@@ -473,6 +479,7 @@ def test_what_cannot_be_archived_is_said(crowd, tmp_path):
     assert (tmp_path / "old.zip").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_modules_beside_that_are_no_python_are_packed_as_they_are(tmp_path, monkeypatch):
     """A module that imports a broken one, and can live without it, is packed together with it."""
     (tmp_path / "tolerant.py").write_text("try:\n    import broken_one\nexcept SyntaxError:\n    pass\n")
@@ -482,6 +489,7 @@ def test_modules_beside_that_are_no_python_are_packed_as_they_are(tmp_path, monk
     assert {"software/modules/tolerant.py", "software/modules/broken_one.py"} <= files.keys()
 
 
+@pytest.mark.slow
 def test_names_of_modules_lead_to_no_other_file(tmp_path):
     """A path in the name of a module, as a forged record could have it, packs no file of the reader."""
     (tmp_path / "secret.py").write_text("KEY = 1")
@@ -491,6 +499,7 @@ def test_names_of_modules_lead_to_no_other_file(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_classes_of_a_program_are_told_as_missing():
     """Agents that a program or a notebook defines have no module that could be packed, and the archive says so."""
     assert software_of({}, {"__main__": "0" * 64}).missing == (
@@ -551,6 +560,7 @@ def test_compiled_packages_are_not_packed():
         wheel_of("msgspec")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("carry_out", "own"),
     [

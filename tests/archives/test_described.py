@@ -47,6 +47,7 @@ def tiny(tmp_path):
     return file
 
 
+@pytest.mark.slow
 def test_statements_about_a_sweep_hold_in_all_of_its_combinations(tiny, tmp_path):
     """What a varied value decides is told for each value, and what is random in any combination is told as random."""
     varied: dict[str, list[Any]] = {
@@ -69,6 +70,7 @@ def test_statements_about_a_sweep_hold_in_all_of_its_combinations(tiny, tmp_path
     assert "derived from all 16 combinations" in page
 
 
+@pytest.mark.slow
 def test_the_order_of_turns_and_the_models_of_a_sweep_can_vary(tiny, tmp_path):
     """The order of turns in ticks, and what language models do, are told for each combination."""
     varied = {"execution.tick.order": ["fixed", "shuffled"], "models.provider": ["scripted", "simulated"]}
@@ -81,6 +83,7 @@ def test_the_order_of_turns_and_the_models_of_a_sweep_can_vary(tiny, tmp_path):
     assert "anew" not in page
 
 
+@pytest.mark.slow
 def test_combinations_that_were_not_read_are_counted(tiny, tmp_path, monkeypatch):
     """Of too many combinations, those are read that show each value, and nothing is stated about the others."""
     monkeypatch.setattr("sim.archives.described._MOST_POINTS", 2)
@@ -100,6 +103,7 @@ def past(tmp_path_factory):
     return sim.run(folder / "tiny.yaml", overrides=overrides, until="6s", seed=41, out=folder / "runs").run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["0s", "3s"])
 def test_arms_are_described_with_the_run_that_they_begin_from(past, tmp_path, at):
     """The values, end and seed of the run are in the description, and each change with its arm and its time."""
@@ -122,6 +126,7 @@ def test_arms_are_described_with_the_run_that_they_begin_from(past, tmp_path, at
         assert "| x | `1` |" in page
 
 
+@pytest.mark.slow
 def test_a_branch_is_described_with_all_that_changes_and_when(past, tmp_path):
     """A new seed, models and values are told with their time; before it, the scenario is as it was."""
     overrides = ["agents.one.loop.min_loop_delay=2s", "agents.one.state.x=9"]
@@ -144,6 +149,7 @@ def test_a_branch_is_described_with_all_that_changes_and_when(past, tmp_path):
     assert "- At 4s: `agents.one.loop.min_loop_delay=1s`\n" in page
 
 
+@pytest.mark.slow
 def test_the_values_of_a_table_hide_those_of_the_scenario(tmp_path):
     """A state variable that is a column of the table begins with the value of the row, whatever the scenario says."""
     (tmp_path / "people.csv").write_text("x\n30\n40\n")
@@ -153,6 +159,7 @@ def test_the_values_of_a_table_hide_those_of_the_scenario(tmp_path):
     assert "| x | from the table |\n| y | `2` |" in page_of(result, tmp_path)
 
 
+@pytest.mark.slow
 def test_an_experiment_whose_scenario_needs_code_is_archived(tmp_path, monkeypatch):
     """As of a run, its description says why nothing is derived, and the archive has the data beside the scenario."""
     (tmp_path / "measuring.py").write_text("import sim\n\n@sim.metric\ndef odd(world):\n    return 1\n")
@@ -196,6 +203,7 @@ def test_the_seeds_of_a_plan_are_in_words(tiny):
     )
 
 
+@pytest.mark.slow
 def test_the_seeds_of_an_experiment_are_those_that_it_ran(tiny, tmp_path):
     """Each seed that the trials of a bench with named seeds had is in its description, and no other one is."""
     made = sim.bench(tiny, seed_list=[9, 2], modes=["autonomous", "tick-sequential"], out=tmp_path / "study", jobs=1)
@@ -203,6 +211,7 @@ def test_the_seeds_of_an_experiment_are_those_that_it_ran(tiny, tmp_path):
     assert set(made.frame()["seed"]) == {9, 2}
 
 
+@pytest.mark.slow
 def test_a_fit_is_described_by_its_data_and_its_search(tiny, tmp_path):
     """The page of a fit has its data, loss, sampler and held-out seeds, and how many candidates it tries."""
     (tmp_path / "data.csv").write_text("time,n\n1,2\n2,2\n")
@@ -221,6 +230,7 @@ def test_a_fit_is_described_by_its_data_and_its_search(tiny, tmp_path):
 # -- what was not checked, or is not described
 
 
+@pytest.mark.slow
 def test_a_list_of_combinations_is_described_as_one(tiny, tmp_path):
     """Combinations that are listed, and not varied by a key, are counted, and their keys are named."""
     points = [{"agents.one.state.x": "1"}, {"agents.one.state.x": "4"}]
@@ -229,6 +239,7 @@ def test_a_list_of_combinations_is_described_as_one(tiny, tmp_path):
     assert "| varied: agents.one.state.x | `in a list of combinations` |" in page
 
 
+@pytest.mark.slow
 def test_a_combination_that_cannot_be_checked_is_named(tiny, tmp_path, monkeypatch):
     """Which combinations are not described is said, with the reason; the statements of the others stay."""
     (tmp_path / "measuring.py").write_text("import sim\n\n@sim.metric\ndef odd(world):\n    return 1\n")
@@ -266,6 +277,7 @@ def changed_from_outside(folder: Path, changes: list[dict[str, Any]]) -> sim.Run
     return sim.run(folder / "tiny.yaml", out=folder / "runs", begun=begin)
 
 
+@pytest.mark.slow
 def test_a_change_from_outside_is_told_as_requested(tmp_path):
     """The record does not have whether it was refused, so that the page does not say that it held."""
     changes: list[dict[str, Any]] = [{"agents.one.state.x": 7}, {"agents.one.loop.min_loop_delay": "never"}]
@@ -276,6 +288,7 @@ def test_a_change_from_outside_is_told_as_requested(tmp_path):
     assert page.count("Each agent runs a loop") == 1
 
 
+@pytest.mark.slow
 def test_each_scenario_of_a_run_is_read_once(tmp_path, monkeypatch):
     """Changes can alternate, or be of state alone: a scenario is loaded once, and only what differs is described."""
     changes: list[dict[str, Any]] = [{"agents.one.loop.min_loop_delay": one} for one in ["1s", "2s"] * 20]
@@ -294,6 +307,7 @@ def test_each_scenario_of_a_run_is_read_once(tmp_path, monkeypatch):
     assert page.count("requested from outside") == 60
 
 
+@pytest.mark.slow
 def test_many_changes_are_counted(tmp_path):
     """Of very many changes, the first ones are described; the others are counted, and what they draw is not known."""
     changes = [{"agents.one.state.x": number} for number in range(103)]
@@ -304,6 +318,7 @@ def test_many_changes_are_counted(tmp_path):
     assert "Nothing is drawn at random" not in page
 
 
+@pytest.mark.slow
 def test_a_drawn_state_that_is_set_from_outside_is_random(tmp_path):
     """What is drawn by a change of state alone is named, and a text that looks like a call is a text."""
     page = page_of(changed_from_outside(tmp_path, [{"agents.one.state.x": "=randint(3, 5)"}]), tmp_path)

@@ -164,6 +164,7 @@ def check_told(page: str, scenario: Scenario, seen: Seen) -> None:
 # -- the scenarios that come with sim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_shipped_scenario_does_nothing_that_its_description_does_not_tell(path, watch):
     """All that agents with rules read, do and draw is told. The page has the seven sections, and each entry."""
@@ -256,6 +257,7 @@ def _agent(draw: st.DrawFn, name: str, data: dict[str, Any]) -> dict[str, Any]:
     return {**agent, "rules": draw(st.lists(st.sampled_from(RULES), min_size=1, max_size=4))}
 
 
+@pytest.mark.slow
 @given(scenarios())
 @settings(max_examples=25, deadline=None)
 def test_what_a_description_states_holds_in_runs(watch, data):

@@ -82,6 +82,7 @@ def lines(path: Path) -> list[tuple[dict[str, str], str, list[str]]]:
     return [tuple(json.loads(line)) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="programs that begin with #!")
 @pytest.mark.parametrize("kind", ["run", pytest.param("experiment", marks=pytest.mark.proof)])
 def test_code_of_an_archive_gets_no_key_and_no_folder(folder, kind):

@@ -43,6 +43,7 @@ def headings(browser):
     return browser.evaluate("[...document.querySelectorAll('h2')].map((one) => one.textContent)")
 
 
+@pytest.mark.slow
 def test_a_page_shows_everything_offline(made, shown, tmp_path):
     """All sections are drawn without a script, nothing is loaded or complained about, nothing is too wide."""
     browser = shown(made(MODES, figures, vary=SWEEPS))
@@ -86,6 +87,7 @@ def test_numbers_of_a_page_are_those_of_the_bench(made, shown):
     assert "Every event is the same in causal, oracle." in browser.evaluate("document.body.textContent")
 
 
+@pytest.mark.slow
 def test_charts_stay_inside(made, shown):
     """No text of a chart lies outside its picture, with long names of modes and wide intervals too."""
     browser = shown(made(("tick-sequential", *MODES, "causal-radius"), wide, vary=SWEEPS))
@@ -127,6 +129,7 @@ def test_a_bench_without_figures_has_a_page(made, shown):
     assert browser.said == []
 
 
+@pytest.mark.slow
 def test_one_run_of_nothing_has_a_page(made, shown):
     """Makespans of 0, one seed and one mode divide nothing by 0; one mode alone has no makespan to compare."""
     nothing = {"makespan": 0.0, "cpu_seconds": 0.0, "concurrency": ((0.0, 0.0),), "in_flight": 0.0, "outcomes": {}}

@@ -8,6 +8,7 @@ import pytest
 from benchmarks import gallery
 
 
+@pytest.mark.slow
 def test_regions_are_counted_when_nothing_can_change():
     """A run of few features ends long before its time, with at least one region; the same seed gives as many again."""
     found = [gallery.regions(2, 3, seed) for seed in (1, 1)]

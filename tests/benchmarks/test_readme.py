@@ -42,6 +42,7 @@ def test_every_workload_is_described():
     assert set(re.findall(r"^\| (W\w+) \|", PAGE, re.MULTILINE)) >= set(WORKLOADS)
 
 
+@pytest.mark.slow
 def test_walks_are_as_the_page_says():
     """Each way is counted again: calls, hand-overs and files are those of the page within a tenth."""
     from benchmarks.walks import AIMS

@@ -27,6 +27,7 @@ def _no_collection(monkeypatch):
     monkeypatch.setattr("benchmarks.workload.gc", SimpleNamespace(collect=lambda: 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workload", "peer"), PROGRAMS)
 def test_every_peer_does_the_same_work(workload, peer):
     """At one size all peers of a workload do equally many operations: agents x times, or the agents themselves."""
@@ -35,6 +36,7 @@ def test_every_peer_does_the_same_work(workload, peer):
     assert meter.operations == (agents if workload.unit == "bytes" else agents * TIMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "name"), calls.COUNTED)
 def test_no_operation_costs_more_calls_than_before(key, name):
     """The calls of Python and C functions for one operation stay within the stored bounds: no time is measured."""

@@ -111,6 +111,7 @@ def test_an_estimate_asks_nothing(team: Path) -> None:
     assert survey["outside"]
 
 
+@pytest.mark.slow
 def test_an_endpoint_answers_each_question_once(team: Path) -> None:
     """The same survey again asks nothing; another time or question does, and bad answers are asked for once more."""
     with Endpoint(lambda seen: fitting(seen, "5")) as endpoint:

@@ -47,6 +47,7 @@ def model(server: BatchServer) -> tuple[str, ...]:
     return "--model", "openai:gpt-4o-mini", "--base-url", server.url
 
 
+@pytest.mark.slow
 def test_a_run_in_batches(sim, asks, server):
     """`--batch` answers in batches: the same hash, and the table says what was paid. The record has the batch."""
     online = json.loads(sim("run", asks, *model(server), "--no-record", "--json").out)
@@ -113,6 +114,7 @@ def test_batches_need_an_endpoint(sim, asks):
     assert "no model at an endpoint" in done.err
 
 
+@pytest.mark.slow
 def test_a_run_of_measured_calls_is_not_resumed_in_batches(sim, asks, server, monkeypatch):
     """The latency shapes the run from its start, so `sim resume --batch` refuses a run without one."""
     monkeypatch.setattr("sim.host.host.GRACE", 0.0)
@@ -126,6 +128,7 @@ def test_a_run_of_measured_calls_is_not_resumed_in_batches(sim, asks, server, mo
     assert server.batches == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_and_resume(sim, asks, server, monkeypatch):
     """A run that was interrupted while it waits continues with the same batch, also if the option is not repeated."""
     monkeypatch.setattr("sim.host.host.GRACE", 0.0)

@@ -75,6 +75,7 @@ def test_a_scripted_model_beside_a_real_one(sim, tiers):
     assert "fast" in texts
 
 
+@pytest.mark.slow
 def test_a_branch_to_another_endpoint_needs_a_word(sim, tiers):
     """If one of several endpoints is another one, or missing, nothing is sent."""
     models = ["--model", "small=a:tiny", "--model", "large=b:huge"]

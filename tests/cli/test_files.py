@@ -16,6 +16,7 @@ def test_new_scenario_runs(sim, tiny):
     assert result["metrics"]["informed"][-1] == 25
 
 
+@pytest.mark.slow
 def test_new_brings_the_schema(sim, tiny):
     """The starter names its schema in the way of editors, and the schema lies beside it."""
     files = json.loads(sim("new", "village", "--json").out)["files"]
@@ -39,6 +40,7 @@ def test_new_replaces_nothing(sim, tiny):
     assert sim("new", "fine", "--dir", "nowhere").code == 2
 
 
+@pytest.mark.slow
 def test_schema(sim, tiny):
     """The schema goes to stdout or to a new file."""
     assert json.loads(sim("info", "schema").out)["$schema"].startswith("https://json-schema.org/")

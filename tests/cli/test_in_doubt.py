@@ -39,6 +39,7 @@ def crashed(tmp_path, monkeypatch, start):
     return folder
 
 
+@pytest.mark.slow
 def test_resume_lists_what_is_in_doubt_and_waits(sim, crashed):
     """`sim resume` exits with 1, lists each effect and says what to add; with that it goes on to the end."""
     command = ("resume", crashed, "--allow", "payer_in_doubt")
@@ -58,6 +59,7 @@ def test_resume_lists_what_is_in_doubt_and_waits(sim, crashed):
     assert (done.code, json.loads(done.out)["doubts"]) == (0, []), done.err
 
 
+@pytest.mark.slow
 def test_branch_waits_without_leaving_a_run(sim, crashed):
     """`sim branch` asks too, and there is no run until all is decided."""
     assert sim("resume", crashed, "--allow", "payer_in_doubt", "--undecided", "-q").code == 0
@@ -69,6 +71,7 @@ def test_branch_waits_without_leaving_a_run(sim, crashed):
     assert (done.code, json.loads(done.out)["status"], len([*Path("runs").iterdir()])) == (0, "finished", 2), done.err
 
 
+@pytest.mark.slow
 def test_undecided_goes_on_and_warns(sim, crashed):
     """With `--undecided` the run continues, and a warning says how many effects were not resolved."""
     done = sim("resume", crashed, "--allow", "payer_in_doubt", "--undecided")

@@ -14,6 +14,7 @@ from sim.kernel import COMPILED
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 
 
+@pytest.mark.slow
 def test_it_says_what_is_installed(sim):
     """Versions, kernel and each extra are those of this environment, in words and as JSON."""
     found = json.loads(sim("info", "--json").out)
@@ -28,6 +29,7 @@ def test_it_says_what_is_installed(sim):
     assert all(name in told for name in extras.PACKAGES)
 
 
+@pytest.mark.slow
 def test_an_extra_that_is_missing_is_named(sim, monkeypatch):
     """An extra of which a package is not there is said to be missing, with the command that installs it."""
     monkeypatch.setitem(sys.modules, "optuna", None)

@@ -103,6 +103,7 @@ def judged(capsys: pytest.CaptureFixture[str], run: Path, other: Path, folder: P
     return told, differ
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*RECORDS, DATABASE, "report.html"])
 def test_every_verb_judges_a_record_as_verify_does(town, tmp_path, capsys, name):
     """After a flipped bit in a file of a run folder, each verb that reads the run ends with an error and names the

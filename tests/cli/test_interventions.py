@@ -9,6 +9,7 @@ from tests.inbox.helpers import going_on, programs
 from tests.runner.test_interventions import EVERYTHING
 
 
+@pytest.mark.slow
 def test_a_scenario_with_interventions(sim, tmp_path, monkeypatch):
     """One hash on asyncio and trio; it replays, branches with another state, and shows what was done and answered."""
     monkeypatch.chdir(tmp_path)

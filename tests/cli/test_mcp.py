@@ -125,6 +125,7 @@ def events(sim, topic: str) -> list[dict[str, Any]]:
 # -- runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_rules_and_models_call_a_server_and_a_replay_starts_none(sim, start, server, token, backend):
     """A rule and a model call tools of a real server; the run repeats, and its replay needs no server."""
@@ -142,6 +143,7 @@ def test_rules_and_models_call_a_server_and_a_replay_starts_none(sim, start, ser
     assert calls() == ["add 2 1", "add 20 22"]
 
 
+@pytest.mark.slow
 def test_two_runs_have_the_same_hash(sim, server):
     """With the latency of the declaration, a run does not depend on how fast its server is."""
     path = written(SCENARIO)
@@ -149,6 +151,7 @@ def test_two_runs_have_the_same_hash(sim, server):
     assert len(hashes) == 1
 
 
+@pytest.mark.slow
 def test_access_approvals_and_audit_apply(sim, server):
     """A tool of a server is denied, approved and audited as any other tool."""
     rules = (
@@ -166,6 +169,7 @@ def test_access_approvals_and_audit_apply(sim, server):
     assert (audited.count("tool.call"), "tool.denied" in audited) == (1, True)
 
 
+@pytest.mark.slow
 def test_the_environment_is_given_by_name_and_not_recorded(sim, server, token, monkeypatch):
     """A server gets the variables that the operator names, and no others. Neither they nor its command are recorded."""
     canary = uuid.uuid4().hex
@@ -241,6 +245,7 @@ class Breaker(package.Agent):
         raise RunError("it is broken")
 
 
+@pytest.mark.slow
 def test_after_a_failure_no_server_is_left(server, token, tmp_path):
     """A run that fails ends its server, also in Python."""
     Breaker.token = token
@@ -252,6 +257,7 @@ def test_after_a_failure_no_server_is_left(server, token, tmp_path):
     assert processes_with(token) == []
 
 
+@pytest.mark.slow
 def test_a_branch_calls_its_server(sim, server):
     """A branch takes the calls before it from the record, and makes those after it, also at its beginning."""
     assert sim("run", written(SCENARIO), "--mcp", server).code == 0
@@ -295,6 +301,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(sim, tmp_path, monkeypat
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_without_the_package_a_run_says_what_to_install(sim, server, monkeypatch):
     """Without the extra, a run with a server is refused in one sentence; a replay needs no package."""
     path = written(SCENARIO)
@@ -345,6 +352,7 @@ def test_a_file_is_checked_without_a_server(sim, tmp_path, monkeypatch, change, 
 # -- declarations of a server's tools
 
 
+@pytest.mark.slow
 def test_the_tools_of_a_server_are_printed_as_declarations(sim, server):
     """It prints a valid part of a scenario; texts are harmless, and what cannot be declared is left out."""
     done = sim("info", "tools", "--mcp", server)

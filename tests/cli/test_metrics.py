@@ -83,6 +83,7 @@ def test_all_networks_are_warned_of(sim, tiny):
     assert "sim: warning: the metrics have no password" in done.err
 
 
+@pytest.mark.slow
 def test_without_the_options_nothing_is_imported(tmp_path):
     """A run without metrics does not pay for the library, nor for a thread."""
     (tmp_path / "tiny.yaml").write_text(TINY)
@@ -98,6 +99,7 @@ def test_without_the_options_nothing_is_imported(tmp_path):
     assert done.stdout == "False ['MainThread']\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 def test_metrics_linger_until_interrupted(start, tmp_path):
     """With `--linger` the metrics of a run that has ended can be scraped until Ctrl-C; the exit code is the run's."""
@@ -119,6 +121,7 @@ def test_metrics_linger_until_interrupted(start, tmp_path):
     assert (process.returncode, out, err) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_metrics_are_served_during_the_run(start, tmp_path):
     """A run with the wall clock is seen to get on, and its endpoint goes with it."""
     (tmp_path / "slow.yaml").write_text(TINY.replace("1m", "1h") + "execution: {clock: wall, speed: 10}\n")

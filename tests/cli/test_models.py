@@ -245,6 +245,7 @@ def whole_run(endpoint: Endpoint, *more: str) -> list[str]:
     return ["--model", "openai:m", "--base-url", endpoint.url, *more]
 
 
+@pytest.mark.slow
 def test_a_branch_sends_prompts_to_no_other_endpoint_than_its_run(sim, asks, tmp_path, monkeypatch):
     """Without the address of the run, or with another one, nothing is sent; the operator may allow another one."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -282,6 +283,7 @@ def kill_in_the_second_call(start, asks: Path, endpoint: Endpoint) -> None:
     endpoint.script = fitting
 
 
+@pytest.mark.slow
 def test_a_resume_sends_prompts_to_no_other_endpoint_than_its_run(sim, start, asks):
     """A run that was killed is resumed at its own endpoint only, and keeps the estimate that was made before it."""
     with Endpoint(fitting) as here, Endpoint(fitting) as there:
@@ -308,6 +310,7 @@ def test_a_resume_sends_prompts_to_no_other_endpoint_than_its_run(sim, start, as
         assert len(here.probes) == probed
 
 
+@pytest.mark.slow
 def test_models_that_a_branch_changed_are_found_again(sim, asks, tmp_path):
     """A branch from scripted models to an endpoint can be left again, at that endpoint only."""
     with Endpoint(fitting) as here:
@@ -453,6 +456,7 @@ def test_failed_calls_stand_in_the_progress(asks):
     assert failures(runners[0]) == ", 1 of 3 model calls failed"
 
 
+@pytest.mark.slow
 def test_the_client_is_imported_before_the_first_call(asks, tmp_path):
     """The libraries take a second to import: that is no latency of the first call."""
     script = tmp_path / "importing.py"

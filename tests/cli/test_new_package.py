@@ -55,6 +55,7 @@ def test_the_files(package):
             compile(text, name, "exec")
 
 
+@pytest.mark.slow
 def test_it_runs_and_is_deterministic(sim, installed):
     """Its scenario runs by its name, twice with one hash; params, places and seeds matter."""
     hashes = [

@@ -42,6 +42,7 @@ def _write(text):
     Path("endpoints.yaml").write_text(text)
 
 
+@pytest.mark.slow
 def test_a_profile_stands_for_the_options(sim, tiers, monkeypatch):
     """Models, addresses, keys and headers come from it, for a run, an estimate, a branch and Python.
 

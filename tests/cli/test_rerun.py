@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 OWN = """
 from sim import Action, Agent
 
@@ -13,6 +15,7 @@ class Own(Agent):
 SCENARIO = "name: own\nuntil: 3s\nagents: [{name: a, kind: 'own_again:Own', loop: {min_loop_delay: 1s}}]\n"
 
 
+@pytest.mark.slow
 def test_code_beside_a_run_file_is_not_imported(start, tmp_path):
     """A run folder may come from somebody else: with --allow a module comes from where one works, never from there."""
 

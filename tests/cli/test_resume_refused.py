@@ -137,6 +137,7 @@ def test_it_is_whole_before_the_damage(talked, tmp_path):
     assert resume(whole, kinds={"talker": Talker}).status == "finished"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "column"), [(table, name) for table, names in PAYLOADS.items() for name in names])
 def test_one_flipped_bit_is_found_before_use(talked, tmp_path, table, column):
     """One flipped bit in any payload is found before anything is done: by resume and by replay, in one sentence."""

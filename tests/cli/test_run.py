@@ -69,6 +69,7 @@ def test_quiet(sim, tiny):
     assert re.fullmatch(r"kept/tiny-3-[0-9a-f]{8}\n", done.out)
 
 
+@pytest.mark.slow
 def test_hash_depends_on_the_seed_alone(sim, start, tiny):
     """The hash of a run is the same on both hosts and for any hash seed of Python, and another for another seed."""
     what = ("run", tiny, "--json", "--no-record")

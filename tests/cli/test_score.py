@@ -79,6 +79,7 @@ def test_queries_and_judges_over_several_runs(talk: list[Path]) -> None:
     assert len(Path("scores.csv").read_text().splitlines()) == 1 + len(told["scores"])
 
 
+@pytest.mark.slow
 def test_scores_are_kept(talk: list[Path]) -> None:
     """The same command asks nothing; another definition, model or repetition does."""
     with Endpoint(lambda seen: fitting(seen, "4")) as endpoint:
@@ -94,6 +95,7 @@ def test_scores_are_kept(talk: list[Path]) -> None:
         assert len(endpoint.seen) == 36
 
 
+@pytest.mark.slow
 def test_what_judges_see(talk: list[Path]) -> None:
     """By default what the agent did, the latest lines if there are too many; with `evidence` what that selects."""
     with Endpoint(lambda seen: fitting(seen, "4")) as endpoint:
@@ -111,6 +113,7 @@ def test_what_judges_see(talk: list[Path]) -> None:
     assert "Good day 10" not in only
 
 
+@pytest.mark.slow
 def test_judges_that_do_not_answer(talk: list[Path]) -> None:
     """A score without an answer is asked for again next time; one without a value is kept, and said."""
     state = {"broken": True}
@@ -194,6 +197,7 @@ def test_kept_scores_that_are_damaged(talk: list[Path], damage: str | bytes, sai
     assert not path.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [

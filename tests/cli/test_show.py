@@ -188,6 +188,7 @@ def test_options_of_show():
     assert set(OPTIONS) == options.keys() - {"as_json", "debug", "out"}
 
 
+@pytest.mark.slow
 def test_an_option_that_means_nothing_for_a_view_is_refused(sim, run):
     """The sentence names the option, and the hint the views that it is for; nothing is shown."""
     table = ("agent", "last", "limit")
@@ -250,6 +251,7 @@ def test_a_table_of_one_agent(sim, run):
     assert "it has no column `agent`" in sim("show", run, "samples", "--agent", "walker-1").err
 
 
+@pytest.mark.slow
 def test_a_page_without_a_name_lists_what_can_be_named(sim, run):
     """Or says in one sentence that the run has none of it."""
     found = {"chat": "walker-1", "conversation": "last line", "sql": "transitions"}

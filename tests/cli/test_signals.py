@@ -25,6 +25,7 @@ class Stuck(sim.Agent):
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_the_first_signal_suspends(start, tmp_path, backend):
     """Ctrl-C suspends the run at a step boundary: it is kept, named, and counts as not finished."""
@@ -42,6 +43,7 @@ def test_the_first_signal_suspends(start, tmp_path, backend):
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("asyncio", marks=pytest.mark.proof), "trio"])
 def test_the_second_signal_ends(start, tmp_path, backend):
     """A second Ctrl-C ends the process at once, even in a step that never yields; the run counts as interrupted."""
@@ -73,6 +75,7 @@ def test_stuck_steps_are_reported(start, tmp_path):
     assert "time.sleep(4.5)" in err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(start, tmp_path):
     """When nobody reads stdout any more, the command ends without a word."""
     process = start("info", "schema")

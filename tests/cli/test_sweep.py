@@ -125,6 +125,7 @@ def test_a_plan_can_be_cited_and_carried_out_again(dice: Path, tmp_path: Path) -
     assert (code, "its text has changed" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_designs_that_sample(dice: Path) -> None:
     """A Sobol design has as many combinations as are asked for, the same ones each time."""
     given = ("--vary", "agents.player.state.sides=2..99", "--design", "sobol", "--samples", 8, "--seeds", 1)

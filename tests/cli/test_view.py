@@ -49,6 +49,7 @@ def test_wrong_use_of_view(sim, tiny):
     assert sim("view", "nothing").code == 2
 
 
+@pytest.mark.slow
 def test_a_run_under_way_is_served_so_nothing_is_written(sim, tiny, start, tmp_path):
     """--repeat and --force are about a page that is written; for a run under way they need --to."""
     start("run", tiny, "--clock", "wall", "--speed", "1", "--quiet")

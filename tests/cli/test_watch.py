@@ -117,6 +117,7 @@ def _folder(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_watch_of_a_run_that_was_killed(sim, start, tmp_path):
     """A run whose process has gone is seen to be killed, and the exit code says that it did not succeed."""
     (tmp_path / "slow.yaml").write_text(WALL)
@@ -130,6 +131,7 @@ def test_watch_of_a_run_that_was_killed(sim, start, tmp_path):
     assert "killed" in done.out
 
 
+@pytest.mark.slow
 def test_watch_follows_another_process(start, tmp_path):
     """A run of another process is followed to its end, here by Ctrl-C, in lines where there is no terminal."""
     (tmp_path / "slow.yaml").write_text(WALL)

@@ -55,6 +55,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", _blocks("python"))
 def test_python_blocks_run(text, folder):
     """A Python block runs as it stands, beside the scenarios that the page shows."""

@@ -146,6 +146,7 @@ def test_each_claim_stands_on_its_page():
     assert [claim for claim in claims if claim.text not in _plain(claim.page)] == []
 
 
+@pytest.mark.slow
 def test_what_shows_a_claim_exists():
     """A claim is shown by tests of the project, or by commands of the project."""
     for claim in _claims():

@@ -46,6 +46,7 @@ def test_a_command_prints_the_figures_beside_it(command, shown, tmp_path):
     assert [line for line in shown.splitlines() if line.split() not in printed] == []
 
 
+@pytest.mark.slow
 def test_the_first_commands_copy_and_run_a_scenario(tmp_path, monkeypatch, capsys):
     """What the page begins with works in an empty folder, without the source tree."""
     monkeypatch.chdir(tmp_path)

@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import sim
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -68,6 +70,7 @@ until use value verify verifying villager written yaml
 """Words of module names that mean in this project what they mean elsewhere."""
 
 
+@pytest.mark.slow
 def test_modules_are_named_by_terms():
     """A word of a module's name is in the glossary, in plain English, or in the docstring that explains the module."""
     words = {word for term in TERMS for word in term.lower().replace("-", " ").split()}

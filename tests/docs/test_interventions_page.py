@@ -26,6 +26,7 @@ def _folder(tmp_path, monkeypatch):
         (tmp_path / f"{found[1]}.yaml").write_text(text, encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_if_and_surveys(tmp_path):
     """The commands up to the live run work in their order, and have the results that the page names."""
     lines = [line for block in blocks(PLANNED, "console") for line in block.splitlines() if line.startswith("$ ")]

@@ -83,6 +83,7 @@ def test_one_file_is_enough(folder):
     assert checked.returncode == 0, checked.stderr
 
 
+@pytest.mark.slow
 def test_a_file_is_imported_only_if_it_is_allowed(folder):
     """Without --allow the code beside a scenario is not run."""
     with (folder / "garden.py").open("a", encoding="utf-8") as file:
@@ -92,6 +93,7 @@ def test_a_file_is_imported_only_if_it_is_allowed(folder):
     assert "'garden:GARDENER' names a module, which is not allowed" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_package_is_refused_unless_it_is_allowed(package):
     """One sentence says what to do."""
     work, site = package

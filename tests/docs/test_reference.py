@@ -149,6 +149,7 @@ def test_every_function_is_described():
     assert table_of_functions() in PAGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "mode"),
     [

@@ -116,6 +116,7 @@ def _raised_by_public_names():
             yield shown, {word for entry in re.findall(r"^    ([\w, ]+):", raises, re.M) for word in entry.split(", ")}
 
 
+@pytest.mark.slow
 def test_an_error_that_documentation_names_can_be_imported_from_sim():
     """Whatever a page or the docstring of a public name says that is raised, a program can catch by a public name."""
     errors, public = _errors_of_sim(), set(sim.__all__)

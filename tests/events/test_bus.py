@@ -204,6 +204,7 @@ topics = st.sampled_from(["a", "b", "a.b", "a.c", "a.b.c", "b.b"])
 patterns = st.sampled_from(["a", "a.*", "**", "*", "a.**", "*.b", "a.b", "a.b.**"])
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.just("subscribe"), patterns, st.integers(1, 3), st.sampled_from(["drop_oldest", "drop_newest"]))

@@ -99,6 +99,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(EVENT_TYPES)), anything)
 def test_forged_data_are_malformed_and_never_an_error(topic: str, data: object) -> None:
     """Data of a record that somebody else has written give an event of the type, or a sentence about what is wrong."""

@@ -89,6 +89,7 @@ def test_what_the_simulation_reports_under_is_not_for_agents() -> None:
         check_free(topic)
 
 
+@pytest.mark.slow
 def test_each_event_of_the_simulation_has_an_event_type() -> None:
     """No module emits or publishes under a topic that it writes as text, nor a mapping that it makes there."""
     for file, tree in SOURCES.items():

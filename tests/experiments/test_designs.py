@@ -190,6 +190,7 @@ def test_a_factorial_tries_all_combinations() -> None:
     assert points_of([], "factorial", None, 0) == ({},)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.integers(0, 5))
 def test_a_latin_hypercube_has_one_value_in_each_part(samples: int, seed: int) -> None:
     """Each of n equal parts of a range has exactly one of n values; the same seed gives the same sample."""

@@ -308,6 +308,7 @@ def test_samples_that_were_not_kept_are_said(place: Path, tmp_path: Path) -> Non
     assert "trials every 4th sample is kept, at most. At a time of the data, the last one before it" in said_of(found)
 
 
+@pytest.mark.slow
 def test_the_bound_by_chance_is_what_it_is_called() -> None:
     """Of losses of many numbers, 97.5 % are below the bound from six other runs; of single numbers, a little less."""
     from numpy.random import default_rng

@@ -111,6 +111,7 @@ def sizes(results: Results, hosting: TrialHosting) -> str:
     return size_of_fit(results, hosting, 1, timed=True)
 
 
+@pytest.mark.slow
 def test_the_timed_run_is_kept_and_not_repeated(place: Path, tmp_path: Path) -> None:
     """It is the first trial of the fit. On resumption the time is that of the runs on record, and none is added."""
     plan = plan_of(place)
@@ -220,6 +221,7 @@ def test_a_failed_held_out_run_is_tried_again(place: Path, tmp_path: Path) -> No
         assert found_by(results).best[0].held_out[0] is not None
 
 
+@pytest.mark.slow
 def test_a_fit_is_archived(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its archive has all of its files, and `sim verify` finds it intact."""
     monkeypatch.chdir(tmp_path)

@@ -104,6 +104,7 @@ def verified(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, st
     return int(ended.value.code or 0), capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_whole_experiment_is_intact(studies, capsys):
     """A sweep with recorded trials, arms, and the archives of both are verified; the results have a hash that a
     repetition has, too.
@@ -116,6 +117,7 @@ def test_a_whole_experiment_is_intact(studies, capsys):
     assert check_experiment(studies / "sweep").runs == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", CHANGES)
 def test_each_change_is_named_by_each_reader(study, tmp_path, capsys, what):
     """Whatever was changed in the folder of an experiment, `verify` names it, `sim archive` refuses it, and Python
@@ -182,6 +184,7 @@ def packed(folder: Path, to: Path) -> Path:
     return to
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "what", ["an outcome", "a figure", "a combination", "the view", "the table", "the page", "a run"]
 )

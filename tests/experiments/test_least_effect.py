@@ -38,6 +38,7 @@ def test_values_that_are_not_finite_are_omitted() -> None:
     assert least_effect([math.inf, 1.0]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 15, 21, 22, 60])
 def test_the_power_at_the_least_effect(count: int) -> None:
     """If the true mean is the least effect, 80 % of intervals leave out 0, for any number of values."""

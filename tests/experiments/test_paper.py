@@ -36,6 +36,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> sim.Experiment:
     return sim.sweep(folder / "line.yaml", vary=vary, seeds=3, jobs=1, out=folder / "study", baseline=baseline)
 
 
+@pytest.mark.slow
 def test_a_figure_has_labels_units_scales_and_single_seeds(study: sim.Experiment) -> None:
     """Those of `outcomes`; a legend only for several lines; faint points for single seeds; the width of a column."""
     figure = study.figure("y")
@@ -73,6 +74,7 @@ def test_what_cannot_be_drawn_is_refused(study: sim.Experiment, options: dict[st
         study.figure("y", **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["y.pdf", "y.svg", "y.png"])
 def test_the_command_writes_the_figure(study: sim.Experiment, tmp_path: Path, name: str) -> None:
     """As PDF, SVG or PNG, the same bytes each time; a file that exists is kept."""

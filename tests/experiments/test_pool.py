@@ -210,6 +210,7 @@ def test_a_worker_keeps_nothing_of_its_trials(tmp_path: Path) -> None:
     assert left <= 0
 
 
+@pytest.mark.slow
 def test_runs_at_the_same_time_leave_the_collector_as_it_was() -> None:
     """Whichever of two runs of a program ends first, nothing stays frozen, and the next run is as patient."""
     program = (

@@ -79,6 +79,7 @@ def test_a_stop_leaves_no_run_twice(monkeypatch: pytest.MonkeyPatch, arms: bool)
     assert len(rows) == (6 if arms else 3)
 
 
+@pytest.mark.slow
 def test_what_a_person_put_beside_the_runs_stays(dice: Path) -> None:
     """Only runs of trials are removed: no branch of one, no run of another scenario, no file, no link or its target."""
     folder = Path(sim.sweep("dice.yaml", seeds=2, record=True, jobs=1, out="out").folder)

@@ -121,6 +121,7 @@ def test_failures_are_not_kept(talk: Path) -> None:
         assert len(endpoint.seen) > before
 
 
+@pytest.mark.slow
 def test_it_is_said_in_the_record(talk: Path, tmp_path: Path) -> None:
     """The outcome of the effect says that an answer was reused; events and hash are those of a run that asked."""
     found: list[Any] = []

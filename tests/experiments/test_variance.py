@@ -26,6 +26,7 @@ def scores(
     return made
 
 
+@pytest.mark.slow
 def test_the_components_of_a_known_model() -> None:
     """With many levels, the variances that scores were drawn with are found again."""
     found = {one.source: one for one in components(scores((40, 40, 40), (2, 1, 3), 0.5, 1, 7), FACTORS)}
@@ -99,6 +100,7 @@ def test_three_factors_by_hand() -> None:
     assert found["residual"] == pytest.approx(max(0.0, pairs + square[1, 1, 1]))
 
 
+@pytest.mark.slow
 def test_additive_scores_have_their_components_on_average() -> None:
     """Few levels and additive effects, 400 draws: the mean of each estimate is its variance."""
     drawn = [

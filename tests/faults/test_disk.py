@@ -71,6 +71,7 @@ def test_another_program_never_gives_the_lock_back(tmp_path: Path):
         assert list(run.events()) == []
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_held_open(tmp_path: Path):
     """While a reader keeps its view of the run during 100,000 events, the log grows with what is recorded, and no more;
     the reader sees its old state, and when it has gone the log is folded in.

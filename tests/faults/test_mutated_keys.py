@@ -114,6 +114,7 @@ def try_all(path: Path, every: int) -> int:
     return refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", MARKED)
 def test_a_sample_of_the_keys_within_braces(path):
     """A mutated key is valid or refused with the file and the line of the key or of what it stands in."""

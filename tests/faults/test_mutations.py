@@ -50,6 +50,7 @@ def _problems(lines: list[str]) -> list[Problem]:
     return problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCENARIOS)
 def test_a_misspelt_key(path):
     """A misspelt key is refused in its line, or by a problem that names it; a name of the author's own may be valid."""
@@ -61,6 +62,7 @@ def test_a_misspelt_key(path):
         assert here or not problems, (key, number + 1, problems)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCENARIOS)
 def test_a_wrong_value(path):
     """A value that the key does not take is refused in its line, or where a name that it declared is used."""
@@ -93,6 +95,7 @@ def test_a_wrong_unit(path):
     assert tried or path.stem in {"schelling", "debate"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCENARIOS)
 def test_a_removed_line(path):
     """Without any one line a scenario is refused clearly, or valid: then it can be built or is refused as clearly."""

@@ -20,6 +20,7 @@ FORMATS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "verb",
     [

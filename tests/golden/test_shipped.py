@@ -23,6 +23,7 @@ def test_each_shipped_scenario_is_here() -> None:
     assert sorted(EXPECTED) == sorted(f"{name} {mode}" for name, mode in SHIPPED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "mode"), SHIPPED)
 def test_a_shipped_scenario_is_recorded_as_before(name: str, mode: str) -> None:
     """Its hash and the topics of its events are those that were noted when what is recorded last had to change."""

@@ -63,6 +63,7 @@ def called(*args: object) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "until"),
     [("autonomous", "1d"), ("tick", "1d"), *(pytest.param(m, "5d", marks=pytest.mark.proof) for m in MODES)],
@@ -74,6 +75,7 @@ def test_it_is_the_same_on_backends_hash_seeds_and_processes(start: Start, mode:
     assert called(*what)["hash"] == done(other)["hash"]
 
 
+@pytest.mark.slow
 def test_it_shows_what_its_first_lines_say(tmp_path: Path) -> None:
     """Large refunds wait for the supervisor, also over the weekend; small ones do not; every question is answered."""
     kept: list[RunController] = []
@@ -103,6 +105,7 @@ def test_it_shows_what_its_first_lines_say(tmp_path: Path) -> None:
     assert result.wall_seconds < 20
 
 
+@pytest.mark.slow
 def test_a_replay_is_exact(tmp_path: Path) -> None:
     """Every event of the replay equals the record."""
     result = sim.run(FILE, out=tmp_path)
@@ -132,6 +135,7 @@ def _killed(start: Start, folder: Path, reference: str, rng: random.Random, kill
     return hit
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_hash(start: Start, tmp_path: Path) -> None:
     """Killed at a random moment; the proof does it fifty times."""
     reference = sim.run(FILE).hash
@@ -158,6 +162,7 @@ def serve(seen: Seen) -> Reply:
     return fitting(seen, "", calls=[("orders__lookup", json.dumps({"id": order}))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_it_runs_unchanged_at_a_real_endpoint(
     tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch

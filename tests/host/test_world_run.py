@@ -186,6 +186,7 @@ async def soon() -> bool:
     return True
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize(
     "wrong",

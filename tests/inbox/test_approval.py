@@ -85,6 +85,7 @@ def test_a_run_waits_for_a_person_and_survives_a_kill(shop, call):
     assert sim.replay(run, allow=("tests.inbox.shop",)).same
 
 
+@pytest.mark.slow
 def test_no_text_approves(shop, call):
     """A message that claims to be an approval, or to come from an owner, decides nothing: 0 of 50 change the gate."""
     run, program, _, _ = shop

@@ -216,6 +216,7 @@ def test_what_comes_too_late_is_refused(tmp_path):
     assert await_answer(run, key, 0.1) == Answer("refused", None, "the run has ended")
 
 
+@pytest.mark.slow
 def test_runs_with_synchronised_rounds_take_nothing_in(tmp_path):
     """A run with `execution.sync` says that it takes nothing in from outside."""
     answers = []

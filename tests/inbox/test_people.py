@@ -108,6 +108,7 @@ def test_a_paused_run_in_virtual_time_waits(tmp_path, start, call):
     assert sim.replay(run).same
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_said(desk, call):
     """An unknown agent is named with the nearest one; what the run refuses comes with its reason; nothing changes."""
     run, program = desk
@@ -185,6 +186,7 @@ def await_answer_of_resumed(run, key):
     return wait_for(lambda: await_answer(run, key, 0.5))
 
 
+@pytest.mark.slow
 def test_the_inbox_is_private(desk, call):
     """The inbox can be read and written by its owner only."""
     run, _ = desk
@@ -229,6 +231,7 @@ def test_text_is_only_text(desk):
     assert sim.replay(run).same
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_refused(desk):
     """A request over a limit is refused before it is written."""
     run, _ = desk

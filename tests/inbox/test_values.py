@@ -84,6 +84,7 @@ def test_a_person_sets_values_over_a_kill(tmp_path, start, call, backend):
     assert sim.replay(changed.run).same
 
 
+@pytest.mark.slow
 def test_what_cannot_be_set_or_published_is_said(tmp_path, start, call):
     """A wrong key, value, topic or text is refused with a hint, and what fails inside the run with its reason."""
     (tmp_path / "shop.yaml").write_text(SHOP)

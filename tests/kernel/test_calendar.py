@@ -70,6 +70,7 @@ def test_a_date_that_a_zone_skips_is_no_second_time():
     assert found == ["12-29 09:00", "12-31 09:00", "01-01 09:00"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES[:3])
 @pytest.mark.parametrize(
     "expression", ["*/15 * * * *", "30 2 * * *", "0 8 * * MON-FRI", "0 0 1 * *", "5 4 * * SUN", "15 30 */6 * * *"]

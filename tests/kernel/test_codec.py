@@ -18,6 +18,7 @@ def _reversed(value: object) -> object:
     return [_reversed(item) for item in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_canonical(value):
     """Equal values give equal bytes whatever the order of their keys, and come back equal."""

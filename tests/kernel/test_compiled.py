@@ -241,6 +241,7 @@ def run(code: list[str]) -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="nothing was compiled")
 def test_same_programs_take_the_same_course():
     """Random programs, with all that can go wrong in them, run in C as in Python: order, counters, errors, pauses."""
@@ -251,6 +252,7 @@ def test_same_programs_take_the_same_course():
     assert compiled == plain  # `programs.py --show` tells more
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="nothing was compiled")
 @pytest.mark.parametrize("name", HARSH)
 def test_harsh_use_ends_as_in_python(name):

@@ -1,5 +1,6 @@
 from heapq import heappop, heappush
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,6 +114,7 @@ def test_reading_while_entries_are_pushed(first, pushed, chunk):
     assert not oracle
 
 
+@pytest.mark.slow
 @given(STEPS, st.integers(2, 4))
 def test_purge(steps, keep):
     """A purge drops what is not alive and nothing else, at any moment, also in an open bucket."""

@@ -743,6 +743,7 @@ def test_a_timeout_leaves_nothing_behind_for_other_waits(kernel):
     assert got == [None, (20, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["timeout", "cancelled sleepers"])
 def test_stale_timers_are_purged(kernel, how):
     """Thousands of timers that were decided otherwise do not pile up."""
@@ -821,6 +822,7 @@ main(sys.argv[1], sys.argv[2] == "shuffled")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", ["fixed", "shuffled"])
 def test_equal_rows_in_every_process_and_under_both_hosts(ties):
     """Rows are the same whatever the hash seed of the process and whether asyncio or trio is the host."""

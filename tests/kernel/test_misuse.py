@@ -32,6 +32,7 @@ def waits(kernel: Kernel) -> dict[str, Callable[[], Any]]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", waits(Kernel()))
 def test_a_forgotten_await_is_a_warning(kernel, name):
     """Each wait that is dropped without `await` causes Python's warning, with the line; one that is closed does not."""

@@ -694,6 +694,7 @@ def test_an_agent_is_interrupted_within_its_iteration_and_wakes_from_sleep(backe
 # -- what processes must not do
 
 
+@pytest.mark.slow
 def test_a_process_that_nothing_refers_to_lives_and_its_failure_is_seen(kernel):
     """The kernel keeps what it has spawned, whatever is collected, and its error ends the run (F47)."""
     log: list[int] = []

@@ -122,6 +122,7 @@ def test_a_rank_is_the_key_of_the_step_not_the_moment(make_kernel):
     kernel.close()
 
 
+@pytest.mark.slow
 def test_long_lines_of_descent_are_compared(kernel):
     """Two lines in which each makes the next at the same instants keep their order, however long they are."""
     ran: list[str] = []

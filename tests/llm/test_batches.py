@@ -108,6 +108,7 @@ def fails_at_first(batch: Batch, id: str, times: int) -> bytes | None:
 # -- the same run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "count"),
     [
@@ -151,6 +152,7 @@ def test_latencies_that_differ(server, talk, latency, execution):
     assert not server.twice()
 
 
+@pytest.mark.slow
 def test_answers_that_are_broken_are_read_as_online(server, talk):
     """Truncated answers, broken arguments of tools and answers that were filtered have the same effect as online."""
 
@@ -176,6 +178,7 @@ def test_answers_that_are_broken_are_read_as_online(server, talk):
     assert done.models["total"]["failed"] > 0
 
 
+@pytest.mark.slow
 def test_the_record_names_batch_and_price(server, talk, tmp_path):
     """The outcome of each effect has the batch and half the price; events, limits and totals have the full price."""
     done = run(talk(), access=access(server), out=tmp_path)
@@ -217,6 +220,7 @@ def test_a_batch_has_one_model_and_one_path(server, talk):
 # -- limits
 
 
+@pytest.mark.slow
 def test_a_batch_has_at_most_so_many_requests_and_bytes(server, talk):
     """More requests than the limits allow go into several batches at once."""
     done = run(talk(25), access=access(server, Batching(poll=0.005, requests=10)))
@@ -357,6 +361,7 @@ WRONG: dict[str, tuple[Callable[[str], bytes], str]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_request_that_fails_goes_into_the_next_batch(server, talk, tmp_path):
     """Each agent but one has a failure of its own kind in the first batch. Only failed requests are in a further batch;
     each failure is on record as an attempt, and all calls are answered.
@@ -388,6 +393,7 @@ def test_the_first_of_two_results_counts(server, talk):
     assert run(talk(4), access=access(server)).hash == whole_run.hash
 
 
+@pytest.mark.slow
 def test_requests_are_tried_as_often_as_online(server, talk, tmp_path):
     """An error that persists fails the call after as many attempts as its class has, and at most `retry.requests`."""
     server.result = lambda batch, id, times: line(id, {"error": {"message": "oops"}}, 500)
@@ -485,6 +491,7 @@ def test_an_endpoint_without_batches_ends_the_run(server, talk):
     assert "the endpoint has no batches" in str(done.stopped_by)
 
 
+@pytest.mark.slow
 def test_a_key_that_is_refused_meanwhile_ends_the_run(server, talk, tmp_path):
     """The run fails, and can be resumed: the batch is still there."""
     whole_run = run(talk(3), access=online(server))
@@ -532,6 +539,7 @@ def test_the_key_is_in_nothing_that_is_kept(server, talk, tmp_path):
 # -- interrupted and resumed
 
 
+@pytest.mark.slow
 @mostly_asyncio
 @pytest.mark.parametrize(
     "stage", ["POST /v1/files", "POST /v1/batches", "GET /v1/batches/ID", "GET /v1/files/ID/content"]
@@ -575,6 +583,7 @@ def test_a_run_resumed_online_leaves_its_batch_alone(server, talk, tmp_path, mon
     assert done.hash == run(talk(5), access=online(server)).hash
 
 
+@pytest.mark.slow
 def test_a_retried_request_is_found_in_the_batch_in_which_it_was(server, talk, tmp_path, monkeypatch):
     """Interrupted during the second batch, after a first one with errors, a run finds errors and answers in both again:
     it ends with the same attempts, and so the same hash, as one that was not interrupted.
@@ -600,6 +609,7 @@ def test_a_retried_request_is_found_in_the_batch_in_which_it_was(server, talk, t
     assert sim.replay(folder(done)).same
 
 
+@pytest.mark.slow
 def test_a_branch_continues_in_batches(server, talk, tmp_path, remembered):
     """A branch of a run in batches has batches of its own; one from a scripted run can change model and latency."""
     first = run(talk(3), access=access(server), out=tmp_path)

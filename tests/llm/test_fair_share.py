@@ -127,6 +127,7 @@ def test_500_agents(headers: bool, known: bool):
     assert max(result.calls.values()) <= 2 * min(result.calls.values())
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_counts_otherwise():
     """One that charges what an answer may have at most, twice of what it has, is found out: all of it is used.
 

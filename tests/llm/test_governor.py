@@ -73,6 +73,7 @@ def test_without_limits_nothing_waits():
     jump(main)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(1, 20), st.integers(60, 2000), st.integers(1, 30), st.floats(0.01, 5))
 def test_requests_per_minute(agents: int, limit: int, seconds: int, held: float):
@@ -87,6 +88,7 @@ def test_requests_per_minute(agents: int, limit: int, seconds: int, held: float)
         assert len(times) >= 0.9 * limit * (60 + seconds) / 60 - 1
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.integers(1, 20), st.integers(100, 1000), st.integers(0, 2**32))
 def test_tokens_per_minute(agents: int, mean: int, seed: int):
@@ -251,6 +253,7 @@ def test_one_question_does_not_wait_behind_a_hundred():
     assert len(order) == 101
 
 
+@pytest.mark.slow
 def test_tokens_are_shared_evenly():
     """Agents that ask all the time get equally many tokens, whether their questions are long or short."""
 
@@ -302,6 +305,7 @@ def test_first_in_first_out_for_one_agent():
 # -- cancelling
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 2**32),
@@ -432,6 +436,7 @@ def test_pace_is_cut_once_for_each_burst_and_grows_back_slowly():
     )
 
 
+@pytest.mark.slow
 def test_an_unknown_limit_is_found():
     """Against an endpoint that allows a rate nobody was told, most of it is used, and few requests are refused."""
 

@@ -203,6 +203,7 @@ def test_a_call_that_is_cancelled_gives_back_what_it_held():
 # -- from the record
 
 
+@pytest.mark.slow
 def test_a_run_replays_and_branches(talk, tmp_path):
     """A replay is the same without an endpoint. A branch may change the latency at a time above 0."""
     with Endpoint(slow(2)) as endpoint:
@@ -218,6 +219,7 @@ def test_a_run_replays_and_branches(talk, tmp_path):
     assert {seconds for time, seconds in rows if time < 6} == {2.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [False, True], ids=["ended", "lost"])
 def test_an_interrupted_run_ends_as_one_that_was_not(talk, tmp_path, monkeypatch, lost):
     """A resumed run has the hash of an uninterrupted one. A request that was lost is made again, and is on record."""
@@ -252,6 +254,7 @@ def test_an_estimate_uses_the_latency(talk):
 # -- how it is written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value", ["2s", "0", "0s", "1.5", "{constant: 3}", "{uniform: [1, 2]}", "{exponential: 2}", DRAWN]
 )

@@ -705,6 +705,7 @@ def test_big_body():
     assert "compressed" in str(failure)
 
 
+@pytest.mark.slow
 @mostly_asyncio
 def test_cancelled_calls_leave_the_pool_whole(backend: str):
     """After hundreds of calls cancelled at all stages, as many calls as there are connections still get through."""

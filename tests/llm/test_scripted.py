@@ -93,6 +93,7 @@ def test_calls_count_by_agent_and_use():
     assert [answer(scene, ("user", "x"), agent=a, use=u).text for a, u in asked] == ["0", "1", "0", "0"]
 
 
+@pytest.mark.slow
 def test_choices_are_drawn_by_weight_from_a_stream_of_the_agent():
     """Weights are proportions, and the draws are the same in each run, and other than the agent's own."""
     rules = '    - choose: [{weight: 3, say: a}, {weight: "=1 + 0", say: b}, {weight: 0, say: c}]\n'

@@ -109,6 +109,7 @@ def test_while_the_large_model_is_down_the_small_one_answers():
     assert all(answer.completion.model == "large" for answer in late)
 
 
+@pytest.mark.slow
 def test_a_limit_is_kept_to():
     """500 agents use over 90 % of an endpoint's 30,000 tokens a minute, and under 1 % of their calls are refused."""
     spec, limits = ServerSpec(replicas=4, tokens_per_minute=30_000), Limits(tokens_per_minute=30_000)

@@ -54,6 +54,7 @@ async def rest(link: ProcessLink) -> str:
     return await link.ended()
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_read_its_input_ends():
     """After anything that is no message, a worker does not stay alive without listening: it ends, and says why."""
 
@@ -90,6 +91,7 @@ def test_a_worker_that_hangs_ends_with_its_input(monkeypatch):
     anyio.run(serve, read, lambda data: None, ended.set)  # it would not return otherwise
 
 
+@pytest.mark.slow
 @IN_PROC
 def test_a_process_that_is_stopped_is_replaced(monkeypatch):
     """A worker process that is alive but stopped is killed, and another one makes its call."""
@@ -130,6 +132,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 @IN_PROC
 def test_no_worker_outlives_its_run():
     """When the process of a run is killed, its worker processes end by themselves."""
@@ -182,6 +185,7 @@ def test_a_process_that_cannot_be_started_is_one_sentence(tmp_path):
         assert (hint or "") in (found.value.hint or "")
 
 
+@pytest.mark.slow
 def test_a_secret_is_removed_before_a_text_is_cut():
     """Of a key that stands where the kept text begins, nothing is shown, wherever it was split."""
 

@@ -238,6 +238,7 @@ ADDED = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ADDED, st.integers(1, 6), st.booleans(), st.sampled_from(["delete", "archive"]))
 def test_pruning_keeps_its_rules(rows, cap, works, originals):
     """For any memories: the cap holds, nothing expired is left, no important one was summarised, again is a no-op."""

@@ -97,6 +97,7 @@ def test_runs_are_equal_and_a_replay_asks_nobody(tmp_path, mode):
     assert numbers["added"] - numbers["pruned"] == numbers["held"]
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_hash(tmp_path):
     """Killed while a summary is made, a run is resumed: its memories come back from the record."""
     whole = record(tmp_path / "whole")
@@ -129,6 +130,7 @@ def test_the_hash_does_not_depend_on_the_process(tmp_path):
     assert len(found) == 1
 
 
+@pytest.mark.slow
 def test_the_views_show_what_happened(tmp_path):
     """Each memory has one row, with its end and why; each session has one; they agree with the result of the run."""
     result = record(tmp_path)

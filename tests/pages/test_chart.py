@@ -23,6 +23,7 @@ def curves(svg: str) -> list[list[tuple[float, float]]]:
     ]
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=8), st.lists(ANY, min_size=5, max_size=5), max_size=15))
 def test_any_values_give_an_image(lines):
     """Whatever the values and names are, the image is XML without a script, and all its numbers are finite."""

@@ -3,6 +3,7 @@
 import hashlib
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def same(value: Any) -> bool:
     return encode(join(*split(value))) == encode(value)
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_what_was_taken_apart_comes_back(value):
     """Any JSON value, of any size, with any keys, is the same after it was taken apart and put together."""
@@ -36,6 +38,7 @@ def test_what_was_taken_apart_comes_back(value):
     assert join(*split(value)) == decode(encode(value))
 
 
+@pytest.mark.slow
 @given(st.recursive(MARKS | TEXT, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner), max_leaves=15))
 def test_what_looks_like_a_place_is_a_value(value):
     """A request may hold what looks like the place of a part: it comes back as it was."""

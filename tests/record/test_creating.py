@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ for seed in range(12):
 """
 
 
+@pytest.mark.slow
 def test_no_process_takes_the_draft_of_another_for_abandoned(tmp_path: Path) -> None:
     """Each process creates all of its runs, and no draft is left."""
     processes = [

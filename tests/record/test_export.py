@@ -71,6 +71,7 @@ def test_parquet_types_follow_the_values(record, tmp_path):
     assert [row[5] for row in relation.fetchall()] == ["007", "1.5", None]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=5))
 def test_any_text_comes_out(record, tmp_path, texts):

@@ -39,6 +39,7 @@ def stored(events):
     return [tuple(event) for event in decode(encode(events))]
 
 
+@pytest.mark.slow
 @given(st.lists(rows, max_size=5))
 def test_what_is_read_equals_what_was_recorded(events):
     """Live rows and the same rows decoded from a file do not differ, whatever their data."""
@@ -46,6 +47,7 @@ def test_what_is_read_equals_what_was_recorded(events):
     assert first_difference(iter(events), iter(events)) is None
 
 
+@pytest.mark.slow
 @given(st.lists(rows, max_size=4), st.lists(rows, max_size=4))
 def test_differs_exactly_where_the_hash_would(left, right):
     """The first event that differs is the first whose canonical bytes do; what is named in it really differs."""

@@ -116,6 +116,7 @@ def test_events_effects_and_digest_cannot_be_exchanged():
     assert len(hashes) == 6
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=30), st.data())
 def test_a_lane_holds_the_events_of_its_agents_in_their_order(told, data):
     """However rows are cut into bodies, and whatever names hold, each lane is the hash of its agents' rows alone."""
@@ -156,6 +157,7 @@ def test_seed_run_id_wall_times_and_versions_do_not_change_the_hash(start):
     assert hashes == {run_hash([EVENT], [], DIGEST)}
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["event", "flush", "intent"]), max_size=40))
 def test_the_hash_does_not_depend_on_chunks(steps):
     """Wherever the events are cut into chunks, the hash is the same."""

@@ -336,6 +336,7 @@ def _tampers(root: Path, count: int, seed: str) -> int:
     return found
 
 
+@pytest.mark.slow
 def test_every_tamper_is_found(tmp_path):
     """Whatever is edited, removed or added by hand in whatever row, reading the run finds it."""
     assert _tampers(tmp_path, 60, "few") == 60

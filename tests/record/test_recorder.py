@@ -60,6 +60,7 @@ def test_events_come_back_in_order(start):
         ]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(TEXT, JSON), max_size=5), TEXT, JSON)
 def test_any_json_comes_back(start, events, text, value):
@@ -238,6 +239,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_what_was_durable_survives_a_kill(tmp_path):
     """After kill -9 the run opens, holds every chunk and intent that was acknowledged, and says `running`."""
     root = Path(__file__).parents[2]

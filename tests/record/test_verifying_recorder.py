@@ -171,6 +171,7 @@ def test_what_is_not_compared_is_not_found(record):
 CUTS = st.lists(st.integers(1, 3 * CHUNK), max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     CUTS,

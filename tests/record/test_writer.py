@@ -116,6 +116,7 @@ except RunError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_file_size_limit_is_one_sentence(tmp_path):
     """When the operating system refuses to write more, that is one sentence; the rest can be read."""
     root = Path(__file__).parents[2]

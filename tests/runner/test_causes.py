@@ -113,6 +113,7 @@ def test_what_an_event_may_have_influenced(run):
     assert set(alone.agents) == {"lonely"}
 
 
+@pytest.mark.slow
 def test_the_command_shows_both(run):
     """`sim show RUN causes`, and `--forward` with what differs first in a branch without the event."""
     event = number(run, "message.sent", "first")

@@ -75,6 +75,7 @@ def draws(simulation: Any) -> dict[tuple[str, float], list[float]]:
     return found
 
 
+@pytest.mark.slow
 @given(st.integers(0, 50), st.integers(0, 40), st.sampled_from(["1s", "0.3s"]))
 @settings(max_examples=15, deadline=None)
 def test_worlds_that_differ_in_one_message_share_all_draws_at_equal_moments(seed, dropped, delay):
@@ -113,6 +114,7 @@ def _is(dropped: int, number: int, message: Any) -> bool:
     return number == dropped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["keep", "drop"])
 def test_a_message_has_the_same_luck_whatever_else_waits(policy):
     """What a condition draws for a message depends on the message: not on others before it, or on when it is read."""
@@ -138,6 +140,7 @@ def infections(rows: Any) -> list[tuple[Any, ...]]:
     return [(row[0], row[5]) for row in rows if row[6] == "person.infected"]
 
 
+@pytest.mark.slow
 def test_a_message_without_effect_has_no_false_effect():
     """In the shipped epidemic, a meeting that infects no one can be left out, and all others end as before."""
     text = json.dumps(_loaded("contagion", until="6d"))

@@ -112,6 +112,7 @@ def test_a_run_without_a_time_limit_ends_when_all_agents_have_stopped(start):
     assert (result.stopped_by, result.sim_seconds) == ("all agents have stopped", 120)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_without_a_time_limit_is_resumed_to_its_end(start):
     """Interrupted on the way, such a run ends as one that was not."""
     text = WORKER.replace("left: 3", "left: 8000").replace("40s", "1s")

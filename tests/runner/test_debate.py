@@ -54,6 +54,7 @@ def test_everybody_speaks_and_votes_and_every_vote_counts(mode, provider, seed):
     assert simulation.models.spend.total.calls == 20
 
 
+@pytest.mark.slow
 def test_the_vote_depends_on_conviction():
     """Over many debaters, those who are for it vote yes more often: the rules weigh, they do not dictate."""
     simulation = debate("agents.debater.count=200")

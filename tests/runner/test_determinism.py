@@ -30,6 +30,7 @@ def hash_of(name: str, until: str | None = None, **options: Any) -> str:
     return run(ROOT / "scenarios" / f"{name}.yaml", until=until or FILES[name], **options).hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 @pytest.mark.parametrize(
     ("name", "until"), [*FILES.items(), *(pytest.param(*item, marks=pytest.mark.proof) for item in LONGER.items())]
@@ -50,6 +51,7 @@ def test_shuffled_ties_are_reproducible(name: str, mode: Any) -> None:
     assert hash_of(name, **options) == hash_of(name, backend="trio", **options)
 
 
+@pytest.mark.slow
 def test_processes_agree_whatever_the_order_of_hashes() -> None:
     """Other processes with other hash seeds get the same hashes."""
     code = (
@@ -126,6 +128,7 @@ async def lab_sleep(lab: Lab, seconds: float) -> None:
 MODES = ["autonomous", "sequential", "parallel"]
 
 
+@pytest.mark.slow
 @given(st.integers(1, 6), st.integers(0, 99), st.sampled_from(MODES), st.booleans())
 @settings(max_examples=20)
 def test_generated_worlds_are_reproducible(count: int, seed: int, mode: str, ties: bool) -> None:

@@ -114,6 +114,7 @@ def test_a_delayed_message_never_arrives(run):
     assert states(branch.run)["reader-1"]["heard"] == states(run)["reader-1"]["heard"] - 2
 
 
+@pytest.mark.slow
 def test_what_is_edited_repeats(run, tmp_path):
     """A branch with edits replays, is the same on the other event loop, and a branch of it has its edits as well."""
     first, second = (number(run, "message.sent", nth, to="reader-3", topic="rumour") for nth in (0, 1))

@@ -180,6 +180,7 @@ def test_measured_effects_replay(record, backend):
     same(made.run, Measured, backend)
 
 
+@pytest.mark.slow
 @both_hosts
 def test_a_run_without_its_end_replays_as_far_as_it_goes(record, snapshots, backend):
     """A record that ends early is the same up to its end, wherever that is, and it is said that it has no end."""
@@ -233,6 +234,7 @@ def test_a_failed_run_replays_and_is_gone_on_with(record, tmp_path, monkeypatch,
     assert len(Asker.calls) == len(set(Asker.calls))
 
 
+@pytest.mark.slow
 @both_hosts
 def test_an_interrupted_run_is_gone_on_with(record, monkeypatch, backend):
     """A run that was suspended goes on where it was, with no call made twice, to the hash of an uninterrupted one; who
@@ -254,6 +256,7 @@ def test_an_interrupted_run_is_gone_on_with(record, monkeypatch, backend):
     assert len(Asker.calls) == len(set(Asker.calls))
 
 
+@pytest.mark.slow
 @both_hosts
 def test_a_killed_run_is_gone_on_with(record, snapshots, backend):
     """After a kill at any commit a run with pure effects comes to the hash of the run that was not killed."""
@@ -336,6 +339,7 @@ def test_what_is_gone_on_with_is_checked(record, snapshots):
 # -- branches
 
 
+@pytest.mark.slow
 @both_hosts
 @pytest.mark.parametrize("at", [0, 0.25, "1s", 2.5, 3, "7s", 11.9, 12 - 1e-9])
 def test_a_branch_that_changes_nothing(record, at, backend):
@@ -548,6 +552,7 @@ def test_a_seed_changes_draws_after_the_branch_only(record):
             assert set(stored.query(sql.format(">="))).isdisjoint(origin.query(sql.format(">=")))
 
 
+@pytest.mark.slow
 @both_hosts
 def test_a_branch_of_a_branch(record, backend):
     """A branch is a run like any other: it is branched from, before and after it left, and each of them replays."""
@@ -706,6 +711,7 @@ def module(tmp_path: Path) -> Iterator[tuple[Path, type[Agent]]]:
     del sys.modules["own_agents"]
 
 
+@pytest.mark.slow
 def test_code_that_was_changed_is_refused(record, snapshots, module):
     """Under changed code nothing is gone on with or branched from, unless one insists; a replay says what changed."""
     file, kind = module

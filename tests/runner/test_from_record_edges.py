@@ -159,6 +159,7 @@ CONTENT = (
 )
 
 
+@pytest.mark.slow
 @both_hosts
 @both_kinds
 def test_until_all_is_decided_nothing_is_done_or_changed(record, killed, monkeypatch, backend, latency_ns):

@@ -58,6 +58,7 @@ def _only_run(folder: Path) -> Path:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "backend"),
     [
@@ -81,6 +82,7 @@ def test_a_signal_ends_the_program_that_called_run(tmp_path, backend, number, co
         assert stored.info.status == "interrupted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_caller_may_ask_for_the_partial_result(tmp_path, number):
     """With `on_interrupt="return"` a signal ends one run, and the program gets its partial result."""
@@ -93,6 +95,7 @@ def test_a_caller_may_ask_for_the_partial_result(tmp_path, number):
     assert (process.returncode, out, err) == (0, "0 interrupted\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("asyncio", marks=pytest.mark.proof), "trio"])
 def test_a_run_that_is_interrupted_twice_can_be_resumed(tmp_path, monkeypatch, backend):
     """A second Ctrl-C within a step leaves an interrupted run: no traceback, no event of the unwinding, resumable."""
@@ -133,6 +136,7 @@ asyncio.new_event_loop().run_until_complete(cell())
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_interrupts_a_run_beside_an_event_loop(tmp_path):
     """A run that was started where an event loop is running, as in a notebook, is suspended, and its record closed."""
     (tmp_path / "slow.yaml").write_text(SLOW)

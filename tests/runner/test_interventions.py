@@ -112,6 +112,7 @@ def state(made: RunResult, agent: str) -> Any:
 # -- the same everywhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"mode": "tick", "overrides": ["execution.tick.period=1h"]}, {"overrides": ["execution.ties=shuffled"]}],
@@ -177,6 +178,7 @@ def test_a_killed_run_goes_on(record, tmp_path: Path, backend: Backend):
 # -- the same as a branch
 
 
+@pytest.mark.slow
 def test_it_is_as_a_branch_from_that_time(record):
     """Values that a branch changes at a time, and an intervention then, give the same events, keys and samples."""
     base = record(TOWN)
@@ -194,6 +196,7 @@ def test_it_is_as_a_branch_from_that_time(record):
 CONTAGION = (Path(__file__).parents[2] / "scenarios" / "contagion.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @both_hosts
 def test_an_outbreak_that_is_stopped_on_day_1(record, backend: Backend):
     """In `contagion`, a lower beta from day 1 on gives the same epidemic by an intervention and in a branch."""
@@ -207,6 +210,7 @@ def test_an_outbreak_that_is_stopped_on_day_1(record, backend: Backend):
     assert replay(path_of(changed)).same
 
 
+@pytest.mark.slow
 def test_other_live_parameters_are_as_in_a_branch(record):
     """Rules, limits, costs, events, loops, permissions and the stop condition change as in a branch."""
     base = record(TOWN)
@@ -358,6 +362,7 @@ interventions: [{at: 0s, every: 1h, survey: {questions: [Why?]}}]
     assert 3 <= made.services["interventions"]["answers"] < 10
 
 
+@pytest.mark.slow
 def test_a_survey_that_is_too_large_is_refused(record):
     """A survey of more than 10,000 answers asks nobody, and says so."""
     text = TOWN.replace("count: 6", "count: 5001")

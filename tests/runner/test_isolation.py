@@ -77,6 +77,7 @@ def test_one_agent_more_changes_its_own_lane_alone(does):
     assert found == own
 
 
+@pytest.mark.slow
 @given(st.integers(0, 99), st.lists(st.sampled_from(sorted(EXTRAS)), min_size=1, max_size=4), st.booleans())
 @settings(max_examples=25)
 def test_any_agents_more_change_their_own_lanes_alone(seed, kinds, shuffled):

@@ -59,6 +59,7 @@ def _states(world: sim.World, key: str) -> dict[str, Any]:
     return {name: agent.state[key] for name, agent in world.agents.items() if key in agent.state}
 
 
+@pytest.mark.slow
 @given(JSON.filter(_is_plain))
 def test_any_json_value_can_be_set(value):
     """A value of any JSON type arrives in the state of each agent as it is, and no two agents share a part of it."""

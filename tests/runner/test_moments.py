@@ -90,6 +90,7 @@ def of_agents(moment: Moment) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
     [pytest.param(file, id=file.stem, marks=() if file.stem in SOON else pytest.mark.proof) for file in SHIPPED],
@@ -163,6 +164,7 @@ def test_a_moment_of_a_run_that_was_resumed_or_branched(backend, mode, tmp_path)
     assert of_agents(at(str(half.run), "7s")) == of_agents(known)
 
 
+@pytest.mark.slow
 def test_a_moment_of_an_archived_run(tmp_path):
     """`sim.open` takes an archive, and its moments are those of the run."""
     run = made(tmp_path, WAITS)
@@ -196,6 +198,7 @@ def test_what_cannot_be_shown_says_why(tmp_path):
     assert "sim replay" in str(differs.value.hint)
 
 
+@pytest.mark.slow
 def test_a_session_finds_moments_in_any_order(tmp_path):
     """Each moment of a session is that of a replay of its own, before and after others, and the end too."""
     run = str(sim.run(ROOT / "scenarios" / "queue.yaml", out=tmp_path, until="6h").run)

@@ -13,6 +13,7 @@ SLOW = "name: slow\nuntil: 1s\nexecution: {clock: wall}\nagents: [{name: a, loop
 CODE = "import sim; print(sim.run('slow.yaml', progress=True).status)"
 
 
+@pytest.mark.slow
 def test_a_bar_is_shown_on_a_terminal(tmp_path):
     """The bar names the scenario, the time and what agents do, on stderr alone, and is removed at the end."""
     pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")

@@ -63,6 +63,7 @@ def rows(result: sim.RunResult) -> list[Any]:
         return list(stored.events())
 
 
+@pytest.mark.slow
 def test_the_run_is_the_same_at_each_level(results):
     """Samples, observations, counts and the digest of the final state do not depend on the level; events keep their
     identities and places in the order.

@@ -98,6 +98,7 @@ class Auditor(HashRecorder):
         assert min(balances.values()) >= 0
 
 
+@pytest.mark.slow
 def test_ecology_conserves_money_and_keeps_its_limits() -> None:
     """At every event: the sum of all balances is what it was, none is negative, no limit and no quota is exceeded."""
     for mode in ("autonomous", "tick"):

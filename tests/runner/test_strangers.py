@@ -311,6 +311,7 @@ MIXED = [does for does, case in ISLANDS.items() if "shared" not in case]
 """Islands that can stand in one scenario with any other."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("does", ISLANDS)
 @pytest.mark.parametrize("place", ["behind", "before", "between"])
 def test_strangers_that_do_the_same_change_nothing(does, place):
@@ -322,6 +323,7 @@ def test_strangers_that_do_the_same_change_nothing(does, place):
     compare(rows, alone(does))
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(sorted(MIXED)), st.lists(st.sampled_from(sorted(MIXED)), min_size=1, max_size=2), st.integers(2, 4),
     st.booleans(), st.booleans(),
@@ -415,6 +417,7 @@ def scene(name: str) -> tuple[list[Row], Any]:
     return recorded(with_strangers(name, None), "asyncio")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "place"), list(zip(SCENES, ["behind", "before", "between"] * 3, strict=False)))
 def test_strangers_change_nothing_for_any_kind_of_agents(name, place):
     """Agents of each kind have the same events, keys, causes and times with strangers that share their services."""
@@ -482,6 +485,7 @@ def commanded(does: str, place: str | None = None) -> tuple[list[Row], Any]:
     return recorded(json.dumps(made), "trio" if place == "before" else "asyncio")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sandbox_fault() is not None, reason=f"no sandbox here: {sandbox_fault()}")
 @pytest.mark.parametrize(("does", "place"), [("run_python", "before"), ("run_tests", "behind")])
 def test_strangers_change_nothing_for_commands(does, place):
@@ -507,6 +511,7 @@ def _is_of_sim(thing: Any) -> bool:
     return str(getattr(thing, "__module__", "")).startswith("sim.")
 
 
+@pytest.mark.slow
 def test_each_action_section_and_kind_takes_part():
     """A new action, section or kind of agents fails here until an island or a scenario of this file uses it."""
     done, sections, kinds, known = set[str](), set[str](), set[str](), set[str]()

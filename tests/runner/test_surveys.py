@@ -60,6 +60,7 @@ def test_a_real_model_is_asked_while_the_world_stands_still(tmp_path: Path, back
         assert len(endpoint.seen) == asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["30m", "end"])
 def test_a_killed_survey_goes_on(tmp_path: Path, at: str):
     """After a kill at any commit, also in the middle of a survey at an endpoint, a run goes on to the same answers, and

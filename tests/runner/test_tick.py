@@ -317,6 +317,7 @@ def test_restart_in_tick_mode() -> None:
     assert lab.script("a").greeted == 2
 
 
+@pytest.mark.slow
 def test_a_sleeping_crowd_costs_only_the_ticks() -> None:
     """Ticks over sleeping agents wake nobody."""
     lab = Lab()

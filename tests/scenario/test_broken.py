@@ -43,6 +43,7 @@ def test_there_are_enough_broken_files():
     assert len(FILES) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "line", "fragment"),
     [
@@ -99,6 +100,7 @@ def test_a_large_file_is_refused_before_it_is_parsed(tmp_path):
     assert [f"the file is larger than {MAX_BYTES} bytes"] == [problem.message for problem in refused(path).problems]
 
 
+@pytest.mark.slow
 def test_a_file_of_many_small_values_is_parsed_only_up_to_the_budget():
     """What is small enough for the size limit but has too many values is refused where the budget ends."""
     with pytest.raises(ScenarioError) as caught:

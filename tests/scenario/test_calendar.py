@@ -58,6 +58,7 @@ def test_a_cron_expression_counts_working_hours() -> None:
     assert result.metrics["bells"][-1] == 16  # type: ignore[attr-defined]  # a RunResult
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_backends_agree(mode: str) -> None:
     """asyncio and trio give the same hash, in both modes."""

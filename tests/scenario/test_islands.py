@@ -205,6 +205,7 @@ def test_what_a_file_cannot_show_stops_the_run(tmp_path: Path, do: str, message:
     assert ", at 7s" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_made_later_cannot_be_reached_from_another_island(tmp_path: Path) -> None:
     """Whether an agent that is made during the run exists is known on its island only: a message to it is refused."""
     text = (MANY % ("{send: {to: \"='copy-clerk-1'\", after: 10s}}", 1, "{spawn: {agent: copy}}")).replace(

@@ -222,6 +222,7 @@ def test_the_json_schema_describes_the_format():
     assert "sleep" in json.dumps(schema["$defs"]["Rule"])
 
 
+@pytest.mark.slow
 def test_a_thousand_entries_load_fast():
     """A generated file of a thousand entries is no burden; the bound is on processor time, and generous."""
     rule = "{when: energy > 1, set: {energy: =energy - 1}, do: noop}"
@@ -266,6 +267,7 @@ ODD: st.SearchStrategy[object] = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(["set", "delete", "rename"]), ODD), max_size=4))
 def test_a_mutated_file_loads_or_is_refused(mutations):
     """Whatever is changed in a good file, loading it raises nothing but a ScenarioError."""
@@ -315,6 +317,7 @@ CHOSEN = {"state", "set", "record", "values", "limits", "budgets", "quotas", "ac
 KEYS = [path for path in PATHS if isinstance(path[-1], str) and path[-2:-1] not in [(c,) for c in CHOSEN]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", [path for path in KEYS if "data" not in path[:-1]], ids=lambda path: ".".join(map(str, path))
 )

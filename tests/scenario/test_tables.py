@@ -192,6 +192,7 @@ def test_whole_numbers_as_names(tmp_path):
     assert list(world.agents) == ["person-17", "person-4"]
 
 
+@pytest.mark.slow
 def test_samples_follow_the_seed_and_the_weights(tmp_path):
     """A sample is the same for a seed and another for another; drawn with replacement, rows come in proportion to their
     weights, and without, no row comes twice.

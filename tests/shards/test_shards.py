@@ -52,6 +52,7 @@ def _differences(number: int, **options: Any) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(10))
 def test_generated_worlds_have_one_hash_on_every_number_of_shards(number: int) -> None:
     """The hash, the metrics and the figures of a generated world are those of one process, on 1 to 4 shards."""
@@ -65,6 +66,7 @@ def test_many_generated_worlds_have_one_hash() -> None:
     assert [found for number in range(10, 40) for found in _differences(number)] == []
 
 
+@pytest.mark.slow
 def test_processes_write_one_record_that_is_replayed_in_one(tmp_path: Path) -> None:
     """A run in two real processes leaves one run folder, which is whole, and which one process repeats."""
     result = run_on_shards(world(3), 2, out=tmp_path)
@@ -106,6 +108,7 @@ class Interrupted(Failing):
     interrupted = True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "error"), [(Failing, RunError), (Interrupted, KeyboardInterrupt)])
 def test_a_run_whose_processes_end_is_resumed(tmp_path: Path, start: Any, error: type[BaseException]) -> None:
     """If a shard is killed, or the coordinator interrupted, the record up to then is kept, and `resume` continues it

@@ -61,6 +61,7 @@ def test_walkers_that_see_each_other():
     assert last.service["calls"] > 20
 
 
+@pytest.mark.slow
 def test_a_mix_of_all_that_there_is(seeds):
     """Beside walkers there are agents that publish, transfer, send, sleep, ask and stand in line, events that are
     injected, and sampled metrics: one record under all rules.
@@ -209,6 +210,7 @@ def test_what_happens_in_the_middle_of_a_tick_happens_then(seeds):
     assert got == put[: len(got)]
 
 
+@pytest.mark.slow
 def test_actions_on_what_all_share_apply_in_the_order_of_agents(seeds):
     """However long their calls took, the actions of a tick apply in the order of the agents when all have decided."""
     last = assert_equal(scene("{name: c, count: 4, kind: counter}", walkers(3)), seeds)
@@ -237,6 +239,7 @@ agents:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [
@@ -261,6 +264,7 @@ def test_who_shares_may_stand_among_walkers():
     assert_equal(scene(walkers(6, "{busy: 0.6}"), guard, writers).replace("perception: 3", "perception: 6"), range(4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("until", ["3m57s", "4m"])
 @pytest.mark.parametrize("period", ["7s", "10s"])
 def test_odd_ends_and_periods(until, period):
@@ -298,6 +302,7 @@ def test_without_models_the_end_is_that_of_the_tick_mode(seeds):
             assert trial(text, rule, seed).digest() == trial(text, "null", seed).digest()
 
 
+@pytest.mark.slow
 def test_what_is_shown_is_forgotten_when_nobody_can_look_any_more():
     """The past of those who have no encounters does not pile up until the end of a long run."""
     text = (

@@ -65,6 +65,7 @@ class Forgetful(CausalRadius):
         return super().verdict(seat)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_what_a_crew_waits_for_is_remembered_no_longer_than_it_holds(monkeypatch, seed):
     """Who remembers what holds a crew up lets it begin exactly when one does that looks each time."""

@@ -95,6 +95,7 @@ recorded(Path(sys.argv[1]), kinds={**KINDS, "counter": Killed})
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_a_killed_run_is_gone_on_with(tmp_path):
     """Killed with -9 in the middle and resumed, a run comes to the hash of one that was not killed."""

@@ -213,6 +213,7 @@ def test_without_that_check_the_hash_would_tell(monkeypatch):
     assert any(trial(text, "causal", number).hash != trial(text, "barrier", number).hash for number in range(5))
 
 
+@pytest.mark.slow
 def test_free_keeps_nobody_waiting_and_causality_not():
     """`free` lets everybody go on with what it sees at that moment: nobody waits, and another record may come of it."""
     text = scene(walkers(10, "{busy: 0.5}"))
@@ -242,6 +243,7 @@ def tell(seen: Mapping[tuple[str, int], tuple[str, ...]], runner: RunController)
     sync_of(runner).know(seen)
 
 
+@pytest.mark.slow
 def test_an_oracle_leaves_the_same_record_and_waits_for_no_more_than_it_must():
     """Agents that are told whom they will see wait for these alone, and see and do what they did."""
     text = scene(walkers(10, "{busy: 0.5}"))

@@ -146,6 +146,7 @@ def cases(longest: int) -> Iterator[tuple[str, tuple[str, ...], str, object]]:
                     yield agent, behalf, tool, sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", RULES)
 def test_the_whole_matrix(policy: str) -> None:
     """Levels, modules, kinds of agents, operations, chains of up to three: each answer is that of the plain rules."""

@@ -39,6 +39,7 @@ def desk(tmp_path: Path, request: pytest.FixtureRequest) -> Killed:
     return made
 
 
+@pytest.mark.slow
 def test_without_a_kill(desk: Killed) -> None:
     """The calls are made once, those above the limit after an approval; asyncio and trio give the same run."""
     done = desk.call("run", "refunds.yaml")
@@ -53,6 +54,7 @@ def test_without_a_kill(desk: Killed) -> None:
     assert json.loads(other.stdout)["hash"] == hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("desk", ["simulated", "real"], indirect=True)
 def test_tick_mode(desk: Killed) -> None:
     """A tick does not wait for a person: the others go on, and the calls are made once they are approved."""

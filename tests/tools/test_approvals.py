@@ -404,6 +404,7 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(ARGUMENTS, ARGUMENTS)
 def test_no_other_arguments_have_the_same_hash(one, other):

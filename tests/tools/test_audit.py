@@ -50,6 +50,7 @@ def test_what_is_not_json_is_refused():
     assert (audit.count, audit.head) == (0, FIRST)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.dictionaries(st.text("abcé", max_size=3), JSON, max_size=3), max_size=3))
 def test_any_data_has_a_chain_that_can_be_checked(data):

@@ -269,6 +269,7 @@ UNSEEN: Final = ("platform", "thread")
 """Places whose text models do not see."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_model_that_obeys_has_no_privileged_effect(place: str, monkeypatch: Any) -> None:
     """Wherever a text stands, and though its model obeys it, the privileged state is that of a run without it."""
@@ -290,6 +291,7 @@ def test_the_same_model_does_harm_where_it_may(monkeypatch: Any) -> None:
     assert scene.world.balance("helper") == 10  # its own account: the transfer is to itself
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_text_stays_where_it_belongs(place: str, monkeypatch: Any) -> None:
     """No text closes or opens a section, becomes a message of another role, or a second line among memories."""

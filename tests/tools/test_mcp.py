@@ -224,6 +224,7 @@ def check(found: dict[str, Any]) -> None:
     assert all(found[name].isprintable() for name in ("fail0", "add1", "missing0"))
 
 
+@pytest.mark.slow
 @one_backend
 def test_a_server_over_pipes(script, backend, monkeypatch):
     """Tools of a server over pipes are listed and called. It keeps its state, inherits no variable, and starts in an
@@ -246,6 +247,7 @@ def test_a_server_over_http(address, backend):
     check(use(McpServer("notes", url=address), everything, backend))
 
 
+@pytest.mark.slow
 @one_backend
 def test_an_http_server_that_dies(script, backend):
     """When a server over HTTP has gone, each call is a failed call; when it is back, calls work again."""
@@ -349,6 +351,7 @@ def test_a_server_that_hangs(backend):
     assert use(raw("pass", timeout=1), slow_and_fast, backend) == "t"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
@@ -499,6 +502,7 @@ def test_other_machines_are_refused(url):
         McpServer("x", url=url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8000/mcp", "http://localhost/mcp", "http://[::1]:9/", "http://127.3.2.1/"]
 )

@@ -146,6 +146,7 @@ def test_a_signal_is_named(number, name):
     assert (result["exit_code"], result["killed_by"], result["timed_out"]) == (None, name, False)
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_real_tests_run():
     """The pytest of the environment in which `sim` runs can be used, and finds the files of the request."""

@@ -143,6 +143,7 @@ def test_memory_that_no_limit_counts_is_refused(run):
     assert said(run("import ctypes\nprint(ctypes.CDLL(None).shmget(0, 4096, 0o1600))")) == "-1"
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_processor_time_is_limited(run):
     """A command that computes for ever is killed at its processor time, not only at its time."""
@@ -224,6 +225,7 @@ def test_the_number_of_files_is_limited(run):
 # -- leaving the sandbox
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.parametrize(
     "path",
@@ -384,6 +386,7 @@ def test_the_network_is_out_of_reach(run):
     )
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_other_ways_to_talk_are_closed(run):
     """Abstract sockets of the machine are not there, and families that no namespace confines are refused."""
@@ -501,6 +504,7 @@ def test_a_cancelled_command_leaves_nobody(backend):
     assert anyio.run(cancelled, backend=backend) == 0
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_command_does_not_survive_a_killed_run(tmp_path):
     """After SIGKILL of the process that runs it, a command and its daemons end by themselves."""
@@ -616,6 +620,7 @@ def test_where_namespaces_are_forbidden_commands_are_refused():
     )
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_python_whose_path_goes_up_and_down_has_a_sandbox(tmp_path):
     """Where the paths of Python have `..` in them, because of how it was started, there is a sandbox with it."""

@@ -138,6 +138,7 @@ def test_a_rule_about_a_tool_that_does_not_exist_is_refused(section: str, where:
     assert hint is None or hint in (problem.hint or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["orders.amount", "orders.*", "*", "world.send", "code.run"])
 def test_a_rule_may_be_about_any_tool_of_the_scenario(pattern: str) -> None:
     """Tools of the section, commands and actions of the world can be in a rule, by name or by pattern."""

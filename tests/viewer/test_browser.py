@@ -64,6 +64,7 @@ def until_text(browser, selector, text):
     until(browser, f"document.querySelector({json.dumps(selector)}).textContent.includes({json.dumps(text)})")
 
 
+@pytest.mark.slow
 def test_hostile_texts_stay_harmless(stored, browser):
     """Names, messages and scenarios that are markup, or reorder text, are shown as they are spelled, in every panel."""
     said = {"conversation": HOSTILE, "role": "user", "author": HOSTILE, "content": HOSTILE, "id": 1}

@@ -168,6 +168,7 @@ def test_a_run_that_is_under_way_is_shown_so_far(tmp_path):
     assert (quota["limit"], quota["most"], quota["total"]) == (5, None, None)  # not 0: the end would tell
 
 
+@pytest.mark.slow
 def test_of_many_agents_those_with_errors_are_shown(stored):
     """There is a row for up to so many agents; of more, those with errors and then the busiest are kept."""
     names = [f"a-{number}" for number in range(agents.MAX_ROWS + 50)]

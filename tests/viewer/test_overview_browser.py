@@ -400,6 +400,7 @@ def test_rows_are_filtered_and_sorted(ran, browser):
     assert browser.evaluate(names) == ["trader-4"]
 
 
+@pytest.mark.slow
 def test_hostile_names_are_text(stored, browser):
     """A name that is markup, with an escape and a mark that reorders, is shown as it is spelled."""
     error = {"error": '</script><img src="x" onerror="document.title=1">'}

@@ -291,6 +291,7 @@ ARGUMENTS = [
 ]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(KINDS), st.dictionaries(st.sampled_from(ARGUMENTS), values, max_size=4))
 @settings(max_examples=150)
 def test_any_action_is_done_or_refused(kind: str, arguments: dict[str, Any]) -> None:

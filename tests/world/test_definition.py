@@ -88,6 +88,7 @@ def test_what_a_rule_gives_it_is_checked(given, message):
         loads(SCENARIO.replace("PRAISE", given))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("praise")
 def test_a_new_action_is_in_the_json_schema():
     """Editors know it, with the descriptions of its docstring."""

@@ -129,6 +129,7 @@ def test_regular_expressions_take_no_time():
         assert said({"x": "a" * 50 + "!", "a" * 50 + "!": 1}, schema) is None
 
 
+@pytest.mark.slow
 def test_an_explosion_of_references_is_refused():
     """A schema of a few lines that takes 2 to the power of 30 steps, or never ends, is refused after fewer."""
     names = [f"d{n}" for n in range(31)]

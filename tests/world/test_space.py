@@ -198,6 +198,7 @@ def test_distances():
 Walk = list[tuple[int, int]]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -91,6 +91,7 @@ agents:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_the_complex_query_at_a_real_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
     """With --model and --base-url alone, the same steps come from requests over a loopback socket."""

@@ -44,6 +44,7 @@ def _persona(modules: list[str]) -> dict[str, Any]:
     return {"personas": {"all": {"prompt": "x", "default": True, "modules": modules}}, "budget": {"guest": None}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", EVERY)
 def test_the_permission_matrix(tmp_path: Path, level: str, name: str) -> None:
@@ -63,6 +64,7 @@ def test_the_permission_matrix(tmp_path: Path, level: str, name: str) -> None:
         assert ran.rows("SELECT iterations, tools FROM chat_responses") == [(2, 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_the_modules_of_a_persona(tmp_path: Path, module: str) -> None:
     """A persona opens the modules that it names, and no others, even to an owner."""

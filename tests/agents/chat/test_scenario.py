@@ -19,6 +19,7 @@ PLACES = """
 FILE = ROOT / "scenarios" / "community.yaml"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "until"), [pytest.param("autonomous", "12d", marks=pytest.mark.proof), ("tick", "10h")]
 )
@@ -27,12 +28,14 @@ def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: Any, until: s
     same_everywhere(FILE, mode=mode, until=until)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "until"), [("autonomous", "12d"), ("tick", "10h")])
 def test_the_agents_keep_nothing_in_themselves(mode: Any, until: str) -> None:
     """Agents that are made anew before each message give the same hash."""
     assert any(name.startswith("agent-") for name in same_when_renewed(FILE, mode=mode, until=until))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
     """A run is the same when it is replayed from its record."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -181,6 +182,7 @@ MESSAGES = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(MESSAGES, st.integers(2, 12))
 def test_any_messages_give_a_well_formed_history(parts, most):
     """No sequence of messages, however damaged, gives a history that a model's API would refuse."""

@@ -83,6 +83,7 @@ def record(folder: Path, calendar: str = "", **options: Any) -> sim.RunResult:
     return sim.run(write(folder, calendar), out=folder, kinds=KINDS, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_runs_are_equal_and_replay(tmp_path, mode):
     """A run has one hash with asyncio and trio, its replay agrees, and its numbers are in the result."""
@@ -254,6 +255,7 @@ record(pathlib.Path(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "point", ["writer.written", *(pytest.param(p, marks=pytest.mark.proof) for p in ("run.created", "run.finishing"))]
 )

@@ -1,11 +1,13 @@
 """Prompts: text cannot close a section, or open one."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.agents.engine import prompt, section
 
 
+@pytest.mark.slow
 @given(st.text(), st.text())
 def test_text_cannot_leave_its_section(content: str, value: str) -> None:
     """Whatever the text, a section has exactly one beginning and one end, and nothing between them is markup."""

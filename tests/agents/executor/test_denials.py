@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.agents.executor.team import ASKED, Team, team, write
 
 PUBLISH: dict[str, Any] = {"release.publish": {"version": "1"}}
@@ -30,6 +32,7 @@ def published(ran: Team) -> list[str]:
     return ran.rows(f"SELECT actor FROM events WHERE {called}")  # noqa: S608 - constants
 
 
+@pytest.mark.slow
 def test_an_alternative_is_planned_with_what_is_allowed(tmp_path: Path) -> None:
     """Only the allowed alternatives are offered then, the denied tool is not offered again in this task."""
     alternatives = {"alternatives": {"files.remove": ["release.publish", "workspace.write_file"]}}

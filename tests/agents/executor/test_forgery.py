@@ -126,6 +126,7 @@ QUICK = ("prints a report everywhere and exits", "interrupts the session", "has 
 """Cases of all suites; the others are proofs, because each takes a second."""
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.parametrize("case", [pytest.param(one, marks=() if one in QUICK else pytest.mark.proof) for one in CASES])
 def test_a_verdict_is_not_forged(tmp_path: Path, case: str) -> None:

@@ -47,6 +47,7 @@ def parcels(tmp_path: Path) -> Killed:
     return made
 
 
+@pytest.mark.slow
 def test_without_a_kill(parcels: Killed) -> None:
     """Each parcel is sent once, after its gate; the hash is the same on trio."""
     done = parcels.call("run", "parcels.yaml")

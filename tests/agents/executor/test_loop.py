@@ -224,6 +224,7 @@ def test_no_reason_of_an_escalation_on_success(tmp_path: Path) -> None:
         assert (snapshot["escalation_triggered"], snapshot["escalation_reason"]) == (False, None)
 
 
+@pytest.mark.slow
 def test_the_snapshot_of_a_long_task_is_whole(tmp_path: Path) -> None:
     """The state of 120 steps does not fit into an event here; the view puts it together from the steps."""
     steps = 120

@@ -30,6 +30,7 @@ WANTED = [
 needs_sandbox = pytest.mark.skipif(sandbox_fault() is not None, reason=f"no sandbox here: {sandbox_fault()}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["autonomous", pytest.param("tick", marks=pytest.mark.proof)])
 def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str) -> None:
     """Two backends, and processes with other hash seeds, give the same hash."""
@@ -48,6 +49,7 @@ def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
     same_in_a_replay(FILE, tmp_path, until="2h", backend=backend)
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_hash(tmp_path: Path) -> None:
     """Killed at random and resumed, the run ends with the same hash, and no step is on record twice."""
     run = killed_and_resumed(FILE, tmp_path, kills=1, seed=3, until="8h", longest=0.2)
@@ -55,6 +57,7 @@ def test_a_killed_run_resumes_to_the_same_hash(tmp_path: Path) -> None:
     assert steps == distinct == 26
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commands", [False, pytest.param(True, marks=needs_sandbox)])
 def test_its_wrong_turns(tmp_path: Path, commands: bool) -> None:
     """With real tests and without, each task ends as planned, and each wrong turn is on record."""
@@ -171,6 +174,7 @@ def _weak(chance: random.Random) -> Any:
 _WORDS = ["README.md", "textkit/slug.py", "def slugify(text): ...", "slugify", "coder", "tests", "a b", "../x", "1.0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [1, pytest.param(2, marks=pytest.mark.proof), pytest.param(3, marks=pytest.mark.proof)]
 )

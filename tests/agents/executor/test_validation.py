@@ -41,6 +41,7 @@ def with_tests(folder: Path, steps: Any, **options: Any) -> Team:
 # -- tests
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_tests_show_the_progress(tmp_path: Path) -> None:
     """Half of the tests are half of the way; counts, coverage and their changes are measured."""
@@ -56,6 +57,7 @@ def test_tests_show_the_progress(tmp_path: Path) -> None:
     assert ran.ended() == ("success", "criteria_met")
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_coverage_counts_the_lines_that_ran(tmp_path: Path) -> None:
     """A function that no test calls lowers the coverage; tests themselves do not count."""
@@ -64,6 +66,7 @@ def test_coverage_counts_the_lines_that_ran(tmp_path: Path) -> None:
     assert ran.state().progress_metrics["coverage"] == 60.0
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_plugins_that_are_installed_are_loaded_only_if_a_project_asks(tmp_path: Path) -> None:
     """The outcome of tests does not depend on what else is installed, unless their project says what it needs."""
@@ -73,6 +76,7 @@ def test_plugins_that_are_installed_are_loaded_only_if_a_project_asks(tmp_path: 
     assert ran.state().progress_metrics["tests_failed"] == 0
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_tests_run_again_only_when_files_change(tmp_path: Path) -> None:
     """A step that changes no file, and a run that the executor plans itself, cause no second run."""
@@ -86,6 +90,7 @@ def test_tests_run_again_only_when_files_change(tmp_path: Path) -> None:
     assert [one["name"] for one in planned["tests"]] == ["test_one.py::test_large", "test_one.py::test_small"]
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.parametrize(
     ("module", "said"),
@@ -108,6 +113,7 @@ def test_code_that_breaks_the_run_is_a_failed_test(tmp_path: Path, module: str, 
     assert ran.ended() == ("success", "criteria_met")
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_file_that_cannot_be_imported_does_not_hide_the_others(tmp_path: Path) -> None:
     """Tests of another file count, although one cannot be collected."""
@@ -116,6 +122,7 @@ def test_a_file_that_cannot_be_imported_does_not_hide_the_others(tmp_path: Path)
     assert ran.state().progress_metrics["tests_failed"] == 1
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_step_that_makes_it_worse_has_failed(tmp_path: Path) -> None:
     """If the progress falls, the step counts as failed, and the model is told."""
@@ -125,6 +132,7 @@ def test_a_step_that_makes_it_worse_has_failed(tmp_path: Path) -> None:
     assert ran.state().steps_history[1].error_if_failed == "the progress fell from 0.5 to 0"
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_replay_and_a_branch_do_not_repeat_test_runs(tmp_path: Path) -> None:
     """Test runs are on record: a replay needs no permission, a branch only for runs after it began."""
@@ -181,6 +189,7 @@ def test_a_planned_run_that_is_not_allowed_fails(tmp_path: Path) -> None:
     assert "no tests can be run" in (ran.state().steps_history[0].attempts[0].result.error or "")
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_path_is_no_option(tmp_path: Path) -> None:
     """A model cannot pass options to pytest."""
@@ -217,6 +226,7 @@ def test_all_of_many_tests_count(tmp_path: Path) -> None:
     assert ran.ended() == ("success", "criteria_met")
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.parametrize(
     ("step", "said"),

@@ -333,6 +333,7 @@ agents:
     assert result.refused["play"] > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["axelrod", "hawk_dove"])
 def test_shipped_games_are_deterministic(name, tmp_path):
     """The same on asyncio and trio, and replayed; a branch from the middle without a change ends alike."""

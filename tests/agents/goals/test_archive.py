@@ -33,6 +33,7 @@ def test_a_session_ends_after_thirty_minutes_of_silence(tmp_path: Path) -> None:
     assert "three" not in texts
 
 
+@pytest.mark.slow
 def test_the_active_history_begins_anew_and_summaries_stay(tmp_path: Path) -> None:
     """After an archive the model sees the summaries of the last five sessions, and only its present session."""
     steps = [MAKE, *[write(60 + DAY * n, f"message {n}") for n in range(9)]]
@@ -48,6 +49,7 @@ def test_the_active_history_begins_anew_and_summaries_stay(tmp_path: Path) -> No
     assert max(prompts(ran)) < 3 * min(prompts(ran))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archive", [True, False])
 def test_the_active_history_does_not_grow(tmp_path: Path, archive: bool) -> None:
     """With the archive, calls have as many tokens after twenty days as after ten; without, they have more each day."""
@@ -64,6 +66,7 @@ def test_the_active_history_does_not_grow(tmp_path: Path, archive: bool) -> None
         assert ran.rows("SELECT * FROM sessions") == []
 
 
+@pytest.mark.slow
 def test_the_tokens_saved_are_what_the_history_would_have_had(tmp_path: Path) -> None:
     """The estimate of saved tokens is within a tenth of the difference between two runs, with and without archive."""
     steps = [MAKE, *[write(60 + DAY * n, f"message {n} " + "word " * 50) for n in range(20)]]
@@ -126,6 +129,7 @@ def test_tasks_are_not_archived(tmp_path: Path) -> None:
     assert "task-goal-ana-1-1" not in ran.rows("SELECT agent FROM sessions")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "frame", "expected"),
     [

@@ -103,6 +103,7 @@ def test_a_paused_task_expires(tmp_path: Path) -> None:
     assert ran.statuses(TASK)[-1] == (86_700.0, "cancelled")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("until", ["14d", "17d"])
 def test_old_tasks_are_deleted(tmp_path: Path, until: str) -> None:
     """A completed task is deleted 15 days after its end, with its thread and its entry on the board; not its record."""

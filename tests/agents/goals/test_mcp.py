@@ -40,6 +40,7 @@ RULES = [
 ]
 
 
+@pytest.mark.slow
 def test_a_task_uses_the_mcp_tools_of_its_goal(tmp_path: Path) -> None:
     """A server that the operator names answers a task; a replay needs no server."""
     script = tmp_path / "server.py"

@@ -16,6 +16,7 @@ FILE = ROOT / "scenarios" / "houston.yaml"
 KILLS = 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "until"), [("autonomous", "1d"), ("tick", "10h")])
 def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str, until: str) -> None:
     """Two backends, and a process with another hash seed, give the same hash."""
@@ -30,6 +31,7 @@ def test_long_runs_are_the_same_everywhere(mode: str, until: str) -> None:
     same_everywhere(FILE, mode=mode, until=until, salts=("1", "271828"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "until"), [("autonomous", "1d"), ("tick", "9h")])
 def test_the_agents_keep_nothing_in_themselves(mode: Any, until: str) -> None:
     """Goals, tasks, user agents and the monitor that are made anew before each run give the same hash."""
@@ -38,6 +40,7 @@ def test_the_agents_keep_nothing_in_themselves(mode: Any, until: str) -> None:
     assert any(name.startswith("assistant-") for name in replaced)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
     """A run is the same when it is replayed from its record."""

@@ -97,6 +97,7 @@ sop:
 KINDS = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["trigger", "watched"]), st.integers(0, 9)), max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(KINDS)
 def test_a_cycle_takes_one_major_action_at_most(inbox: list[tuple[int, str, int]]) -> None:
@@ -268,6 +269,7 @@ events: [{{at: 6m, topic: rung}}, {{at: 6m, topic: rung}}]
 WORK = st.lists(st.tuples(st.integers(-2, 2), st.sampled_from([None, 0, 5, 9]), st.booleans()), max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(WORK, st.lists(st.integers(-2, 2), max_size=4))
 def test_the_rank_of_any_work(tasks: list[tuple[int, int | None, bool]], triggers: list[int]) -> None:

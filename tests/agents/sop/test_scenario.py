@@ -26,6 +26,7 @@ def rows(result: sim.RunResult, sql: str) -> list[Any]:
         return stored.query(sql)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_it_is_the_same_on_backends_hash_seeds_and_processes(mode: str) -> None:
     """Two backends, and a process with another hash seed, give the same hash."""
@@ -40,12 +41,14 @@ def test_long_runs_are_the_same_everywhere(mode: str, until: str) -> None:
     same_everywhere(FILE, mode=mode, until=until, salts=("1", "271828"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "until", "cycles"), [("autonomous", "8h", 96), ("tick", "2h", 24)])
 def test_an_employee_keeps_nothing_in_itself(mode: Any, until: str, cycles: int) -> None:
     """Employees, workers and jobs that are made anew before each cycle give the same hash (stateless between runs)."""
     assert same_when_renewed(FILE, mode=mode, until=until).count("lead-response") > cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_a_replay_is_exact(tmp_path: Path, backend: Backend) -> None:
     """A run is the same when it is replayed from its record."""
@@ -76,6 +79,7 @@ def test_old_notes_become_summaries(tmp_path: Path) -> None:
     assert sum(pruned) == gone
 
 
+@pytest.mark.slow
 def test_assessments_cost_what_the_seed_says(tmp_path: Path) -> None:
     """At five minutes there are 288 assessments a day, each about $0.001, so about $0.29 a day over four weeks."""
     result = sim.run(FILE, until="1d", out=tmp_path)
@@ -116,6 +120,7 @@ def test_many_kills_resume_to_the_same_hash(tmp_path: Path) -> None:
     _no_step_twice(killed_and_resumed(FILE, tmp_path, kills=KILLS, seed=2, until="28d"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_it_runs_unchanged_at_a_real_endpoint(tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With --model and --base-url alone, each assessment is a request over a loopback socket; a replay makes none."""

@@ -24,6 +24,7 @@ def test_the_heartbeat_is_that_of_the_seed(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_missing_heartbeat_is_told_after_twice_the_interval(tmp_path: Path) -> None:
     """The warning comes once, at twice the interval, also for an agent that has stopped."""
     people = PEOPLE.replace("Clerk Agent", "Marketing Agent").replace("5m", "15m")
@@ -47,6 +48,7 @@ def test_the_daily_summary_repeats_the_warning(tmp_path: Path) -> None:
     assert "Missing heartbeats: Marketing Agent\n" in summary
 
 
+@pytest.mark.slow
 def test_maintenance_posts_its_numbers(tmp_path: Path) -> None:
     """The statistics of the maintenance of memories are posted at its time, as in the seed."""
     text = f"until: 3d\ncalendar: {{start: 2026-03-07T00:00, zone: America/Chicago}}\nmemory: {{}}\n{ONE}"

@@ -33,6 +33,7 @@ class Stopper(sim.Agent):
         return sim.Action("stop")
 
 
+@pytest.mark.slow
 def test_a_slow_summary_delays_no_other_job(tmp_path: Path) -> None:
     """While a model hangs over a summary, watchers that look alone look, and the daily summary comes at its time."""
     text = """until: 7d20h

@@ -209,6 +209,7 @@ sop:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 4)), max_size=10), st.sampled_from([1, 5, 12]))
 def test_nothing_makes_two_tasks(found: list[tuple[int, int]], interval: int) -> None:

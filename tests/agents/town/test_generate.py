@@ -25,6 +25,7 @@ def days(request: pytest.FixtureRequest) -> list[Trace]:
 # -- what was published
 
 
+@pytest.mark.slow
 def test_a_day_has_56_700_calls(days):
     """The sum is exact: hours have fixed shares of it."""
     assert sum(CALLS_BY_HOUR) == 56_700
