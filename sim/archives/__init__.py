@@ -1,6 +1,6 @@
 """A run or an experiment as one zip file that can be cited, read, checked and repeated elsewhere.
 
-May import: `experiments`, `shards` and below. Read first: `write.py` (makes it), then `check.py` (judges it) and
+May import: `experiments` and below. Read first: `write.py` (makes it), then `check.py` (judges it) and
 `fresh.py` (repeats it in a new environment).
 """
 

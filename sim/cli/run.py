@@ -171,7 +171,7 @@ def _run(
 
 
 def _on_shards(shards: int) -> Callable[..., RunResult]:
-    from sim.shards.sharded import on_shards  # the import is slow, and few runs need it
+    from sim.runner.shards.sharded import on_shards  # the import is slow, and few runs need it
 
     found: Callable[..., RunResult] = on_shards(shards)
     return found

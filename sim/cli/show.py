@@ -15,7 +15,6 @@ from sim.cli.render.prompts import REPEAT
 from sim.cli.render.summary import print_summary
 from sim.cli.render.views import CommandWithPages
 from sim.cli.rights_options import replay_rights_options
-from sim.cli.run import CHANGE
 from sim.record import RunInfo, StoredRun
 from sim.record.summary import fields_of
 from sim.tools.rights import Rights
@@ -36,8 +35,9 @@ _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
       sim show queue-1 state --at 1h
       sim show queue-1 state door --at 1h
       sim show queue-1 causes 1234
+      sim show queue-1 influence 1234
       sim show queue-1 conversation 1
-      sim show debate-1 chat moderator --with debater-1
+      sim show debate-1 chat moderator --agent debater-1
       sim show office-1 task 3
       sim show office-1 channel '#ops-log'
       sim show houston-1 thread goal-user-1-1
@@ -47,30 +47,27 @@ _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
 @click.argument("run")
 @click.argument("view", required=False)
 @click.argument("name", required=False)
-@click.option("--agent", metavar="NAME", help="With events or a table: only those of one agent.")
+@click.option(
+    "--agent",
+    metavar="NAME",
+    help="With events or a table: only those of one agent; with chat: only what the two said.",
+)
 @click.option("--topic", metavar="PATTERN", help="With events: only of these topics, for example 'action.*'.")
 @click.option("--last", type=_COUNT, metavar="N", help="With events or a table: the last N.")
-@click.option("--with", "other", metavar="NAME", help="With chat: only what was said between the two.")
 @click.option("--prompts", is_flag=True, help="With chat: also the requests to models, and their answers.")
 @REPEAT
 @click.option(
     "--at",
-    metavar="DURATION",
-    help="With state: the simulated time; what is due at it has not happened yet. Default: the end.",
+    metavar="DURATION|event:ID",
+    help="With state: before what is due at a simulated time, or after the step that made an event. Default: the end.",
 )
-@click.option("--at-event", type=_COUNT, metavar="ID", help="With state: after the step that made this event.")
-@click.option(
-    "--forward", is_flag=True, help="With causes: what the event may have influenced, and what differs without it."
-)
-@CHANGE
 @replay_rights_options
 @click.option("--limit", type=_COUNT, default=50, show_default=True, help="The most lines to print; 0: all.")
 @OUT
 @common
 def command(
     run: str, view: str | None, name: str | None, *, agent: str | None, topic: str | None, last: int | None,
-    other: str | None, prompts: bool, again: bool, at: str | None, at_event: int | None,
-    forward: bool, allow_change: bool, limit: int, out: Path, as_json: bool, rights: Rights,
+    prompts: bool, again: bool, at: str | None, limit: int, out: Path, as_json: bool, rights: Rights,
 ) -> None:  # fmt: skip
     """Show a summary of RUN and which views there are of it; or one VIEW. RUN is a folder, or the beginning of a name
     in `sim list`.
@@ -84,10 +81,8 @@ def command(
     with reading(out, run) as stored:
         if view is not None:
             asked = Asked(
-                stored=stored, view=view, name=name, agent=agent, topic=topic, last=last, other=other,
-                prompts=prompts, again=again, at=at, at_event=at_event, forward=forward,
-                allow_change=allow_change, limit=limit or None,
-                limited="limit" in given, rights=rights, as_json=as_json,
+                stored=stored, view=view, name=name, agent=agent, topic=topic, last=last, prompts=prompts, again=again,
+                at=at, limit=limit or None, limited="limit" in given, rights=rights, as_json=as_json,
             )  # fmt: skip
             show(asked, given)
             return

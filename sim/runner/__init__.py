@@ -1,7 +1,8 @@
 """One run: from a scenario file to a result, or from a record (replayed, resumed, branched).
 
-Synchronised rounds are in `sync`. May import: `scenario` and below. Read first: `spec.py` (the records),
-`engine.py` (in which all verbs end), `running.py` (from a file), `rebuild.py` (from a record).
+Synchronised rounds are in `sync`, islands in several processes in `shards`. May import: `scenario` and below. Read
+first: `spec.py` (the records), `engine.py` (in which all verbs end), `running.py` (from a file), `rebuild.py` (from a
+record).
 """
 
 from typing import TYPE_CHECKING

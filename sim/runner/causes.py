@@ -11,7 +11,7 @@ from sim.kernel import to_seconds
 from sim.kernel.levels import level_of
 from sim.record.reader import StoredRun
 from sim.runner.edited import time_of
-from sim.runner.moments import ReplayCost, cost_until
+from sim.runner.moments import ReplayCost, cost_of
 from sim.runner.options import ReplayOptions
 from sim.runner.trace import OUTSIDE, START, Trace
 from sim.runner.walk import Walk
@@ -142,7 +142,7 @@ def causes_of(
     with Walk(stored, options) as walk:
         _check_one_time(walk)
         if told is not None:
-            told(cost_until(stored, time_ns, RATE))
+            told(cost_of(walk, time_ns, RATE))
         trace = walk.trace()
         if not walk.to_event(event, time_ns):
             raise _of_the_end(event)
@@ -159,7 +159,7 @@ def influence_of(
     with Walk(stored, options) as walk:
         _check_one_time(walk)
         if told is not None:
-            told(cost_until(stored, 2**63 - 1, RATE))
+            told(cost_of(walk, 2**63 - 1, RATE))
         trace = walk.trace()
         walk.to_end()
         if event >= len(trace.step_of) or trace.step_of[event] < 0:

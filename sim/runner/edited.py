@@ -12,7 +12,7 @@ from sim.record.reader import StoredRun
 from sim.runner.options import BranchOptions
 from sim.world.edits import Edit
 
-_IDS: Final = (
+EVENT_IDS: Final = (
     "`sim show RUN messages` has the ids of messages, and `sim show RUN sql 'SELECT * FROM events'` those of all"
 )
 
@@ -107,7 +107,7 @@ def branch_time(stored: StoredRun, options: BranchOptions, edits: Sequence[Edit]
 def _row(stored: StoredRun, number: int) -> tuple[Any, ...]:
     rows = stored.query("SELECT time_ns, source, counter, topic, data FROM events WHERE id = ?", (number,))
     if not rows:
-        raise UsageError(f"there is no event {number} in {stored.path}", hint=_IDS)
+        raise UsageError(f"there is no event {number} in {stored.path}", hint=EVENT_IDS)
     return tuple(rows[0])
 
 

@@ -26,24 +26,26 @@ class ReplayCost:
     Attributes:
         events: about how many events it repeats.
         seconds: about how long that takes at most, in real seconds, if the agents of the run compute little.
+        changed: what has changed since the run was recorded, if that is allowed: modules, packages, the scenario.
     """
 
     events: int
     seconds: float
+    changed: tuple[str, ...] = ()
 
 
-def cost_until(stored: StoredRun, time_ns: int, rate: int = RATE) -> ReplayCost:
+def cost_of(walk: Walk, time_ns: int, rate: int = RATE) -> ReplayCost:
     """Return what a replay costs.
 
     Args:
-        stored: the run.
-        time_ns: until when it is replayed, in simulated nanoseconds.
+        walk: the replay, which has not begun.
+        time_ns: until when it goes, in simulated nanoseconds.
         rate: how many events it repeats in a second.
     """
     sql = "SELECT first_event, count, json_extract(data, '$[0][0]') FROM chunks ORDER BY id"
-    before = [(first, count) for first, count, time in stored.query(sql) if time < time_ns]
+    before = [(first, count) for first, count, time in walk.stored.query(sql) if time < time_ns]
     events = sum(before[-1]) - 1 if before else 0
-    return ReplayCost(events, events / rate)
+    return ReplayCost(events, events / rate, walk.changed)
 
 
 @attrs.frozen
@@ -92,14 +94,14 @@ def moment_of(
             if place.time_ns < walk.runner.until_ns:
                 walk.check_one_time(min(place.time_ns, walk.end_ns - 1))
             if told is not None:
-                told(cost_until(stored, place.time_ns))
+                told(cost_of(walk, place.time_ns))
             if walk.to_event(place.event, place.time_ns):
                 return walk.moment()
     with Walk(stored, options) as walk:
         time_ns = place.time_ns if place.event is None else walk.end_ns
         walk.check_one_time(time_ns)
         if told is not None and place.event is None:
-            told(cost_until(stored, place.time_ns))
+            told(cost_of(walk, place.time_ns))
         return arrive(walk, time_ns)
 
 

@@ -282,6 +282,11 @@ def check_not_running(stored: StoredRun) -> None:
         raise RunError(f"{stored.path} is being written by another process", hint="wait until that run has ended")
 
 
+def is_recorded_text(stored: StoredRun, text: str) -> bool:
+    """Return whether a text is the scenario with which a run was recorded."""
+    return hashlib.sha256(text.encode()).hexdigest() == stored.info.scenario_hash
+
+
 def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
     """Return the text of the scenario of a stored run.
 
@@ -296,7 +301,7 @@ def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{path} cannot be read: {error}") from error
-    if hashlib.sha256(text.encode()).hexdigest() != stored.info.scenario_hash and not again.allow_change:
+    if not is_recorded_text(stored, text) and not again.allow_change:
         raise RunError(
             f"{path} was changed after the run",
             hint="--allow-change accepts the change and verifies the replay against the record",

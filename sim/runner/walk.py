@@ -19,6 +19,7 @@ from sim.kernel.codec import decode, encode
 from sim.kernel.effects import EffectHandle
 from sim.kernel.kernel import Pause
 from sim.kernel.ports import Recorder
+from sim.record.files import SCENARIO
 from sim.record.history import RunHistory
 from sim.record.reader import StoredRun
 from sim.record.verifying_recorder import VerifyingRecorder
@@ -27,7 +28,7 @@ from sim.runner.engine import COLLECTOR, controller
 from sim.runner.event_loop import blocking
 from sim.runner.moment import Moment, Watch, take_moment
 from sim.runner.options import ReplayOptions
-from sim.runner.rebuild import RecordedSpec, check_not_running
+from sim.runner.rebuild import RecordedSpec, check_not_running, is_recorded_text
 from sim.runner.runner import RunController
 from sim.runner.spec import Kept
 from sim.runner.trace import Trace, TracedRecorder, TracingSlicer
@@ -43,6 +44,7 @@ class Walk:
     Attributes:
         stored: the run.
         end_ns: the time of the last record, in simulated nanoseconds.
+        changed: what has changed since the run was recorded, if the options allow it: modules, packages, its scenario.
         runner: what replays it.
         keeper: what compares it with the record.
 
@@ -59,6 +61,9 @@ class Walk:
         self._watch: list[Watch] = []
         with using(self._definitions):
             self._spec = RecordedSpec.from_record(stored, options, checked=True)
+            self.changed = (
+                *self._spec.changed_code, *(() if is_recorded_text(stored, self._spec.text) else (SCENARIO,))
+            )  # fmt: skip
             self._history = RunHistory(stored)
             self.keeper = VerifyingRecorder(self._history, self._spec.pause)
             hosting = attrs.evolve(options, begun=self._begun, progress=None)

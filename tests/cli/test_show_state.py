@@ -41,10 +41,10 @@ def test_lists_have_limits_and_say_what_is_left_out(run, sim):
 
 
 def test_what_is_wrong_is_said_in_one_sentence(run, sim):
-    """A time after the end, an unknown agent, and a moment that is given twice are refused with what to do."""
+    """A time after the end, an unknown agent, and an event that is no number are refused with what to do."""
     assert "ends at 10m, before 11m" in sim("show", run, "state", "--at", "11m").err
     assert "did you mean 'walker-1'?" in sim("show", run, "state", "walker1", "--at", "5m").err
-    assert "the moment is given twice" in sim("show", run, "state", "--at", "5m", "--at-event", "3").err
+    assert "--at event:ID needs the id of an event, not 'x'" in sim("show", run, "state", "--at", "event:x").err
     assert "--at means nothing for events" in sim("show", run, "events", "--at", "5m").err
 
 

@@ -89,8 +89,8 @@ def test_texts_are_those_of_the_record(talk, sim):
 
 
 def test_what_two_people_said_is_shown_harmless(talk, sim):
-    """`chat` has what an agent said and heard, --with what was said between two; control characters are spelled out."""
-    done = sim("show", talk, "chat", "bob", "--with", "ann")
+    """`chat` has what an agent said and heard, --agent what two said; control characters are spelled out."""
+    done = sim("show", talk, "chat", "bob", "--agent", "ann")
     assert done.code == 0
     assert "ann to bob (note): quote" in done.out
     assert 'bob to ann: {"list":[1,{"a":"b"}]}' in done.out
@@ -106,9 +106,9 @@ def test_what_two_people_said_is_shown_harmless(talk, sim):
     ("args", "message"),
     [
         (("chat", "bobb"), "did you mean 'bob'?"),
-        (("chat", "bob", "--with", "an"), "did you mean 'ann'?"),
-        (("--with", "ann"), "it is for chat"),
-        (("chat", "--with", "ann"), "--with and --prompts need to know whose chat it is"),
+        (("chat", "bob", "--agent", "an"), "did you mean 'ann'?"),
+        (("--agent", "ann"), "it is for events, chat, tables"),
+        (("chat", "--agent", "ann"), "--agent and --prompts need to know whose chat it is"),
         (("events", "--prompts"), "it is for chat"),
         (("actions", "bob"), "actions is shown whole, so it takes no name such as 'bob'"),
         (("conversation_lst",), "did you mean conversation_list?"),

@@ -115,16 +115,16 @@ def test_what_an_event_may_have_influenced(run):
 
 @pytest.mark.slow
 def test_the_command_shows_both(run):
-    """`sim show RUN causes`, and `--forward` with what differs first in a branch without the event."""
+    """`sim show RUN causes`, and `influence` with what differs first in a branch without the event."""
     event = number(run, "message.sent", "first")
     code, out, err = command("show", run, "causes", number(run, "observation", "third"))
     assert (code, "#1 third at 5s" in out, f"took event {event}" in out, "the start of the run" in out) == (0,) + (
         True,
     ) * 3
     assert err.startswith("sim: a replay of about ")
-    code, out, _ = command("show", run, "causes", event, "--forward")
+    code, out, _ = command("show", run, "influence", event)
     assert (code, "it may have influenced" in out, "this differs first" in out) == (0, True, True)
-    found = json.loads(command("show", run, "causes", event, "--forward", "--json")[1])
+    found = json.loads(command("show", run, "influence", event, "--json")[1])
     assert found["without"]["first"][0].startswith("5s ")
     assert command("show", run, "causes")[0] == 2
     with pytest.raises(UsageError, match="belongs to the end of the run"):

@@ -11,11 +11,11 @@ from sim.base.errors import RunError, UsageError
 from sim.cli import main
 from sim.kernel.codec import as_sent
 from sim.record import open_run
-from sim.shards import run_on_shards
-from sim.shards.processes import ShardProcess
-from sim.shards.protocol import Order, Report, Setup, read_order, read_report, read_setup
-from sim.shards.shard import Shard
-from sim.shards.sharded import on_shards
+from sim.runner.shards import run_on_shards
+from sim.runner.shards.processes import ShardProcess
+from sim.runner.shards.protocol import Order, Report, Setup, read_order, read_report, read_setup
+from sim.runner.shards.shard import Shard
+from sim.runner.shards.sharded import on_shards
 from tests.shards.worlds import world
 
 

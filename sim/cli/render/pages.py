@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -28,7 +28,8 @@ from sim.cli.rights_options import REPLAY_RIGHTS
 from sim.record import StoredRun
 from sim.record.schema import TABLES
 from sim.record.views import VIEWS, described
-from sim.runner.moments import place_of
+from sim.runner.edited import EVENT_IDS
+from sim.runner.moments import Place, place_of
 
 if TYPE_CHECKING:
     from sim.tools.rights import Rights
@@ -42,8 +43,7 @@ class Asked:
         stored: the run.
         view: the name of the page or table.
         name: what of it to show; None: the list of what can be named.
-        agent, topic, last, other, prompts, again, at, at_event, forward, allow_change: the options of these names,
-            `other` for `--with` and `again` for `--repeat`.
+        agent, topic, last, prompts, again, at: the options of these names, `again` for `--repeat`.
         limit: the most lines; None: all.
         limited: whether the user gave the limit.
         rights: what a replay may use.
@@ -56,13 +56,9 @@ class Asked:
     agent: str | None
     topic: str | None
     last: int | None
-    other: str | None
     prompts: bool
     again: bool
     at: str | None
-    at_event: int | None
-    forward: bool
-    allow_change: bool
     limit: int | None
     limited: bool
     rights: "Rights"
@@ -96,13 +92,13 @@ def _events(asked: Asked) -> None:
 
 def _chat(asked: Asked) -> None:
     if asked.name is None:
-        if asked.other is not None or asked.prompts:
-            raise UsageError("--with and --prompts need to know whose chat it is", hint="add the name: chat AGENT")
+        if asked.agent is not None or asked.prompts:
+            raise UsageError("--agent and --prompts need to know whose chat it is", hint="add the name: chat AGENT")
         print_speakers(asked.stored, as_json=asked.as_json)
         return
     prompts = prompts_of(asked.stored, asked.rights) if asked.prompts else None
     limit = asked.limit if asked.limited else None  # by default, nothing that was said is left out
-    print_chat(asked.stored, asked.name, asked.other, limit, prompts, as_json=asked.as_json)
+    print_chat(asked.stored, asked.name, asked.agent, limit, prompts, as_json=asked.as_json)
 
 
 def _conversation(asked: Asked) -> None:
@@ -152,26 +148,42 @@ def _runtime(asked: Asked) -> None:
 
 
 def _state(asked: Asked) -> None:
-    options = {"allow_change": asked.allow_change, **asked.rights.keywords}
-    place = place_of(asked.stored, asked.at, asked.at_event)
-    print_moment(asked.stored, place, asked.name, options, asked.limit, as_json=asked.as_json)
+    print_moment(asked.stored, _place(asked), asked.name, _replayed(asked), asked.limit, as_json=asked.as_json)
 
 
-_IDS: Final = (
-    "`sim show RUN messages` has those of messages, `sim show RUN sql 'SELECT id, * FROM events'` those of all"
-)
+def _place(asked: Asked) -> Place:
+    """Return the place that `--at` names: a time, or an event."""
+    what, _, number = (asked.at or "").partition(":")
+    if what != "event":
+        return place_of(asked.stored, asked.at, None)
+    if not number.isdecimal():
+        raise UsageError(f"--at event:ID needs the id of an event, not {number!r:.60}", hint=EVENT_IDS)
+    return place_of(asked.stored, None, int(number))
+
+
+def _replayed(asked: Asked) -> dict[str, Any]:
+    """Return the options of a replay that shows something: changed code is reported, and compared with the record."""
+    return {"allow_change": True, **asked.rights.keywords}
+
+
+_STEPS: Final = 20
+"""The most steps that are shown if the user does not say how many."""
 
 
 def _causes(asked: Asked) -> None:
+    limit = asked.limit if asked.limited else _STEPS
+    print_causes(asked.stored, _event(asked), _replayed(asked), limit, as_json=asked.as_json)
+
+
+def _influence(asked: Asked) -> None:
+    limit = asked.limit if asked.limited else _STEPS
+    print_influence(asked.stored, _event(asked), _replayed(asked), limit, as_json=asked.as_json)
+
+
+def _event(asked: Asked) -> int:
     if asked.name is None or not asked.name.isdecimal():
-        raise UsageError(
-            "causes needs the id of an event",
-            hint="`sim show RUN messages` has those of messages; for all: see docs/moment.md",
-        )
-    options = {"allow_change": asked.allow_change, **asked.rights.keywords}
-    print_ = print_influence if asked.forward else print_causes
-    limit = asked.limit if asked.limited else 20
-    print_(asked.stored, int(asked.name), options, limit, as_json=asked.as_json)
+        raise UsageError(f"{asked.view} needs the id of an event", hint=EVENT_IDS)
+    return int(asked.name)
 
 
 def _sql(asked: Asked) -> None:
@@ -191,7 +203,7 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "chat": Page(
         help="What an agent or a person said and heard, in the order of time, whole.", show=_chat, named="AGENT",
-        options=("other", "prompts", "limit", *REPLAY_RIGHTS),
+        options=("agent", "prompts", "limit", *REPLAY_RIGHTS),
         topics=("message.sent", "conversation.message", "channel.post", "survey.answer"),
     ),
     "conversation": Page(
@@ -222,11 +234,15 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "state": Page(
         help="The state at one moment, from a replay: of all agents and what they share, or of one, whole.",
-        show=_state, named="AGENT", options=("at", "at_event", "allow_change", "limit", *REPLAY_RIGHTS), topics=("*",),
+        show=_state, named="AGENT", options=("at", "limit", *REPLAY_RIGHTS), topics=("*",),
     ),
     "causes": Page(
-        help="What led to an event, from a replay: steps, messages and the state that was read; or what it influenced.",
-        show=_causes, named="EVENT", options=("forward", "allow_change", "limit", *REPLAY_RIGHTS), topics=("*",),
+        help="What led to an event, from a replay: steps, messages and the state that was read.", show=_causes,
+        named="EVENT", options=("limit", *REPLAY_RIGHTS), topics=("*",),
+    ),
+    "influence": Page(
+        help="What an event may have influenced, from a replay, and what differs without it.", show=_influence,
+        named="EVENT", options=("limit", *REPLAY_RIGHTS), topics=("*",),
     ),
     "sql": Page(help="A SELECT over the tables.", show=_sql, named="QUERY", options=("limit",)),
 }  # fmt: skip

@@ -110,7 +110,7 @@ class Search:
     Attributes:
         scale: the spread of the outcome, of which changes are shares; 1 for a condition.
         n: the futures of each moment.
-        known: what came of the futures of each moment.
+        known: the outcomes of the futures of each moment.
     """
 
     futures: Futures

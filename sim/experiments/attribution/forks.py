@@ -2,8 +2,8 @@
 
 The processes: a coordinator, which this program talks to; the walker, which repeats the run once, verifies it, and is
 forked at each of the given moments; these holders, which wait; and for each piece of work a fork of the nearest holder,
-which goes on to its moment, and is forked for each future. None has a thread or an event loop. The coordinator and all
-that follow from it are one group of processes, which ends with this program.
+which continues to its moment, and is forked for each future. None has a thread or an event loop. The coordinator and
+all that follow from it are one group of processes, which ends with this program.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class ForkedFutures:
         jobs: how many futures run at the same time.
 
     Attributes:
-        own: what came of the run itself.
+        own: the outcome of the run itself.
         seconds: the CPU seconds of its replay.
 
     Raises:
@@ -110,14 +110,14 @@ class ForkedFutures:
 
 def _fork() -> int:
     if sys.platform == "win32":
-        raise NotImplementedError  # see FORKS
+        raise RunError("a process cannot be forked on Windows")  # FORKS is asked before
     return os.fork()
 
 
 def _ended(child: int) -> int | None:
     """Return how a process has ended; None: it has not."""
     if sys.platform == "win32":
-        raise NotImplementedError
+        raise RunError("a process cannot be forked on Windows")  # FORKS is asked before
     ended, status = os.waitpid(child, os.WNOHANG)
     return status if ended else None
 
@@ -174,7 +174,7 @@ class _Coordinator:
         self._number = 0
 
     def own(self) -> tuple[Future, float]:
-        """Return what came of the run itself, when it has been repeated and verified, and the seconds of that."""
+        """Return the outcome of the run itself, when it has been repeated and verified, and the seconds of that."""
         for line in self._lines():
             if "own" in line:
                 return Future(line["own"], line["problem"]), line["seconds"]

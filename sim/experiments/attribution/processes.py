@@ -49,7 +49,7 @@ class RebuiltFutures:
         jobs: how many futures run at the same time.
 
     Attributes:
-        own: what came of the run itself.
+        own: the outcome of the run itself.
     """
 
     within = True
@@ -88,10 +88,10 @@ class BranchedFutures:
     Args:
         setup: the run.
         jobs: how many futures run at the same time.
-        answers: the file of answers of models that the futures of a seed share; None: each asks anew.
+        answers: the file of answers of models that the futures of a seed share; None: each asks again.
 
     Attributes:
-        own: what came of the run itself.
+        own: the outcome of the run itself.
     """
 
     within = False
@@ -147,7 +147,7 @@ def _carried_out(
 
 
 def _known(found: tuple[Future, float] | Ended) -> tuple[Future, float]:
-    """Return what came of the run itself, and the seconds of its replay.
+    """Return the outcome of the run itself, and the seconds of its replay.
 
     Raises:
         RunError: if it is not known.

@@ -59,7 +59,7 @@ class AttributionOptions(Decisions, Rights):
         budget: the most futures.
         jobs: how many futures run at the same time; None: one for each core.
         answers: whether the futures of a seed share the answers of models at endpoints to equal requests (`seed`), or
-            each asks anew (`fresh`).
+            each asks again (`fresh`).
         access: how to reach the models on record.
         confirm: called with the cost, as a text, and whether it is money, before the first future; if it returns
             False, there is none.
@@ -213,11 +213,11 @@ def _answers(scenario: Scenario, options: AttributionOptions, outside: str | Non
     shared = (
         "futures of one seed share answers to equal requests, which therefore do not vary between moments"
         if options.answers == "seed"
-        else "each future asks anew"
+        else "each future asks again"
     )
     return (
         f"The run needs something from outside: {outside}. Until a moment its answers are those on record, without"
-        f" variance; after it models are asked anew, which costs money in each future; {shared}. Measured effects that"
+        f" variance; after it models are asked again, which costs money in each future; {shared}. Measured effects that"
         " are under way at a moment keep their outcome, which comes from later."
     )
 

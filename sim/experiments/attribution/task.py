@@ -1,4 +1,4 @@
-"""Tasks of attribution: futures of one moment of a run, with what is other than on record, and what came of them."""
+"""Tasks of attribution: futures of one moment of a run, with what is other than on record, and their outcomes."""
 
 from typing import Any, Final, Protocol
 
@@ -158,7 +158,7 @@ class Futures(Protocol):
         within: whether futures can begin within an instant.
         carried_out: how many futures have been carried out.
         way: how, in a few words.
-        own: what came of the run itself.
+        own: the outcome of the run itself.
         seconds: the CPU seconds of its replay.
     """
 
@@ -169,7 +169,7 @@ class Futures(Protocol):
     seconds: float
 
     def values(self, tasks: "list[Task]") -> list[list[Future]]:
-        """Return what came of the futures of each task, in the order of its seeds."""
+        """Return the outcomes of the futures of each task, in the order of its seeds."""
 
     def steps(self, time_ns: int) -> int:
         """Return how many steps an instant has."""
@@ -218,7 +218,7 @@ class Prepared:
     def future(
         self, seed: int | None, change: Change, through: tuple[int, int] | None = None, *, quick: bool = True
     ) -> Future:
-        """Run to the end from here, and return what came of it; see `Task`."""
+        """Run to the end from here, and return its outcome; see `Task`."""
         run = self.run
         run.edit(change.without)
         if change.values:

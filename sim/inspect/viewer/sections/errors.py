@@ -33,9 +33,7 @@ class Errors(Section):
 
     title = "Errors and alerts"
     place = 150
-    topics = (
-        "action.*", "agent.error", "agent.crashed", "agent.state", "alert.**", "mailbox.dead_letters", "model.call",
-    )  # fmt: skip
+    topics = ("action.*", "agent.*", "alert.**", "mailbox.dead_letters", "model.call")
 
     def __init__(self, folds: Folds) -> None:
         super().__init__(folds)

@@ -12,9 +12,9 @@ from sim.agents.metric_functions import MetricFunctions
 from sim.base.errors import RunError
 from sim.base.expressions import Expression, ExpressionError
 from sim.runner.runner import RunSink
+from sim.runner.shards.protocol import AnyShard, Order, Report, Row
+from sim.runner.shards.shard import RowRecorder
 from sim.scenario.assembly.build import Simulation
-from sim.shards.protocol import AnyShard, Order, Report, Row
-from sim.shards.shard import RowRecorder
 from sim.world.islands import Islands, Letter
 
 

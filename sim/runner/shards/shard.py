@@ -15,10 +15,10 @@ from sim.kernel.kernel import Kernel
 from sim.kernel.ports import NullRecorder
 from sim.kernel.rows import EventRow
 from sim.runner.runner import RunController
+from sim.runner.shards.protocol import Order, Report, Row, Setup, read_order, read_setup, receive, send
 from sim.scenario import loads
 from sim.scenario.assembly.build import Simulation, build
 from sim.scenario.schema import Metrics
-from sim.shards.protocol import Order, Report, Row, Setup, read_order, read_setup, receive, send
 from sim.world.islands import Islands, Letter
 
 

@@ -16,13 +16,13 @@ from sim.runner.options import RunOptions, taking
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController, RunSink
 from sim.runner.running import Source, kept_by, read_scenario
+from sim.runner.shards.checks import check_shards, wanted_of
+from sim.runner.shards.coordinator import Coordinator, GatheredFunctions
+from sim.runner.shards.merging import merge_states, merge_summaries
+from sim.runner.shards.processes import ShardProcess
+from sim.runner.shards.protocol import AnyShard, Setup
+from sim.runner.shards.shard import RowRecorder
 from sim.runner.spec import Spec
-from sim.shards.checks import check_shards, wanted_of
-from sim.shards.coordinator import Coordinator, GatheredFunctions
-from sim.shards.merging import merge_states, merge_summaries
-from sim.shards.processes import ShardProcess
-from sim.shards.protocol import AnyShard, Setup
-from sim.shards.shard import RowRecorder
 from sim.world.islands import Islands
 
 Start = Callable[[int, Setup], AnyShard]

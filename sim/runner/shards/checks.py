@@ -7,9 +7,9 @@ from typing import Any
 from sim.base.errors import UsageError
 from sim.base.expressions import PURE_FUNCTIONS, Expression
 from sim.runner.options import RunOptions
+from sim.runner.shards.coordinator import FUNCTIONS
 from sim.runner.spec import Spec
 from sim.scenario import Scenario
-from sim.shards.coordinator import FUNCTIONS
 from sim.world.islands import IslandSettings
 
 _HINT = "run it without --shards"

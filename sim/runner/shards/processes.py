@@ -6,7 +6,7 @@ from typing import BinaryIO, cast
 
 from sim.base.errors import RunError
 from sim.kernel.codec import Record
-from sim.shards.protocol import Order, Report, Setup, read_report, receive, send
+from sim.runner.shards.protocol import Order, Report, Setup, read_report, receive, send
 
 
 class ShardProcess:
@@ -24,7 +24,7 @@ class ShardProcess:
         self.number = number
         self.setup = setup
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from sim.shards.shard import main; main()"],
+            [sys.executable, "-c", "from sim.runner.shards.shard import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

@@ -1,9 +1,0 @@
-"""Shards: processes of this machine that run the islands of one world, with the hash that one process has.
-
-May import: `runner` and below. Read first: `coordinator.py` (windows, samples and the end), then `shard.py` (one
-process).
-"""
-
-from sim.shards.sharded import run_on_shards
-
-__all__ = ["run_on_shards"]
