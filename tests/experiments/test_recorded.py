@@ -47,10 +47,10 @@ def stopped(monkeypatch: pytest.MonkeyPatch, *, arms: bool = False) -> Path:
     """Return an experiment that was killed after the run of its second trial, before that is in its results."""
     add = Results.add
 
-    def killed(results: Results, found: Any) -> None:
+    def killed(results: Results, *given: Any) -> None:
         if results.done():
             raise KeyboardInterrupt
-        add(results, found)
+        add(results, *given)
 
     past = sim.run("dice.yaml", out="past")
     with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
