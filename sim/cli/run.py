@@ -115,6 +115,8 @@ def command(
     if probe is not None and not only_estimate:
         raise UsageError("--probe is given without --estimate", hint="add --estimate")
     if only_estimate:
+        if shards is not None:
+            raise UsageError("a run on shards asks no models, so it has no --estimate", hint="leave out --estimate")
         if probe:
             _check_batches(scenario, options)
         _estimate(scenario, options, probe or 0, as_json=as_json)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from sim.base.errors import Problem, UsageError
+from sim.base.expressions import did_you_mean
 from sim.events.topic import matches
 from sim.kernel.duration import to_ns, to_text
 from sim.scenario.island_uses import Meeting, Use, Where, groups_of, homes_of, settings_of, topics_of, uses_of
@@ -106,6 +107,7 @@ def _uses(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[P
             message = f"{use.where.path}: {use.island} uses {CALLED[kind].format(name)}, but {by}"
             yield _at(tree, use.where).problem(message, _MESSAGES)
     yield from _owners(tree, scenario, settings, homes)
+    yield from _homes_of_nothing(tree, scenario, settings)
     computed = _computed(scenario)
     for kind, declared in (("pools", scenario.pools), ("accounts", scenario.accounts)):
         part = mapping(tree, kind)
@@ -114,6 +116,17 @@ def _uses(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[P
                 yield part.keys_at[name].problem(
                     f"{kind}.{name}: no rule names it, so its home island is not known",
                     f"say it: `islands: {{home: {{{kind}: {{{name}: ...}}}}}}`",
+                )
+
+
+def _homes_of_nothing(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
+    """Yield homes of pools and accounts that the file does not have. Artifacts can be made during a run."""
+    for kind, declared in (("pools", scenario.pools), ("accounts", scenario.accounts)):
+        part = mapping(mapping(mapping(tree, "islands"), "home"), kind)
+        for name in getattr(settings.home, kind):
+            if name not in declared and isinstance(part, Map):
+                yield part.keys_at[name].problem(
+                    f"islands.home.{kind}.{name}: there is no such name in {kind}", did_you_mean(name, declared)
                 )
 
 

@@ -168,6 +168,10 @@ POOL = "pools: {barn: {kind: container}}\n"
         ((MANY % ("noop", 1, "noop")).replace("17s", "5s"), 3, "5s is shorter than 10s, the latency of the islands"),
         ((MANY % ("noop", 1, "noop")).replace("news:", "task.done:"), 3, "only the simulation itself publishes it"),
         ((MANY % ("noop", 1, "noop")).replace("topics:", "home: {pools: {a: east}}, topics:"), 3, "no island 'east'"),
+        (
+            MANY.replace("topics:", "home: {pools: {bran: north}}, topics:") % (PUT, 1, "noop") + POOL, 3,
+            "islands.home.pools.bran: there is no such name in pools",
+        ),
         ((MANY % ("noop", 1, "noop")).replace("[farmer, shop]", "[farmer, shpo]"), 3, "there is no entry in agents"),
     ],
 )  # fmt: skip

@@ -2,9 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
 
 import sim
 from sim.base.errors import RunError, UsageError
@@ -13,7 +16,7 @@ from sim.kernel.codec import as_sent
 from sim.record import open_run
 from sim.runner.shards import run_on_shards
 from sim.runner.shards.processes import ShardProcess
-from sim.runner.shards.protocol import Order, Report, Setup, read_order, read_report, read_setup
+from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, read_order, read_report, read_setup
 from sim.runner.shards.shard import Shard
 from sim.runner.shards.sharded import on_shards
 from tests.shards.worlds import world
@@ -84,10 +87,10 @@ def test_processes_write_one_record_that_is_replayed_in_one(tmp_path: Path) -> N
     assert result.services["shards"]["processes"] == 2
 
 
-class Failing(ShardProcess):
-    """A shard whose process is killed, or during which the coordinator is interrupted, at its eighth order."""
+class Killed(ShardProcess):
+    """The second shard, whose first processes are killed at their eighth order; `LIVES` has as many entries."""
 
-    interrupted = False
+    LIVES: ClassVar[list[None]] = []
 
     def __init__(self, number: int, setup: Setup) -> None:
         super().__init__(number, setup)
@@ -95,24 +98,44 @@ class Failing(ShardProcess):
 
     def ask(self, order: Order) -> None:
         self._orders += 1
-        if self._orders == 8 and self.number == 2:
-            if self.interrupted:
-                raise KeyboardInterrupt
+        if self._orders == 8 and self.number == 2 and self.LIVES:
+            self.LIVES.pop()
             self._process.kill()
+            self._process.wait()
         super().ask(order)
 
 
-class Interrupted(Failing):
-    """A shard that sees Ctrl-C."""
+class Interrupted(ShardProcess):
+    """The second shard, during whose eighth order Ctrl-C is pressed."""
 
-    interrupted = True
+    _orders = 0
+
+    def ask(self, order: Order) -> None:
+        self._orders += 1
+        if self._orders == 8 and self.number == 2:
+            raise KeyboardInterrupt
+        super().ask(order)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("start", "error"), [(Failing, RunError), (Interrupted, KeyboardInterrupt)])
-def test_a_run_whose_processes_end_is_resumed(tmp_path: Path, start: Any, error: type[BaseException]) -> None:
-    """If a shard is killed, or the coordinator interrupted, the record up to then is kept, and `resume` continues it
-    in one process to the same hash."""
+@pytest.mark.parametrize("lives", [1, 2])
+def test_a_killed_shard_is_made_again(lives: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard whose process is killed, and killed again while it is made again, ends with the hash of one process."""
+    monkeypatch.setattr(Killed, "LIVES", [None] * lives)
+    result = on_shards(2, Killed)(world(3), out=None)
+    assert result.hash == sim.run(world(3), out=None).hash
+    assert result.services["shards"]["rebuilt"] == 1
+    assert Killed.LIVES == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("start", "error"), [(Killed, RunError), (Interrupted, KeyboardInterrupt)])
+def test_a_run_whose_processes_end_is_resumed(
+    tmp_path: Path, start: Any, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If each process of a shard is killed, or the coordinator interrupted, the record up to then is kept, and `resume`
+    continues it in one process to the same hash."""
+    monkeypatch.setattr(Killed, "LIVES", [None] * 9)
     with pytest.raises(error) as caught:
         on_shards(2, start)(world(3), out=tmp_path)
     assert ("has ended with the exit code" if error is RunError else "sim resume") in str(caught.value)
@@ -121,6 +144,52 @@ def test_a_run_whose_processes_end_is_resumed(tmp_path: Path, start: Any, error:
         assert run.info.status == "interrupted"
         assert run.counts()["events"] > 0
     assert sim.resume(folder).hash == sim.run(world(3), out=None).hash
+
+
+class Forgetful(Inside):
+    """A shard that loses what it was sent last, whenever it is asked to; in this process."""
+
+    LOSES: ClassVar[set[int]] = set()
+    orders = 0
+
+    def report(self) -> Report:
+        """Lose the report of an order now and then."""
+        Forgetful.orders += 1
+        if Forgetful.orders in self.LOSES:
+            raise ShardLost("lost")
+        return super().report()
+
+
+@pytest.mark.slow
+@given(worlds=st.integers(0, 9), losses=st.sets(st.integers(1, 60), max_size=6), shards=st.integers(1, 2))
+@settings(max_examples=8, deadline=None)
+def test_shards_that_are_lost_at_any_order_change_nothing(worlds: int, losses: set[int], shards: int) -> None:
+    """Whichever orders are lost, at the setup, in a window, at a sample or at the end: the hash is that of one process,
+    unless three processes of a shard are lost during one order."""
+    Forgetful.LOSES, Forgetful.orders = losses, 0
+    try:
+        found = on_shards(shards, Forgetful)(world(worlds), out=None)
+    except ShardLost:
+        assert len(losses) >= 3
+        return
+    assert found.hash == sim.run(world(worlds), out=None).hash
+
+
+class Different(Killed):
+    """A shard that has another seed when it is made again."""
+
+    def __init__(self, number: int, setup: Setup) -> None:
+        super().__init__(number, setup if self.LIVES or number == 1 else structs.replace(setup, seed=4))
+
+
+@pytest.mark.slow
+def test_a_shard_that_does_something_else_when_it_is_made_again_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a shard repeats is compared with what it reported, and the time is named."""
+    monkeypatch.setattr(Killed, "LIVES", [None])
+    with pytest.raises(
+        RunError, match=r"shard 2 \(i0.*\) was started again .* did something else than before until \d"
+    ):
+        on_shards(2, Different)(world(3), out=None)
 
 
 def test_a_run_that_breaks_a_rule_fails_with_its_sentence(tmp_path: Path) -> None:
@@ -172,3 +241,13 @@ def test_what_shards_cannot_do_is_refused_before_anything_is_written(
     with pytest.raises(UsageError, match=re.escape(message)):
         on_shards(shards, Inside)(scenario, out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+def test_options_that_mean_nothing_on_shards_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--shards with an estimate of models, or with a live display, is wrong usage."""
+    (tmp_path / "isles.json").write_text("{}")
+    for option, part in (("--estimate", "has no --estimate"), ("--live", "no live display")):
+        with pytest.raises(SystemExit) as ended:
+            main(["run", str(tmp_path / "isles.json"), "--shards", "2", option])
+        assert ended.value.code == 2
+        assert part in capsys.readouterr().err

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from typing import BinaryIO, cast
+from typing import IO, cast
 
 from sim.base.errors import RunError
 from sim.kernel.codec import Record
-from sim.runner.shards.protocol import Order, Report, Setup, read_report, receive, send
+from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, read_report, receive, send
 
 
 class ShardProcess:
@@ -35,7 +35,7 @@ class ShardProcess:
         """Send an order; `report` waits for its report.
 
         Raises:
-            RunError: if the process has ended.
+            ShardLost: if the process has ended.
         """
         self._send(order)
 
@@ -43,9 +43,10 @@ class ShardProcess:
         """Wait for the report of the order that was sent last, or of the setup.
 
         Raises:
-            RunError: if the shard failed, or its process has ended.
+            ShardLost: if the process has ended.
+            RunError: if the shard failed.
         """
-        body = receive(cast(BinaryIO, self._process.stdout))
+        body = receive(cast(IO[bytes], self._process.stdout))
         if not body:
             raise self._lost()
         found: Report = read_report(body)
@@ -66,14 +67,14 @@ class ShardProcess:
 
     def _send(self, record: Record) -> None:
         try:
-            send(cast(BinaryIO, self._process.stdin), record)
+            send(cast(IO[bytes], self._process.stdin), record)
         except OSError:
             raise self._lost() from None
 
-    def _lost(self) -> RunError:
+    def _lost(self) -> ShardLost:
         code = self._process.wait()
         islands = ", ".join(self.setup.islands)
-        return RunError(
+        return ShardLost(
             f"shard {self.number} ({islands}) has ended with the exit code {code}",
             hint="the record is kept up to its last window: sim resume continues it in one process",
         )

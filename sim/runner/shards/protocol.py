@@ -3,8 +3,9 @@
 Nothing is pickled: a shard builds its world from the text of the scenario, as the coordinator does.
 """
 
-from typing import Any, BinaryIO, Final, Literal, Protocol
+from typing import IO, Any, Final, Literal, Protocol
 
+from sim.base.errors import RunError
 from sim.kernel.codec import Raw, Record, as_sent, reader
 from sim.world.islands import Letter
 
@@ -15,6 +16,10 @@ RowKey = tuple[int, int, int, int, int, int]
 
 Row = tuple[RowKey, int, int, str, str, Raw, tuple[int, int]]
 """An event: its key, its source and counter, actor, topic, data as canonical JSON, and cause."""
+
+
+class ShardLost(RunError):
+    """The process of a shard has ended, without a report of what it was asked."""
 
 
 class Setup(Record, frozen=True):
@@ -103,7 +108,7 @@ read_setup, read_order, read_report = reader(Setup), reader(Order), reader(Repor
 """Read a record that `send` has written."""
 
 
-def send(stream: BinaryIO, record: Record) -> None:
+def send(stream: IO[bytes], record: Record) -> None:
     """Write a record to a pipe.
 
     Raises:
@@ -114,7 +119,7 @@ def send(stream: BinaryIO, record: Record) -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> bytes:
+def receive(stream: IO[bytes]) -> bytes:
     """Read the bytes of a record from a pipe; empty if the process at the other end has ended."""
     head = stream.read(_LENGTH)
     if len(head) < _LENGTH:

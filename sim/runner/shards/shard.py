@@ -2,7 +2,7 @@
 
 import sys
 import time
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, Final
 
 import attrs
 
@@ -147,7 +147,7 @@ class Shard:
         return {"digest": digest, "summary": summary}
 
 
-def serve(requests: BinaryIO, reports: BinaryIO) -> None:
+def serve(requests: IO[bytes], reports: IO[bytes]) -> None:
     """Do what the coordinator asks until it closes the pipe."""
     setup = receive(requests)
     if not setup:
