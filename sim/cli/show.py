@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.base.errors import UsageError
-from sim.cli.render.output import OUT, common, print_json, reading
+from sim.cli.render.output import OUT, common, plain, print_json, reading, say
 from sim.cli.render.pages import OPTIONS, Asked, holdings, print_holdings, show, users_of
 from sim.cli.render.prompts import REPEAT
 from sim.cli.render.summary import print_summary
@@ -20,6 +20,8 @@ from sim.record.summary import fields_of
 from sim.tools.rights import Rights
 
 _COUNT = click.IntRange(0, 2**63 - 1)  # as SQLite and Python count
+MOST_COMPARED = 200_000
+"""The most events that a summary compares with the types of their topics, in about 0.3 s."""
 
 
 @click.command(
@@ -86,7 +88,8 @@ def command(
             )  # fmt: skip
             show(asked, given)
             return
-        fields = {**timed_fields_of(stored.info), "damaged": list(stored.integrity.damaged)}
+        malformed = _malformed(stored)
+        fields = {**timed_fields_of(stored.info), "damaged": list(stored.integrity.damaged), "malformed": malformed}
         if as_json:
             print_json({**fields, "views": holdings(stored)})
         else:
@@ -98,6 +101,18 @@ def print_run(stored: StoredRun, fields: dict[str, Any]) -> None:
     print_summary(fields)
     click.echo()
     print_holdings(stored)
+
+
+def _malformed(stored: StoredRun) -> dict[str, Any] | None:
+    """Count the malformed events of a run, say what they are, and return this; None: there are too many events."""
+    if stored.counts()["events"] > MOST_COMPARED:
+        many = f"more than {MOST_COMPARED:,} events"
+        say(f"sim: note: {many}: `sim verify` says whether they have the form of their topic")
+        return None
+    found = stored.malformed()
+    if text := found.sentence(stored.info.versions.get("sim")):
+        say(f"sim: note: {plain(text)}")
+    return found.to_json()
 
 
 def _given() -> dict[str, str]:

@@ -18,7 +18,7 @@ from sim.record.audit_chain import AuditHead
 from sim.record.drafts import draft_folder
 from sim.record.files import DATABASE
 from sim.record.integrity import integrity_of
-from sim.record.reader import RESULTS
+from sim.record.reader import RESULTS, open_run
 
 
 @click.command(
@@ -57,7 +57,8 @@ def command(
 
     RUN can also be the folder of an experiment, whose table and page are derived from its results and compared; or an
     archive that `sim archive` has written: all of its files are compared with its metadata, and what is in it is
-    verified in the same way. The exit code is 1 if anything was changed, removed, added or lost; it is printed.
+    verified in the same way. The exit code is 1 if anything was changed, removed, added or lost; it is printed. Events
+    that do not have the form of their topic, as in a record of another version of sim, are counted in a note.
     """
     known = None if audit_head is None else _parse(audit_head)
     if is_archive(Path(run)):
@@ -187,10 +188,16 @@ def _run(folder: Path, known: AuditHead | None) -> _Report:
     """Verify the record in a run folder."""
     found, facts = integrity_of(folder, known)
     audit = None if found.audit is None else {"records": found.audit.n, "head": found.audit.hash}
-    fields: dict[str, object] = {"run": str(folder), **facts, "audit": audit}
+    fields: dict[str, object] = {"run": str(folder), **facts, "audit": audit, "malformed": None}
+    notes: list[str] = []
+    if found.unusable is None:
+        with open_run(folder, verify=False) as stored:
+            malformed = stored.malformed()
+        fields["malformed"] = malformed.to_json()
+        notes += filter(None, [malformed.sentence(stored.info.versions.get("sim"))])
     level = fields["recording"]
     more = [] if level in ("all", None) else [f"recorded at the level `{level}`: the hash covers what it records"]
-    return _Report(fields, [_intact(fields), *more] if found.whole else [], [], list(found.problems))
+    return _Report(fields, [_intact(fields), *more] if found.whole else [], notes, list(found.problems))
 
 
 def _intact(fields: dict[str, object]) -> str:

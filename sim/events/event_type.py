@@ -7,7 +7,7 @@ What is recorded, read, shown and documented follows from the class.
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar
 
 import attrs
@@ -148,6 +148,20 @@ def data_reader(topic: str) -> Callable[[bytes], EventData | Malformed] | None:
     if issubclass(kind, OpenData):
         return lambda raw: read(b'{"values":' + bytes(raw) + b"}")
     return read
+
+
+def series_reader(topic: str) -> Callable[[Sequence[Raw]], object] | None:
+    """Return what reads the data of many events of one topic at once; None: the topic has no event type.
+
+    It raises ValueError if one of them is malformed.
+    """
+    found = type_of(topic)
+    if found is None:
+        return None
+    decode_all = reader(list[found])  # type: ignore[valid-type]  # a type that is known at run time alone
+    if issubclass(found, OpenData):
+        return lambda series: decode_all(b'[{"values":' + b'},{"values":'.join(series) + b"}]")
+    return lambda series: decode_all(b"[" + b",".join(series) + b"]")
 
 
 def described_fields(cls: type[EventData]) -> dict[str, str]:

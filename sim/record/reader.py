@@ -39,6 +39,7 @@ from sim.record.files import (
 from sim.record.hashing import RunHash, StreamHash, Written, arrival_hash, final_hash, result_hash
 from sim.record.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.record.integrity import Integrity, judge
+from sim.record.malformed import MalformedEvents
 from sim.record.rows import Row, Wanted
 from sim.record.schema import APPLICATION, SCHEMA, TABLES
 from sim.record.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
@@ -238,6 +239,20 @@ class StoredRun:
                 yield from wanted.of(first, chunk, after)
             except ValueError as error:
                 raise self._damaged(f"the events {first} to {first + count - 1} cannot be read: {error}") from error
+
+    def malformed(self) -> MalformedEvents:
+        """Compare all events with the types of their topics. This takes about two seconds for a million events.
+
+        Raises:
+            RunError: if the record is damaged.
+        """
+        found = MalformedEvents()
+        for chunk, _, _, _, data in self.chunks():
+            try:
+                found.take(data)
+            except ValueError as error:
+                raise self._damaged(f"the events of chunk {chunk} cannot be read: {error}") from error
+        return found
 
     def verify(self, written: Written | None = None) -> None:
         """Check all events, requests and the digest against their stored hashes.

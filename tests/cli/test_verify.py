@@ -9,7 +9,11 @@ from pathlib import Path
 import attrs
 import pytest
 
+from sim.inspect.viewer.overview import Overview
+from sim.record import RunHeader, RunRecorder, create_run, open_run
 from sim.record.head import HeadFile, read_head
+from tests.event_checks import CHECKS
+from tests.record.resealed import change
 
 
 @pytest.fixture
@@ -119,3 +123,71 @@ def test_a_list_names_lost_records(sim, cut):
 
     assert "lost its last records: commits" in text.out
     assert "lost its last records" in json.loads(as_json.out)["runs"][0]["lost"]
+
+
+@pytest.fixture
+def misshapen(tmp_path):
+    """A record whose hashes fit, and that has events without the form of their topic, as a forger could make it."""
+    CHECKS.active = False  # they do not fit their event types
+    header = RunHeader(name="tiny", seed=3, mode="autonomous", backend="asyncio")
+    with RunRecorder(create_run(tmp_path / "runs", header, "name: tiny\n")) as recorder:
+        for number, (topic, data) in enumerate(
+            [("agent.state", {"to": 7}), ("agent.state", {"to": 8}), ("agent.crashed", {}), ("step.made", [])]
+        ):
+            recorder.event((number, 0, 0, 20, number, "walker-1", topic, data, None))
+        recorder.finish("finished", {}, 10, {})
+    return recorder.folder
+
+
+MISSHAPEN = "3 of 4 events do not have the form of their topic: agent.state 2 (Expected"
+
+
+def test_a_forged_record_says_which_events_are_malformed(sim, misshapen):
+    """Its hashes fit, so it is intact; `verify`, `show` and the overview say how many events do not have the form of
+    their topic, which topics, and what to do, in text and as JSON.
+    """
+    verified, shown = sim("verify", misshapen), sim("show", misshapen)
+    for done in (verified, shown):
+        assert done.code == 0
+        assert f"sim: note: {MISSHAPEN}" in done.err
+        assert "agent.crashed 1 (" in done.err
+        assert "use another copy of it" in done.err
+    for verb in ("verify", "show"):
+        found = json.loads(sim(verb, misshapen, "--json").out)["malformed"]
+        assert {topic: one["events"] for topic, one in found["topics"].items()} == {
+            "agent.state": 2, "agent.crashed": 1,
+        }  # fmt: skip
+    with open_run(misshapen) as stored:
+        overview = Overview(stored)
+        overview.folds.read()
+        page = overview.to_json()
+    assert page["numbers"]["malformed"] == 3
+    assert page["run"]["warnings"][0].startswith(MISSHAPEN)
+
+
+def test_an_older_record_says_which_version_reads_it(sim, misshapen):
+    """If another version of sim made the record, this is what is said: which one, and that it reads the events."""
+    change(misshapen, "UPDATE run SET versions = json_set(versions, '$.sim', '0.0.1')")
+
+    verified = sim("verify", misshapen)
+
+    assert verified.code == 0
+    assert "They were recorded by sim 0.0.1, and this is sim" in verified.err
+
+
+def test_a_large_record_is_not_compared_by_a_summary(sim, misshapen, monkeypatch):
+    """A summary must be quick: of many events it says that it has not compared them, and which command does."""
+    monkeypatch.setattr("sim.cli.show.MOST_COMPARED", 3)
+
+    shown = sim("show", misshapen)
+
+    assert "more than 3 events: `sim verify` says whether they have the form of their topic" in shown.err
+    assert json.loads(sim("show", misshapen, "--json").out)["malformed"] is None
+
+
+def test_a_whole_record_has_no_malformed_events(sim, run):
+    """What this version records has the form of its topics: there is no note, and the count is 0."""
+    shown = sim("show", run)
+
+    assert "form of their topic" not in shown.err + sim("verify", run).err
+    assert json.loads(sim("show", run, "--json").out)["malformed"] == {"events": 0, "topics": {}}

@@ -11,7 +11,7 @@ import pytest
 
 from sim.agents import ask
 from sim.base import local_server
-from sim.cli import person
+from sim.cli import person, show
 from sim.cli.render import live, progress
 from sim.events import bus
 from sim.experiments import scoring
@@ -131,6 +131,7 @@ NUMBERS = [
     ),
     ("docs/python.md", r"is called about (ten) times a second", [1 / progress.LIVE_SECONDS]),
     ("docs/python.md", r"with more than (\d+) different keys", [frames.MOST_PARTS]),
+    ("docs/record.md", r"counts them in runs of at most ([\d,]+) events", [show.MOST_COMPARED]),
     ("docs/record.md", r"A result has at most (\d+) MiB", [effect_tasks.LARGEST_RESULT / MIB]),
     ("docs/record.md", r"The hash of a run is built from (\d+) lanes", [Lanes.count]),
     ("docs/record.md", r"the most living agents \(([\d,]+)\)", [build._MAX_SPAWNED]),

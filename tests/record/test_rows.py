@@ -9,6 +9,7 @@ from sim.actors.events import AgentCrashed, StateChanged
 from sim.events.event_type import Malformed
 from sim.kernel.rows import EventRow
 from sim.record import open_run
+from sim.record.files import versions
 from sim.record.recorder import RunRecorder
 from sim.record.rows import Wanted
 
@@ -60,3 +61,41 @@ def test_data_are_read_as_their_event_types(folder: Path) -> None:
     assert isinstance(events[2], Malformed)
     assert events[3] is None
     assert wanted.malformed == 1024
+
+
+def test_malformed_events_are_counted_by_topic(folder: Path) -> None:
+    """The count names each topic with the number and the first fault of its malformed events; data of agents are none.
+    Read at once or one by one, the same events are malformed.
+    """
+    with open_run(folder) as stored:
+        found = stored.malformed()
+        one_by_one = [row.topic for row in stored.rows() if isinstance(row.event, Malformed)]
+    assert found.to_json()["events"] == found.total == len(one_by_one) == 2000
+    assert found.read == 8000
+    (topic,) = found.topics
+    assert (topic, found.topics[topic].events) == ("agent.state", 2000)
+    assert "missing required field `from`" in found.topics[topic].problem
+
+
+@pytest.mark.parametrize(
+    ("version", "cure"),
+    [
+        ("0.0.1", "They were recorded by sim 0.0.1, and this is sim"),
+        (versions()["sim"], "the record or a package was changed: use another copy of it"),
+    ],
+)
+def test_malformed_events_are_named_with_what_to_do(folder: Path, version: str, cure: str) -> None:
+    """The sentence has the numbers, the topics, how to read them as recorded, and what to do: by the version."""
+    with open_run(folder) as stored:
+        said = stored.malformed().sentence(version) or ""
+    assert said.startswith("2,000 of 8,000 events do not have the form of their topic: agent.state 2,000 (Object")
+    assert "`sim show RUN events --topic agent.state --json`" in said
+    assert cure in said
+
+
+def test_a_record_of_this_version_has_no_malformed_events(start: Start) -> None:
+    """Without malformed events there is no sentence."""
+    with start() as recorder:
+        recorder.event(ROWS[0])
+    with open_run(recorder.folder) as stored:
+        assert stored.malformed().sentence("0.0.1") is None

@@ -11,8 +11,10 @@ from sim.base.errors import UsageError
 from sim.events.coerce import mapping
 from sim.events.topic import check_pattern, matches
 from sim.inspect.viewer.bins import Bins
+from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
 from sim.record import StoredRun
+from sim.record.malformed import MalformedEvents
 from sim.runner.branching import end_of
 from sim.runner.recorded import recorded_scenario
 from sim.scenario.groups import Groups
@@ -83,6 +85,7 @@ class Folds:
         bins: equal parts of the simulated time of the run.
         groups: the groups of its agents.
         part: the index of the part of the event that is being given to the folds.
+        malformed: counts the events that do not have the form of their topic.
     """
 
     def __init__(self, stored: StoredRun) -> None:
@@ -91,6 +94,7 @@ class Folds:
         self.bins = Bins.until(end_of(stored))
         self.groups = Groups(self.scenario)
         self.part = 0
+        self.malformed = MalformedEvents()
         self._time_ns = 0
         self._folds: dict[type[Fold], Fold] = {}
         self._adds: dict[str, tuple[Add, ...]] = {}
@@ -128,8 +132,10 @@ class Folds:
         Raises:
             RunError: if the run is damaged.
         """
-        for event in self.stored.events():
-            self.add(event)
+        for _, _, _, _, chunk in self.stored.chunks():
+            self.malformed.take(chunk)
+            for row in decode(chunk):
+                self.add(RecordedEvent(*row))
         self.finish()
         return self
 

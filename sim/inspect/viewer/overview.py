@@ -49,11 +49,13 @@ class Overview:
         info, scenario = self.folds.stored.info, self.folds.scenario
         given = {name: value for name, value in info.options.items() if value not in (None, [], "")}
         error = (info.summary or {}).get("error")
+        warnings = [str(one["text"]) for one in (info.summary or {}).get("warnings") or ()]
+        warnings += filter(None, [self.folds.malformed.sentence(info.versions.get("sim"))])
         return {
             "id": info.id, "name": info.name, "seed": str(info.seed), "mode": info.mode, "backend": info.backend,
             "status": info.status, "started": info.started_at, "ended": info.ended_at, "hash": info.hash,
             "stopped_by": (info.summary or {}).get("stopped_by"), "error": error and without_folder(info, error),
-            "warnings": [without_folder(info, str(one["text"])) for one in (info.summary or {}).get("warnings") or ()],
+            "warnings": [without_folder(info, text) for text in warnings],
             "versions": dict(info.versions), "options": given, "origin": info.origin,
             "description": "" if scenario is None else scenario.description,
             "tick": None if info.mode != "tick" or scenario is None else scenario.execution.tick.period / 1e9,
@@ -69,6 +71,7 @@ class Overview:
         return {
             "agents": len(of(Agents).known),
             "events": of(Events).total,
+            "malformed": self.folds.malformed.total,
             "iterations": summary.get("iterations"),
             "actions": sum(done for done, _ in actions),
             "refused": sum(refused for _, refused in actions),

@@ -64,6 +64,8 @@ class View:
         sql = "SELECT id, CAST(data AS BLOB) FROM chunks WHERE id > ? ORDER BY id LIMIT 1"
         while rows := stored.query(sql, (self._last_chunk,)):  # one by one, because the first read can have many
             self._last_chunk, data = rows[0]
+            if folds is not None:
+                folds.malformed.take(data)
             for row, line in zip(decode(data), json_items(data[1:-1]), strict=True):
                 event = RecordedEvent(*row)
                 self.chunks.add(event, line)

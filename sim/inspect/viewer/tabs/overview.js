@@ -53,7 +53,7 @@ function facts() {
 }
 
 function tiles() {
-  const { agents, events, iterations, actions, refused, errors, wakeups, messages, lost, unread, waiting, calls, spent } = OVERVIEW.numbers, { end, run } = OVERVIEW;
+  const { agents, events, malformed, iterations, actions, refused, errors, wakeups, messages, lost, unread, waiting, calls, spent } = OVERVIEW.numbers, { end, run } = OVERVIEW;
   const wall = (Date.parse(run.ended) - Date.parse(run.started)) / 1000, { names, values } = ABOUT.series.metrics;
   const made = [
     [lasting(end), "simulated"], wall > 0 && [lasting(wall), `real time (${short(end / wall)} ×)`], [number(agents), things(agents, "agent")],
@@ -61,6 +61,7 @@ function tiles() {
     errors !== null && [number(errors), `failed ${things(errors, "iteration")}`, errors > 0], [number(wakeups), things(wakeups, "wake-up")], messages > 0 && [number(messages), things(messages, "message")],
     lost > 0 && [number(lost), "lost from full mailboxes", true], unread > 0 && [number(unread), "never read", true], waiting > 0 && [number(waiting), "still waiting to be read"],
     calls > 0 && [number(calls), things(calls, "model call")], spent > 0 && [money(spent), "spent on models"], [number(events), things(events, "event")],
+    malformed > 0 && [number(malformed), `malformed ${things(malformed, "event")}`, true],
   ].filter(Boolean);
   const results = names.slice(0, HEADLINES).map((name, at) => [values[at].at(-1) === null ? "no value" : number(values[at].at(-1)), `${name} ${atTheEnd()}`]);
   const tile = ([value, name, bad]) => h("div", { class: "tile" + (bad ? " bad" : "") }, h("b", {}, value), h("span", {}, name));
