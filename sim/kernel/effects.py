@@ -165,7 +165,16 @@ def perform(effect: Effect) -> Generator[Any, Any, Outcome]:
     Raises:
         ActorError: if the request is not a JSON value.
     """
-    handle = EffectHandle(effect)
+    return (yield from _wait(EffectHandle(effect)))
+
+
+@coroutine
+def perform_handle(handle: EffectHandle) -> Generator[Any, Any, Outcome]:
+    """Run the effect of a handle as `perform` does, for a caller that has to name the effect in the record."""
+    return (yield from _wait(handle))
+
+
+def _wait(handle: EffectHandle) -> Generator[Any, Any, Outcome]:
     try:
         outcome: Outcome = yield handle
     except (Cancelled, Exception):  # not GeneratorExit: garbage collection must not record anything

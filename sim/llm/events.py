@@ -38,6 +38,8 @@ class ModelCalled(EventData, frozen=True, gc=False, kw_only=True):
         attempts: the number of requests.
         cached_tokens: the input tokens that were read from a cache of the provider.
         cost_micro: what it cost, in millionths of the unit of money.
+        effect: the number of the effect that made it, among those of its actor; missing of models in the run itself.
+        effect_of: the actor of the effect, if it is not the agent.
         error: why it failed, if it did: a class of error.
         estimated: whether the tokens are estimated.
         fallbacks: why models were passed over, of a call that succeeded.
@@ -59,6 +61,8 @@ class ModelCalled(EventData, frozen=True, gc=False, kw_only=True):
     attempts: int
     cached_tokens: int | Absent = ABSENT
     cost_micro: int
+    effect: int | Absent = ABSENT
+    effect_of: str | Absent = ABSENT
     error: str | Absent = ABSENT
     estimated: bool | Absent = ABSENT
     fallbacks: list[str] | Absent = ABSENT

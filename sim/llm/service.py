@@ -19,8 +19,9 @@ import attrs
 
 from sim.actors import Agent, PauseReason
 from sim.base.errors import Cancelled, LimitError, UsageError
-from sim.kernel import NS, Effect, perform, to_seconds
+from sim.kernel import NS, Effect, to_seconds
 from sim.kernel.codec import freeze
+from sim.kernel.effects import EffectHandle, perform_handle
 from sim.kernel.ports import Background
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
@@ -159,13 +160,14 @@ class Traced:
     ended_ns: int
 
 
-@attrs.frozen
+@attrs.define
 class _Stake:
-    """What is reserved for a call."""
+    """What is reserved for a call, and the effect that makes it at the edge; None: none has begun."""
 
     money: FundsHold
     reservations: Mapping[str, Reservation]
     earmarks: Mapping[str, Earmark]
+    effect: EffectHandle | None = None
 
 
 class Models(Service):
@@ -314,7 +316,7 @@ class Models(Service):
         stake = _Stake(self.spend.reserve(plan.cost_micro, plan.tokens), {}, {})
         if all(target.provider in INSIDE for target in plan.route.targets):
             return await self._settled(caller, plan, request, stake, self._answer_aside(plan, request))
-        answer = self._outside(respondent, plan.route.targets, request, None, latency_ns=0)
+        answer = self._outside(respondent, plan.route.targets, request, None, stake, latency_ns=0)
         return await self._settled(caller, plan, request, stake, answer)
 
     async def _answer_aside(self, plan: CallPlan, request: ModelRequest) -> Answer:
@@ -371,7 +373,7 @@ class Models(Service):
 
     async def _complete(self, agent: Caller, plan: CallPlan, request: ModelRequest, observe: Observer | None) -> Answer:
         stake = await self._hold(agent, plan)
-        return await self._settled(agent, plan, request, stake, self._answer(agent, plan, request, observe))
+        return await self._settled(agent, plan, request, stake, self._answer(agent, plan, request, observe, stake))
 
     async def _settled(
         self, agent: Caller, plan: CallPlan, request: ModelRequest, stake: _Stake, calling: Awaitable[Answer]
@@ -630,13 +632,15 @@ class Models(Service):
 
     # -- the call itself
 
-    async def _answer(self, agent: Caller, plan: CallPlan, request: ModelRequest, observe: Observer | None) -> Answer:
+    async def _answer(
+        self, agent: Caller, plan: CallPlan, request: ModelRequest, observe: Observer | None, stake: _Stake
+    ) -> Answer:
         targets = plan.route.targets
         if all(target.provider in INSIDE for target in targets):
             return await self._core.complete(targets, request, agent=agent.agent_id, observe=observe)
         if self._make_edge is None:
             raise ModelError("bad_request", f"{targets[0].provider} needs an endpoint, and this run has none")
-        return await self._outside(agent, targets, request, observe)
+        return await self._outside(agent, targets, request, observe, stake)
 
     async def _outside(
         self,
@@ -644,6 +648,8 @@ class Models(Service):
         targets: Sequence[Target],
         request: ModelRequest,
         observe: Observer | None,
+        stake: _Stake,
+        *,
         latency_ns: int | None = None,
     ) -> Answer:
         """Call an endpoint in one effect. All attempts are part of the recorded outcome."""
@@ -660,7 +666,7 @@ class Models(Service):
                 return await self._at_edge(value, observe, key, modelled=modelled)
             return await shared(lambda: self._at_edge(value, observe, key, modelled=modelled))
 
-        outcome = await perform(
+        stake.effect = EffectHandle(
             Effect(
                 "llm",
                 value,
@@ -671,6 +677,7 @@ class Models(Service):
                 safety="idempotent",
             )
         )
+        outcome = await perform_handle(stake.effect)
         if outcome.kind != "ok":
             detail = outcome.value["message"] if outcome.kind == "error" else "no answer arrived in time"
             raise ModelError("timeout" if outcome.kind == "timeout" else "server", f"the call failed: {detail}")
@@ -844,7 +851,7 @@ class Models(Service):
             attempts=sum(bill.attempts for bill in bills), cost_micro=cost, group=agent.group, model=target.model,
             planned_cost_micro=plan.cost_micro, planned_tokens=plan.tokens, provider=target.provider,
             seconds=to_seconds(self._world.kernel.now - started), tier=plan.route.tier, use=request.use,
-            **({} if usage is None else plain(usage)), **how,
+            **_identity(stake.effect, agent), **({} if usage is None else plain(usage)), **how,
         )  # fmt: skip
         self._emit(called, agent)
         for book in self.on_cost:
@@ -883,6 +890,14 @@ class Models(Service):
 
     def _emit(self, data: ModelCalled | ModelAttempted, agent: Caller) -> None:
         self._world.kernel.emit(data.TOPIC, freeze(data), agent.agent_id)
+
+
+def _identity(effect: EffectHandle | None, agent: Caller) -> dict[str, Any]:
+    """Return the fields of `ModelCalled` that name the effect of a call."""
+    if effect is None or effect.state == "new":
+        return {}
+    actor = effect.actor.name
+    return {"effect": effect.ordinal} | ({} if actor == agent.agent_id else {"effect_of": actor})
 
 
 def _pause(agent: Caller) -> None:

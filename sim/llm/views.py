@@ -30,17 +30,12 @@ _MESSAGES = """
 VIEWS["prompts"] = f"""
     -- One row a model call, with the whole request and the whole answer; --repeat adds those of models in the core.
     WITH asked AS (
-        SELECT *, row_number() OVER (PARTITION BY caller, ended_ns ORDER BY ended_delta, id) AS place FROM (
-            SELECT *, coalesce(result -> '$.answer.attempts', result -> '$.error.attempts') AS tries,
-                   iif(request ->> '$.respondent' IS NULL, '', 'survey:') || coalesce(request ->> '$.agent', actor)
-                   AS caller
-            FROM effects WHERE kind = 'llm'
-        )
-    ), ended AS (
-        SELECT *, data ->> '$.provider' NOT IN ('scripted', 'simulated') AS outside,
-               row_number() OVER (
-                   PARTITION BY actor, time_ns, data ->> '$.provider' IN ('scripted', 'simulated') ORDER BY id
-               ) AS place
+        SELECT *, coalesce(result -> '$.answer.attempts', result -> '$.error.attempts') AS tries,
+               iif(request ->> '$.respondent' IS NULL, '', 'survey:') || coalesce(request ->> '$.agent', actor)
+               AS caller
+        FROM effects WHERE kind = 'llm'
+    ), ended AS MATERIALIZED (
+        SELECT *, data ->> '$.effect' AS ordinal, coalesce(data ->> '$.effect_of', actor) AS caller
         FROM events WHERE topic = 'model.call'
     )
     SELECT e.id AS id,
@@ -66,6 +61,6 @@ VIEWS["prompts"] = f"""
            e.source AS source,
            e.counter AS counter
     FROM ended AS e
-    FULL JOIN asked AS f ON e.outside AND f.caller = e.actor AND f.ended_ns = e.time_ns AND f.place = e.place
+    FULL JOIN asked AS f ON f.ordinal = e.ordinal AND f.actor = e.caller
     ORDER BY 3, e.id
 """  # noqa: S608 - both parts are constants

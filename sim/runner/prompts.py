@@ -21,9 +21,7 @@ from sim.runner.rebuild import RecordedSpec, check_not_running
 from sim.runner.spec import Kept
 
 _CALLS = "SELECT id FROM events WHERE topic = 'model.call' ORDER BY id"
-_IN_CORE = (
-    "SELECT count(*) FROM events WHERE topic = 'model.call' AND data ->> '$.provider' IN ('scripted', 'simulated')"
-)
+_IN_CORE = "SELECT count(*) FROM events WHERE topic = 'model.call' AND data ->> '$.effect' IS NULL"
 
 
 @attrs.frozen
@@ -40,7 +38,7 @@ class RepeatedPrompt:
 
 
 def calls_in_core(stored: StoredRun) -> int:
-    """Return how many calls a run made of models in the core, whose requests are not on record."""
+    """Return how many calls of models a run made without an effect, in the core: their requests are not on record."""
     ((count,),) = stored.query(_IN_CORE)
     return int(count)
 

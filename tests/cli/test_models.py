@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+import sim as sim_package
+from sim.actors import Agent
 from sim.base.errors import UsageError
-from sim.llm import Access
-from sim.record import VIEWS
+from sim.llm import Access, ChatMessage, ModelRequest, Models
+from sim.record import VIEWS, open_run
 from sim.runner import RunController, run
 from sim.runner.progress import failures
 from tests.llm.endpoint import Endpoint, Reply, Seen, error, fitting, whole
@@ -95,6 +97,44 @@ def test_prompts_stand_beside_their_answers(sim, asks):
         assert [row[name] for row in rows] == [call[name] for call in calls]
     assert [row["cost"] for row in rows[:2]] == [call["cost"] for call in calls[:2]]
     assert "answer 2" in sim("show", "asks", "prompts").out
+
+
+def test_a_call_names_its_effect(sim, asks):
+    """Calls of an agent that end at the same instant, in any order and by other actors, have their own requests and
+    answers; a call of a model in the run has no effect.
+    """
+
+    class Many(Agent):
+        """Asks three questions at once, in processes of their own, and one itself."""
+
+        async def decide_action(self) -> sim_package.Action:
+            models = Models.of(self.world)
+
+            async def put(text: str) -> None:
+                await models.complete(self, ModelRequest((ChatMessage("user", text),)))
+
+            for name in "cab":
+                self.world.spawn(name, put(f"by {name}"))
+            await put("by asker")
+            return sim_package.Action("stop")
+
+    asks.write_text("name: many\nuntil: 1m\nmodels: {latency: 1s}\nagents: [{name: asker, kind: many}]\n")
+    with Endpoint(lambda seen: Reply(body=whole("answer " + seen.body["messages"][0]["content"]))) as endpoint:
+        access = Access(models=("openai:m",), base_url=endpoint.url)
+        outside = run(asks, access=access, kinds={"many": Many}, out="runs").run
+    inside = run(asks, access=Access(models=("simulated:m",)), kinds={"many": Many}, out="runs").run
+    for folder, named in ((outside, True), (inside, False)):
+        assert folder is not None
+        with open_run(folder) as stored:
+            calls = stored.query(
+                "SELECT data ->> 'effect', data ->> 'effect_of' FROM events WHERE topic = 'model.call'"
+            )
+            assert sorted(calls, key=str) == (
+                [(1, "a"), (1, "b"), (1, "c"), (1, None)] if named else [(None, None)] * 4
+            )
+            rows = stored.query("SELECT request ->> '$[0].content', answer FROM prompts")
+            assert len(rows) == 4
+            assert all(answer == f"answer {question}" for question, answer in rows) is named
 
 
 def test_answers_arrive_in_parts_if_the_operator_wants(sim, asks):

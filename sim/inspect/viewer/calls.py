@@ -19,8 +19,7 @@ _COLUMNS: Final = (
     " CAST(request AS BLOB), parts, CAST(result AS BLOB)"
 )
 _IN_CORE: Final = (
-    "SELECT id, time_ns, actor FROM events"
-    " WHERE topic = 'model.call' AND data ->> '$.provider' IN ('scripted', 'simulated') ORDER BY id"
+    "SELECT id, time_ns, actor FROM events WHERE topic = 'model.call' AND data ->> '$.effect' IS NULL ORDER BY id"
 )
 
 
