@@ -6,8 +6,13 @@ import anyio
 import anyio.lowlevel
 
 from sim.actors import Agent
-from sim.kernel import NS, Effect, Outcome, perform
+from sim.agents.conversation import Conversations
+from sim.base.errors import Interrupt
+from sim.base.permissions import Permission
+from sim.kernel import NS, Effect, Outcome, perform, sleep
+from sim.tools.approvals import DECISION, Approvals
 from sim.world import NOOP, Action
+from sim.world.action import Refused
 
 
 class Caller(Agent):
@@ -95,6 +100,77 @@ class Waiter(Agent):
         return NOOP
 
 
+class Lagger(Agent):
+    """Performs an effect that takes longer than its deadline, and sleeps."""
+
+    async def decide_action(self) -> Action | None:
+        await perform(Effect("late", {}, _echo, latency_ns=20 * NS, deadline_ns=5 * NS))
+        return Action("stop")
+
+
+class Busy(Agent):
+    """Never ends its iteration, and shows that it lives."""
+
+    async def decide_action(self) -> Action | None:
+        while True:
+            self.loop.beat()
+            await sleep(5)
+
+
+class Napper(Agent):
+    """Sleeps in its iteration, and ends it when it is interrupted."""
+
+    async def decide_action(self) -> Action | None:
+        try:
+            await sleep(60)
+        except Interrupt:
+            return NOOP
+        return NOOP
+
+
+class Faulty(Agent):
+    """Fails whenever it acts."""
+
+    async def decide_action(self) -> Action | None:
+        raise ValueError("it never works")
+
+
+class Buyer(Agent):
+    """Asks for approvals of what nobody decides in time."""
+
+    async def decide_action(self) -> Action | None:
+        try:
+            await Approvals.of(self.world).require(self, "shop.order", {"amount": 900}, "it is much")
+        except Refused:
+            return Action("stop")
+        return NOOP
+
+
+class Meddler(Agent):
+    """Does to others what rules cannot do, and asks for what is refused, as a host program does."""
+
+    async def decide_action(self) -> Action | None:
+        await sleep(30)
+        napper = self.world.agents["napper"]
+        assert isinstance(napper, Agent)
+        for number in range(2):
+            napper.loop.interrupt(number)
+        await perform(Effect("host", 0, self._call))
+        await sleep(60)
+        await perform(Effect("host", 1, self._call))
+        await sleep(30)
+        Conversations.of(self.world).set_level("user:1", Permission.GUEST)
+        self.world.tasks.remove_ended("", self.world.kernel.now)
+        return Action("stop")
+
+    async def _call(self, request: Any, key: str) -> None:
+        if request:
+            self.world.submit(DECISION, {"gate": "gate-2", "decision": "approve", "by": "eve", "note": "too late"})
+        else:
+            self.world.submit("create_loop", {"agent": "napper", "kind": "napper"})
+            self.world.submit("stop", {"agent": "hasty"})
+
+
 async def _answer(request: Any, key: str) -> str:
     await anyio.lowlevel.checkpoint()
     return f"An answer to {len(request['messages'])} messages, " + "at some length " * 10
@@ -113,4 +189,7 @@ async def _hang(request: Any, key: str) -> None:
     await anyio.sleep(100)
 
 
-KINDS = {"caller": Caller, "host": Host, "listener": Listener, "waiter": Waiter}
+KINDS: dict[str, type[Agent]] = {
+    "caller": Caller, "host": Host, "listener": Listener, "waiter": Waiter, "lagger": Lagger, "busy": Busy,
+    "napper": Napper, "faulty": Faulty, "buyer": Buyer, "meddler": Meddler,
+}  # fmt: skip

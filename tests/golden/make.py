@@ -71,6 +71,11 @@ def workshop(out: Path) -> Any:
     return run(HERE / "workshop.yaml", out=out)
 
 
+def mishaps(out: Path) -> Any:
+    """What goes wrong: crashes, alerts, gates that end unused, tasks and steps that fail, refusals."""
+    return run(HERE / "mishaps.yaml", out=out, kinds=KINDS)
+
+
 def branched(out: Path) -> Any:
     """A branch: its past is that of a run with inputs, its future has another limit, another event, another seed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -107,6 +112,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "desk": desk,
     "house": house,
     "workshop": workshop,
+    "mishaps": mishaps,
     "calls": calls,
     "inputs": inputs,
     "branch": branched,

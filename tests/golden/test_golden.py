@@ -60,7 +60,8 @@ def test_the_golden_runs_hold_what_they_are_for():
     assert seen["ending"] == {"delivered", "timeout", "abandoned", None}
     assert seen["latency"] == {"modelled", "measured"}
     assert seen["safety"] == {"pure", "idempotent", "unsafe"}
-    assert seen["input"] == {"note", "publish", "wake", "pause", "resume", "stop", "branch"}
+    inputs = {"note", "publish", "wake", "pause", "resume", "stop", "branch", "create_loop", "approval.decision"}
+    assert seen["input"] == inputs
     assert seen["topic"] >= {
         "message.sent",
         "agent.spawned",
