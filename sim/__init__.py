@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     )
     from sim.inspect.analysis import open as open  # noqa: A004
     from sim.inspect.compare.comparison import Comparison
+    from sim.inspect.player import play
     from sim.kernel import (
         Actor,
         Effect,
@@ -135,8 +136,9 @@ __all__ = [
     "TurningPoints", "UsageError",
     "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "bench", "bench_async", "branch",
     "branch_async", "diff", "first_of", "fit", "fit_async", "interview", "interview_prompt", "join", "load", "metric",
-    "perform", "record_answer", "replay", "replay_async", "resume", "resume_async", "run", "run_async", "run_until",
-    "runs", "score", "score_async", "sleep", "sweep", "sweep_async", "test", "tool", "turning_point", "why",
+    "perform", "play", "record_answer", "replay", "replay_async", "resume", "resume_async", "run", "run_async",
+    "run_until", "runs", "score", "score_async", "sleep", "sweep", "sweep_async", "test", "tool", "turning_point",
+    "why",
 ]  # fmt: skip
 """The public names but `open` and `property`, so that `from sim import *` does not hide the built-in functions."""
 
@@ -147,6 +149,7 @@ _HOMES = {
     "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async bench bench_async diff fit "
     "fit_async open runs sweep sweep_async",
     "inspect.compare.comparison": "Comparison",
+    "inspect.player": "play",
     "base.errors": "ActorError Cancelled CausalityError ClosedError DivergenceError ForeignAwaitError Interrupt "
     "KernelError LimitError LivelockError NameTakenError OutOfMemoryError RecordWarning RunError ScenarioError "
     "SimError TransitionError UsageError",

@@ -21,6 +21,7 @@ GROUPS = {
     "Run and repeat": {
         "new": "Write a small scenario to start from.",
         "run": "Run a scenario.",
+        "play": "Play a scenario on a page in the browser, while it is computed.",
         "resume": "Continue a run that was killed, interrupted, failed or paused.",
         "replay": "Run a recorded run again and verify that it is the same.",
         "branch": "Start a new run from the record of another run.",

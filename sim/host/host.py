@@ -53,6 +53,7 @@ class Host:
         calls: the calls of the host program.
         held: returns whether somebody has paused the run.
         pacer: the pace of simulated time against real time.
+        by_instant: whether to look at `held` after each instant, and not only after each slice of real time.
         lost: a function that returns whether an effect may have been carried out according to a lost record, or None.
         hold: a function that is called with such an effect when it starts in the live part, or None.
         live: whether the run is live, and not in its history.
@@ -80,6 +81,7 @@ class Host:
         self._progress = progress
         self._on_live = live
         self.held = held or _never
+        self.by_instant = False
         self._inbox = Inbox(kernel)
         self._suspend = False
         self._holds: Callable[[], object] | None = None
@@ -288,7 +290,7 @@ class Host:
             return min(until, self.kernel.now + 1)
         if self.replayer is not None and (known := self.replayer.late()) is not None:
             until = min(until, known.time_ns + 1)
-        if self._holds is not None and (due := self.kernel.next_time()) is not None:
+        if (self.by_instant or self._holds is not None) and (due := self.kernel.next_time()) is not None:
             until = min(until, due + 1)
         return min(until, self.pacer.limit())
 

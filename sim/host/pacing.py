@@ -68,6 +68,22 @@ class Pacer:
         """Whether simulated time follows real time now."""
         return self._speed is not None or bool(self._kernel.effects.measured)
 
+    @property
+    def speed(self) -> float | None:
+        """Simulated seconds per real second; None jumps from event to event."""
+        return self._speed
+
+    def pace(self, speed: float | None) -> None:
+        """Change the speed from this moment on. Call it in the thread of the run.
+
+        Raises:
+            UsageError: if the speed is out of range.
+        """
+        if speed is not None:
+            check_speed(speed)
+        self._speed = speed
+        self.anchor()
+
     def anchor(self) -> None:
         """Let simulated time follow real time from this moment on."""
         self._anchor = (self._kernel.now, self._clock.now())

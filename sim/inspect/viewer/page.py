@@ -5,7 +5,7 @@ script makes text nodes of them. The policy of the page has the hashes of its ow
 runs and nothing is loaded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -38,6 +38,21 @@ _LAST: Final = "main"
 
 Opens = Literal["agents", "overview"]
 """The tab with which a page opens."""
+
+
+@attrs.frozen
+class Extra:
+    """What a page has beside the view of a run.
+
+    Attributes:
+        style, script: added to those of the page.
+        about: returns data that is added to that of the run.
+    """
+
+    style: str
+    script: str
+    about: Callable[[], Mapping[str, Any]]
+
 
 MARK: Final = "<!-- blocks -->"
 _BODY: Final = (
@@ -121,7 +136,10 @@ def tabs(kinds: Sequence[type[Section]]) -> list[tuple[str, str]]:
     return [(kind.name(), kind.title) for kind in kinds if kind.tab]
 
 
-def shell(stored: StoredRun, kinds: Sequence[type[Section]], *, follows: bool, opens: Opens = "agents") -> str:
+def shell(
+    stored: StoredRun, kinds: Sequence[type[Section]], *, follows: bool, opens: Opens = "agents",
+    more: Extra | None = None,
+) -> str:  # fmt: skip
     """Return the page without data.
 
     Args:
@@ -129,8 +147,10 @@ def shell(stored: StoredRun, kinds: Sequence[type[Section]], *, follows: bool, o
         kinds: the sections of the overview.
         follows: whether a server has the data.
         opens: the tab with which it opens.
+        more: what it has beside the view.
     """
-    style, script = _resources(tuple(kinds))
+    style, script = _resources(tuple(kinds), "" if more is None else more.script)
+    style += "" if more is None else more.style
     title = f"{stored.info.name} (seed {stored.info.seed}): {'view' if opens == 'agents' else 'report'}"
     return document(
         title, _BODY, style=style, script=script, connects=follows, alerts=stored.integrity.told_in(stored.path)
@@ -143,8 +163,8 @@ def about_element(about: Mapping[str, Any]) -> str:
 
 
 @cache
-def _resources(kinds: tuple[type[Section], ...]) -> tuple[str, str]:
-    """Return the style and the script of the page, with the libraries in it.
+def _resources(kinds: tuple[type[Section], ...], more: str) -> tuple[str, str]:
+    """Return the style and the script of the page, with the libraries in it, and more before its last part.
 
     The script of a section is a block, so that its names are its own.
     """
@@ -155,7 +175,7 @@ def _resources(kinds: tuple[type[Section], ...]) -> tuple[str, str]:
     first, last = [core.pop(name) for name in _FIRST], core.pop(_LAST)
     drawn = [f"{{\n{kind.script}}}\n" for kind in kinds]
     script = "\n".join(
-        [*libraries, '(() => {\n"use strict";', *first, *core.values(), *others, *drawn, last, "})();\n"]
+        [*libraries, '(() => {\n"use strict";', *first, *core.values(), *others, *drawn, more, last, "})();\n"]
     )
     styles = (vendor / "uplot.min.css", web / "style.css", web / "overview.css")
     return "".join(style.read_text(encoding="utf-8") for style in styles), script

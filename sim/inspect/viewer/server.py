@@ -17,7 +17,7 @@ from sim.base.errors import SimError, UsageError
 from sim.base.local_server import LOOPBACK, Address, LocalServer, Start, text_answer
 from sim.inspect.viewer.blocks import FileBlocks
 from sim.inspect.viewer.overview import Overview
-from sim.inspect.viewer.page import MARK, Opens, about_element, shell, tabs
+from sim.inspect.viewer.page import MARK, Extra, Opens, about_element, shell, tabs
 from sim.inspect.viewer.sections import sections
 from sim.inspect.viewer.view import View
 from sim.kernel.codec import encode
@@ -57,7 +57,7 @@ class ViewServer:
     """
 
     def __init__(self, stored: StoredRun, port: int = 0, *, opens: Opens = "agents") -> None:
-        self._site = _Site(stored, opens)
+        self._site = Site(stored, opens)
         try:
             address, hint = Address(LOOPBACK, port), "use --serve 0 for a free port"
             self._server = LocalServer(self._site, address, "view", hint, private=True)
@@ -75,13 +75,24 @@ class ViewServer:
         self._site.close()
 
 
-class _Site:
-    """The WSGI application of the page."""
+class Site:
+    """The WSGI application of the page.
 
-    def __init__(self, stored: StoredRun, opens: Opens) -> None:
+    Args:
+        stored: the run.
+        opens: the tab with which the page opens.
+        seconds: the least real time between two reads of the record.
+        more: what the page has beside the view.
+    """
+
+    def __init__(
+        self, stored: StoredRun, opens: Opens, *, seconds: float | None = None, more: Extra | None = None
+    ) -> None:
         self._folder: Path = stored.path
         self._opens = opens
-        self._head, self._tail = shell(stored, sections(), follows=True, opens=opens).split(MARK)
+        self._seconds = _SECONDS if seconds is None else seconds
+        self._more = more
+        self._head, self._tail = shell(stored, sections(), follows=True, opens=opens, more=more).split(MARK)
         self._blocks = FileBlocks()
         self._lock = threading.Lock()
         self._view = View(stored, self._blocks)
@@ -99,16 +110,17 @@ class _Site:
         if environ["REQUEST_METHOD"] != "GET":
             return text_answer(start, HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
         if path == "/":
-            return _answer(start, self._page(), "text/html; charset=utf-8")
+            return answer(start, self._page(), "text/html; charset=utf-8")
         if path == "/news":
-            return _answer(start, self._news(parse_qs(environ.get("QUERY_STRING", "")[:1000])), "application/json")
+            asked = parse_qs(environ.get("QUERY_STRING", "")[:1000])
+            return answer(start, json.dumps(self.news(asked)).encode(), "application/json")
         if path == "/overview":
             return self._overview(start)
         kind, _, number = path[1:].partition("/")
         if kind == "block" and number.isascii() and number.isdigit() and len(number) <= _DIGITS:
             body = self._blocks.read(int(number))
             if body is not None:
-                return _answer(start, body, "application/octet-stream")
+                return answer(start, body, "application/octet-stream")
         return text_answer(start, HTTPStatus.NOT_FOUND, "not found; the page is at /")
 
     def _page(self) -> bytes:
@@ -122,32 +134,40 @@ class _Site:
             with open_run(self._folder, verify=False) as stored:
                 overview = Overview(stored)
                 overview.folds.read()
-                return _answer(start, encode(overview.to_json()), "application/json")
+                return answer(start, encode(overview.to_json()), "application/json")
         except SimError:  # it is being written
             return text_answer(start, HTTPStatus.SERVICE_UNAVAILABLE, "the run cannot be read now; ask again")
 
-    def _news(self, asked: dict[str, list[str]]) -> bytes:
-        """Return what the page does not have yet: all that has changed, and further items of its lists."""
+    def news(self, asked: dict[str, list[str]], *, fresh: bool = False) -> dict[str, Any]:
+        """Return what the page does not have yet: all that has changed, and further items of its lists.
+
+        Args:
+            asked: what it has, as the parameters of its question.
+            fresh: whether to read the record however short ago it was read.
+        """
         known = {name: _number(asked.get(name, [])) for name in ("version", *_LISTS)}
         version = known.pop("version")
         with self._lock:
-            self._read()
+            self._read(fresh=fresh)
             about: dict[str, Any] = {"version": version} if version == self._version else self._about(**known)
             running = self._view.info.status == "running"
         if running and (unfinished := read_unfinished(self._folder)):
             about["unfinished"] = [[one.agent, one.kind, one.verb, one.text] for one in unfinished]
-        return json.dumps(about).encode()
+        return about
 
     def _about(self, **known: int) -> dict[str, Any]:
         follows = self._view.info.status == "running"
         page = {"opens": self._opens, "tabs": tabs(sections()), "whole": True}
-        return {**self._view.about(**known), **page, "served": True, "follows": follows, "version": self._version}
+        more = {} if self._more is None else self._more.about()
+        return {
+            **self._view.about(**known), **page, "served": True, "follows": follows, "version": self._version, **more,
+        }  # fmt: skip
 
-    def _read(self) -> None:
+    def _read(self, *, fresh: bool) -> None:
         """Read what is new on record, if enough time has passed."""
         now = time.monotonic()
-        chunks = len(self._view.chunks.table)
-        if self._view.info.status != "running" or now - self._read_at < _SECONDS * max(1, chunks / _MANY):
+        wait = 0 if fresh else self._seconds * max(1, len(self._view.chunks.table) / _MANY)
+        if self._view.info.status != "running" or now - self._read_at < wait:
             return
         self._read_at = now
         try:
@@ -158,7 +178,8 @@ class _Site:
             return
 
 
-def _answer(start: Start, body: bytes, kind: str) -> Iterable[bytes]:
+def answer(start: Start, body: bytes, kind: str) -> Iterable[bytes]:
+    """Answer with a body of a type, which no other site may use and no cache keeps."""
     start("200 OK", [("Content-Type", kind), ("Content-Length", str(len(body))), *_HEADERS])
     return [body]
 

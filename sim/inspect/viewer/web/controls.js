@@ -93,6 +93,9 @@ function play(on = !chosen.playing) {
   refresh();
 }
 
+/** What plays the run from this page, if something does: {bar: its element, asks(): what `news` is asked beside the view, show(given): takes in the answer, lost(): there is no connection}. */
+let live = null;
+
 const TABS = [];
 
 /** Define a tab: `make()` returns its element `box`, and `draw(milliseconds)`, which is called when the moment has changed. Tabs are in the order of `place`. */

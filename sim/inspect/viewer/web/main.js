@@ -46,7 +46,7 @@ function main() {
           h("span", { class: "zoom" }, button("+", "zoom in (+)", map.zoomIn), button("−", "zoom out (-)", map.zoomOut), button("□", "show all (0)", map.reset)), legend.list),
         map.box, charts.box),
       h("section", { class: "right" }, unfinished.box, h("div", { class: "tabs", role: "tablist" }, tabs), Object.values(panels).map(({ box }) => box), drawer)),
-    h("footer", {}, scrubber.bar), tip);
+    h("footer", {}, live && live.bar, scrubber.bar), tip);
 
   /** Whether the tab takes all of the page, without the map and the bar of time. */
   const wide = () => chosen.tab === "overview" || !ABOUT.whole;
@@ -81,7 +81,7 @@ function main() {
     event.preventDefault();
     act();
   });
-  if (ABOUT.follows) follow(() => {
+  if (ABOUT.follows || live) follow(() => {
     fillColours();
     status.textContent = ABOUT.run.status;
     status.className = "pill " + ABOUT.run.status;
@@ -97,10 +97,11 @@ function follow(renew, say) {
   const lists = ["chunks", "names", "groups", "topics", "calls", "parts"];
   async function ask() {
     const have = ["chunks", "names", "topics", "calls", "parts"].map((name) => `${name}=${ABOUT[name].length}`).join("&");
-    const answer = await fetch(`news?version=${ABOUT.version}&${have}`);
-    const { unfinished = [], ...given } = await answer.json();
+    const answer = await fetch(`news?version=${ABOUT.version}&${have}${live ? live.asks() : ""}`);
+    const { unfinished = [], live: told, ...given } = await answer.json();
+    if (live && !live.show(told)) return; // the page is of another run now
     say(unfinished);
-    if (given.version !== ABOUT.version) {
+    if (given.version !== undefined && given.version !== ABOUT.version) {
       const atEnd = chosen.event === null && chosen.time >= END - 1e-9;
       for (const [name, value] of Object.entries(given)) {
         if (lists.includes(name)) ABOUT[name].push(...value);
@@ -110,9 +111,10 @@ function follow(renew, say) {
       if (atEnd && !chosen.playing) goTo(END);
       renew();
     }
-    if (ABOUT.follows) setTimeout(() => ask().catch(gone), 1000);
+    if (live) ask().catch(gone); // the server answers when there is something new
+    else if (ABOUT.follows) setTimeout(() => ask().catch(gone), 1000);
   }
-  const gone = () => { say([]); document.getElementById("told").textContent = "The server has ended: what came so far is shown."; ABOUT.follows = false; };
+  const gone = () => { if (live) { live.lost(); setTimeout(() => ask().catch(gone), 1000); return; } say([]); document.getElementById("told").textContent = "The server has ended: what came so far is shown."; ABOUT.follows = false; };
   ask().catch(gone);
 }
 

@@ -1,0 +1,53 @@
+"""`sim play`: play a scenario on a page in the browser, while it is computed."""
+
+import sys
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+import sim.llm.views  # noqa: F401  # registers the views of model calls
+from sim.cli.declared import options_of
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
+from sim.cli.rights_options import rights_options
+from sim.cli.run import found
+from sim.inspect.player import PlayOptions, play
+from sim.tools.rights import Rights
+
+
+@click.command(
+    "play",
+    epilog="""Examples:
+
+    \b
+      sim play scenarios/contagion.yaml
+      sim play scenarios/contagion.yaml --seed 7 --no-browser""",
+)
+@click.argument("scenario", type=PATH)
+@options_of(PlayOptions, "seed", "until", "overrides", "speed", "clock", "tags", "port")
+@click.option("--browser/--no-browser", default=True, help="Open the page in the browser, or print its address only.")
+@rights_options
+@OUT
+@common
+def command(scenario: Path, out: Path, *, as_json: bool, rights: Rights, **options: Any) -> None:
+    """Play SCENARIO on a page in the browser: set it up, let it go, pause it, step through it, choose its speed, and
+    change it while map, charts and messages follow. SCENARIO is a file, or PACKAGE:NAME of one of an installed package.
+
+    Each run is an ordinary run folder. The page is served on this machine, until Ctrl-C; its address has a random
+    secret. When its last window is closed, the run is paused.
+    """
+    scenario, allow = found(scenario, rights.allow)
+    with redirect_stdout(sys.stderr):  # output of agents is no result
+        server = play(scenario, out=out, **{**options, **rights.keywords, "allow": allow})
+    with server:
+        if as_json:
+            print_json({"address": server.url})
+        else:
+            click.echo(server.url)
+            say("sim: this is the address of the page; whoever has it can play the run; Ctrl-C ends")
+        sys.stdout.flush()
+        with suppress(KeyboardInterrupt):
+            server.wait()
+    for folder in server.player.kept:
+        say(f"sim: kept {plain(folder)}")

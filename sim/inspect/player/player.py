@@ -1,0 +1,276 @@
+"""The player of a scenario: one run after the other, each in a thread of its own. Part of the edge."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, cast
+
+import attrs
+
+from sim.actors import Control
+from sim.base.errors import RunError, SimError, UsageError
+from sim.host.pacing import check_speed
+from sim.inspect.player.gate import Gate, Kind
+from sim.kernel.duration import seconds_text
+from sim.record import RunRecorder
+from sim.runner import RunController, RunResult, run
+from sim.runner.options import MAX_SEED, RunOptions
+from sim.runner.running import Source
+from sim.tools.rights import part_of
+
+SPEEDS: Final = (1, 2, 5, 10, 30, 60, 300, 3600, 21600, 86400, 604800)
+"""The speeds that a page offers, in simulated seconds per real second."""
+
+
+class _Played:
+    """One run, which waits after its first instant.
+
+    Args:
+        scenario, options: as those of `run`.
+        told: called, from any thread, when there is something new.
+    """
+
+    def __init__(self, scenario: Source, options: RunOptions, told: Callable[[], None]) -> None:
+        self._scenario, self._options, self._told = scenario, options, told
+        self.runner: RunController | None = None
+        self.gate: Gate | None = None
+        self.folder: Path | None = None
+        self.result: RunResult | None = None
+        self.error: BaseException | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sim-play", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return not self._thread.is_alive() or self.result is not None or self.error is not None
+
+    def end(self) -> None:
+        """Suspend the run where it is, and wait until its record is closed."""
+        if self.runner is not None:
+            self.runner.host.suspend()
+        self._thread.join()
+
+    def _run(self) -> None:
+        given = part_of(self._options, RunOptions)
+        try:
+            self.result = run(self._scenario, **given | {"begun": self._begun, "on_interrupt": "return"})
+        except BaseException as error:  # it ends this run, and the page says so
+            self.error = error
+        self._ready.set()
+        self._told()
+
+    def _begun(self, runner: RunController) -> None:
+        self.folder = cast(RunRecorder, runner.simulation.world.kernel.recorder).folder
+        self.runner, self.gate = runner, Gate(runner, self._news)
+        if self._options.begun is not None:
+            self._options.begun(runner)
+
+    def _news(self) -> None:
+        self._ready.set()
+        self._told()
+
+
+class Player:
+    """Plays a scenario. Its methods can be called from any thread.
+
+    Args:
+        scenario: what `sim.run` takes.
+        options: how it is run; each run has the seed after that of the one before.
+
+    Attributes:
+        version: is higher whenever there is something new to see.
+        news: is notified then.
+
+    Raises:
+        SimError: if the scenario cannot be run. There is a first run otherwise, which waits after its first instant.
+    """
+
+    def __init__(self, scenario: Source, options: RunOptions) -> None:
+        self._scenario = scenario
+        self._options = attrs.evolve(options, out=options.out or Path("runs"))
+        self._lock = threading.RLock()  # of what begins and ends runs
+        self.news = threading.Condition()
+        self.version = 0
+        self.kept: list[Path] = []
+        self._note = ""
+        self._played = self._begin(options.seed)
+
+    # -- what is asked for
+
+    def setup(self, seed: int | None = None) -> None:
+        """End the run, and set up another one.
+
+        Args:
+            seed: its seed; None: that of the run before.
+
+        Raises:
+            UsageError: if it is no seed.
+            SimError: if the scenario cannot be run any more; then there is no run.
+        """
+        if seed is not None and (type(seed) is not int or not 0 <= seed <= MAX_SEED):
+            raise UsageError(f"a seed is a whole number from 0 to {MAX_SEED}, not {seed!r:.60}")
+        with self._lock:
+            seed = self.seed if seed is None else seed
+            self._end()
+            self._played = self._begin(seed)
+        self.tell()
+
+    def again(self) -> None:
+        """Set up another run, with the next seed."""
+        self.setup((self.seed + 1) % (MAX_SEED + 1))
+
+    def go(self) -> None:
+        """Let the run go on."""
+        self._gate.go()
+        self.tell()
+
+    def hold(self, why: str = "") -> None:
+        """Hold the run at the end of the present instant.
+
+        Args:
+            why: what the page says about it.
+        """
+        if not self._played.ended:
+            self._gate.hold()
+        self._note = why
+        self.tell()
+
+    def step(self, kind: Kind, agent: str = "") -> None:
+        """Let the run go on to the end of a step.
+
+        Args:
+            kind: how far: `event`, `tick` or `agent`.
+            agent: the agent, with the kind `agent`.
+
+        Raises:
+            UsageError: if there is no such step or agent, or the run is over.
+        """
+        if kind not in ("event", "tick", "agent"):
+            raise UsageError(f"a step goes to the next event, tick or agent, not {kind!r:.60}")
+        gate = self._gate
+        if kind == "agent" and self._runner.simulation.manager.get_loop(agent) is None:
+            raise UsageError(f"there is no agent {agent!r:.60}", hint="choose one in the table or on the map")
+        gate.step(kind, agent)
+        self.tell()
+
+    def pace(self, speed: float | None) -> None:
+        """Change the speed: simulated seconds per real second; None is as fast as it can.
+
+        Raises:
+            UsageError: if it is out of range, the run is over, or it has synchronised rounds.
+        """
+        if speed is not None:
+            check_speed(speed)
+            if self._runner.sync is not None:
+                raise UsageError("a run with execution.sync has no speed", hint="choose: as fast as it can")
+        self._gate.pace(speed)
+        self.tell()
+
+    def stop(self) -> None:
+        """End the run where it is. Its record is closed, and `sim resume` can continue it."""
+        with self._lock:
+            self._gate.hold()
+            self._played.end()
+        self.tell()
+
+    def control(self) -> Control:
+        """Return what submits inputs to the run.
+
+        Raises:
+            UsageError: if the run is over.
+        """
+        return Control(self._runner.simulation.manager)
+
+    def close(self) -> None:
+        """End the run. One that never went on is removed."""
+        with self._lock:
+            self._end()
+        self.tell()
+
+    # -- what there is
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        assert self._played.folder is not None, "a run that has begun has a folder"
+        return self._played.folder
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        assert self._played.runner is not None, "a run that has begun has a runner"
+        return self._played.runner.simulation.world.kernel.seed
+
+    @property
+    def going(self) -> bool:
+        """Whether the run goes on now."""
+        return not self._played.ended and self._played.gate is not None and self._played.gate.going
+
+    def state(self) -> dict[str, Any]:
+        """Return what a page shows of the run beside its record, JSON-like."""
+        played = self._played
+        runner, gate = played.runner, played.gate
+        assert runner is not None, "a run that has begun has a runner"
+        assert gate is not None, "and a gate"
+        world = runner.simulation.world
+        phase = "ended" if played.ended else "going" if gate.going else "paused" if gate.went else "ready"
+        return {
+            "version": self.version, "run": self.folder.name, "phase": phase, "now": world.now, "until": runner.until,
+            "seed": str(self.seed), "speed": gate.speed, "speeds": [] if runner.sync else SPEEDS,
+            "held": world.on_hold, "controls": [], "gates": [], "hand": [], "file": "",
+            "note": self._told_of(played) or self._note,
+        }  # fmt: skip
+
+    def tell(self) -> None:
+        """Let the windows know that there is something new."""
+        with self.news:
+            self.version += 1
+            self.news.notify_all()
+
+    def _told_of(self, played: _Played) -> str:
+        if played.error is not None:
+            return f"the run failed: {played.error}"
+        if played.result is None:
+            return ""
+        done = played.result
+        if done.status == "interrupted":
+            return f"stopped at {seconds_text(done.sim_seconds)}; `sim resume {self.folder.name}` continues it"
+        return f"finished: {done.stopped_by}" if done.stopped_by else "finished"
+
+    @property
+    def _gate(self) -> Gate:
+        if self._played.ended or self._played.gate is None:
+            raise UsageError("the run is over", hint="set up another one")
+        return self._played.gate
+
+    @property
+    def _runner(self) -> RunController:
+        if self._played.ended or self._played.runner is None:
+            raise UsageError("the run is over", hint="set up another one")
+        return self._played.runner
+
+    # -- one run after the other
+
+    def _begin(self, seed: int | None) -> _Played:
+        played = _Played(self._scenario, attrs.evolve(self._options, seed=seed), self.tell)
+        if played.runner is None:
+            error = played.error or RunError("the run ended before it began")
+            raise error if isinstance(error, SimError) else RunError(f"{type(error).__name__}: {error}") from error
+        return played
+
+    def _end(self) -> None:
+        """End the run. Keep its folder if it ever went on; otherwise remove it, and say so."""
+        self._note = ""
+        played = self._played
+        played.end()
+        assert played.gate is not None, "a run that has begun has a gate"
+        if played.gate.went or played.folder is None:
+            if played.folder is not None and played.folder not in self.kept:
+                self.kept.append(played.folder)
+            return
+        shutil.rmtree(played.folder, ignore_errors=True)
+        self._note = f"removed {played.folder.name}: it was set up and never went on"

@@ -1,0 +1,225 @@
+"""A run that a person plays: its steps, its server, and that its record is an ordinary one."""
+
+import http.client
+import json
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+import sim
+from sim.base.errors import UsageError
+from sim.inspect.player import Player, PlayServer
+from sim.inspect.player.server import Windows
+from sim.record import open_run
+from sim.runner.options import RunOptions
+
+WALKERS = """
+name: walkers
+until: 100s
+seed: 4
+execution: {tick: {period: 10s}}
+agents:
+  - name: walker
+    count: 3
+    state: {eager: 0.5}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {name: shouts, when: chance(eager), do: {publish: {topic: shout, data: {at: "=now"}}}}
+      - {name: rests, do: {sleep: {for: 3s}}}
+metrics: {every: 5s, values: {shouting: "count('walker')"}}
+"""
+
+
+def eventually(condition):
+    """Wait until a condition holds."""
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never came about")
+
+
+@pytest.fixture
+def walkers(tmp_path):
+    """A scenario file."""
+    file = tmp_path / "walkers.yaml"
+    file.write_text(WALKERS, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def player(walkers, tmp_path):
+    """A player of it."""
+    made = Player(walkers, RunOptions(out=tmp_path / "runs"))
+    yield made
+    made.close()
+
+
+def still(player):
+    """Wait until the run is held or over, and return its state."""
+    eventually(lambda: not player.going)
+    return player.state()
+
+
+def test_a_played_run_is_that_of_the_command(player, walkers):
+    """However a run is stepped, paced and paused, its hash is that of a run that nobody touched, and it replays."""
+    for kind in ("event", "tick", "agent", "event"):
+        player.step(kind, "walker-2" if kind == "agent" else "")
+        still(player)
+    player.pace(1000.0)
+    player.go()
+    player.hold()
+    player.pace(None)
+    player.go()
+    eventually(lambda: player.state()["phase"] == "ended")
+    assert player.state()["note"].startswith("finished")
+    with open_run(player.folder) as stored:
+        assert stored.info.hash == sim.run(walkers).hash
+    assert sim.replay(player.folder).same
+
+
+def test_a_step_ends_where_it_says(player):
+    """A step goes to the next event, to the end of the next tick, or to what an agent does next, and holds there."""
+    assert player.state()["now"] == 0
+    assert player.state()["phase"] == "ready"
+    player.step("event")
+    assert still(player)["now"] > 0
+    player.step("tick")
+    assert still(player)["now"] <= 10
+    player.step("tick")
+    assert 10 < still(player)["now"] <= 20
+    before = player.control()._manager.get_loop("walker-3").iteration_count
+    player.step("agent", "walker-3")
+    still(player)
+    assert player.control()._manager.get_loop("walker-3").iteration_count == before + 1
+    with pytest.raises(UsageError, match="there is no agent 'nobody'"):
+        player.step("agent", "nobody")
+    with pytest.raises(UsageError, match="a step goes to the next event, tick or agent"):
+        player.step("year")
+
+
+def test_the_pace_holds_simulated_time_back(player):
+    """With a speed, simulated time follows real time; what passes while the run is paused never becomes simulated."""
+    player.pace(0.001)
+    player.go()
+    eventually(lambda: player.going)
+    time.sleep(0.2)
+    player.hold()
+    assert still(player)["now"] < 1
+    with pytest.raises(UsageError, match="simulated seconds per real second"):
+        player.pace(-1.0)
+
+
+def test_one_run_after_the_other(player, tmp_path):
+    """`again` sets up the next seed and `setup` the same; a run that never went on is removed, and that is said."""
+    first = player.folder
+    player.again()
+    assert (player.seed, first.exists()) == (5, False)
+    assert player.state()["note"] == f"removed {first.name}: it was set up and never went on"
+    player.step("event")
+    still(player)
+    second = player.folder
+    player.stop()
+    assert player.state()["phase"] == "ended"
+    assert "sim resume" in player.state()["note"]
+    with pytest.raises(UsageError, match="the run is over"):
+        player.go()
+    player.setup()
+    assert (player.seed, second.exists(), player.folder != second) == (5, True, True)
+    with pytest.raises(UsageError, match="a seed is a whole number"):
+        player.setup(-1)
+    assert sim.resume(second).status == "finished"
+    player.close()
+    assert [file.name for file in (tmp_path / "runs").iterdir()] == [second.name]
+
+
+def ask(url, what, *, origin=None, kind="application/json", method="POST"):
+    """Ask the server for something, as its page does; return the status and the answer."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    headers = {"Origin": origin or f"http://{parts.netloc}", "Content-Type": kind}
+    try:
+        connection.request(method, parts.path + "do", what if isinstance(what, str) else json.dumps(what), headers)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        return answer.status, json.loads(body) if answer.status == 200 else body
+    finally:
+        connection.close()
+
+
+def news(url, version=-1, run="", window="w"):
+    """Ask what is new, as a window of the page does."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    try:
+        connection.request("GET", f"{parts.path}news?version=0&live={version}&run={run}&window={window}")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def test_only_the_page_can_ask_for_something(player):
+    """A request from another site, of another kind, too large, or that is none of the page, changes nothing."""
+    with PlayServer(player) as server:
+        assert ask(server.url, {"do": "go"}, origin="http://evil.example")[0] == 403
+        assert ask(server.url, {"do": "go"}, kind="text/plain")[0] == 415
+        assert ask(server.url, {"do": "go"}, method="GET")[0] == 405
+        assert ask(server.url, "x" * 70_000)[0] == 413
+        assert ask(server.url.replace(urlsplit(server.url).path, "/guess/"), {"do": "go"})[0] == 403
+        for wrong in ("nonsense", "[]", {"do": "close"}, {"do": "__class__"}, {}, {"do": "step"}, {"do": "pace"}):
+            assert ask(server.url, wrong)[0] == 400, wrong
+        assert ask(server.url, {"do": "step", "kind": "year"})[1]["error"].startswith("a step goes to")
+        assert player.state()["phase"] == "ready"
+        assert ask(server.url, {"do": "step", "kind": "event"}) == (200, {})
+        assert still(player)["phase"] == "paused"
+
+
+def test_windows_agree_and_a_closed_one_leaves_the_run_paused(player):
+    """All windows are told the same; when the last one is closed while the run goes on, the run is paused."""
+    with PlayServer(player) as server:
+        player.pace(0.001)
+        run = player.folder.name
+        states = [news(server.url, run=run, window=name)["live"] for name in ("one", "two")]
+        assert states[0] == states[1]
+        ask(server.url, {"do": "go"})
+        assert news(server.url, run=run)["live"]["phase"] == "going"
+        for name in ("one", "two"):
+            ask(server.url, {"do": "leave", "window": name})
+        time.sleep(0.6)
+        assert player.going  # the third one is open
+        ask(server.url, {"do": "leave", "window": "w"})
+        assert still(player)["note"] == "paused: the last window was closed"
+
+
+def test_a_window_that_says_nothing_is_closed():
+    """A window is open while it waits for an answer, and for 3 seconds after it got one."""
+    now = [100.0]
+    windows = Windows(lambda: now[0])
+    windows.asks("one")
+    now[0] += 60
+    assert windows.open == 1
+    windows.answered("one")
+    now[0] += 2.9
+    assert windows.open == 1
+    now[0] += 0.2
+    assert windows.open == 0
+
+
+def test_a_window_is_told_at_most_30_times_a_second():
+    """A window that asks again has to wait until a thirtieth of a second has passed since its last answer."""
+    now = [100.0]
+    windows = Windows(lambda: now[0])
+    assert windows.asks("one") == 0
+    windows.answered("one")
+    now[0] += 0.01
+    assert windows.asks("one") == pytest.approx(1 / 30 - 0.01)
+    assert windows.asks("two") == 0
+
+
+def test_it_can_be_played_from_python(walkers, tmp_path):
+    """`sim.play` returns at once, with the address of the page; the end of the block ends the run."""
+    with sim.play(walkers, out=tmp_path / "runs", browser=False) as server:
+        assert news(server.url)["live"]["phase"] == "ready"
+        assert news(server.url, run=server.player.folder.name)["run"]["status"] == "running"
+    assert list((tmp_path / "runs").iterdir()) == []

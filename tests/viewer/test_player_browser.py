@@ -1,0 +1,150 @@
+"""The page that plays a run, in a real browser."""
+
+import json
+
+import pytest
+
+import sim
+from sim.inspect.player import Player, PlayServer
+from sim.record import open_run
+from sim.runner.options import RunOptions
+from tests.viewer.test_browser import Address, text_of, until, until_text, wait
+from tests.viewer.test_player import eventually, still
+from tests.viewer.test_player import walkers as walkers
+
+
+@pytest.fixture
+def server(walkers, tmp_path):
+    """The page of a scenario that is played."""
+    with PlayServer(Player(walkers, RunOptions(out=tmp_path / "runs"))) as opened:
+        yield opened
+
+
+def click(browser, name):
+    """Click a button of the bar."""
+    browser.evaluate(f"document.querySelector('#play-{name}').click()")
+
+
+def key(browser, name):
+    """Press a key."""
+    browser.evaluate(f"document.body.dispatchEvent(new KeyboardEvent('keydown', {{key: '{name}', bubbles: true}}))")
+
+
+def cut(browser, *, offline):
+    """Cut the connection of the browser, or restore it."""
+    through = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    browser.call("Network.emulateNetworkConditions", offline=offline, **through)
+
+
+def loaded(browser, text):
+    """Wait until the page was loaded again, and has a text."""
+
+    def there():
+        try:
+            return text in text_of(browser, "#page")
+        except AssertionError:  # it is being loaded
+            return False
+
+    eventually(there)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_run_is_played_on_the_page(server, browser, walkers, dark, tmp_path):
+    """Each button does what it says: the map and charts are those of the record, which is that of `sim run`."""
+    browser.open(Address(server.url), dark=dark)
+    until_text(browser, "#play-clock", "set up at 0s")
+    click(browser, "event")
+    until_text(browser, "#play-clock", "paused at")
+    browser.evaluate("location.hash = '#agent=walker-2'")
+    wait(browser, 100)
+    for name in ("tick", "agent"):
+        before = server.player.state()["now"]
+        click(browser, name)
+        eventually(lambda before=before: server.player.state()["now"] > before)
+        now = still(server.player)["now"]
+        until_text(browser, "#play-clock", f"paused at {now:g}s")
+    until_text(browser, ".time", f"{now:g}s of")
+    browser.evaluate(
+        "(() => { const list = document.querySelector('#play-speed'); list.value = '30';"
+        " list.dispatchEvent(new Event('change')); })()"
+    )
+    click(browser, "go")
+    until_text(browser, "#play-clock", "going")
+    assert text_of(browser, "#play-go") == "Pause"
+    click(browser, "go")
+    until_text(browser, "#play-clock", "paused")
+    assert server.player.state()["speed"] == 30
+    server.player.pace(None)
+    key(browser, "g")
+    until_text(browser, "#play-clock", "ended at")
+    until_text(browser, ".pill", "finished")
+    assert "finished" in text_of(browser, ".said-note")
+    assert browser.evaluate("document.querySelector('#play-go').disabled")
+    with open_run(server.player.folder) as run:
+        assert run.info.hash == sim.run(walkers).hash
+    browser.picture(tmp_path / "played.png")
+    assert browser.said == []
+    assert {address.split("/")[2] for address in browser.asked if "/" in address} == {server.url.split("/")[2]}
+
+
+@pytest.mark.proof
+def test_again_stop_and_a_lost_connection(server, browser):
+    """The next seed is a new page; stop ends the run; a lost connection is shown, and is over when it is back."""
+    browser.open(Address(server.url))
+    key(browser, "e")
+    until_text(browser, "#play-clock", "paused at")
+    key(browser, "n")
+    loaded(browser, "seed 5")
+    until_text(browser, "#play-clock", "set up at 0s")
+    server.player.step("event")
+    until_text(browser, "#play-clock", "paused at")  # what another window does
+    key(browser, "x")
+    until_text(browser, "#play-clock", "ended at")
+    assert "sim resume" in text_of(browser, ".said-note")
+    click(browser, "setup")
+    loaded(browser, "set up at 0s")
+    assert server.player.seed == 5
+    cut(browser, offline=True)
+    click(browser, "event")
+    until_text(browser, ".said-note", "There is no connection")
+    assert "There is no connection" in text_of(browser, ".said-note")
+    browser.call(
+        "Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1
+    )
+    until(browser, "!document.querySelector('.said-note').textContent.includes('no connection')")
+    click(browser, "event")
+    until_text(browser, "#play-clock", "paused at")
+    assert "no connection" not in text_of(browser, ".said-note")
+
+
+@pytest.mark.proof
+def test_a_closed_window_leaves_the_run_paused(server, browser):
+    """Leaving the page while the run goes on pauses it; the page that is opened again says so."""
+    browser.open(Address(server.url))
+    server.player.pace(0.01)
+    click(browser, "go")
+    until_text(browser, "#play-clock", "going")
+    browser.evaluate("location.href = 'about:blank'")
+    wait(browser, 100)
+    assert still(server.player)["note"] == "paused: the last window was closed"
+    browser.open(Address(server.url))
+    assert text_of(browser, ".said-note") == "paused: the last window was closed"
+
+
+@pytest.mark.proof
+def test_hostile_texts_stay_harmless_while_played(browser, tmp_path):
+    """Names and texts of a scenario are shown as they are spelled."""
+    hostile = '"><img src=x onerror=alert(1)>'
+    file = tmp_path / "evil.yaml"
+    file.write_text(
+        "name: evil\nuntil: 10s\nagents:\n  - {name: a, rules: [{do: {publish: {topic: t, data: "
+        + json.dumps(hostile) + "}}}]}\n",
+        encoding="utf-8",
+    )  # fmt: skip
+    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+        browser.open(Address(server.url))
+        click(browser, "event")
+        until_text(browser, "#play-clock", "paused")
+        assert browser.evaluate("document.querySelectorAll('img').length") == 0
+        assert browser.said == []
