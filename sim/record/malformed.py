@@ -75,10 +75,14 @@ class MalformedEvents:
     def _take_each(self, topic: str, series: Sequence[Raw]) -> None:
         read = data_reader(topic)
         assert read is not None, "the topic has an event type"
-        problems = [found.problem for found in map(read, series) if isinstance(found, Malformed)]
-        if problems:
-            known = self.topics.get(topic, MalformedTopic(0, problems[0]))
-            self.topics[topic] = MalformedTopic(known.events + len(problems), known.problem)
+        for found in map(read, series):
+            if isinstance(found, Malformed):
+                self.note(found)
+
+    def note(self, found: Malformed) -> None:
+        """Count a malformed event."""
+        known = self.topics.get(found.topic, MalformedTopic(0, found.problem))
+        self.topics[found.topic] = attrs.evolve(known, events=known.events + 1)
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers, JSON-like."""

@@ -27,7 +27,7 @@ class GatePending(Published, frozen=True, gc=False, kw_only=True):
     tool: str
 
 
-class _GateData(Published, frozen=True, gc=False, kw_only=True):
+class GateChange(Published, frozen=True, gc=False, kw_only=True):
     """What became of a gate.
 
     Attributes:
@@ -46,27 +46,27 @@ class _GateData(Published, frozen=True, gc=False, kw_only=True):
 
 
 @event_type("gate.approved")
-class GateApproved(_GateData, frozen=True, gc=False, kw_only=True):
+class GateApproved(GateChange, frozen=True, gc=False, kw_only=True):
     """A person has approved a call of a tool."""
 
 
 @event_type("gate.denied")
-class GateDenied(_GateData, frozen=True, gc=False, kw_only=True):
+class GateDenied(GateChange, frozen=True, gc=False, kw_only=True):
     """A person has denied a call of a tool."""
 
 
 @event_type("gate.expired")
-class GateExpired(_GateData, frozen=True, gc=False, kw_only=True):
+class GateExpired(GateChange, frozen=True, gc=False, kw_only=True):
     """A call of a tool was not decided, or not made, in time."""
 
 
 @event_type("gate.used")
-class GateUsed(_GateData, frozen=True, gc=False, kw_only=True):
+class GateUsed(GateChange, frozen=True, gc=False, kw_only=True):
     """An approved call of a tool is made."""
 
 
 @event_type("gate.cancelled")
-class GateCancelled(_GateData, frozen=True, gc=False, kw_only=True):
+class GateCancelled(GateChange, frozen=True, gc=False, kw_only=True):
     """The agent does not wait for the approval any more."""
 
 

@@ -231,7 +231,7 @@ class TaskCreated(Published, frozen=True, gc=False, kw_only=True):
     title: str
 
 
-class _TaskChange(Published, frozen=True, gc=False, kw_only=True):
+class TaskChange(Published, frozen=True, gc=False, kw_only=True):
     """A change of a task.
 
     Attributes:
@@ -258,31 +258,31 @@ class _TaskChange(Published, frozen=True, gc=False, kw_only=True):
 
 
 @event_type("task.updated")
-class TaskUpdated(_TaskChange, frozen=True, gc=False, kw_only=True):
+class TaskUpdated(TaskChange, frozen=True, gc=False, kw_only=True):
     """A task was changed, and neither begun nor ended."""
 
 
 @event_type("task.started")
-class TaskStarted(_TaskChange, frozen=True, gc=False, kw_only=True):
+class TaskStarted(TaskChange, frozen=True, gc=False, kw_only=True):
     """An agent has begun with a task."""
 
 
 @event_type("task.completed")
-class TaskCompleted(_TaskChange, frozen=True, gc=False, kw_only=True):
+class TaskCompleted(TaskChange, frozen=True, gc=False, kw_only=True):
     """A task is done."""
 
 
 @event_type("task.failed")
-class TaskFailed(_TaskChange, frozen=True, gc=False, kw_only=True):
+class TaskFailed(TaskChange, frozen=True, gc=False, kw_only=True):
     """A task has failed."""
 
 
 @event_type("task.cancelled")
-class TaskCancelled(_TaskChange, frozen=True, gc=False, kw_only=True):
+class TaskCancelled(TaskChange, frozen=True, gc=False, kw_only=True):
     """A task was cancelled."""
 
 
-class _TaskLate(Published, frozen=True, gc=False, kw_only=True):
+class TaskLate(Published, frozen=True, gc=False, kw_only=True):
     """A task is late.
 
     Attributes:
@@ -299,12 +299,12 @@ class _TaskLate(Published, frozen=True, gc=False, kw_only=True):
 
 
 @event_type("task.overdue")
-class TaskOverdue(_TaskLate, frozen=True, gc=False, kw_only=True):
+class TaskOverdue(TaskLate, frozen=True, gc=False, kw_only=True):
     """A task has not ended when it is due."""
 
 
 @event_type("task.stalled")
-class TaskStalled(_TaskLate, frozen=True, gc=False, kw_only=True):
+class TaskStalled(TaskLate, frozen=True, gc=False, kw_only=True):
     """A task has not changed for too long."""
 
 

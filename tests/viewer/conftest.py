@@ -3,15 +3,19 @@
 import base64
 import json
 import re
+import types
+import typing
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
+import msgspec
 import pytest
 
 import sim
+from sim.events.event_type import EventData, read_data, type_of
 from sim.inspect.viewer import write_view
 from sim.inspect.viewer.overview import Overview
 from sim.record import RunHeader, RunRecorder, StoredRun, create_run, open_run
@@ -30,6 +34,29 @@ def states(agent: str, *changes: tuple[float, str]) -> list[tuple[float, str, st
         events.append((time, agent, "agent.state", {"from": before, "to": after, "reason": ""}))
         before = after
     return events
+
+
+MadeUp = Sequence[tuple[float, str, str, Any]]
+
+
+def filled(events: MadeUp) -> list[tuple[float, str, str, Any]]:
+    """Return made-up events with the form of their topics: fields that they leave out are 0, false, empty or null."""
+    found: list[tuple[float, str, str, Any]] = []
+    for time, actor, topic, data in events:
+        kind = type_of(topic)
+        assert kind is not None, topic
+        fields = {field.encode_name: field for field in msgspec.structs.fields(kind) if field.required}
+        found.append((time, actor, topic, {name: _nothing(field.type) for name, field in fields.items()} | data))
+        assert isinstance(read_data(topic, found[-1][3]), EventData), topic
+    return found
+
+
+def _nothing(kind: Any) -> Any:
+    """Return the plainest value of a type."""
+    if type(None) in typing.get_args(kind) or kind is Any:
+        return None
+    first = typing.get_args(kind)[0] if isinstance(kind, types.UnionType) else typing.get_origin(kind) or kind
+    return first()
 
 
 @pytest.fixture

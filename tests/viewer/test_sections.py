@@ -1,17 +1,17 @@
 """Folds and sections: what a class of them has to define, and that one file is enough."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sim.actors.events import StateChanged
 from sim.base.errors import UsageError
+from sim.events.event_type import Malformed
 from sim.inspect.viewer import sections as folder
 from sim.inspect.viewer.folds import Fold, Folds
-from sim.inspect.viewer.section import Section
+from sim.inspect.viewer.section import Data, Event, Section
 from sim.inspect.viewer.sections import sections
-from sim.kernel.rows import RecordedEvent
 from tests.viewer.conftest import states
 
 
@@ -22,12 +22,12 @@ class Steps(Fold):
 
     def __init__(self, folds: Folds) -> None:
         super().__init__(folds)
-        self.got: list[tuple[str, Mapping[str, Any]]] = []
+        self.got: list[tuple[str, Any]] = []
         self.finished = 0
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Keep an event."""
-        self.got.append((event.topic, data))
+        self.got.append((event.topic, event.data))
 
     def finish(self) -> None:
         """Count the ends."""
@@ -43,26 +43,49 @@ class Later(Fold):
         super().__init__(folds)
         self.steps, self.seen = folds.of(Steps), list[int]()
 
-    def add(self, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Look at the other fold."""
         self.seen.append(len(self.steps.got))
 
 
 def test_a_fold_gets_the_events_of_its_topics(stored):
-    """One pass gives each fold the events of its topics, in order, after the folds that it needs; data that is no
-    object is an empty one.
-    """
+    """One pass gives each fold the events of its topics, in order, after the folds that it needs."""
     run = stored(
         [(1, "a", "step.left", {"n": 1}), (2, "a", "stop", {}), (3, "a", "walk", 5), (4, "a", "step.right", [])]
     )
     folds = Folds(run)
     later = folds.of(Later)
     assert folds.read().of(Later) is later
-    assert folds.of(Steps).got == [("step.left", {"n": 1}), ("walk", {}), ("step.right", {})]
+    assert folds.of(Steps).got == [("step.left", {"n": 1}), ("walk", 5), ("step.right", [])]
     assert (later.seen, folds.of(Steps).finished) == ([1, 3], 1)
 
 
-def add(self: Any, event: RecordedEvent, data: Mapping[str, Any]) -> None:
+def test_a_fold_gets_data_as_their_event_types(stored):
+    """Data are those of the event type of the topic. Malformed ones are told apart, and counted; those of agents are
+    None.
+    """
+    state, error = {"from": "stopped", "to": "running", "reason": ""}, {"error": 5}
+
+    class Kinds(Fold):
+        """Keeps the types of the data."""
+
+        topics = ("**",)
+
+        def __init__(self, folds: Folds) -> None:
+            super().__init__(folds)
+            self.got: list[type] = []
+
+        def add(self, event: Event, data: Data) -> None:
+            """Keep the type."""
+            self.got.append(type(data))
+
+    folds = Folds(stored([(1, "a", "agent.state", state), (2, "a", "agent.error", error), (3, "a", "walk", 5)]))
+    assert folds.of(Kinds).got is folds.read().of(Kinds).got
+    assert folds.of(Kinds).got == [StateChanged, Malformed, type(None)]
+    assert (folds.malformed.total, folds.malformed.read, [*folds.malformed.topics]) == (1, 3, ["agent.error"])
+
+
+def add(self: Any, event: Event, data: Data) -> None:
     """Take in nothing."""
 
 

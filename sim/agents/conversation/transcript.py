@@ -5,17 +5,27 @@ lines makes them harmless first.
 """
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
 
-from sim.events.coerce import mapping, whole
+from sim.agents.conversation.events import (
+    ConversationStarted,
+    ConversationSummarised,
+    MessageRevised,
+    MessageSaid,
+    UserChanged,
+    UserCreated,
+)
+from sim.events.event_type import EventData, Malformed
 from sim.kernel.codec import encode
 from sim.llm.types import json_value
 
 LineKind = Literal["user", "assistant", "error", "tool"]
 """What a line of a transcript is: a text of a person or an agent, an error, or the use of a tool."""
+
+_SPOKEN: Final[dict[str, LineKind]] = {"user": "user", "assistant": "assistant", "error": "error"}
+"""What a line is whose text is that of the message, by the role of its author."""
 
 _KNOWN_USERS: Final = 1_000_000
 _MOST_CALLS: Final = 1000  # calls without a result that are remembered
@@ -91,52 +101,44 @@ class Transcripts:
         """Return the name of a user or an agent, as others see it."""
         return self._names.get(author, author)
 
-    def add(self, time_ns: int, topic: str, data: Mapping[str, Any]) -> None:
-        """Take in an event."""
-        match topic:
-            case "user.created" | "user.changed":
-                links = data.get("links")
-                first = mapping(links[0]) if isinstance(links, list) and links else {}
+    def add(self, time_ns: int, data: EventData | Malformed | None) -> None:
+        """Take in the data of an event."""
+        match data:
+            case UserCreated() | UserChanged():
                 if len(self._names) < _KNOWN_USERS:
-                    self._names[str(data.get("user"))] = str(first.get("platform_username"))
-            case "conversation.started":
+                    self._names[data.user] = data.links[0].get("platform_username", "") if data.links else ""
+            case ConversationStarted():
                 self._start(time_ns, data)
-            case "conversation.message" | "conversation.revised" | "conversation.summarized":
-                transcript = self.found.get(str(data.get("conversation")))
+            case MessageSaid() | MessageRevised() | ConversationSummarised():
+                transcript = self.found.get(data.conversation)
                 if transcript is None:
                     return
-                if topic == "conversation.message":
+                if isinstance(data, MessageSaid):
                     self._message(transcript, time_ns, data)
-                elif topic == "conversation.revised":
+                elif isinstance(data, MessageRevised):
                     for line in transcript.lines:
-                        if line.kind == "error" and line.number == data.get("id"):
-                            line.text = str(data.get("content"))
+                        if line.kind == "error" and line.number == data.id:
+                            line.text = data.content
                 else:
-                    transcript.summary = str(data.get("summary"))
+                    transcript.summary = data.summary
             case _:
                 pass
 
-    def _start(self, time_ns: int, data: Mapping[str, Any]) -> None:
-        id, thread = str(data.get("conversation")), data.get("thread")
+    def _start(self, time_ns: int, data: ConversationStarted) -> None:
+        id = data.conversation
         if id in self.found:
             return
         self.total += 1
         if self._only not in (None, id) or (self._most is not None and len(self.found) >= self._most):
             return
-        place = None if thread is None else str(thread)
         self.found[id] = Transcript(
-            id=id,
-            user=str(data.get("user")),
-            platform=str(data.get("platform")),
-            channel=str(data.get("channel")),
-            thread=place,
-            started_ns=time_ns,
-            lines=deque(maxlen=self._lines),
-        )
+            id=id, user=data.user, platform=data.platform, channel=data.channel, thread=data.thread,
+            started_ns=time_ns, lines=deque(maxlen=self._lines),
+        )  # fmt: skip
 
-    def _message(self, transcript: Transcript, time_ns: int, data: Mapping[str, Any]) -> None:
-        role, content, about = data.get("role"), str(data.get("content")), mapping(data.get("metadata"))
-        call, number, author = str(about.get("tool_use_id")), whole(data.get("id")), str(data.get("author"))
+    def _message(self, transcript: Transcript, time_ns: int, data: MessageSaid) -> None:
+        role, content, about = data.role, data.content, data.metadata or {}
+        call = str(about.get("tool_use_id"))
         if role == "tool_result":
             waiting = transcript.calls.get(call)
             if waiting:
@@ -145,17 +147,17 @@ class Transcripts:
                 if not waiting:
                     del transcript.calls[call]
             return
-        if data.get("audience") in ("model", "none"):
+        if data.audience in ("model", "none"):
             return
-        name = self.name(author)
+        name = self.name(data.author)
         if role == "tool_call":
-            line = Line(number, time_ns, "tool", name, f"used {about.get('tool')}({_arguments(content)})")
+            line = Line(data.id, time_ns, "tool", name, f"used {about.get('tool')}({_arguments(content)})")
             if len(transcript.calls) < _MOST_CALLS:
                 transcript.calls.setdefault(call, deque(maxlen=_MOST_CALLS)).append(line)
-        elif role in ("user", "assistant", "error"):
+        elif (kind := _SPOKEN.get(role)) is not None:
             ending = f": {about['ending']}" if about.get("ending") else ""
             mark = f" [incomplete{ending}]" if about.get("incomplete") else ""
-            line = Line(number, time_ns, role, name, f"{content}{mark}")
+            line = Line(data.id, time_ns, kind, name, f"{content}{mark}")
         else:
             return
         transcript.lines.append(line)

@@ -13,7 +13,6 @@ from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_table
-from sim.events.coerce import mapping
 from sim.kernel import to_seconds
 from sim.kernel.calendar import Calendar
 from sim.kernel.duration import seconds_text
@@ -107,7 +106,7 @@ def _calendar(stored: StoredRun) -> Calendar | None:
 
 def _read(stored: StoredRun, transcripts: Transcripts) -> Transcripts:
     for row in stored.rows(("user.*", "conversation.*")):
-        transcripts.add(row.time_ns, row.topic, mapping(row.data))
+        transcripts.add(row.time_ns, row.event)
     return transcripts
 
 

@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from sim.actors.events import StateChanged
 from sim.base.errors import UsageError
 from sim.base.pages import Chart, line_chart
 from sim.base.text import plain
@@ -193,10 +194,9 @@ class Run(StoredRun):
         """Return a chart of the mean number of agents in each state over simulated time."""
         bins = Bins.until(end_of(self))
         states = StateTimes(bins)
-        columns = 'agent, time_ns, from_state AS "from", to_state AS "to", reason'
-        names, rows = self.table(f"SELECT {columns} FROM transitions")  # noqa: S608 - constant
-        for agent, time_ns, *change in rows:
-            states.add(time_ns, agent, dict(zip(names[2:], change, strict=True)))
+        for row in self.rows((StateChanged.TOPIC,)):
+            if isinstance(change := row.event, StateChanged):
+                states.add(row.time_ns, row.actor, change)
         states.finish()
         times = [bins.end_ns / 1e9 * part / (bins.count - 1) for part in range(bins.count)]
         return line_chart(f"{self.info.name}: agents by state", times, states.to_json())

@@ -4,17 +4,16 @@ A fold names the topics that it reads. It keeps a bounded amount of data, becaus
 and it trusts none of them: agents can publish any data under topics of their own, and a record can be forged.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from sim.base.errors import UsageError
-from sim.events.coerce import mapping
+from sim.events.event_type import EventData, Malformed
 from sim.events.topic import check_pattern, matches
 from sim.inspect.viewer.bins import Bins
-from sim.kernel.codec import decode
-from sim.kernel.rows import RecordedEvent
 from sim.record import StoredRun
 from sim.record.malformed import MalformedEvents
+from sim.record.rows import Row
 from sim.runner.branching import end_of
 from sim.runner.recorded import recorded_scenario
 from sim.scenario.groups import Groups
@@ -22,9 +21,10 @@ from sim.scenario.groups import Groups
 _MOST_TOPICS: Final = 10_000
 """The most topics of which it is remembered which folds read them. Agents can invent topics."""
 
-Event = RecordedEvent
-Data = Mapping[str, Any]
-"""The data of an event, which can be anything: whoever reads it checks what it gets."""
+Event = Row
+Data = EventData | Malformed | None
+"""The data of an event as its event type has them; `Malformed`: they are not what the topic requires; None: agents or
+host programs publish under the topic, and `event.data` can be anything."""
 
 Add = Callable[[Event, Data], None]
 F = TypeVar("F", bound="Fold")
@@ -67,7 +67,7 @@ class Fold:
 
         Args:
             event: the event.
-            data: its data if it is an object; otherwise an empty one.
+            data: its data; `isinstance` says of which event type.
         """
 
     def finish(self) -> None:
@@ -117,7 +117,10 @@ class Folds:
         adds = self._adds.get(event.topic)
         if adds is None:
             adds = self._readers(event.topic)
-        data = mapping(event.data)
+        data = event.event
+        self.malformed.read += 1
+        if isinstance(data, Malformed):
+            self.malformed.note(data)
         for add in adds:
             add(event, data)
 
@@ -132,10 +135,8 @@ class Folds:
         Raises:
             RunError: if the run is damaged.
         """
-        for _, _, _, _, chunk in self.stored.chunks():
-            self.malformed.take(chunk)
-            for row in decode(chunk):
-                self.add(RecordedEvent(*row))
+        for event in self.stored.rows():
+            self.add(event)
         self.finish()
         return self
 

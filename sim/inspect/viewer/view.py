@@ -14,6 +14,7 @@ from sim.inspect.viewer.states import MOST_VALUES, STATES, States
 from sim.kernel.codec import decode, json_items
 from sim.kernel.rows import RecordedEvent
 from sim.record import StoredRun
+from sim.record.rows import Wanted
 from sim.record.summary import fields_of, pairs, without_folder
 from sim.runner.branching import end_of
 from sim.runner.recorded import recorded_scenario, recorded_text
@@ -50,6 +51,7 @@ class View:
         self._description = "" if scenario is None else scenario.description
         self._scenario = blocks.add(recorded_text(stored).encode())
         self._last_chunk = -1
+        self._wanted = Wanted()
         self._end = 0.0
 
     def read(self, stored: StoredRun, folds: Folds | None = None) -> bool:
@@ -61,15 +63,13 @@ class View:
         """
         before = (self.chunks.events, self.calls.total, self.info.status)
         self.info = stored.info
-        sql = "SELECT id, CAST(data AS BLOB) FROM chunks WHERE id > ? ORDER BY id LIMIT 1"
+        sql = "SELECT id, first_event, CAST(data AS BLOB) FROM chunks WHERE id > ? ORDER BY id LIMIT 1"
         while rows := stored.query(sql, (self._last_chunk,)):  # one by one, because the first read can have many
-            self._last_chunk, data = rows[0]
-            if folds is not None:
-                folds.malformed.take(data)
+            self._last_chunk, first, data = rows[0]
             for row, line in zip(decode(data), json_items(data[1:-1]), strict=True):
-                event = RecordedEvent(*row)
-                self.chunks.add(event, line)
-                if folds is not None:
+                self.chunks.add(RecordedEvent(*row), line)
+            if folds is not None:
+                for event in self._wanted.of(first, data, 0):
                     folds.add(event)
         self.chunks.cut()
         if folds is not None:

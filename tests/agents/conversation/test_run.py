@@ -12,6 +12,7 @@ import pytest
 
 import sim
 from sim.agents.conversation import Transcripts
+from sim.agents.conversation.events import ConversationStarted, MessageRevised, MessageSaid
 from sim.cli import main
 from sim.record import open_run
 from tests.viewer.conftest import overview_of
@@ -212,15 +213,25 @@ def test_the_report_has_the_conversations(run):
     assert first["lines"][2]["text"][0] == "it is there"
 
 
+def begun(id: str) -> ConversationStarted:
+    """Return the data of the beginning of a conversation."""
+    return ConversationStarted(conversation=id, user="u", platform="p", channel="c", thread=None)
+
+
+def said(conversation: str, id: int, role: str, content: str, **more: Any) -> MessageSaid:
+    """Return the data of a message."""
+    return MessageSaid(
+        conversation=conversation, id=id, role=role, content=content, author="bot", seen=0, session=1, **more
+    )
+
+
 def test_transcripts_keep_a_bounded_amount():
     """Only the first conversations and the latest lines are kept; the totals count all."""
     found = Transcripts(lines=2, conversations=1)
     for number in (1, 2):
-        found.add(
-            0, "conversation.started", {"conversation": f"c{number}", "user": "u", "platform": "p", "channel": "c"}
-        )
+        found.add(0, begun(f"c{number}"))
     for number in range(5):
-        found.add(number, "conversation.message", {"conversation": "c1", "id": number, "role": "user", "content": "x"})
+        found.add(number, said("c1", number, "user", "x"))
     assert (found.total, list(found.found), found.found["c1"].total) == (2, ["c1"], 5)
     assert [line.number for line in found.found["c1"].lines] == [3, 4]
 
@@ -228,16 +239,13 @@ def test_transcripts_keep_a_bounded_amount():
 def test_a_revised_error_and_a_failed_tool_show_what_became_of_them():
     """A line of an error has its latest text; that of a tool says whether it worked, or nothing if it did not end."""
     found = Transcripts()
-    said = {"conversation": "c", "author": "bot"}
-    found.add(0, "conversation.started", {"conversation": "c", "user": "u", "platform": "p", "channel": "c"})
-    found.add(1, "conversation.message", {**said, "id": 1, "role": "error", "content": "again in 10 s"})
-    found.add(2, "conversation.revised", {"conversation": "c", "id": 1, "content": "failed"})
+    found.add(0, begun("c"))
+    found.add(1, said("c", 1, "error", "again in 10 s"))
+    found.add(2, MessageRevised(conversation="c", id=1, content="failed", metadata={}))
     for id in ("1", "2"):
-        about: dict[str, Any] = {"tool": "a.b", "tool_use_id": id}
-        found.add(3, "conversation.message", {**said, "id": 2, "role": "tool_call", "content": "[", "metadata": about})
-    about = {"tool_use_id": "1", "success": False}
-    found.add(4, "conversation.message", {**said, "id": 4, "role": "tool_result", "content": "", "metadata": about})
-    found.add(5, "conversation.message", {**said, "id": 5, "role": "assistant", "audience": "model", "content": "hm"})
+        found.add(3, said("c", 2, "tool_call", "[", metadata={"tool": "a.b", "tool_use_id": id}))
+    found.add(4, said("c", 4, "tool_result", "", metadata={"tool_use_id": "1", "success": False}))
+    found.add(5, said("c", 5, "assistant", "hm", audience="model"))
     assert [line.text for line in found.found["c"].lines] == ["failed", "used a.b([): failed", "used a.b([)"]
 
 

@@ -10,7 +10,9 @@ from sim.inspect.viewer.sections.errors import Errors
 from sim.inspect.viewer.sections.graph import Graph
 from sim.inspect.viewer.sections.states import States
 from sim.kernel.codec import encode
+from sim.llm.events import ModelCalled
 from sim.resources import MICRO
+from sim.world.events import ActionTaken, MessageSent
 
 MAX_ROWS: Final = 2000
 """The most agents with a row. If there are more, those with errors come first, then the most active."""
@@ -54,19 +56,16 @@ class Agents(Section):
                 return
             person = self.known[event.actor] = Person()
         person.events += 1
-        topic = event.topic
-        if topic.startswith("action."):
-            if data.get("success"):
-                person.done += 1
-            else:
-                person.refused += 1
-        elif topic == "message.sent":
-            receiver = self.known.get(str(data.get("to")))
+        if isinstance(data, ActionTaken):
+            person.done += data.success
+            person.refused += not data.success
+        elif isinstance(data, MessageSent):
+            receiver = self.known.get(data.to)
             if receiver is not None and receiver is not person:
                 receiver.events += 1
-        elif topic == "model.call":
+        elif isinstance(data, ModelCalled):
             person.calls += 1
-            person.cost_micro += whole(data.get("cost_micro"))
+            person.cost_micro += whole(data.cost_micro)
 
     @property
     def wakeups(self) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from sim.inspect.viewer.room import Room
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
+from sim.kinds.sop.events import ChannelPosted
 
 _CHANNELS = 50
 """The most channels that are shown, the first."""
@@ -28,15 +29,17 @@ class Channels(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Note a post."""
-        name, text = str(data.get("channel"))[:80], str(data.get("text"))
+        if not isinstance(data, ChannelPosted):
+            return
+        name = data.channel[:80]
         if name not in self._posts and len(self._posts) >= _CHANNELS:
             return
         self._counts[name] = self._counts.get(name, 0) + 1
         self._posts.setdefault(name, deque(maxlen=_POSTS)).append(
             {
                 "time": event.time_ns / 1e9,
-                "author": str(data.get("author"))[:80],
-                "text": self._room.take(text).splitlines(),
+                "author": data.author[:80],
+                "text": self._room.take(data.text).splitlines(),
             }
         )
 

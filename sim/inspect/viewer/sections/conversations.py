@@ -26,7 +26,7 @@ class Conversations(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Take in an event of a conversation, or of a person."""
-        self._transcripts.add(event.time_ns, event.topic, data)
+        self._transcripts.add(event.time_ns, data)
 
     def to_json(self) -> Json:
         """Return the conversations; None if there are none."""

@@ -3,9 +3,20 @@
 import attrs
 
 from sim.actors import PauseReason
+from sim.actors.events import (
+    AgentCrashed,
+    AgentFailed,
+    DeadLetters,
+    EffectOverdue,
+    HeartbeatMissed,
+    LockHeld,
+    StateChanged,
+)
 from sim.events.coerce import whole
 from sim.events.event_text import short
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
+from sim.llm.events import ModelCalled
+from sim.world.events import ActionTaken
 
 _KINDS = 5000
 """The most different errors that are counted separately."""
@@ -41,26 +52,28 @@ class Errors(Section):
         self._found: dict[tuple[str, str], _ErrorGroup] = {}
         self._parts = folds.bins.zeros()
 
-    def add(self, event: Event, known: Data) -> None:
+    def add(self, event: Event, data: Data) -> None:
         """Count an event, if it is an error, a refusal or an alert."""
         time_ns, agent, topic = event.time_ns, event.actor, event.topic
-        if topic.startswith("action."):
-            if not known.get("success"):
-                self._count("refused", f"{topic[7:]}: {known.get('error')}", time_ns, agent)
-        elif topic == "agent.error":
-            self._count("error", str(known.get("error")), time_ns, agent)
-        elif topic == "agent.crashed":
-            self._count("crashed", f"after {known.get('errors')} errors in a row", time_ns, agent)
-        elif topic.startswith("alert."):
-            self._count("alert", f"{topic[6:]} {short(known)}", time_ns, str(known.get("agent") or agent))
-        elif topic == "mailbox.dead_letters":
-            self._count("dead letters", "messages that no agent read", time_ns, agent, whole(known.get("count")))
-        elif topic == "model.call" and known.get("error"):
-            self._count("model call", f"{known.get('error')}: {known.get('message')}", time_ns, agent)
-        elif topic == "agent.state" and known.get("to") == "paused":
-            reason = str(known.get("reason"))
-            if not reason.startswith(PauseReason.RESOURCES):  # to wait for a limit is normal operation
-                self._count("paused", reason, time_ns, agent)
+        match data:
+            case ActionTaken(success=False):
+                self._count("refused", f"{topic[7:]}: {data.error}", time_ns, agent)
+            case AgentFailed():
+                self._count("error", data.error, time_ns, agent)
+            case AgentCrashed():
+                self._count("crashed", f"after {data.errors} errors in a row", time_ns, agent)
+            case HeartbeatMissed() | LockHeld() | EffectOverdue():
+                self._count("alert", f"{topic[6:]} {short(event.data)}", time_ns, data.agent or agent)
+            case DeadLetters():
+                self._count("dead letters", "messages that no agent read", time_ns, agent, whole(data.count))
+            case ModelCalled() if data.error:
+                self._count("model call", f"{data.error}: {data.message}", time_ns, agent)
+            case StateChanged(after="paused"):
+                reason = str(data.reason)
+                if not reason.startswith(PauseReason.RESOURCES):  # to wait for a limit is normal operation
+                    self._count("paused", reason, time_ns, agent)
+            case _:
+                pass
 
     def to_json(self) -> Json:
         """Return the errors, the most severe first, and their counts over time."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
+from sim.world.events import ActionTaken
 
 _TOPICS = 12
 """The most topics with their own line; the rest is one line."""
@@ -41,9 +42,9 @@ class Events(Section):
                 topic = REST
             counts = self._counts.setdefault(topic, self.folds.bins.zeros())
         counts[self.folds.part] += 1
-        if topic.startswith("action."):
-            done = self.actions.setdefault(topic[7:], [0, 0])
-            done[not data.get("success")] += 1
+        if isinstance(data, ActionTaken):
+            done = self.actions.setdefault(event.topic[7:], [0, 0])
+            done[not data.success] += 1
 
     def to_json(self) -> Json:
         """Return the most frequent topics with their counts, the sum of the rest, and the kinds of action."""

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
+from sim.tools.events import GateChange, GatePending
 
 _KNOWN = 10_000
 """The most gates that are followed."""
@@ -26,23 +27,23 @@ class Gates(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Note an event of a gate."""
-        name, status, now = str(data.get("gate")), event.topic.partition(".")[2], event.time_ns / 1e9
-        if status == "pending":
+        now = event.time_ns / 1e9
+        if isinstance(data, GatePending):
             if len(self._gates) >= _KNOWN:
                 self._left += 1
                 return
-            self._gates[name] = {
-                "gate": name, "agent": str(data.get("agent")), "tool": str(data.get("tool")), "status": status,
-                "reason": str(data.get("reason"))[:200], "asked": now,
+            self._gates[data.gate] = {
+                "gate": data.gate, "agent": data.agent, "tool": data.tool, "status": "pending",
+                "reason": data.reason[:200], "asked": now,
                 "waited": None, "by": "", "note": "",
             }  # fmt: skip
-        elif status in ("approved", "denied", "expired", "used", "cancelled") and name in self._gates:
-            gate = self._gates[name]
+        elif isinstance(data, GateChange) and data.gate in self._gates:
+            gate = self._gates[data.gate]
             if gate["waited"] is None:
                 gate["waited"] = now - gate["asked"]
-            gate["status"] = status
-            gate["by"] = str(data.get("by") or gate["by"])[:80]
-            gate["note"] = str(data.get("note") or gate["note"])[:200]
+            gate["status"] = event.topic.partition(".")[2]
+            gate["by"] = (data.by or gate["by"])[:80]
+            gate["note"] = (data.note or gate["note"])[:200]
 
     def to_json(self) -> Json:
         """Return the number of gates by status, and the latest gates; None if there are none."""

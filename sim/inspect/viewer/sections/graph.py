@@ -4,6 +4,7 @@ from collections import Counter
 
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.scenario.groups import Groups
+from sim.world.events import MessageSent, MoneyTransferred
 
 _NODES = 64
 """The most nodes of a circle."""
@@ -88,10 +89,10 @@ class Graph(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Count a message or a payment."""
-        if event.topic == "message.sent":
-            self.messages.add(str(data.get("sender")), str(data.get("to")))
-        else:
-            self.payments.add(str(data.get("from")), str(data.get("to")))
+        if isinstance(data, MessageSent):
+            self.messages.add(data.sender, data.to)
+        elif isinstance(data, MoneyTransferred):
+            self.payments.add(data.payer, data.to)
 
     def to_json(self) -> Json:
         """Return the graphs; None if there are none."""

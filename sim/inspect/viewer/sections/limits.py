@@ -13,6 +13,7 @@ from sim.inspect.viewer.bins import Bins
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.kernel import to_text
 from sim.kernel.codec import encode
+from sim.llm.events import ModelCalled
 from sim.llm.service import CALLS, COST, TOKENS
 from sim.resources import MICRO, Rate, to_micro
 from sim.resources.windows import Window
@@ -20,6 +21,7 @@ from sim.scenario import Scenario
 from sim.scenario.assembly.world_builder import set_limits, set_prices, to_rate
 from sim.scenario.groups import Groups
 from sim.world import World
+from sim.world.events import ActionTaken
 
 _UNKNOWN = {"most": None, "agent": None, "total": None}
 
@@ -95,9 +97,9 @@ class Limits(Section):
         """Count the use of an action that succeeded, or of a call of a language model."""
         if self._usage is None:
             return
-        if event.topic == "model.call":
+        if isinstance(data, ModelCalled):
             self._usage.call(event.time_ns, event.actor, data)
-        else:
+        elif isinstance(data, ActionTaken):
             self._usage.action(event.time_ns, event.actor, event.topic[7:], data)
 
     def to_json(self) -> Json:
@@ -133,22 +135,22 @@ class _Usage:
         self._own = {entry.name: entry.limits for entry in scenario.agents if entry.limits}
         self._spent: dict[str, dict[str, int]] = {name: {} for name in scenario.budgets}  # by agent, in micro-units
 
-    def action(self, time_ns: int, agent: str, kind: str, data: Mapping[str, Any]) -> None:
+    def action(self, time_ns: int, agent: str, kind: str, data: ActionTaken) -> None:
         """Count the use of an action that succeeded."""
-        if kind not in self._scenario.costs or not data.get("success"):
+        if kind not in self._scenario.costs or not data.success:
             return
-        charge = self._charge(kind, len(encode(data.get("arguments"))))
+        charge = self._charge(kind, len(encode(data.arguments)))
         for name, units in charge.rates.items():
             self._take(name, agent, units, time_ns)
         for name, micro in charge.budgets.items():
             self._spend(name, agent, micro)
 
-    def call(self, time_ns: int, agent: str, data: Mapping[str, Any]) -> None:
+    def call(self, time_ns: int, agent: str, data: ModelCalled) -> None:
         """Count the use of a call of a language model."""
-        tokens = whole(data.get("input_tokens")) + whole(data.get("output_tokens"))
+        tokens = whole(data.input_tokens) + whole(data.output_tokens)
         self._take(CALLS, agent, 1, time_ns)
         self._take(TOKENS, agent, tokens, time_ns)
-        for name, micro in ((CALLS, MICRO), (TOKENS, tokens * MICRO), (COST, whole(data.get("cost_micro")))):
+        for name, micro in ((CALLS, MICRO), (TOKENS, tokens * MICRO), (COST, whole(data.cost_micro))):
             self._spend(name, agent, micro)
 
     def to_json(self, held: Mapping[str, Mapping[str, int]] | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections import Counter
 from sim.events.coerce import figure, whole
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.inspect.viewer.sections.outcome import spread
+from sim.llm.events import ModelAttempted, ModelCalled
 from sim.resources import MICRO
 
 
@@ -33,21 +34,23 @@ class Models(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Count a call that has ended, or one attempt of a call."""
-        if event.topic == "model.attempt":
-            self._tries[str(data.get("outcome"))] += 1
+        if isinstance(data, ModelAttempted):
+            self._tries[data.outcome] += 1
+        if not isinstance(data, ModelCalled):
             return
-        name = f"{data.get('provider')}:{data.get('model')}"
-        micro = whole(data.get("cost_micro"))
+        name = f"{data.provider}:{data.model}"
+        micro = whole(data.cost_micro)
         tally = self._models.setdefault(name, Counter())
-        tally["failed" if data.get("error") else "calls"] += 1
+        tally["failed" if data.error else "calls"] += 1
         for key in ("attempts", "input_tokens", "output_tokens", "cached_tokens", "cost_micro"):
-            if figure(data.get(key)) is not None:  # else it is unknown, which is not 0
-                tally[key] += whole(data.get(key))
-        self._seconds.setdefault(name, array("d")).append(figure(data.get("seconds")) or 0.0)
+            number = getattr(data, key)
+            if figure(number) is not None:  # else it is unknown, which is not 0
+                tally[key] += whole(number)
+        self._seconds.setdefault(name, array("d")).append(data.seconds)
         part = self.folds.part
         self._calls[part] += 1
         self._micro[part] += micro
-        self._by_use[str(data.get("use"))] += 1
+        self._by_use[data.use] += 1
         self.total += 1
         self.micro += micro
 

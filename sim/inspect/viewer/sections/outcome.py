@@ -10,6 +10,7 @@ from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.runner import Distribution
 from sim.scenario import Scenario
 from sim.scenario.outcome_names import outcomes_of
+from sim.world.events import Observed
 
 _STEPS: Final = 24
 """The number of bars of a histogram."""
@@ -28,9 +29,9 @@ class Outcome(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Add an observation of an agent."""
-        value = figure(data.get("value"))
-        if value is not None:
-            self._observed.setdefault(str(data.get("name")), array("d")).append(value)
+        value = figure(data.value) if isinstance(data, Observed) else None
+        if isinstance(data, Observed) and value is not None:
+            self._observed.setdefault(data.name, array("d")).append(value)
 
     def to_json(self) -> Json:
         """Return what each metric is, with the outcomes that are about it, and the distributions of observations."""

@@ -1,11 +1,9 @@
 """The number of agents in each state over a run, and the states of each agent."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
 
 from sim.actors import AgentState
+from sim.actors.events import StateChanged
 from sim.inspect.viewer.bins import Bins
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 
@@ -60,9 +58,9 @@ class StateTimes:
         self._bins = bins
         self._spent = {state: bins.zeros() for state in LIVE}
 
-    def add(self, time_ns: int, agent: str, data: Mapping[str, Any]) -> None:
+    def add(self, time_ns: int, agent: str, change: StateChanged) -> None:
         """Add a change of state."""
-        before, after = str(data.get("from")), str(data.get("to"))
+        before, after = change.before, change.after
         if before not in _KNOWN or after not in _KNOWN:
             return
         swimlane = self.swimlanes.get(agent)
@@ -72,7 +70,7 @@ class StateTimes:
         self._spend(swimlane, time_ns)
         swimlane.state = after
         swimlane.wakeups += after == "running" and before in ("sleeping", "paused")
-        swimlane.ended = swimlane.ended or data.get("reason") == "end"
+        swimlane.ended = swimlane.ended or change.reason == "end"
         if not swimlane.ended:
             swimlane.final = after
 
@@ -128,7 +126,8 @@ class States(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Add a change of state."""
-        self.times.add(event.time_ns, event.actor, data)
+        if isinstance(data, StateChanged):
+            self.times.add(event.time_ns, event.actor, data)
 
     def finish(self) -> None:
         """Advance all agents to the end of the run."""

@@ -1,11 +1,11 @@
 """The surveys of a run: for each question, what was answered at each time when it was asked, by all and by group."""
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
+from sim.agents.events import SurveyAnswered
 from sim.events.coerce import figure
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.inspect.viewer.sections.outcome import uses_of
@@ -67,8 +67,10 @@ class Surveys(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Count an answer."""
+        if not isinstance(data, SurveyAnswered):
+            return
         time_ns = event.time_ns
-        key = str(data.get("survey")), str(data.get("question"))
+        key = data.survey, data.question
         asked = self._found.get(key)
         if asked is None:
             if len(self._found) >= _QUESTIONS:
@@ -81,7 +83,7 @@ class Surveys(Section):
             asked.left += 1
             return
         tallies = asked.times.setdefault(time_ns, {_ALL: _Tally()})
-        group = self.folds.groups.of(str(data.get("agent")))[:80]
+        group = self.folds.groups.of(data.agent)[:80]
         if len(asked.groups) < _GROUPS:
             asked.groups[group] = None
         for name in (_ALL, group if group in asked.groups else _REST):
@@ -114,10 +116,10 @@ def _forms(scenario: Scenario) -> dict[tuple[str, str], tuple[int, tuple[str, ..
     return found
 
 
-def _count(asked: _Asked, tally: _Tally, data: Mapping[str, Any]) -> None:
-    value = data.get("value")
+def _count(asked: _Asked, tally: _Tally, data: SurveyAnswered) -> None:
+    value = data.value
     tally.answers += 1
-    tally.missing += data.get("error") is not None
+    tally.missing += data.error is not None
     if isinstance(value, str):
         option = value[:80]
         if option not in asked.options and len(asked.options) >= _OPTIONS:

@@ -4,6 +4,8 @@ from collections import Counter
 from typing import Any
 
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
+from sim.kernel.codec import ABSENT
+from sim.world.events import TaskChange, TaskCreated, TaskLate, TaskOverdue
 
 _KNOWN = 10_000
 """The most tasks that are followed."""
@@ -28,21 +30,22 @@ class Tasks(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Note an event of a task."""
-        id, topic, now = data.get("id"), event.topic, event.time_ns / 1e9
-        if not isinstance(id, int):
+        if not isinstance(data, TaskCreated | TaskChange | TaskLate):
             return
-        if topic == "task.created":
+        now = event.time_ns / 1e9
+        if isinstance(data, TaskCreated):
             if len(self._tasks) >= _KNOWN:
                 self._left += 1
                 return
-            self._tasks[id] = {"id": id, "title": str(data.get("title"))[:200], "created": now, "late": False}
-        task = self._tasks.get(id)
+            self._tasks[data.id] = {"id": data.id, "title": data.title[:200], "created": now, "late": False}
+        task = self._tasks.get(data.id)
         if task is None:
             return
-        task["late"] = task["late"] or topic == "task.overdue"
-        task["status"] = str(data.get("word") or data.get("status"))[:40]
-        task["ended"] = now if data.get("status") in _ENDS else None
-        task["agent"] = str(data.get("assignee") or "")[:80]
+        task["late"] = task["late"] or isinstance(data, TaskOverdue)
+        word = data.word if isinstance(data, TaskChange) else ABSENT
+        task["status"] = (word or data.status)[:40]
+        task["ended"] = now if data.status in _ENDS else None
+        task["agent"] = (data.assignee or "")[:80]
 
     def to_json(self) -> Json:
         """Return the number of tasks by status, and those with their own line; None if there are none."""
