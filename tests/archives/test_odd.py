@@ -321,6 +321,31 @@ def test_each_place_that_draws_is_named(change, said):
     assert said in part(page, "Stochasticity")
 
 
+@pytest.mark.parametrize(
+    ("inheritance", "said"),
+    [
+        ({"by": "best"}, []),
+        ({"by": "best", "mutation": 0.1}, ["take a strategy of the first generation at random"]),
+        ({"by": "proportional"}, ["from whom players of the game g take their strategies"]),
+    ],
+)
+def test_inheritance_draws_what_its_description_says(inheritance, said):
+    """Who inherits from the best draws nothing; mutations and parents in proportion are drawn, and both are named."""
+    game = {
+        "payoffs": {"a": {"a": 1, "b": 0}, "b": {"a": 2, "b": 0}}, "strategies": {"x": "'a'", "y": "'b'"},
+        "inheritance": {"generations": 2, **inheritance},
+    }  # fmt: skip
+    players = [{"name": "one", "kind": "player", "count": 2, "params": {"strategy": "x"}}]
+    page = part(
+        describe(Scenario.from_dict({"name": "made", "games": {"g": game}, "agents": players})), "Stochasticity"
+    )
+    forms = (
+        "from whom players of the game g take their strategies",
+        "take a strategy of the first generation at random",
+    )
+    assert [form for form in forms if form in page] == said
+
+
 def test_the_options_of_a_run_change_what_is_said():
     """Models of the operator, several modes and drawn rows of a table are in the description."""
     scenario = loads("name: x\nmodels: {}\nagents: [{name: one, rules: [{do: {ask: {prompt: Hello}}}]}]\n")

@@ -23,8 +23,10 @@ def _draws(settings: Mapping[str, GameSettings]) -> Iterator[str]:
             yield f"which moves of the game {name} are replaced, and by which"
         if game.ends:
             yield f"when a match of the game {name} ends"
-        if game.inheritance is not None:
+        if game.inheritance is not None and game.inheritance.by == "proportional":
             yield f"from whom players of the game {name} take their strategies"
+        if game.inheritance is not None and game.inheritance.mutation:
+            yield f"which players of the game {name} take a strategy of the first generation at random, and which"
 
 
 GAMES = define_section("games", GameSettings, _make, by_name=True, draws=_draws)
