@@ -7,13 +7,14 @@ import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.base.errors import UsageError
+from sim.cli.render.moment import chosen_options
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.prompts import repeated
 from sim.cli.rights_options import replay_rights_options
 from sim.inspect.viewer import VIEW, ViewServer, write_view
 from sim.record import StoredRun
 from sim.runner.prompts import calls_in_core
-from sim.tools.rights import Rights
+from sim.tools.rights import NO_RIGHTS, Rights
 
 
 @click.command(
@@ -57,6 +58,9 @@ def command(
 
     A run under way is served on this machine instead, and the page follows it, until Ctrl-C. The address has a random
     secret, without which nothing can be read. With --to, the file has what is on record now.
+
+    A page that is served also shows what replays find: the state at any moment of a run that has ended, and what led to
+    an event. It says first what that costs.
     """
     if serve is not None and (target is not None or force or again):
         raise UsageError("--serve writes no file, so it cannot be combined with --to, --force or --repeat")
@@ -64,8 +68,13 @@ def command(
         if serve is not None or (target is None and stored.info.status == "running"):
             if again or force:
                 raise UsageError(f"{run} is under way, and its page is served", hint="give --to FILE to write a page")
-            _serve(stored, serve or 0, as_json=as_json)
+            _serve(stored, serve or 0, rights, as_json=as_json)
             return
+        if (given := _written(rights)) and not again:
+            raise UsageError(
+                f"{', '.join(given)} is for a replay, and a page without a server makes none",
+                hint="give it with --repeat or --serve",
+            )
         found = repeated(stored, rights) if again and calls_in_core(stored) else None
         written = write_view(stored, target, force=force, repeated=found)
     if as_json:
@@ -74,9 +83,16 @@ def command(
         click.echo(plain(written.file))
 
 
-def _serve(stored: StoredRun, port: int, *, as_json: bool) -> None:
+def _written(rights: Rights) -> list[str]:
+    """Return the options of the rights that were given."""
+    nothing = NO_RIGHTS.keywords
+    return [f"--{name.replace('_', '-')}" for name, value in rights.keywords.items() if value != nothing[name]]
+
+
+def _serve(stored: StoredRun, port: int, rights: Rights, *, as_json: bool) -> None:
     """Serve the page until Ctrl-C."""
-    with ViewServer(stored, port) as server:
+    options = chosen_options({"allow_change": True, **rights.keywords})
+    with ViewServer(stored, port, replay=options) as server:
         if as_json:
             print_json({"address": server.url})
         else:

@@ -2,17 +2,19 @@
 
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Self
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.kernel import to_seconds
 from sim.kernel.levels import level_of
-from sim.record.reader import StoredRun
+from sim.record.reader import StoredRun, open_run
 from sim.runner.edited import time_of
 from sim.runner.moments import ReplayCost, cost_of
 from sim.runner.options import ReplayOptions
+from sim.runner.session import FORKS, Session, answer_all, write
 from sim.runner.trace import OUTSIDE, START, Trace
 from sim.runner.walk import Walk
 
@@ -162,12 +164,111 @@ def influence_of(
             told(cost_of(walk, 2**63 - 1, RATE))
         trace = walk.trace()
         walk.to_end()
-        if event >= len(trace.step_of) or trace.step_of[event] < 0:
-            later = any(step >= 0 for step in trace.step_of[event:])
-            raise _of_no_step(trace, event) if later else _of_the_end(event)
+        _check_step(trace, event)
         found = _influence(trace, event)
         walk.verify()
         return found
+
+
+class Traces:
+    """The trace of a whole run, for a session that asks for the causes and the influence of several events.
+
+    The first question traces the run; later ones take milliseconds, on Linux. Elsewhere, each is a replay. Close it, or
+    use it as a context manager.
+
+    Args:
+        run: the folder of the run, which has ended.
+        options: see `ReplayOptions`.
+    """
+
+    def __init__(self, run: Path, options: ReplayOptions) -> None:
+        self._run = run
+        self._options = options
+        self._session = Session(lambda requests, answers: _Traced(run, options, answers).serve(requests))
+
+    def begin(self) -> None:
+        """Make the process of the session, which waits for questions: best before this program has threads."""
+        self._session.begin()
+
+    def cost(self) -> ReplayCost:
+        """Return what the trace of the whole run costs, before it is made.
+
+        Raises:
+            UsageError, RunError: as `causes_of`.
+        """
+        if FORKS:
+            known = self._session.ask({"cost": True})
+            return ReplayCost(known["events"], known["seconds"], tuple(known["changed"]))
+        with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
+            return cost_of(walk, 2**63 - 1, RATE)
+
+    def causes(self, event: int, most: int | None = 20) -> dict[str, Any]:
+        """Return what led to an event, as `Causes.to_json` does; see `causes_of`."""
+        with open_run(self._run, verify=False) as stored:
+            _time_of(stored, event)
+            if not FORKS:
+                return causes_of(stored, event, self._options, most=most).to_json()
+        found: dict[str, Any] = self._session.ask({"causes": event, "most": most})
+        return found
+
+    def influence(self, event: int) -> dict[str, Any]:
+        """Return what an event may have influenced, as `Influence.to_json` does; see `influence_of`."""
+        with open_run(self._run, verify=False) as stored:
+            _time_of(stored, event)
+            if not FORKS:
+                return influence_of(stored, event, self._options).to_json()
+        found: dict[str, Any] = self._session.ask({"influence": event})
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _Traced:
+    """The process that keeps a trace.
+
+    Args:
+        run: the folder of the run.
+        options: see `ReplayOptions`.
+        answers: the descriptor to which answers are written.
+    """
+
+    def __init__(self, run: Path, options: ReplayOptions, answers: int) -> None:
+        self._run = run
+        self._options = options
+        self._answers = answers
+        self._trace: Trace | None = None
+
+    def serve(self, requests: int) -> None:
+        """Answer requests until their pipe is closed."""
+        answer_all(requests, self._answers, lambda asked: write(self._answers, self._answer(asked)))
+
+    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if "cost" in asked:
+            with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
+                _check_one_time(walk)
+                return attrs.asdict(cost_of(walk, 2**63 - 1, RATE))
+        if self._trace is None:
+            with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
+                _check_one_time(walk)
+                trace = walk.trace()
+                walk.to_end()
+                steps, events = len(trace.times), len(trace.step_of)
+                walk.verify()
+                trace.cut(steps, events)  # the end of the agents is no part of the run
+                self._trace = trace
+        if "causes" in asked:
+            _check_step(self._trace, asked["causes"])
+            return _causes(self._trace, asked["causes"], asked["most"]).to_json()
+        _check_step(self._trace, asked["influence"])
+        return _influence(self._trace, asked["influence"]).to_json()
 
 
 def _time_of(stored: StoredRun, event: int) -> int:
@@ -177,6 +278,17 @@ def _time_of(stored: StoredRun, event: int) -> int:
             hint="record it whole: sim run FILE --recording all",
         )
     return time_of(stored, event)
+
+
+def _check_step(trace: Trace, event: int) -> None:
+    """Check in the trace of a whole run that a step made an event.
+
+    Raises:
+        UsageError: if none did.
+    """
+    if event >= len(trace.step_of) or trace.step_of[event] < 0:
+        later = any(step >= 0 for step in trace.step_of[event:])
+        raise _of_no_step(trace, event) if later else _of_the_end(event)
 
 
 def _of_the_end(event: int) -> UsageError:

@@ -6,28 +6,26 @@ checkpoint of `queue` 16 MB. Where a process cannot be forked, each moment is a 
 """
 
 import gc
-import json
 import os
 import sys
-import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NoReturn, Self
+from typing import Any, Final, Self
 
-from sim.base.errors import RunError, SimError, UsageError
+import attrs
+
+from sim.base.errors import RunError, SimError
 from sim.kernel import Duration
-from sim.kernel.codec import encode
 from sim.record.reader import open_run
 from sim.runner.moment import Moment
-from sim.runner.moments import Place, arrive, moment_of, place_of
+from sim.runner.moments import Place, ReplayCost, arrive, cost_of, moment_of, place_of
 from sim.runner.options import ReplayOptions
+from sim.runner.session import FORKS, Session, answer_all, in_child, write, write_error
 from sim.runner.walk import Walk
 
 MOST: Final = 32
 """The most checkpoints: then a moment of a million events is at most about 30,000 events behind one of them."""
 
-FORKS: Final = sys.platform == "linux"
-"""Whether checkpoints are made: elsewhere, a process that has threads cannot be forked safely, or not at all."""
+_ALWAYS: Final = 2**63 - 1
 
 
 class Moments:
@@ -41,9 +39,11 @@ class Moments:
     def __init__(self, run: Path, options: ReplayOptions) -> None:
         self._run = run
         self._options = options
-        self._asked: BinaryIO | None = None
-        self._answers: BinaryIO | None = None
-        self._process = 0
+        self._session = Session(lambda requests, answers: _Head(run, options, answers).serve(requests))
+
+    def begin(self) -> None:
+        """Make the process of the session, which waits for questions: best before this program has threads."""
+        self._session.begin()
 
     def at(self, at: Duration) -> Moment:
         """Return the state at one time. The first call goes through the run up to there; a later one at most further.
@@ -54,77 +54,54 @@ class Moments:
         Raises:
             UsageError, RunError: as `Run.at`.
         """
+        return self._find(at, None)
+
+    def at_event(self, event: int) -> Moment:
+        """Return the state after the step that made an event, by its number; otherwise as `at`."""
+        return self._find(None, event)
+
+    def _find(self, at: Duration | None, event: int | None) -> Moment:
         with open_run(self._run, verify=False) as stored:
-            place = place_of(stored, at, None)
+            place = place_of(stored, at, event)
             if not FORKS:
                 return moment_of(stored, place, self._options)
-        if self._asked is None:
-            self._begin()
-        return self._ask(place)
+        return Moment(**self._session.ask({"at": place.time_ns, "event": place.event}))
 
-    def _ask(self, place: Place) -> Moment:
-        assert self._asked is not None, "it has begun"
-        assert self._answers is not None, "it has begun"
-        try:
-            self._asked.write(b"%d\n" % place.time_ns)
-            self._asked.flush()
-            line = self._answers.readline()
-        except BrokenPipeError:
-            line = b""
-        if not line:
-            self.close()
-            raise RunError("the replay that finds moments has ended", hint="ask again: it begins anew")
-        answer = json.loads(line)
-        if "error" in answer:
-            kind, text, hint = answer["error"]
-            raise (UsageError if kind == "UsageError" else RunError)(text, hint=hint)
-        return Moment(**answer)
+    def cost(self) -> ReplayCost:
+        """Return what a pass through the whole run costs, before it is made.
 
-    def _begin(self) -> None:
-        if sys.platform != "linux":
-            return
-        requests, answers = os.pipe(), os.pipe()
-        with warnings.catch_warnings():  # the child calls nothing that another thread could have locked
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._process = os.fork()
-        if not self._process:
-            os.close(requests[1])
-            os.close(answers[0])
-            _in_child(lambda: _Head(self._run, self._options, answers[1]).serve(requests[0]))
-        os.close(requests[0])
-        os.close(answers[1])
-        self._asked, self._answers = os.fdopen(requests[1], "wb"), os.fdopen(answers[0], "rb")
+        Raises:
+            UsageError, RunError: as `Run.at`.
+        """
+        if FORKS:
+            known = self._session.ask({"cost": True})
+            return ReplayCost(known["events"], known["seconds"], tuple(known["changed"]))
+        with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
+            return cost_of(walk, _ALWAYS)
+
+    def ahead(self) -> tuple[int, int]:
+        """Go on by one checkpoint, so that later questions are answered soon.
+
+        Returns:
+            How many of the checkpoints there are, and how many there will be. Where no process can be forked, none.
+
+        Raises:
+            UsageError, RunError: as `Run.at`.
+        """
+        if not FORKS:
+            return 0, 0
+        known = self._session.ask({"ahead": True})
+        return known["made"], known["made"] + known["left"]
 
     def close(self) -> None:
         """End the processes."""
-        for pipe in (self._asked, self._answers):
-            if pipe is not None:
-                pipe.close()
-        self._asked = self._answers = None
-        if sys.platform == "linux" and self._process:
-            os.waitpid(self._process, 0)
-            self._process = 0
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _in_child(work: Callable[[], object]) -> NoReturn:
-    """Do the work of a forked process, and end it without what its program does at its end."""
-    code = 1
-    try:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)  # output of agents is no result, and the streams of a notebook need its threads
-        sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until it ends
-        if sys.platform == "linux":
-            os.setsid()  # Ctrl-C is for the program; its end closes the pipes
-        work()
-        code = 0
-    finally:
-        os._exit(code)
 
 
 class _Head:
@@ -144,36 +121,60 @@ class _Head:
         self._now = 0
         self._marks: list[int] = []  # the times of the checkpoints that are still to be made
         self._checkpoints: list[tuple[int, int]] = []  # a time, and the descriptor that takes requests
+        self._failed: SimError | None = None  # why the walk cannot go on
 
     def serve(self, requests: int) -> None:
         """Answer requests until their pipe is closed."""
-        with os.fdopen(requests, "rb") as lines:
-            while line := lines.readline():
-                try:
-                    self._find(int(line))
-                except SimError as error:
-                    self._answer({"error": [type(error).__name__, str(error), error.hint]})
+        answer_all(requests, self._answers, self._answer)
 
-    def _find(self, time_ns: int) -> None:
+    def _answer(self, asked: dict[str, Any]) -> None:
+        walk = self._started()
+        if "cost" in asked:
+            write(self._answers, attrs.asdict(cost_of(walk, _ALWAYS)))
+        elif "ahead" in asked:
+            self._on(walk)
+            write(self._answers, {"made": len(self._checkpoints), "left": len(self._marks)})
+        else:
+            self._find(walk, asked)
+
+    def _started(self) -> Walk:
         if self._walk is None:
             stored = open_run(self._run, verify=False)
             chunks = "SELECT json_extract(data, '$[0][0]') FROM chunks ORDER BY id"
             times = [time for (time,) in stored.query(chunks)]
-            self._marks = sorted(set(times[:: max(1, -(-len(times) // MOST))]) - {0})
             self._walk = Walk(stored, self._options)
+            every = max(1, -(-len(times) // MOST))
+            self._marks = sorted({time for time in times[::every] if 0 < time < self._walk.end_ns})
             gc.freeze()
             gc.disable()  # a collection would copy what the checkpoints share
             self._checkpoints.append((0, self._checkpoint(self._walk)))
-        walk = self._walk
-        behind = [pipe for at, pipe in self._checkpoints if at <= time_ns]
-        if time_ns < self._now and behind:
-            os.write(behind[-1], b"%d\n" % time_ns)
+        return self._walk
+
+    def _on(self, walk: Walk) -> None:
+        """Go on to the next checkpoint, if there is one, and make it."""
+        if self._failed is not None:
+            raise self._failed
+        if not self._marks:
             return
-        while self._marks and self._marks[0] < min(time_ns, walk.end_ns):
-            self._now = self._marks.pop(0)
-            walk.to(self._now)
-            self._checkpoints.append((self._now, self._checkpoint(walk)))
-        _answer_from(walk, self._run, time_ns, self._answers)
+        try:
+            walk.to(self._marks[0])
+        except SimError as error:
+            self._failed = error
+            raise
+        self._now = self._marks.pop(0)
+        self._checkpoints.append((self._now, self._checkpoint(walk)))
+
+    def _find(self, walk: Walk, asked: dict[str, Any]) -> None:
+        time_ns = asked["at"]
+        behind = [pipe for at, pipe in self._checkpoints if at <= time_ns]
+        if time_ns < self._now:
+            write(behind[-1], asked)
+            return
+        while self._marks and self._marks[0] < time_ns:
+            self._on(walk)
+        if self._failed is not None:
+            raise self._failed
+        _answer_from(walk, self._run, asked, self._answers)
 
     def _checkpoint(self, walk: Walk) -> int:
         if sys.platform != "linux":
@@ -183,42 +184,44 @@ class _Head:
             os.close(requests[1])
             for _, pipe in self._checkpoints:
                 os.close(pipe)
-            _in_child(lambda: _wait(walk, self._run, requests[0], self._answers))
+            in_child(lambda: _wait(walk, self._run, requests[0], self._answers))
         os.close(requests[0])
         return requests[1]
-
-    def _answer(self, found: dict[str, Any]) -> None:
-        _write(self._answers, found)
 
 
 def _wait(walk: Walk, run: Path, requests: int, answers: int) -> None:
     """Stand at a moment, and answer requests for later ones."""
-    with os.fdopen(requests, "rb") as lines:
-        while line := lines.readline():
-            _answer_from(walk, run, int(line), answers)
+    answer_all(requests, answers, lambda asked: _answer_from(walk, run, asked, answers))
 
 
-def _answer_from(walk: Walk, run: Path, time_ns: int, answers: int) -> None:
-    """Let a fork of a walk go on to a time, and write the state there."""
+def _answer_from(walk: Walk, run: Path, asked: dict[str, Any], answers: int) -> None:
+    """Let a fork of a walk go on to a place, and write the state there."""
     if sys.platform != "linux":
         return
+    place = Place(asked["at"], asked["event"])
     process = os.fork()
     if not process:
-        _in_child(lambda: _go_on(walk, run, time_ns, answers))
-    if os.waitpid(process, 0)[1]:
-        _write(answers, {"error": ["RunError", "the process that looked for the moment has failed", None]})
+        in_child(lambda: _go_on(walk, run, place, answers))
+    status = os.waitpid(process, 0)[1]
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _OF_THE_END:
+        _answer_from(walk, run, {"at": walk.end_ns, "event": None}, answers)
+    elif status:
+        write_error(answers, RunError("the process that looked for the moment has failed"))
 
 
-def _go_on(walk: Walk, run: Path, time_ns: int, answers: int) -> None:
+_OF_THE_END: Final = 3
+"""The status of a process that looked for an event of the end, and has gone too far for the state there."""
+
+
+def _go_on(walk: Walk, run: Path, place: Place, answers: int) -> None:
     try:
         walk.reopen(open_run(run, verify=False))  # SQLite must not be used on both sides of a fork
-        found = arrive(walk, time_ns).to_json()
+        if place.event is None:
+            found = arrive(walk, place.time_ns)
+        elif walk.to_event(place.event, place.time_ns):
+            found = walk.moment()
+        else:
+            os._exit(_OF_THE_END)
+        write(answers, found.to_json())
     except SimError as error:
-        found = {"error": [type(error).__name__, str(error), error.hint]}
-    _write(answers, found)
-
-
-def _write(answers: int, found: dict[str, Any]) -> None:
-    line = encode(found) + b"\n"
-    while line:
-        line = line[os.write(answers, line) :]
+        write_error(answers, error)

@@ -109,6 +109,12 @@ class Trace:
         for name in ("draws", "draws_now", "stream"):
             setattr(self._world, name, self._drawing(getattr(self._world, name)))
 
+    def cut(self, steps: int, events: int) -> None:
+        """Forget the steps and the events that came after so many."""
+        for column in (self.times, self.who, self.causes, self.woken, self.before, self.first):
+            del column[steps:]
+        del self.step_of[events:]
+
     # -- what a step does
 
     def event(self, row: EventRow, number: int) -> None:

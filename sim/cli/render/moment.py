@@ -1,7 +1,7 @@
 """The state of a run at one moment, as text."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -10,10 +10,10 @@ import click
 from sim.base.text import number
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_pairs, print_table
-from sim.kernel.codec import encode
 from sim.kernel.duration import seconds_text
 from sim.record import StoredRun
-from sim.runner.moment import HEADINGS, Moment, waits_of
+from sim.runner.moment import HEADINGS, Moment
+from sim.runner.moment_text import Listed, ahead_of, facts_of, lists_of, shared_of, text_of
 from sim.runner.moments import Place, ReplayCost, moment_of
 from sim.runner.options import ReplayOptions
 
@@ -73,87 +73,31 @@ def _print_world(found: Moment, limit: int | None) -> None:
         named=True,
     )  # fmt: skip
     _print_more(len(rows), limit)
-    shared = [(name, _text(value)) for name, value in _shared(found)]
+    shared = [(name, _cut(text_of(value))) for name, value in shared_of(found)]
     click.echo()
     print_pairs(shared)
     if found.ahead:
         click.echo()
-        print_table(
-            ("due", "whose", "what"),
-            [(seconds_text(one["at"]), one["whose"], one["what"]) for one in found.ahead[:limit]],
-        )
-        _print_more(len(found.ahead), limit)
-
-
-def _shared(found: Moment) -> Iterator[tuple[str, Any]]:
-    """Yield what agents share, and what is not empty of it."""
-    for name, value in found.world.items():
-        if name not in ("time", "draws") and (told := _without_nothing(value)):
-            yield name, told
-    if found.metrics:
-        yield (
-            f"metrics at {seconds_text(found.metrics['time'])}",
-            {name: value for name, value in found.metrics.items() if name != "time"},
-        )
-
-
-def _without_nothing(value: Any) -> Any:
-    """Return a value without what is 0 or empty in it."""
-    if not isinstance(value, dict):
-        return value
-    parts = {key: _without_nothing(part) for key, part in value.items()}
-    return {key: part for key, part in parts.items() if part}
+        _print_rows(ahead_of(found), limit)
 
 
 def _print_agent(name: str, one: Mapping[str, Any], limit: int | None) -> None:
-    told = [
-        ("agent", name + (f", of the entry {one['entry']}" if one["entry"] not in (None, name) else "")),
-        ("kind", one["kind"]),
-        ("state", f"{one['state']} since {seconds_text(one['since'])}"),
-        ("waits for", "; ".join(waits_of(one))),
-        ("iteration", f"{number(one['iterations'])}" + ("" if one["began"] is None else _since(one["began"]))),
-        ("action", None if one["doing"] is None else f"{one['doing']} {_text(one['arguments'])}"),
-        ("errors in a row", one["errors"] or None),
-        ("woken last by", one["woken_by"]),
-        ("place", one["place"]),
-        ("in space", one["space"]),
-        ("holds", {**one["holds"], **one["quotas"]}),
-        ("balance", one["balance"]),
-    ]
-    print_pairs([(key, _text(value)) for key, value in told if value not in (None, "", {}, [])])
-    _print_list("variables", ("variable", "value"), [(key, _text(v)) for key, v in one["variables"].items()], limit)
-    letters = [(seconds_text(m["time"]), m["sender"], m["topic"], m["is"], _text(m["data"])) for m in one["letters"]]
-    _print_list("messages", ("sent", "from", "topic", "read", "data"), letters, limit, one["mail"])
-    _print_list("timers", ("due", "what"), [(seconds_text(t["at"]), t["what"]) for t in one["timers"]], limit)
-    calls = [(c["number"], c["kind"], seconds_text(c["since"]), _text(c["request"])) for c in one["calls"]]
-    _print_list("calls without an answer", ("number", "kind", "since", "request"), calls, limit)
-    tasks = [(t["id"], t["status"], t["title"]) for t in one["tasks"]]
-    _print_list("open tasks", ("task", "status", "title"), tasks, limit)
-    more = one["more"].items() if isinstance(one["more"], dict) else []
-    _print_list("more", ("part", "state"), [(key, _text(value)) for key, value in more], limit)
-
-
-def _since(seconds: float) -> str:
-    return f", under way since {seconds_text(seconds)}"
-
-
-def _print_list(
-    title: str, headings: tuple[str, ...], rows: list[tuple[Any, ...]], limit: int | None, total: int | None = None
-) -> None:
-    if rows:
+    print_pairs([(key, _cut(text)) for key, text in facts_of(name, one)])
+    for listed in lists_of(one):
         click.echo()
-        click.secho(title, bold=True)
-        print_table(headings, rows[:limit])
-        _print_more(len(rows) if total is None else total, limit)
+        click.secho(listed.title, bold=True)
+        _print_rows(listed, limit)
+
+
+def _print_rows(listed: Listed, limit: int | None) -> None:
+    rows = [[_cut(cell) if isinstance(cell, str) else cell for cell in row] for row in listed.rows[:limit]]
+    print_table(listed.headings, rows)
+    _print_more(listed.total, limit)
 
 
 def _print_more(total: int, limit: int | None) -> None:
     if limit is not None and total > limit:
         say(f"sim: note: {number(total - limit)} more are left out; --limit 0 shows all")
-
-
-def _text(value: Any) -> str:
-    return _cut(value if isinstance(value, str) else encode(value).decode())
 
 
 def _cut(text: str, most: int = _LONG) -> str:

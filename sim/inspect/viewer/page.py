@@ -32,7 +32,7 @@ _LIBRARIES: Final = ("d3-dispatch", "d3-quadtree", "d3-timer", "d3-force", "uplo
 REPORT: Final = "report.html"
 """The name of the page that opens at the overview."""
 
-_FIRST: Final = ("elements", "data", "moment", "find", "controls", "lanes", "plot")
+_FIRST: Final = ("elements", "data", "moment", "find", "controls", "lanes", "plot", "replays")
 _LAST: Final = "main"
 """The scripts that others need when they are read, and the one that needs all others."""
 

@@ -1,7 +1,8 @@
 """The page of a view on this machine, which follows a run under way. Part of the edge.
 
 The page asks for what is new about once a second, and for blocks when it needs them. With what is new come the
-unfinished answers of models, which are provisional: they are not on record.
+unfinished answers of models, which are provisional: they are not on record. What the record does not hold is found by
+replays, which begin when the page asks for them.
 """
 
 import json
@@ -18,11 +19,13 @@ from sim.base.local_server import LOOPBACK, Address, LocalServer, Start, text_an
 from sim.inspect.viewer.blocks import FileBlocks
 from sim.inspect.viewer.overview import Overview
 from sim.inspect.viewer.page import MARK, Extra, Opens, about_element, shell, tabs
+from sim.inspect.viewer.replays import OF_TRACES, Replays
 from sim.inspect.viewer.sections import sections
 from sim.inspect.viewer.view import View
 from sim.kernel.codec import encode
 from sim.record import StoredRun, open_run
 from sim.record.unfinished import read_unfinished
+from sim.runner.options import ReplayOptions
 
 _SECONDS: Final = 1.0
 """The least time between two reads of the record, as a writer commits about once a second."""
@@ -38,6 +41,7 @@ _HEADERS: Final = (
 )
 _LISTS: Final = ("chunks", "names", "topics", "calls", "parts")
 _DIGITS: Final = 9
+_LONGEST: Final = 10_000  # characters of a query, which can have the name of an agent
 
 
 class ViewServer:
@@ -47,6 +51,8 @@ class ViewServer:
         stored: the run.
         port: the port on this machine; 0 selects a free port.
         opens: the tab with which the page opens.
+        replay: how the run is replayed for what its record does not hold; see `ReplayOptions`. By default, changed code
+            is reported and compared with the record.
 
     Attributes:
         url: the address of the page, with a secret: other users of this machine cannot open it without that.
@@ -56,8 +62,10 @@ class ViewServer:
         RunError: if the run is damaged.
     """
 
-    def __init__(self, stored: StoredRun, port: int = 0, *, opens: Opens = "agents") -> None:
-        self._site = Site(stored, opens)
+    def __init__(
+        self, stored: StoredRun, port: int = 0, *, opens: Opens = "agents", replay: ReplayOptions | None = None
+    ) -> None:
+        self._site = Site(stored, opens, replay=replay or ReplayOptions(allow_change=True))
         try:
             address, hint = Address(LOOPBACK, port), "use --serve 0 for a free port"
             self._server = LocalServer(self._site, address, "view", hint, private=True)
@@ -83,29 +91,34 @@ class Site:
         opens: the tab with which the page opens.
         seconds: the least real time between two reads of the record.
         more: what the page has beside the view.
+        replay: how the run is replayed for what its record does not hold; None: it is not replayed.
     """
 
     def __init__(
-        self, stored: StoredRun, opens: Opens, *, seconds: float | None = None, more: Extra | None = None
-    ) -> None:
+        self, stored: StoredRun, opens: Opens, *, seconds: float | None = None, more: Extra | None = None,
+        replay: ReplayOptions | None = None,
+    ) -> None:  # fmt: skip
         self._folder: Path = stored.path
+        self._replays = None if replay is None else Replays(self._folder, replay)
         self._opens = opens
         self._seconds = _SECONDS if seconds is None else seconds
         self._more = more
         self._head, self._tail = shell(stored, sections(), follows=True, opens=opens, more=more).split(MARK)
         self._blocks = FileBlocks()
-        self._lock = threading.Lock()
+        self._lock, self._of_moments, self._of_traces = threading.Lock(), threading.Lock(), threading.Lock()
         self._view = View(stored, self._blocks)
         self._view.read(stored)
         self._version = 1
         self._read_at = time.monotonic()
 
     def close(self) -> None:
-        """Delete the blocks."""
+        """Delete the blocks, and end the replays."""
         self._blocks.close()
+        if self._replays is not None:
+            self._replays.close()
 
     def __call__(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
-        """Answer a request: for the page, for a block, or for what is new."""
+        """Answer a request: for the page, for a block, for what is new, or for what a replay finds."""
         path = environ["PATH_INFO"]
         if environ["REQUEST_METHOD"] != "GET":
             return text_answer(start, HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
@@ -121,7 +134,17 @@ class Site:
             body = self._blocks.read(int(number))
             if body is not None:
                 return answer(start, body, "application/octet-stream")
+        if kind == "replay" and (found := self._replayed(number, environ.get("QUERY_STRING", ""))) is not None:
+            return answer(start, encode(found), "application/json")
         return text_answer(start, HTTPStatus.NOT_FOUND, "not found; the page is at /")
+
+    def _replayed(self, what: str, query: str) -> dict[str, Any] | None:
+        """Return what a replay finds, or None if there is no such question."""
+        if self._replays is None:
+            return {"error": "this page makes no replays", "hint": f"sim view {self._view.info.id} --serve has them"}
+        asked = parse_qs(query[:_LONGEST], keep_blank_values=True)
+        with self._of_traces if what in OF_TRACES else self._of_moments:
+            return self._replays.answer(what, {name: texts[0] for name, texts in asked.items()})
 
     def _page(self) -> bytes:
         with self._lock:

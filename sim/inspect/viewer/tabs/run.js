@@ -1,7 +1,8 @@
 // The summary and the scenario of the run, and the keys.
 
 const HELP = [["space", "play or pause"], ["← →", "back and forward by a hundredth of the run (with Shift by a thousandth)"], [", .", "previous and next event, of the chosen agent if there is one"],
-  ["Home End", "start and end of the run"], ["[ ]", "slower, faster"], ["+ - 0", "zoom the map, and show all of it"], ["/", "search"], ["Escape", "close, or choose no agent"], ["?", "this help"]];
+  ["Home End", "start and end of the run"], ["[ ]", "slower, faster"], ["+ - 0", "zoom the map, and show all of it"], ["/", "search"], ["m", "the state at the moment; once more: begin its replay"],
+  ["c", "what led to the event that is shown; once more: begin its replay"], ["Escape", "close, or choose no agent"], ["?", "this help"]];
 
 function makeRun() {
   const text = h("pre", {}, "");

@@ -2,6 +2,16 @@
 
 const drawer = h("aside", { class: "drawer", hidden: true, "aria-label": "event" });
 
+/** Show what led to the event of the drawer; the second time, begin the trace that finds it. */
+function openCauses() {
+  const start = document.getElementById("trace-run");
+  if (start) { start.click(); return; }
+  if (drawer.hidden || drawer.querySelector(".causes")) return;
+  const made = causesOf(Number(drawer.dataset.number));
+  drawer.append(made);
+  made.scrollIntoView();
+}
+
 /** Show an event, and go to it. */
 async function openEvent(number) {
   goToEvent(number);
@@ -10,11 +20,13 @@ async function openEvent(number) {
 
 async function showEvent(number) {
   const event = await loadEvent(number);
+  const open = drawer.querySelector(".causes") !== null;
   const name = ABOUT.names.indexOf(event.actor);
   const row = (title, ...value) => h("tr", {}, h("th", {}, title), h("td", {}, value));
   drawer.replaceChildren(
     h("div", { class: "head" }, h("h3", {}, `event ${number}`),
       h("span", {}, button("◀", "the event before", () => number > 1 && openEvent(number - 1)), button("▶", "the event after", () => number < ABOUT.events && openEvent(number + 1)),
+        button("causes", "what led to it, and what it may have influenced (C)", openCauses, { id: "open-causes" }),
         button("copy", "copy the event as it is recorded", () => navigator.clipboard.writeText(event.line)), button("✕", "close (Escape)", closeEvent))),
     h("table", {}, h("tbody", {},
       row("time", `${time(Number(event.time_ns) / 1e9, true)} (${event.time_ns} ns, delta ${event.delta}, priority ${event.priority})`),
@@ -25,6 +37,8 @@ async function showEvent(number) {
     h("pre", {}, indented(event.text)));
   drawer.hidden = false;
   drawer.dataset.number = String(number);
+  drawer.scrollTop = 0;
+  if (open && traced) drawer.append(causesOf(number));
 }
 
 function closeEvent() {

@@ -69,12 +69,14 @@ function main() {
     const on = event.target instanceof Element ? event.target : document.body;
     if (on.matches("input, select, textarea")) { if (event.key === "Escape") on.blur(); return; }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (wide() && !["/", "?"].includes(event.key)) return; // the other keys are about the map and the bar
+    if (wide() && !["/", "?", "m"].includes(event.key)) return; // the other keys are about the map and the bar
     const by = END / (event.shiftKey ? 1000 : 100);
     const act = {
       " ": () => play(), ArrowRight: () => goTo(chosen.time + by), ArrowLeft: () => goTo(chosen.time - by), ".": () => stepEvent(1), ",": () => stepEvent(-1),
       Home: () => goTo(0), End: () => goTo(END), "[": () => scrubber.faster(-1), "]": () => scrubber.faster(1),
       "/": () => { choose({ tab: "search" }); panels.search.focus(); }, "?": () => choose({ tab: "run" }),
+      c: openCauses,
+      m: () => { if (chosen.tab === "moment") panels.moment.begin(); else if (panels.moment) choose({ tab: "moment" }); },
       Escape: () => { if (!drawer.hidden) closeEvent(); else choose({ agent: -1, other: -1 }); },
     }[event.key];
     if (!act || (event.key === " " && on.matches("button, summary"))) return;
