@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, NoReturn
 from weakref import WeakSet
 
 from sim.base.errors import RunError, SimError, UsageError
-from sim.kernel.codec import encode
+from sim.kernel.codec import decode, encode
 
 FORKS: Final = sys.platform == "linux"
 """Whether processes are forked: elsewhere, one that has threads cannot be forked safely, or not at all."""
@@ -134,7 +134,7 @@ def write_error(answers: int, error: SimError) -> None:
 
 
 def write(answers: int, found: Any) -> None:
-    """Write an answer."""
-    line = encode(found) + b"\n"
+    """Write an answer; its keys stay in their order."""
+    line = json.dumps(found, default=lambda value: decode(encode(value))).encode() + b"\n"
     while line:
         line = line[os.write(answers, line) :]

@@ -135,7 +135,7 @@ class Site:
             if body is not None:
                 return answer(start, body, "application/octet-stream")
         if kind == "replay" and (found := self._replayed(number, environ.get("QUERY_STRING", ""))) is not None:
-            return answer(start, encode(found), "application/json")
+            return answer(start, json.dumps(found).encode(), "application/json")
         return text_answer(start, HTTPStatus.NOT_FOUND, "not found; the page is at /")
 
     def _replayed(self, what: str, query: str) -> dict[str, Any] | None:

@@ -100,8 +100,10 @@ function makeMoment() {
   function allNodes() {
     const text = search.value.trim().toLowerCase();
     const rows = found.rows.filter((row) => !text || row.slice(0, 4).some((cell) => String(cell).toLowerCase().includes(text)));
-    const cell = (value, at) => (at === 0 ? agentNode(value) : at === 2 ? time(value, true) : value);
-    return [plainTable(found.headings, rows.slice(0, MOST_ROWS).map((row) => row.map(cell))),
+    const cell = (value, at) => h("td", {}, at === 0 ? agentNode(value) : at === 2 ? time(value, true) : value);
+    const last = found.headings.length - 1; // the variables, which have a line of their own
+    return [h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, found.headings.slice(0, last).map((one) => h("th", {}, one)))),
+      h("tbody", {}, rows.slice(0, MOST_ROWS).map((row) => [h("tr", { class: row[last] && "above" }, row.slice(0, last).map(cell)), row[last] && h("tr", { class: "variables" }, h("td", { colspan: last, title: row[last] }, row[last]))])))),
       rows.length > MOST_ROWS && h("p", { class: "note" }, `${number(rows.length - MOST_ROWS)} more: filter them.`),
       found.shared.length > 0 && h("h3", {}, "What they share"), found.shared.length > 0 && plainTable(["part", "state"], found.shared),
       found.ahead.rows.length > 0 && h("h3", {}, "Due, of no agent"), found.ahead.rows.length > 0 && plainTable(found.ahead.headings, found.ahead.rows)].filter(Boolean);
