@@ -88,6 +88,38 @@ def overview(target: Path) -> None:
         _photograph(page.as_uri(), target, (1180, 1740))
 
 
+def replays(moment: Path, causes: Path, steps: Path) -> None:
+    """Write what replays find in `contagion.yaml`: the panels of the view as PNGs, and the steps as a chart.
+
+    The panels are those of a served page in Chromium, on the third day and at the seventh infection.
+    """
+    sys.path.insert(0, str(ROOT))
+    from sim.inspect.viewer import ViewServer
+    from tests.viewer.browser import Browser
+
+    with tempfile.TemporaryDirectory() as folder:
+        done = sim.run(ROOT / "scenarios" / "contagion.yaml", out=folder)
+        with sim.open(done) as run, ViewServer(run) as server, Browser(Path(folder) / "profile") as browser:
+            seventh = run.query("SELECT id FROM events WHERE topic = 'person.infected' ORDER BY id")[6][0]
+            run.causes(seventh).plot().save(steps)
+            for key, anchor, found, target in (
+                ("m", "#t=230400&tab=moment", "[data-events]", moment),
+                ("c", f"#event={seventh}&tab=events", ".causes[data-event]", causes),
+            ):
+                browser.call(
+                    "Emulation.setDeviceMetricsOverride", width=1180, height=740, deviceScaleFactor=1, mobile=False
+                )
+                browser.call("Page.navigate", url="about:blank")
+                browser.call("Page.navigate", url=server.url + anchor)
+                press = f"document.body.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}}))"
+                seen = f"Boolean(document.querySelector('{found}'))"
+                while not browser.evaluate(seen):  # the first key shows what it costs, the next one begins
+                    browser.evaluate(f"new Promise((done) => setTimeout(() => done({press}), 1500))")
+                browser.evaluate(f"document.querySelector('{found}').scrollIntoView()")
+                browser.evaluate("new Promise((done) => setTimeout(done, 3000))")
+                browser.picture(target)
+
+
 _PARTS = (((20, 120, 690, 380), 20), ((380, 685, 980, 738), 6), ((720, 130, 1160, 660), 3))
 """Of a frame: where the map, the bar and the chat are, and how many colours each has at least once it is drawn."""
 
@@ -213,4 +245,5 @@ elif __name__ == "__main__":
     (ROOT / "docs" / "live.svg").write_text(live(), encoding="utf-8")
     (ROOT / "docs" / "sweep.svg").write_text(sweep(), encoding="utf-8")
     view(ROOT / "docs" / "view.png")
+    replays(*(ROOT / "docs" / name for name in ("moment.png", "causes.png", "causes.svg")))
     overview(ROOT / "docs" / "report.png")

@@ -8,7 +8,9 @@ from typing import Any, Final, Self
 import attrs
 
 from sim.base.errors import UsageError
+from sim.base.pages import Chart, Dot, Table, lane_chart, tag
 from sim.kernel import to_seconds
+from sim.kernel.duration import seconds_text
 from sim.kernel.levels import level_of
 from sim.record.reader import StoredRun, open_run
 from sim.runner.edited import time_of
@@ -20,6 +22,9 @@ from sim.runner.walk import Walk
 
 RATE: Final = 12_000
 """Events that a replay with a trace repeats in a second, measured as `moments.RATE`."""
+
+SHOWN: Final = 20
+"""The most steps in a table and in a picture of causes."""
 
 MOST_READ: Final = 20
 """The most agents whose state a step read that are told one by one."""
@@ -73,7 +78,7 @@ class CausalStep:
         yield from self.used.values()
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Causes:
     """What led to an event.
 
@@ -94,6 +99,47 @@ class Causes:
     def to_json(self) -> dict[str, Any]:
         """Return it as a JSON-like mapping."""
         return attrs.asdict(self)
+
+    def plot(self) -> Chart:
+        """Return a picture of the nearest steps in time, a lane for each agent, with what led from one to another."""
+        steps = self.steps[:SHOWN]
+        places = {step.step: place for place, step in enumerate(steps)}
+        links: dict[str, list[tuple[int, int]]] = {"caused": [], "message": [], "state that was read": [], "pool": []}
+        for place, step in enumerate(steps):
+            ways = (
+                ("caused", (step.cause,)), ("message", [at for at, _ in step.took]),
+                ("state that was read", step.read), ("pool", step.used.values()),
+            )  # fmt: skip
+            for way, froms in ways:
+                links[way] += [(places[one], place) for one in froms if one in places]
+        dots = [
+            Dot(step.agent, step.time, step.since, f"#{place + 1} {step.agent} at {seconds_text(step.time)}", not place)
+            for place, step in enumerate(steps)
+        ]
+        title = f"what led to event {self.event}{self._more()}"
+        return lane_chart(title, dots, {way: pairs for way, pairs in links.items() if pairs})
+
+    def _more(self) -> str:
+        more = len(self.steps) + self.cut - SHOWN
+        return f", without {more} more steps" if more > 0 else ""
+
+    def _table(self) -> Table:
+        places = {step.step: f"#{place}" for place, step in enumerate(self.steps, 1)}
+        rows = [
+            (
+                places[step.step], step.agent, seconds_text(step.time), None if step.events is None else step.events[0],
+                step.by if step.cause is None else places.get(step.cause, "left out"), len(step.took), step.reads,
+                "yes" if step.drew else "",
+            )
+            for step in self.steps[:SHOWN]
+        ]  # fmt: skip
+        return Table(("step", "agent", "time", "event", "caused by", "messages", "states read", "drew"), rows)
+
+    def __repr__(self) -> str:
+        return f"<Causes of event {self.event}{self._more()}>\n{self._table().text()}"
+
+    def _repr_html_(self) -> str:
+        return tag("div", [tag("p", f"what led to event {self.event}{self._more()}"), self._table().html()])
 
 
 @attrs.frozen

@@ -1,5 +1,6 @@
 """What researchers do in a notebook, in a real Jupyter kernel."""
 
+import re
 import time
 from pathlib import Path
 
@@ -45,6 +46,29 @@ def test_the_notebook_runs(folder):
     assert "not complete" not in shown[10]
     assert "differences from the baseline" in shown[12]
     assert [info.status for info in sim.runs(folder.parent / "runs")] == ["finished"] * 2
+
+
+def test_the_notebook_about_causes_runs(folder):
+    """Each cell of the notebook about an outbreak works, and shows a table or a picture.
+
+    The seed case is found as what decided, and the curve ends as the run came out.
+    """
+    notebook = nbformat.read(ROOT / "docs" / "why_notebook.ipynb", as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in cells)
+
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+
+    shown = ["".join(output.get("data", {}).get("text/html", "") for output in cell.outputs) for cell in cells]
+    assert len(shown) == 8
+    assert all(text.startswith(("<div", "<table", "<svg")) for text in shown), shown
+    assert not any(output.output_type in ("error", "stream") for cell in cells for output in cell.outputs)
+    assert "2d16h: next iteration" in shown[1]
+    told = re.search(r"what led to event ([\d,]+), without \d+ more steps", shown[4])
+    assert told
+    assert f'aria-label="{told[0]}"' in shown[5]
+    assert "as it came out" in shown[6]
+    assert "person-1.status = " in shown[7]
 
 
 ENDLESS = "name: endless\nuntil: null\nexecution: {clock: wall}\nagents: [{name: a, loop: {min_loop_delay: 0.05}}]\n"

@@ -26,7 +26,8 @@ _WIDTH, _HEIGHT = 720.0, 300.0
 _LEFT, _RIGHT, _BELOW = 62.0, 16.0, 42.0
 _ROW, _CHARACTER = 20.0, 6.8  # a row of the legend, and a character of it
 _LARGEST, _LEAST = 1e300, 1e-300  # between them, differences and powers of ten neither overflow nor vanish
-_UNITS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+UNITS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+"""The units of an axis of time, in seconds."""
 
 Values = Sequence[float | None]
 
@@ -77,7 +78,7 @@ def line_chart(title: str, times: Sequence[float], lines: Mapping[str, Values]) 
         times: the time of each value, in simulated seconds, ascending.
         lines: the values by name; None, NaN and infinities leave a gap. Names are not trusted.
     """
-    unit, unit_name = next((u for u in _UNITS if times and times[-1] >= 2 * u[0]), _UNITS[-1])
+    unit, unit_name = next((u for u in UNITS if times and times[-1] >= 2 * u[0]), UNITS[-1])
     step = -(-len(times) // POINTS) or 1
     chosen = sorted({*range(0, len(times), step), *range(len(times))[-1:]})
     scaled = {name: [(times[at] / unit, values[at]) for at in chosen] for name, values in lines.items()}

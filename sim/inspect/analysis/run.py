@@ -21,6 +21,7 @@ from sim.record.files import Database
 from sim.record.frames import Frame, Library, frame
 from sim.record.reader import QUERY_SECONDS
 from sim.runner.branching import end_of
+from sim.runner.causes import Causes, causes_of
 from sim.runner.checkpoints import Moments
 from sim.runner.moment import Moment
 from sim.runner.moments import moment_of, place_of
@@ -147,6 +148,21 @@ class Run(StoredRun):
             options: see `ReplayOptions`.
         """
         return Moments(self.path, options)
+
+    @taking(ReplayOptions)
+    def causes(self, event: int, options: ReplayOptions) -> Causes:
+        """Return all steps that led to an event, by its number in the record, from a replay with a trace.
+
+        Args:
+            event: the number of the event.
+            options: see `ReplayOptions`.
+
+        Raises:
+            UsageError: if there is no such event, no step led to it, or something that the run needs is missing or not
+                allowed.
+            RunError: as `at`.
+        """
+        return causes_of(self, event, options, most=None)
 
     def conversations(self, *, as_: Library | None = None, expand: bool | Sequence[str] = True) -> Frame:
         """Return everything that was said, a row each, as a DataFrame. The arguments are as in `frame`."""
