@@ -39,6 +39,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "games": "sim.kinds.games.definitions",
     "score": "sim.agents.measures",
     "outcomes": "sim.agents.outcomes",
+    "controls": "sim.scenario.controls",
     "sop": "sim.kinds.sop.definitions",
     "town": "sim.kinds.town.definitions",
 }

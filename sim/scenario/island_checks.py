@@ -15,7 +15,7 @@ from sim.scenario.yaml_tree import Map, Mark
 from sim.world.action import DEFINED
 from sim.world.islands import ALLOWED, ARGUMENTS, CALLED, IslandSettings, Thing
 
-_SECTIONS: Final = frozenset({"islands", "calendar", "score", "outcomes"})
+_SECTIONS: Final = frozenset({"islands", "calendar", "score", "outcomes", "controls"})
 """The sections that a scenario with islands can have: they add nothing that agents share."""
 
 _ABSENT: Final = ("models", "space", "interventions", "testing")

@@ -109,9 +109,14 @@ def merged(before: Sequence[Override], others: Iterable[Override]) -> tuple[Over
     return tuple(merged)
 
 
+def is_live(path: tuple[str, ...]) -> bool:
+    """Return whether the parameter at a path, or what it is a part of, may change during a run."""
+    return any(_matches(pattern, path) for pattern in _PATTERNS)
+
+
 def _check_live(override: Override, when: str) -> None:
     path = override.path
-    if any(_matches(pattern, path) for pattern in _PATTERNS) or _is_whole_state(path):
+    if is_live(path) or _is_whole_state(path):
         return
     _check_known(override)
     hint = f"live are {_SAID}"

@@ -221,6 +221,10 @@ class Source:
                 from sim.scenario.outcome_names import check_outcomes  # only such files need it
 
                 problems += check_outcomes(tree, scenario)
+            if "controls" in scenario.sections and not self.overrides and not changes:
+                from sim.scenario.controls import check_controls  # only such files need it
+
+                problems += check_controls(tree, scenario, scenario._source._check_again)
             if "islands" in scenario.sections:
                 from sim.scenario.island_checks import check_islands  # only such files need it
 

@@ -116,6 +116,29 @@ def apply_overrides(tree: Map, overrides: Iterable[Override]) -> None:
         _put(tree, override)
 
 
+def value_at(tree: Any, override: Override) -> Any:
+    """Return the value that an override replaces.
+
+    Args:
+        tree: the tree of a scenario file, or what is plain of it.
+        override: the override, of which only the path counts.
+
+    Raises:
+        UsageError: if the tree has no such value.
+    """
+    here = tree
+    for step in override.path:
+        if isinstance(here, list):
+            here = here[_index(here, step, override)]
+        elif isinstance(here, dict) and step in here:
+            here = here[step]
+        else:
+            known = list(here) if isinstance(here, dict) else []
+            hint = did_you_mean(step, known) or "it must be a value that stands in the file"
+            raise override.error(f"the file has no {step!r:.80} there", hint)
+    return here
+
+
 def _read(text: str, mark: Mark) -> Any:
     """Return the value of an override."""
     value, problems = read_tree(text, FILE) if text.strip() else (None, [])
@@ -174,7 +197,7 @@ def _as_state(tree: Map, name: str) -> str | None:
     return None
 
 
-def _index(items: Seq, step: str, override: Override) -> int:
+def _index(items: list[Any], step: str, override: Override) -> int:
     names = [_name(item) for item in items]
     if step in names:
         return names.index(step)

@@ -499,6 +499,7 @@ def test_strangers_change_nothing_for_commands(does, place):
 # -- all take part
 
 NOT_OF_RUNS = {
+    "controls": "a control is what a person can change on the page of a run",
     "islands": "strangers would need an island, and islands refuse most of what strangers do here",
     "outcomes": "an outcome is a number that an experiment reads from a run",
     "score": "a score reads runs that have finished",

@@ -89,10 +89,11 @@ def test_a_step_ends_where_it_says(player):
     assert still(player)["now"] <= 10
     player.step("tick")
     assert 10 < still(player)["now"] <= 20
-    before = player.control()._manager.get_loop("walker-3").iteration_count
+    loop = player._played.runner.simulation.manager.get_loop("walker-3")
+    before = loop.iteration_count
     player.step("agent", "walker-3")
     still(player)
-    assert player.control()._manager.get_loop("walker-3").iteration_count == before + 1
+    assert loop.iteration_count == before + 1
     with pytest.raises(UsageError, match="there is no agent 'nobody'"):
         player.step("agent", "nobody")
     with pytest.raises(UsageError, match="a step goes to the next event, tick or agent"):
@@ -132,6 +133,83 @@ def test_one_run_after_the_other(player, tmp_path):
     assert sim.resume(second).status == "finished"
     player.close()
     assert [file.name for file in (tmp_path / "runs").iterdir()] == [second.name]
+
+
+CONTROLS = """
+controls:
+  eager: {key: agents.walker.state.eager, range: [0, 1], label: eagerness}
+  walkers: {key: agents.walker.count, range: [1, 9]}
+"""
+
+
+@pytest.fixture
+def controlled(tmp_path):
+    """A player of a scenario with controls."""
+    file = tmp_path / "walkers.yaml"
+    file.write_text(WALKERS + CONTROLS, encoding="utf-8")
+    made = Player(file, RunOptions(out=tmp_path / "runs"))
+    yield made
+    made.close()
+
+
+def knobs(player):
+    """Return the controls as a page has them: value, and what this run has."""
+    return {one["name"]: (one["value"], one["used"]) for one in player.state()["controls"]}
+
+
+def ended(player):
+    """Let the run go on to its end, and return its result."""
+    player.go()
+    eventually(lambda: player.state()["phase"] == "ended")
+    return player._played.result
+
+
+def test_a_live_control_is_an_input_and_others_count_from_the_next_setup(controlled):
+    """A live control changes the run at once, on record; another one waits for the setup, and both stay chosen."""
+    player = controlled
+    player.step("tick")
+    still(player)
+    player.set("eager", 1)
+    player.set("walkers", 5)
+    eventually(lambda: player.state()["hand"][0]["time"] is not None)
+    assert knobs(player) == {"eager": (1.0, 1.0), "walkers": (5, 3)}
+    with pytest.raises(UsageError, match="eager is a number from 0 to 1"):
+        player.set("eager", 7)
+    with pytest.raises(UsageError, match="there is no control 'lazy'"):
+        player.set("lazy", 1)
+    assert ended(player).agents == 3
+    assert sim.replay(player.folder).same
+    with open_run(player.folder) as stored:
+        assert [kind for (kind,) in stored.query("SELECT kind FROM arrivals WHERE effect IS NULL")] == ["parameters"]
+    player.setup()
+    assert knobs(player) == {"eager": (1.0, 1.0), "walkers": (5, 5)}
+    assert player.state()["hand"] == []
+    assert ended(player).agents == 5
+
+
+def test_what_was_done_by_hand_is_a_new_file(controlled, tmp_path):
+    """One request writes values and changes as a file whose run has the same metrics, states and events of agents."""
+    player = controlled
+    player.set("walkers", 4)
+    player.setup()
+    player.step("tick")
+    still(player)
+    player.set("eager", 0.0)
+    player.say("walker-1", "hello")
+    eventually(lambda: all(one["time"] is not None for one in player.state()["hand"]))
+    with pytest.raises(UsageError, match="there is no agent"):
+        player.say("nobody", "hello")
+    with pytest.raises(UsageError, match="needs a name such as walkers-by-hand"):
+        player.write("../x.yaml")
+    result = ended(player)
+    assert player.write("mine.yaml").startswith(f"wrote {tmp_path / 'mine.yaml'}; run it with: sim run")
+    with pytest.raises(UsageError, match="exists"):
+        player.write("mine.yaml")
+    again = sim.run(tmp_path / "mine.yaml", seed=player.seed)
+    assert (again.agents, again.metrics, again.kinds, again.iterations) == (
+        result.agents, result.metrics, result.kinds, result.iterations,
+    )  # fmt: skip
+    assert result.kinds != sim.run(tmp_path / "walkers.yaml", seed=player.seed).kinds
 
 
 def ask(url, what, *, origin=None, kind="application/json", method="POST"):

@@ -132,6 +132,74 @@ def test_a_closed_window_leaves_the_run_paused(server, browser):
     assert text_of(browser, ".said-note") == "paused: the last window was closed"
 
 
+SHOP = """
+name: shop
+until: 1h
+tools: {functions: {till.refund: {description: Pay back., parameters: {amount: {type: number}}, returns: "1"}}}
+access: {rules: [{allow: true, tools: [till.refund]}]}
+approvals: {person: real, rules: [{tool: till.refund}], expires: 2d}
+agents:
+  - name: clerk
+    state: {mood: calm, open: true, hurry: 0.5}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: message is not None, set: {mood: "=str(message.data)"}}
+      - {when: iteration == 1, do: {use_tool: {tool: till.refund, args: {amount: 7}}}}
+      - {do: {sleep: {for: 5s}}}
+controls:
+  mood: {key: agents.clerk.state.mood, options: [calm, cross]}
+  open: agents.clerk.state.open
+  hurry: {key: agents.clerk.state.hurry, range: [0, 1]}
+  until: {key: until, options: [1h, 2h]}
+"""
+
+
+def put(browser, name, value, *, part="value"):
+    """Move a control as a person does."""
+    browser.evaluate(
+        f"(() => {{ const knob = document.querySelector('#knob-{name}'); knob.{part} = {json.dumps(value)};"
+        " knob.dispatchEvent(new Event('input', {bubbles: true})); knob.dispatchEvent(new Event('change')); })()"
+    )
+
+
+@pytest.mark.proof
+def test_each_control_changes_the_run(browser, tmp_path):
+    """A slider, a chooser and a switch change the run at once; a gate is decided and a person heard; all is listed."""
+    file = tmp_path / "shop.yaml"
+    file.write_text(SHOP, encoding="utf-8")
+    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+        browser.open(Address(server.url))
+        runner = server.player._played.runner
+        assert runner is not None
+        state = runner.simulation.world.agents["clerk"].state
+        put(browser, "hurry", "0.75")
+        put(browser, "mood", "1")
+        put(browser, "open", False, part="checked")
+        put(browser, "until", "1")
+        eventually(lambda: (state["hurry"], state["mood"], state["open"]) == (0.75, "cross", False))
+        until_text(browser, ".panel.scrolls", 'this run has "1h"')
+        click(browser, "event")
+        until_text(browser, ".panel.scrolls", "waits for a decision about till.refund")
+        browser.evaluate("document.querySelector('.approve').click()")
+        browser.evaluate("location.hash = '#tab=play&agent=clerk'")
+        until_text(browser, ".panel.scrolls", "Say something to clerk")
+        browser.evaluate("document.querySelector('#play-words').value = 'a customer'")
+        click(browser, "say")
+        until_text(browser, ".hand", "told clerk: a customer")
+        for _ in range(20):
+            server.player.step("event")
+            still(server.player)
+        assert state["mood"] == "a customer"
+        click(browser, "write")
+        until_text(browser, ".said-note", "1 of 5 things done by hand cannot be an intervention")
+        text = (tmp_path / "shop-by-hand.yaml").read_text(encoding="utf-8")
+        assert (text.count('"set"'), text.count('"send"')) == (3, 1)
+        with open_run(server.player.folder) as run:
+            decided = run.query("SELECT data FROM arrivals WHERE kind = 'approval.decision'")
+        assert len(decided) == 1
+        assert browser.said == []
+
+
 @pytest.mark.proof
 def test_hostile_texts_stay_harmless_while_played(browser, tmp_path):
     """Names and texts of a scenario are shown as they are spelled."""

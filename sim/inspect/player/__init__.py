@@ -5,7 +5,7 @@ between its instants and is no part of it: so nothing of that is on record. What
 as from a terminal.
 
     gate      asked by the host between two instants: whether the run goes on, and how fast
-    controls  the controls that a scenario file gives the page, and what was done by hand as a new file
+    changes   what a person changes in a run: its controls, what is said and decided, and the list of that
     player    one run after the other: setup, go, pause, step, speed, stop
     server    the page on this machine, and the requests of its windows
 """

@@ -1,5 +1,6 @@
 """The player of a scenario: one run after the other, each in a thread of its own. Part of the edge."""
 
+import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -8,16 +9,23 @@ from typing import Any, Final, cast
 
 import attrs
 
-from sim.actors import Control
 from sim.base.errors import RunError, SimError, UsageError
 from sim.host.pacing import check_speed
+from sim.inspect.player.changes import Changes
 from sim.inspect.player.gate import Gate, Kind
 from sim.kernel.duration import seconds_text
 from sim.record import RunRecorder
 from sim.runner import RunController, RunResult, run
 from sim.runner.options import MAX_SEED, RunOptions
 from sim.runner.running import Source
+from sim.scenario import Scenario
+from sim.scenario.controls import with_changes_by_hand
+from sim.scenario.fields import plain
+from sim.scenario.loading import loads
+from sim.scenario.overrides import value_text
 from sim.tools.rights import part_of
+
+_FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\.ya?ml")
 
 SPEEDS: Final = (1, 2, 5, 10, 30, 60, 300, 3600, 21600, 86400, 604800)
 """The speeds that a page offers, in simulated seconds per real second."""
@@ -32,9 +40,10 @@ class _Played:
     """
 
     def __init__(self, scenario: Source, options: RunOptions, told: Callable[[], None]) -> None:
-        self._scenario, self._options, self._told = scenario, options, told
+        self._given, self._options, self._told = scenario, options, told
         self.runner: RunController | None = None
         self.gate: Gate | None = None
+        self.changes: Changes | None = None
         self.folder: Path | None = None
         self.result: RunResult | None = None
         self.error: BaseException | None = None
@@ -42,6 +51,12 @@ class _Played:
         self._thread = threading.Thread(target=self._run, name="sim-play", daemon=True)
         self._thread.start()
         self._ready.wait()
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario as run."""
+        assert self.runner is not None, "a run that has begun has a runner"
+        return self.runner.simulation.scenario
 
     @property
     def ended(self) -> bool:
@@ -57,7 +72,7 @@ class _Played:
     def _run(self) -> None:
         given = part_of(self._options, RunOptions)
         try:
-            self.result = run(self._scenario, **given | {"begun": self._begun, "on_interrupt": "return"})
+            self.result = run(self._given, **given | {"begun": self._begun, "on_interrupt": "return"})
         except BaseException as error:  # it ends this run, and the page says so
             self.error = error
         self._ready.set()
@@ -65,6 +80,7 @@ class _Played:
 
     def _begun(self, runner: RunController) -> None:
         self.folder = cast(RunRecorder, runner.simulation.world.kernel.recorder).folder
+        self.changes = Changes(runner, self._news)
         self.runner, self.gate = runner, Gate(runner, self._news)
         if self._options.begun is not None:
             self._options.begun(runner)
@@ -97,6 +113,7 @@ class Player:
         self.version = 0
         self.kept: list[Path] = []
         self._note = ""
+        self._chosen: dict[str, Any] = {}  # values of controls that people chose, by name
         self._played = self._begin(options.seed)
 
     # -- what is asked for
@@ -126,6 +143,7 @@ class Player:
     def go(self) -> None:
         """Let the run go on."""
         self._gate.go()
+        self._note = ""
         self.tell()
 
     def hold(self, why: str = "") -> None:
@@ -155,6 +173,7 @@ class Player:
         if kind == "agent" and self._runner.simulation.manager.get_loop(agent) is None:
             raise UsageError(f"there is no agent {agent!r:.60}", hint="choose one in the table or on the map")
         gate.step(kind, agent)
+        self._note = ""
         self.tell()
 
     def pace(self, speed: float | None) -> None:
@@ -177,13 +196,70 @@ class Player:
             self._played.end()
         self.tell()
 
-    def control(self) -> Control:
-        """Return what submits inputs to the run.
+    def set(self, name: str, value: Any) -> None:
+        """Change a control: a live one at once, and for the next setups.
+
+        Args:
+            name: its key in `controls`.
+            value: the value.
 
         Raises:
-            UsageError: if the run is over.
+            UsageError: if there is no such control, or it does not offer the value.
         """
-        return Control(self._runner.simulation.manager)
+        changes = self._changes
+        knob = changes.knob(name)
+        value = knob.taken(value)
+        if knob.live and not self._played.ended:
+            changes.set(name, value)
+        self._chosen[name] = value
+        self.tell()
+
+    def say(self, agent: str, text: str) -> None:
+        """Send the words of a person to an agent.
+
+        Raises:
+            UsageError: if there is no such agent, or the run is over.
+        """
+        self._under_way().tell(agent, text)
+
+    def decide(self, gate: str, *, deny: bool) -> None:
+        """Decide about a gate, where a call of a tool waits for a person.
+
+        Raises:
+            UsageError: if there is no such gate, or the run is over.
+        """
+        self._under_way().approve(gate, deny=deny)
+
+    def write(self, name: str) -> str:
+        """Write a copy of the scenario with the values of this run and what was done by hand, beside its file.
+
+        Returns what was written, in words.
+
+        Args:
+            name: the name of the new file.
+
+        Raises:
+            UsageError: if it is no name of a YAML file, the file exists, or the text cannot have it.
+            RunError: if it cannot be written.
+        """
+        source, changes = self._played.scenario.source, self._changes
+        if not _FILE.fullmatch(name):
+            raise UsageError(f"the new file needs a name such as {self._new_name()}, not {name!r:.80}")
+        target = (Path(source.file).parent if Path(source.file).exists() else Path()) / name
+        given = {one.key: plain(one.value) for one in source.overrides}
+        text = with_changes_by_hand(source.text, given, changes.interventions())
+        loads(text, str(target), allow=source.allow, kinds=source.kinds, definitions=source.definitions)
+        try:
+            with target.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise UsageError(f"{target} exists", hint="give another name") from None
+        except OSError as error:
+            raise RunError(f"{target} cannot be written: {error.strerror or error}") from error
+        done = [one for one in changes.done if one.refused is None]
+        left = sum(one.intervention is None for one in done)
+        more = f"; {left} of {len(done)} things done by hand cannot be an intervention and are left out" if left else ""
+        return f"wrote {target}{more}; run it with: sim run {target} --seed {self.seed}"
 
     def close(self) -> None:
         """End the run. One that never went on is removed."""
@@ -221,7 +297,9 @@ class Player:
         return {
             "version": self.version, "run": self.folder.name, "phase": phase, "now": world.now, "until": runner.until,
             "seed": str(self.seed), "speed": gate.speed, "speeds": [] if runner.sync else SPEEDS,
-            "held": world.on_hold, "controls": [], "gates": [], "hand": [], "file": "",
+            "held": world.on_hold, "controls": self._changes.to_page(self._chosen),
+            "gates": [] if played.ended else self._changes.gates(), "hand": self._changes.to_json(),
+            "file": self._new_name(),
             "note": self._told_of(played) or self._note,
         }  # fmt: skip
 
@@ -242,6 +320,20 @@ class Player:
         return f"finished: {done.stopped_by}" if done.stopped_by else "finished"
 
     @property
+    def _changes(self) -> Changes:
+        assert self._played.changes is not None, "a run that has begun has a list of changes"
+        return self._played.changes
+
+    def _under_way(self) -> Changes:
+        """Return the changes of a run that is not over."""
+        if self._played.ended:
+            raise UsageError("the run is over", hint="set up another one")
+        return self._changes
+
+    def _new_name(self) -> str:
+        return f"{self._played.scenario.name}-by-hand.yaml"
+
+    @property
     def _gate(self) -> Gate:
         if self._played.ended or self._played.gate is None:
             raise UsageError("the run is over", hint="set up another one")
@@ -256,11 +348,16 @@ class Player:
     # -- one run after the other
 
     def _begin(self, seed: int | None) -> _Played:
-        played = _Played(self._scenario, attrs.evolve(self._options, seed=seed), self.tell)
+        chosen = [f"{self._key_of(name)}={value_text(value)}" for name, value in self._chosen.items()]
+        options = attrs.evolve(self._options, seed=seed, overrides=(*self._options.overrides, *chosen))
+        played = _Played(self._scenario, options, self.tell)
         if played.runner is None:
             error = played.error or RunError("the run ended before it began")
             raise error if isinstance(error, SimError) else RunError(f"{type(error).__name__}: {error}") from error
         return played
+
+    def _key_of(self, name: str) -> str:
+        return self._changes.knob(name).settings.key
 
     def _end(self) -> None:
         """End the run. Keep its folder if it ever went on; otherwise remove it, and say so."""

@@ -243,6 +243,14 @@ class _PlaySite:
                 player.step(given["kind"], str(given.get("agent", "")))
             case "pace":
                 player.pace(given["speed"])
+            case "set":
+                player.set(str(given["name"]), given["value"])
+            case "tell":
+                player.say(str(given["agent"]), str(given["text"]))
+            case "approve":
+                player.decide(str(given["gate"]), deny=given["deny"] is True)
+            case "write":
+                return {"said": player.write(str(given["file"]))}
             case "leave":
                 self.windows.leaves(str(given["window"])[:40])
             case _:
