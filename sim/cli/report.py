@@ -11,7 +11,7 @@ from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading,
 from sim.cli.render.table import print_table
 from sim.inspect.viewer import REPORT, write_view
 
-_WHAT = ("sensitivity",)
+_WHAT = ("sensitivity", "variance")
 
 
 @click.command(
@@ -21,7 +21,8 @@ _WHAT = ("sensitivity",)
     \b
       sim report ecology
       sim report ecology-1-3f --to ecology.html
-      sim report experiments/contagion-1 sensitivity""",
+      sim report experiments/contagion-1 sensitivity
+      sim report experiments/panel-1 variance --across persona=yes_nurse,yes_trader""",
 )
 @click.argument("run")
 @click.argument("what", required=False, type=click.Choice(_WHAT))
@@ -29,12 +30,17 @@ _WHAT = ("sensitivity",)
     "--to", "target", type=PATH, metavar="FILE",
     help=f"The file to write. Default: {REPORT} or sensitivity.html in the folder.",
 )  # fmt: skip
-@click.option("--outcome", "outcomes", multiple=True, metavar="NAME", help="Of sensitivity: this outcome. Repeatable.")
+@click.option("--outcome", "outcomes", multiple=True, metavar="NAME", help="This outcome alone. Repeatable.")
+@click.option(
+    "--across", multiple=True, metavar="NAME=OUTCOME,...",
+    help="Of variance: outcomes that are the levels of one more source. Repeatable.",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @OUT
 @common
 def command(
-    run: str, what: str | None, target: Path | None, *, outcomes: tuple[str, ...], force: bool, out: Path, as_json: bool
+    run: str, what: str | None, target: Path | None, *, outcomes: tuple[str, ...], across: tuple[str, ...], force: bool,
+    out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Write the page of `sim view` so that it opens at its overview: settings, totals, charts, limits, costs, errors,
     agents. It is one HTML file that needs no network and can be shared. RUN is a folder, or the beginning of a name in
@@ -42,7 +48,17 @@ def command(
 
     With `sensitivity`, RUN is the folder of a sweep with a design for sensitivity (saltelli, morris, fast): which
     inputs matter for its outcomes, with intervals, and how much of the variance is chance.
+
+    With `variance`, RUN is the folder of a sweep of all combinations: how much of the variance of its outcomes comes
+    from each key that is varied, and from the seeds. It prints a table, and writes no page.
     """
+    if across and what != "variance":
+        raise UsageError("--across is about variance", hint="sim report FOLDER variance --across NAME=ONE,OTHER")
+    if what == "variance":
+        if target is not None or force:
+            raise UsageError("variance is printed, and writes no file", hint="leave --to and --force out")
+        _report_variance(Path(run), outcomes, across, as_json=as_json)
+        return
     if what == "sensitivity":
         _report_sensitivity(Path(run), target, outcomes, force=force, as_json=as_json)
         return
@@ -57,6 +73,32 @@ def command(
         print_json({"file": written.file, "bytes": written.file.stat().st_size, "whole": written.whole})
     else:
         click.echo(plain(written.file))
+
+
+def _report_variance(folder: Path, outcomes: tuple[str, ...], across: tuple[str, ...], *, as_json: bool) -> None:
+    """Print how the variance of the outcomes of a sweep is split."""
+    from sim.experiments.integrity import check_experiment  # the imports are slow
+    from sim.experiments.results import Results
+    from sim.experiments.score_tables import variance_table
+    from sim.experiments.shares import shares_json, shares_of, shares_text
+    from sim.record.archive import is_archive, unpacked_experiment
+
+    levels = {}
+    for text in across:
+        name, _, named = text.partition("=")
+        if not name.strip() or not named.strip():
+            raise UsageError(f"{text!r:.80} names no outcomes", hint="write NAME=OUTCOME,OUTCOME")
+        levels[name.strip()] = [one.strip() for one in named.split(",")]
+    place = unpacked_experiment(folder) if is_archive(folder) else folder
+    check_experiment(place).integrity.warn()
+    with contextlib.closing(Results(place, read_only=True)) as results:
+        found = shares_of(results, outcomes, levels)
+        if as_json:
+            print_json(shares_json(results, found))
+            return
+    print_table(*variance_table({one.outcome: one.parts for one in found}, "outcome"), named=True)
+    for text in filter(None, map(shares_text, found)):
+        click.echo(plain(text))
 
 
 def _report_sensitivity(

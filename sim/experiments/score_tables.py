@@ -20,14 +20,14 @@ def scores_table(found: Iterable[ScoreSummary]) -> Table:
     return ["measure", "judge", "runs", "agents", "mean", "±", "options"], rows
 
 
-def variance_table(found: Mapping[str, Sequence[Component]]) -> Table:
-    """Return a line for each measure and source of variance."""
+def variance_table(found: Mapping[str, Sequence[Component]], what: str = "measure") -> Table:
+    """Return a line for each measure (or `what` else has a variance) and source of variance."""
     rows: list[list[Cell]] = [
         [name, part.source, part.levels or None, rounded(part.variance), f"{part.share:.0%}"]
         for name, own in found.items()
         for part in own
     ]
-    return ["measure", "source", "levels", "variance", "share"], rows
+    return [what, "source", "levels", "variance", "share"], rows
 
 
 def rounded(value: float | None) -> float | None:

@@ -1,8 +1,8 @@
 """Counts of model calls, for observers of a run only. They do not influence the run."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import attrs
 
@@ -28,6 +28,20 @@ class Durations:
         self.seconds += seconds
 
 
+@attrs.define
+class Tally:
+    """How calls ended: all of them, those that failed, those that were declined, and what they cost.
+
+    Declined are answers with the stop reason `refusal`, and calls that failed with `content`: a filter of the endpoint
+    took the request or the answer. A text that declines in its own words is an answer like any other.
+    """
+
+    calls: int = 0
+    failed: int = 0
+    refusals: int = 0
+    cost_micro: int = 0
+
+
 class Counts:
     """Counts of the calls of one run.
 
@@ -42,6 +56,7 @@ class Counts:
         formats: answers to requests with a preferred format, by model: kept by the endpoint, and not; and how many
             such requests it refused, which were sent again without the format.
         surveys: answers to questions of surveys, by question: all, and those without a value.
+        tallies: how calls ended, by the tier that served them; of all together under the empty name.
         rule_faults: calls that failed because of a scripted rule.
         first_rule_fault: the first of these faults; None if there are none.
     """
@@ -57,6 +72,7 @@ class Counts:
         self.written_calls: dict[str, int] = {}
         self.formats: dict[str, list[int]] = {}
         self.surveys: dict[str, list[int]] = {}
+        self.tallies = {"": Tally()}
         self.rule_faults = 0
         self.first_rule_fault: RuleFault | None = None
 
@@ -64,6 +80,15 @@ class Counts:
         """Count a call that failed because of a scripted rule."""
         self.rule_faults += 1
         self.first_rule_fault = self.first_rule_fault or fault
+
+    def tally(self, tier: str, how: Mapping[str, Any], cost_micro: int) -> None:
+        """Count how a call of a tier ended: its `stop` or its `error`, and what it cost."""
+        for name in {"": None, tier: None}:
+            own = self.tallies.setdefault(name, Tally())
+            own.calls += 1
+            own.failed += "error" in how
+            own.refusals += how.get("stop") == "refusal" or how.get("error") == "content"
+            own.cost_micro += cost_micro
 
     def answered(self, model: str, completion: Completion, request: ModelRequest) -> None:
         """Count what is special about an answer of a model (`provider:model`)."""

@@ -49,7 +49,7 @@ from sim.llm.serialization import (
 from sim.llm.shared_answers import SharedAnswers
 from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_answer, count_request
 from sim.llm.types import Answer, Attempt, Delta, ModelError, ModelRequest, Observer, Provider, RuleFault, TokenUsage
-from sim.resources import Budgets, Earmark, Reservation
+from sim.resources import MICRO, Budgets, Earmark, Reservation
 from sim.world import Service, Warned, World
 
 if TYPE_CHECKING:
@@ -417,6 +417,20 @@ class Models(Service):
     def cost(self, model: str, usage: TokenUsage) -> int:
         """Return the cost of tokens of a model, in micro-units; 0 for a model without a price."""
         return self._prices.cost(model, usage)
+
+    def metrics(self) -> Mapping[str, float | None]:
+        """See `Service.metrics`: calls, how they ended and what they cost, in all and by tier (`refusals_small`); and
+        `cost_per_agent_day`, for each agent that has called and each simulated day, None before that.
+        """
+        found: dict[str, float | None] = {}
+        for tier, tally in sorted(self.counts.tallies.copy().items()):
+            end = tier and f"_{tier}"
+            numbers = {"calls": tally.calls, "failed": tally.failed, "refusals": tally.refusals}
+            found |= {f"{name}{end}": number for name, number in numbers.items()}
+            found[f"cost{end}"] = tally.cost_micro / MICRO
+        callers = {name.removeprefix("survey:") for name in list(self.spend.agents)}
+        days = len(callers) * self._world.kernel.now / (86400 * NS)
+        return {**found, "cost_per_agent_day": self.counts.tallies[""].cost_micro / MICRO / days if days else None}
 
     def summary(self) -> Mapping[str, Any]:
         """Return the calls and their cost, JSON-like: `total`, `models`, `groups`, and the estimate `expected`.
@@ -828,6 +842,7 @@ class Models(Service):
         usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
         self._settle(stake, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
         failed = "error" in how
+        self.counts.tally(plan.route.tier, how, cost)
         self.spend.settle(
             stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed,
             most_micro=plan.cost_micro * self._requests, most_tokens=plan.tokens * self._requests,
