@@ -37,7 +37,7 @@ SHORT = {
     "community": "12h", "contagion": "1d", "debate": "30s", "ecology": "30m", "helpdesk": "12h", "houston": "10h",
     "lead_response": "12h", "queue": "1h", "schelling": "3s", "software_team": "10m", "sugarscape": "3s", "town": "2m",
     "opinions": "2s", "cascade": "2s", "culture": "20s", "wolf_sheep": "20s",
-    "civil_violence": "6s", "axelrod": "3s", "hawk_dove": "3s",
+    "civil_violence": "6s", "axelrod": "3s", "hawk_dove": "3s", "asch": "20s", "jury": "5m",
 }  # fmt: skip
 """How long a run of each scenario is watched: until most of its rules have been used."""
 

@@ -26,6 +26,7 @@ ELSEWHERE = {
     "docs/events.md": "made from the event types: docs/test_events_page.py",
     "docs/faults.md": "a table of claims and tests: architecture/test_faults.py",
     "docs/seed_rules.md": "a table of claims and tests: docs/test_seed_rules.py",
+    "docs/jury.md": "its figures are compared with what its commands print: docs/test_jury_page.py",
     "docs/games.md": "its figures are compared with what its commands print: docs/test_games_page.py",
     "docs/gallery.md": "its figures are compared with what its commands print: docs/test_gallery_page.py",
     "docs/tutorials/figure.md": "its figures are compared with what its commands print: docs/test_tutorial_pages.py",

@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("shipped.json")
 MODES = ("autonomous", "tick")
 UNTIL = {
-    "axelrod": "2s", "cascade": "6s", "civil_violence": "3s", "community": "1d", "contagion": "2d", "culture": "12s",
-    "debate": "5m", "ecology": "40m", "hawk_dove": "3s", "helpdesk": "6h", "houston": "10h", "lead_response": "6h",
+    "asch": "20s", "axelrod": "2s", "cascade": "6s", "civil_violence": "3s", "community": "1d", "contagion": "2d",
+    "culture": "12s", "debate": "5m", "ecology": "40m", "hawk_dove": "3s", "helpdesk": "6h", "houston": "10h",
+    "jury": "3m", "lead_response": "6h",
     "opinions": "1s", "queue": "1h", "schelling": "2s", "software_team": "2h", "sugarscape": "4s", "town": "5m",
     "wolf_sheep": "6s",
 }  # fmt: skip
