@@ -50,6 +50,10 @@ def _entries_of(scenario: Any, game: GameSettings, players: Sequence[Any]) -> Se
 
 def _check_players(scenario: Any, name: str, game: GameSettings, players: Sequence[Any], *, several: bool) -> None:
     where = f"games.{name}"
+    for own in game.strategies:
+        if own in (*known_strategies(game), MODEL):
+            hint = f"give yours another name, such as my_{own}"
+            raise UsageError(f"{where}.strategies.{own}: a strategy of this name comes with games", hint=hint)
     if not game.players and several:
         raise UsageError(f"{where}.players: with several games, each names its players", hint="players: [ENTRY]")
     if not _entries_of(scenario, game, players):

@@ -383,6 +383,10 @@ def test_a_wrong_game_is_refused_where_it_stands(game, line, said, hint):
     ("text", "said", "hint"),
     [
         (TWO, "agents.a plays a game, but the scenario has none", "add `games:"),
+        (
+            f"games: {{g: {{{PAIR}, strategies: {{defect: \"'c'\"}}}}}}\n{TWO}",
+            "of this name comes with games", "my_defect",
+        ),
         (f"games: {{g: {{{PAIR}}}}}\n{TWO}".replace("defect", "defekt"), "there is no strategy 'defekt'", "defect"),
         (f"games: {{g: {{{PAIR}}}}}\n{TWO}".replace("defect", "model"), "the scenario has none", "models"),
         (f"games: {{g: {{{PAIR}}}}}\nagents: [{{name: a}}]", "it has no players", "kind player"),
