@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from sim.events.coerce import mapping
 from sim.inspect.viewer.room import Room
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.kinds.executor.story import Stories, Story
@@ -29,7 +28,7 @@ class Executions(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Take in an event of a task."""
-        self._stories.add(event.time_ns, event.topic, mapping(event.data))
+        self._stories.add(event.time_ns, data)
 
     def to_json(self) -> Json:
         """Return the plan tree; None if there are no tasks of executors."""
