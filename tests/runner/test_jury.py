@@ -83,11 +83,15 @@ def test_who_does_not_answer_has_passed(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("file", [JURY, ASCH], ids=lambda file: file.stem)
 def test_group_talk_is_the_same_on_both_loops_and_replayed(file, tmp_path):
-    """asyncio, trio and a replay have one hash, and a run that was stopped half way ends alike."""
+    """asyncio, trio, a replay, and a run that was stopped on the way and resumed have one hash."""
     small = ["agents.subject.count=20"] if file == ASCH else []
     one = sim.run(file, overrides=small, out=tmp_path / "one")
     two = sim.run(file, overrides=small, backend="trio", out=tmp_path / "two")
     assert one.hash == two.hash == sim.replay(one).hash
+    cut = sim.run(file, overrides=small, out=tmp_path / "cut", max_wall="1ms")
+    assert cut.run is not None
+    assert cut.hash != one.hash
+    assert sim.resume(cut.run).hash == one.hash
 
 
 def answers(seen: Seen) -> Any:
