@@ -12,7 +12,8 @@ from sim.cli.render.output import OUT, PATH, common, reading
 from sim.cli.rights_options import rights_options
 from sim.cli.run import CHANGE, allow_imports
 from sim.experiments.attribution.deciding import why
-from sim.experiments.options import StudyOptions, Work
+from sim.experiments.attribution.session import AttributionOptions
+from sim.experiments.options import Work
 from sim.runner.rebuild import models_asked
 from sim.tools.rights import Rights
 
@@ -30,7 +31,7 @@ from sim.tools.rights import Rights
 @click.option("--outcome", required=True, metavar="OUTCOME", help="An outcome, or one compared with a number.")
 @attribution_options
 @options_of(Work, "jobs")
-@options_of(StudyOptions, "answers")
+@options_of(AttributionOptions, "answers")
 @click.option("--to", type=PATH, metavar="FILE", help="Write a picture of what was expected when, as SVG.")
 @endpoint_options
 @rights_options

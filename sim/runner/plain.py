@@ -29,6 +29,7 @@ from sim.scenario.overrides import Override
 from sim.world.edits import Edit
 
 OUTSIDE: Final = "it needs an answer from outside ({kind} of {actor}), which a run in plain code cannot get"
+BRANCH_IT: Final = "branch it instead: `sim branch` executes effects"
 
 
 @attrs.frozen(order=True)
@@ -210,7 +211,7 @@ class PlainRun:
             if pause is Pause.HALTED:
                 self._ended = True
             elif pause is Pause.BLOCKED:
-                raise RunError(self.needs or "an answer from outside is missing")
+                raise RunError(self.needs or "an answer from outside is missing", hint=BRANCH_IT)
             elif not there:
                 due = self.kernel.next_time()
                 if due is None or due >= time_ns:
@@ -252,7 +253,9 @@ class PlainRun:
             for agent_id in agents:
                 loop = self.runner.simulation.manager.get_loop(agent_id)
                 if loop is None:
-                    raise UsageError(f"there is no agent {agent_id!r:.60}")
+                    raise UsageError(
+                        f"there is no agent {agent_id!r:.60}", hint="`sim show RUN agents` has those of the run"
+                    )
                 loop.pause()
 
     def drop(self, places: Sequence[int]) -> None:
@@ -283,7 +286,7 @@ class PlainRun:
             del self._arrivals[self._next :]  # what came from outside later is not repeated, as in a branch
         self._before(until)
         if self.needs is not None:
-            raise RunError(self.needs)
+            raise RunError(self.needs, hint=BRANCH_IT)
         if not self._ended and until < MAX_NS:
             self.kernel.advance_to(until)
         self._end()
@@ -297,7 +300,7 @@ class PlainRun:
         if runner.begin_end():
             self.kernel.run(self.kernel.now)
             if self.needs is not None:
-                raise RunError(self.needs)
+                raise RunError(self.needs, hint=BRANCH_IT)
         runner.feed.sample_end()
 
 
@@ -308,7 +311,7 @@ def _arrivals(stored: StoredRun) -> list[Arrival]:
         RunError: if it has effects, such as calls of models at endpoints.
     """
     if reason := needs_outside(stored):
-        raise RunError(f"{stored.path} cannot be run in plain code: {reason}")
+        raise RunError(f"{stored.path} cannot be run in plain code: {reason}", hint=BRANCH_IT)
     history, found = RunHistory(stored), []
     while (arrival := history.next_arrival()) is not None:
         found.append(arrival)

@@ -104,13 +104,18 @@ metrics: {every: 1s, values: {total: "mean('sum', 'total')"}}
 """
 
 
-def test_messages_that_offset_each_other_are_not_denied(tmp_path):
-    """If two messages offset each other, the verdict is about all of them together, and names what was not done."""
+def test_messages_that_offset_each_other_are_named(tmp_path):
+    """If two messages offset each other, each is found, and it is said that all change nothing."""
     (tmp_path / "offset.yaml").write_text(OFFSET, encoding="utf-8")
     found = sim.why(sim.run(tmp_path / "offset.yaml", out=tmp_path / "runs"), "last('total')", budget=100)
     assert found is not None
-    assert found.verdict.startswith("Leaving out all messages and published events")
-    assert "offset each other were not looked for" in found.verdict
+    assert [(len(one.names), one.here) for one in found.causes if one.kind == "event"] == [(1, 5.0), (1, -5.0)]
+    assert found.verdict.startswith(
+        "Leaving out all messages and published events together makes no difference, as they offset each other: event"
+    )
+    assert "Without all of 2 messages and published events, the outcome is the same; 3 groups were left out." in (
+        found.sentences()
+    )
 
 
 LOAD = """

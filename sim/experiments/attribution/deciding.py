@@ -6,6 +6,7 @@ certain inputs, left out, make it another one (`halving`). And a short list of b
 draws, in pairs with the same draws, with intervals, and as one list of tests (Holm).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
@@ -85,6 +86,7 @@ class Hunt:
         whole: the outcome of the run, minus that without all of them; None: it is not known.
         tried: how many groups were tried.
         unknown: how many of these are not known.
+        silent: how many candidates are in groups of several that make no difference together, and were not divided.
         complete: whether everything with an effect was found.
         singles, groups: how many were found, alone and as groups that stand in for each other.
     """
@@ -94,6 +96,7 @@ class Hunt:
     whole: float | None
     tried: int
     unknown: int
+    silent: int
     complete: bool
     singles: int
     groups: int
@@ -141,16 +144,18 @@ class Explanation:
             what = f"{hunt.count:,} {_KINDS[hunt.kind]}"
             if hunt.whole is None:
                 found.append(f"Without all of {what}, the outcome is not known.")
-            elif not hunt.whole:
-                found.append(f"Without all of {what}, the outcome is the same.")
-            else:
-                rest = "" if hunt.complete else "; others with an effect are not divided further"
-                if hunt.unknown:
-                    rest = f"; of {hunt.unknown} of these the effect is not known"
-                found.append(
-                    f"Without all of {what}, it is {number(self.value - hunt.whole)}; {hunt.tried} groups were left out"
-                    f"{rest}."
+                continue
+            rest = "; others with an effect are not divided further" if hunt.whole and not hunt.complete else ""
+            if hunt.unknown:
+                rest = f"; of {hunt.unknown} of these the effect is not known"
+            if hunt.silent:
+                rest += (
+                    f"; {hunt.silent:,} were left out only in groups that make no difference, in which some could"
+                    " offset each other"
                 )
+            same = f"it is {number(self.value - hunt.whole)}" if hunt.whole else "the outcome is the same"
+            groups = "1 group was" if hunt.tried == 1 else f"{hunt.tried} groups were"
+            found.append(f"Without all of {what}, {same}; {groups} left out{rest}.")
         found += [self.lacks] if self.lacks else []
         found += [self.verdict, IN_THE_MODEL]
         if self.unknown:
@@ -278,19 +283,24 @@ class _Why:
         ]
         hunts, found = [], list[Found[Candidate]]()
         kinds = [kind for kind in _KINDS if any(one.kind == kind for one in all_of)]
-        for kind in kinds:
+        counts = Counter(str(one.kind) for one in all_of)
+        kinds.sort(key=lambda kind: counts[kind])  # what a few leave, many have
+        for place, kind in enumerate(kinds):
             own = [one for one in all_of if one.kind == kind]
-            halving = Halving(self._effects, runs // len(kinds))
+            halving = Halving(self._effects, runs // (len(kinds) - place))
             results = halving.search(own)
+            runs -= halving.tried
             singles = sum(len(one.items) == 1 for one in results)
             hunts.append(
                 Hunt(
                     kind=kind, count=len(own), whole=halving.whole, tried=halving.tried, unknown=halving.unknown,
-                    complete=halving.complete, singles=singles, groups=len(results) - singles,
+                    silent=halving.silent, complete=halving.complete, singles=singles, groups=len(results) - singles,
                 )
             )  # fmt: skip
             found += results
-        return hunts, found
+        order = list(_KINDS)
+        hunts.sort(key=lambda one: order.index(one.kind))
+        return hunts, sorted(found, key=lambda one: order.index(one.items[0].kind))
 
     def _effects(self, groups: list[tuple[Candidate, ...]]) -> list[float | None]:
         """Return the outcome of the run, minus that without each group, with the draws on record."""
@@ -334,12 +344,14 @@ class _Why:
 
 def verdict(hunts: Sequence[Hunt], causes: Sequence[Cause]) -> str:
     """Return what follows from what was found, as a sentence."""
-    if not any(hunt.whole for hunt in hunts):
+    if not any(hunt.whole or hunt.singles or hunt.groups for hunt in hunts):
         return _without_difference(hunts)
     found = []
     for hunt in hunts:
         if hunt.whole is None:
             found.append(f"Among the {_KINDS[hunt.kind]}, it is not known what decided it.")
+        elif not hunt.whole and hunt.singles + hunt.groups:
+            found.append(_offset(hunt, [one for one in causes if one.kind == hunt.kind and one.here]))
         elif hunt.whole:
             found.append(_verdict_of(hunt, hunt.whole, [one for one in causes if one.kind == hunt.kind and one.here]))
     return " ".join(found)
@@ -353,8 +365,18 @@ def _without_difference(hunts: Sequence[Hunt]) -> str:
     if not several:
         return "Nothing that can be left out makes a difference here."
     return (
-        f"Leaving out all {several} together makes no difference here; single ones that offset each other were not"
-        " looked for."
+        f"Leaving out all {several} together makes no difference here; single ones that offset each other can have"
+        " been missed."
+    )
+
+
+def _offset(hunt: Hunt, own: Sequence[Cause]) -> str:
+    """Return what follows if candidates of one kind make a difference, and all of them together make none."""
+    shown = " and ".join(f"{one.text} ({one.here:+.4g})" for one in own[:_MOST_NAMED])
+    return (
+        f"Leaving out all {_KINDS[hunt.kind]} together makes no difference, as they offset each other: {shown}."
+        if own
+        else f"Among the {_KINDS[hunt.kind]}, some offset each other."
     )
 
 

@@ -24,7 +24,18 @@ import attrs
 
 from sim.base.errors import RunError, SimError
 from sim.base.registry import using
-from sim.experiments.attribution.task import SAME, Assigned, Change, Future, Noted, Passage, Prepared, Setup, Task
+from sim.experiments.attribution.task import (
+    SAME,
+    Assigned,
+    Change,
+    Future,
+    Noted,
+    Passage,
+    Prepared,
+    Setup,
+    Task,
+    short,
+)
 from sim.experiments.pool import process
 from sim.experiments.trial import sentence
 from sim.record.reader import open_run
@@ -34,8 +45,10 @@ from sim.runner.plain import StepMoment
 FORKS: Final = sys.platform == "linux"
 """Whether processes are forked here: forks are not safe beside the libraries of macOS, and Windows has none."""
 
-_LONGEST: Final = 300
-"""Characters of a text in an answer: a line of up to 4,096 bytes is written to a pipe as one (POSIX)."""
+_EARLY: Final = "was it killed, or is the memory full? fewer futures at the same time need less: --jobs 1"
+_SAID: Final = "`sim replay RUN` repeats the run, and says whether it can be repeated here"
+_NO_FORKS: Final = "a process cannot be forked on Windows"
+_REBUILT: Final = "leave out fork=True: then the run is built again for each future"
 
 _LOOK: Final = 0.5  # real seconds after which it is seen whether a process has ended early
 
@@ -97,9 +110,7 @@ class ForkedFutures:
         try:
             answer = self._here.recv()
         except EOFError:
-            raise RunError(
-                "a process of the futures ended early", hint="was it killed, or is the memory full?"
-            ) from None
+            raise RunError("a process of the futures ended early", hint=_EARLY) from None
         if isinstance(answer, SimError):
             raise answer
         return answer
@@ -110,14 +121,14 @@ class ForkedFutures:
 
 def _fork() -> int:
     if sys.platform == "win32":
-        raise RunError("a process cannot be forked on Windows")  # FORKS is asked before
+        raise RunError(_NO_FORKS, hint=_REBUILT)  # FORKS is asked before
     return os.fork()
 
 
 def _ended(child: int) -> int | None:
     """Return how a process has ended; None: it has not."""
     if sys.platform == "win32":
-        raise RunError("a process cannot be forked on Windows")  # FORKS is asked before
+        raise RunError(_NO_FORKS, hint=_REBUILT)  # FORKS is asked before
     ended, status = os.waitpid(child, os.WNOHANG)
     return status if ended else None
 
@@ -178,7 +189,7 @@ class _Coordinator:
         for line in self._lines():
             if "own" in line:
                 return Future(line["own"], line["problem"]), line["seconds"]
-        raise RunError("the replay ended early")
+        raise RunError("the replay ended early", hint=_EARLY)
 
     def values(self, tasks: list[Task]) -> list[list[Future]]:
         """Carry out tasks."""
@@ -205,7 +216,7 @@ class _Coordinator:
                     del running[line["piece"]]
                     break
                 elif "problem" in line:
-                    raise RunError(line["problem"])
+                    raise RunError(line["problem"], hint=_SAID)
         return found
 
     def steps(self, time_ns: int) -> int:
@@ -226,7 +237,7 @@ class _Coordinator:
             if "done" in line:
                 return found
             if "problem" in line:
-                raise RunError(line["problem"])
+                raise RunError(line["problem"], hint=_SAID)
             found.append(line)
         return found
 
@@ -248,7 +259,10 @@ class _Coordinator:
                 line, _, self._rest = self._rest.partition(b"\n")
                 answer = json.loads(line)
                 if "lost" in answer:
-                    raise RunError(answer.get("problem") or f"the process of {answer['lost']} ended early")
+                    raise RunError(
+                        answer.get("problem") or f"the process of {answer['lost']} ended early",
+                        hint=_SAID if "problem" in answer else _EARLY,
+                    )
                 yield answer
             ready, _, _ = select.select([self._answers, self._there.fileno()], [], [], _LOOK)
             if self._there.fileno() in ready and self._there.poll() and self._is_over():
@@ -256,7 +270,7 @@ class _Coordinator:
             if self._answers in ready:
                 self._rest += os.read(self._answers, 1 << 16)
             elif _ended(self._walker) is not None:
-                raise RunError("the process of the replay ended early")
+                raise RunError("the process of the replay ended early", hint=_EARLY)
 
     def _is_over(self) -> bool:
         """Whether the program has ended: it sends nothing while it waits for an answer."""
@@ -366,10 +380,11 @@ def _leave(work: Callable[[], None], out: int, told: Line, failed: int = 0) -> N
     except BaseException as error:
         code = failed
         with contextlib.suppress(BaseException):
-            _tell(out, {**told, "problem": sentence(error)[:_LONGEST]})
+            _tell(out, {**told, "problem": short(sentence(error))})
     finally:
         os._exit(code)
 
 
 def _tell(out: int, line: Line) -> None:
+    """Write a line, whose texts are `short`: up to 4,096 bytes are written as one, whoever else writes (POSIX)."""
     os.write(out, json.dumps(line).encode() + b"\n")

@@ -154,7 +154,7 @@ def _known(found: tuple[Future, float] | Ended) -> tuple[Future, float]:
     """
     problem = found.problem if isinstance(found, Ended) else found[0].problem
     if isinstance(found, Ended) or problem is not None:
-        raise RunError(f"the run cannot be repeated: {problem}")
+        raise RunError(f"the run cannot be repeated: {problem}", hint="`sim replay RUN` says what has changed")
     return found
 
 

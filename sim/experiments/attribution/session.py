@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import attrs
 
@@ -35,6 +35,8 @@ LEAST_FUTURES: Final = 100
 
 MOST_FUTURES: Final = 1_000_000
 
+_OTHER: Final = "`sim show RUN metrics` has what the run has recorded: take an outcome of that"
+
 _HOLDERS: Final = 17
 """The moments at which a process stays: each costs the memory of what a run changes after it."""
 
@@ -42,13 +44,22 @@ _HOLDERS: Final = 17
 def _check_budget(_: object, attribute: "attrs.Attribute[int]", value: object) -> None:
     if value.__class__ is not int or not LEAST_FUTURES <= value <= MOST_FUTURES:
         raise UsageError(
-            f"{attribute.name} is a whole number from {LEAST_FUTURES} to {MOST_FUTURES:,}, not {value!r:.40}"
+            f"{attribute.name} is a whole number from {LEAST_FUTURES} to {MOST_FUTURES:,}, not {value!r:.40}",
+            hint="more futures give narrower intervals, and cost as much more; 2000 is the default",
         )
 
 
 def _check_jobs(_: object, attribute: "attrs.Attribute[int | None]", value: object) -> None:
     if value is not None and (value.__class__ is not int or not 1 <= value <= 1000):
-        raise UsageError(f"jobs are 1 to 1000 processes, not {value!r:.40}")
+        raise UsageError(f"jobs are 1 to 1000 processes, not {value!r:.40}", hint="leave it out: one for each core")
+
+
+def _check_answers(_: object, __: object, value: object) -> None:
+    if value not in get_args(Answers):
+        raise UsageError(
+            f"answers are shared by the futures of a seed, or are fresh, not {value!r:.40}",
+            hint="give seed or fresh: futures of several seeds would not be independent of each other",
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -72,7 +83,12 @@ class AttributionOptions(Decisions, Rights):
         metadata=shown("The most futures.", metavar="N", least=LEAST_FUTURES, most=MOST_FUTURES),
     )
     jobs: int | None = attrs.field(default=None, validator=_check_jobs)
-    answers: Answers = attrs.field(default="seed", validator=attrs.validators.in_(("seed", "fresh")))
+    answers: Answers = attrs.field(
+        default="seed", validator=_check_answers, metadata=shown(
+            "Futures that share answers of models at an endpoint to equal requests: those of a seed, or none (fresh).",
+            words=get_args(Answers), told=True,
+        ),
+    )  # fmt: skip
     access: "Access | None" = None
     confirm: Callable[[str, bool], bool] | None = None
     fork: bool | None = None
@@ -142,7 +158,7 @@ def session(
         futures = _futures(setup, instants, jobs, outside, options, stack)
         stack.callback(futures.close)
         if futures.own.value is None:
-            raise RunError(f"the run does not show {target.text}: it has no value at its end")
+            raise RunError(f"the run does not show {target.text}: it has no value at its end", hint=_OTHER)
         if options.confirm is not None and not options.confirm(_cost(stored, futures, options, jobs, answers), money):
             yield None
             return
@@ -200,7 +216,7 @@ def _instants(stored: StoredRun) -> tuple[int, ...]:
     for *_, data in stored.chunks():
         found |= dict.fromkeys(int(row[0]) for row in decode(data))
     if not found:
-        raise RunError(f"{stored.path} has no events")
+        raise RunError(f"{stored.path} has no events, so that nothing in it changed an outcome", hint=_OTHER)
     return tuple(found)
 
 

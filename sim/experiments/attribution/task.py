@@ -1,5 +1,6 @@
 """Tasks of attribution: futures of one moment of a run, with what is other than on record, and their outcomes."""
 
+import json
 from typing import Any, Final, Protocol
 
 import attrs
@@ -53,7 +54,8 @@ class Change:
 MOST_SHOWN: Final = 200
 """The most events, and the most state variables, of a passage."""
 
-_LONGEST: Final = 300  # characters of a value
+_LONGEST: Final = 1000
+"""Bytes of a text of a passage, as a string of JSON: so a line of four of them is written to a pipe as one."""
 
 SAME: Final = Change()
 """No change."""
@@ -183,9 +185,17 @@ class Futures(Protocol):
 
 def _text(value: object) -> str:
     try:
-        return encode(recordable(value, "")).decode()[:_LONGEST]
+        return encode(recordable(value, "")).decode()
     except SimError:  # an object of an agent in Python
         return type(value).__name__
+
+
+def short(text: str, most: int = _LONGEST) -> str:
+    """Return the beginning of a text that has so many bytes as a string of JSON."""
+    text = text[:most]
+    while len(json.dumps(text)) > most:
+        text = text[: len(text) * 3 // 4]
+    return text
 
 
 class Prepared:
@@ -203,11 +213,11 @@ class Prepared:
         number, before = run.events, run.states()
         rows = run.noted(lambda: run.to_next(first, last))
         noted = [
-            Noted(number + place + 1, row[0], row[5], row[6], _text(row[7]))
+            Noted(number + place + 1, row[0], short(row[5]), short(row[6]), short(_text(row[7])))
             for place, row in enumerate(rows[:MOST_SHOWN])
         ]
         assigned = [
-            Assigned(agent, key, None if key not in old else _text(old[key]), _text(value))
+            Assigned(short(agent), short(key), None if key not in old else short(_text(old[key])), short(_text(value)))
             for agent, state in run.states().items()
             for old in (before.get(agent, {}),)
             for key, value in state.items()
