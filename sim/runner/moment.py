@@ -6,7 +6,7 @@ calls that it has made, so nothing is kept for it during a run.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import attrs
 
@@ -173,8 +173,9 @@ def take_moment(runner: RunController, watch: Watch, run: str, events: int, *, e
     feed = runner.feed
     timers, ahead = _timers(world)
     with world.kernel.acting_as(None):  # reading alone, so that anything else is refused
+        shared_of = _Shared.of(world)
         agents = {
-            name: _agent(agent, world, watch, timers.get(name, [])) for name, agent in world.agents.items()
+            name: _agent(agent, world, watch, timers.get(name, []), shared_of) for name, agent in world.agents.items()
             if isinstance(agent, Agent)
         }  # fmt: skip
         shared = _plain({name: part for name, part in world.digest().items() if name != "agents"})
@@ -187,15 +188,28 @@ def _plain(value: Any) -> Any:
     return decode(encode(value))
 
 
-def _agent(agent: Agent, world: World, watch: Watch, timers: list[dict[str, Any]]) -> dict[str, Any]:
+@attrs.frozen
+class _Shared:
+    """What all agents share and each has a part of, read once a moment: it is as long as there are agents."""
+
+    quotas: Mapping[str, Mapping[str, int]]
+    places: Mapping[str, Any]
+    balances: Mapping[str, int]
+
+    @classmethod
+    def of(cls, world: World) -> Self:
+        """Return what the agents of a world share."""
+        places = {} if world.space is None else world.space.state()
+        return cls(world.quotas.state(), places, world.ledger.state()["balances"])
+
+
+def _agent(agent: Agent, world: World, watch: Watch, timers: list[dict[str, Any]], shared: _Shared) -> dict[str, Any]:
     name, loop = agent.agent_id, agent.loop
     since, state, why = watch.changes.get(name, (loop.since_ns, str(loop.state), ""))
     if since != loop.since_ns:
         why = "another condition than the one with which it fell asleep" if state == "sleeping" else ""
     pending = world.pending.get(name)
-    quotas = world.quotas.state()
-    space = None if world.space is None else world.space.state().get(name)
-    digest, money = agent.state_for_digest(), world.ledger.state()["balances"].get(name)
+    digest, money = agent.state_for_digest(), shared.balances.get(name)
     return {
         "state": str(loop.state), "since": to_seconds(loop.since_ns), "why": _plain(why),
         "entry": agent.entry, "kind": agent.kind, "iterations": loop.iteration_count,
@@ -206,9 +220,9 @@ def _agent(agent: Agent, world: World, watch: Watch, timers: list[dict[str, Any]
         "variables": _plain(agent.state), "mail": len(agent.mailbox), "letters": _letters(agent),
         "timers": timers, "calls": _calls(world, name, watch),
         "tasks": [_plain(task.to_json()) for task in world.tasks.open(name)],
-        "place": None if world.places is None else world.places.where(name), "space": _plain(space),
+        "place": None if world.places is None else world.places.where(name), "space": _plain(shared.places.get(name)),
         "holds": dict(world.held.get(name, {})),
-        "quotas": {quota: held[name] for quota, held in quotas.items() if name in held},
+        "quotas": {quota: held[name] for quota, held in shared.quotas.items() if name in held},
         "balance": None if money is None else money / MICRO, "more": _plain(_more(digest)),
     }  # fmt: skip
 

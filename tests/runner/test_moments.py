@@ -9,6 +9,7 @@ import pytest
 import sim
 from sim.base.errors import RunError, UsageError
 from sim.record import open_run
+from sim.runner import checkpoints
 from sim.runner.checkpoints import Moments
 from sim.runner.moment import Moment
 from sim.runner.moments import arrive, moment_of, place_of
@@ -214,6 +215,24 @@ def test_a_session_finds_moments_in_any_order(tmp_path):
         with pytest.raises(UsageError, match="ends at 6h, before 7h"):
             moments.at("7h")
         assert moments.at("2h").time == 7200
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not checkpoints.FORKS, reason="processes are not forked here")
+def test_a_session_with_little_memory_finds_the_same(tmp_path, monkeypatch):
+    """If memory is short, every second checkpoint is not made, and the moments are the same."""
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 1000 kB\nMemFree: 9 kB\nMemAvailable: 251 kB\n", encoding="ascii")
+    assert checkpoints._is_room(meminfo)
+    meminfo.write_text("MemTotal: 1000 kB\nMemFree: 9 kB\nMemAvailable: 250 kB\n", encoding="ascii")
+    assert not checkpoints._is_room(meminfo)
+    run = Path(str(sim.run(ROOT / "scenarios" / "queue.yaml", until="3h", out=tmp_path).run))
+    found = []
+    for room in (True, False):
+        monkeypatch.setattr(checkpoints, "_is_room", lambda room=room: room)
+        with Moments(run, ReplayOptions()) as moments:
+            found.append([moments.at(when) for when in ("2h30m", "1h", "2h", "10m")])
+    assert found[0] == found[1]
 
 
 def test_a_session_says_what_cannot_be_shown(tmp_path):
