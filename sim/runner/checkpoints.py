@@ -154,12 +154,13 @@ class _Head:
         return self._walk
 
     def _on(self, walk: Walk) -> None:
-        """Go on to the next checkpoint, if there is one, and make it."""
+        """Go on to the next checkpoint, if there is one, and make it, or leave it out if memory is short."""
         if self._failed is not None:
             raise self._failed
-        if len(self._marks) % 2 and not _is_room():
-            self._marks.pop(0)
         if not self._marks:
+            return
+        if len(self._marks) % 2 and not _is_room():
+            del self._marks[0]
             return
         try:
             walk.to(self._marks[0])
