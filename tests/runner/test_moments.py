@@ -14,6 +14,7 @@ from sim.runner.checkpoints import Moments
 from sim.runner.moment import Moment
 from sim.runner.moments import arrive, moment_of, place_of
 from sim.runner.options import ReplayOptions
+from sim.runner.session import FORKS
 from sim.runner.walk import Walk
 from tests.helpers import command
 
@@ -218,7 +219,7 @@ def test_a_session_finds_moments_in_any_order(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not checkpoints.FORKS, reason="processes are not forked here")
+@pytest.mark.skipif(not FORKS, reason="processes are not forked here")
 def test_a_session_with_little_memory_finds_the_same(tmp_path, monkeypatch):
     """If memory is short, every second checkpoint is not made, and the moments are the same."""
     meminfo = tmp_path / "meminfo"
