@@ -7,7 +7,8 @@ What is recorded, read, shown and documented follows from the class.
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import ClassVar, Final, TypeVar
 
 import attrs
@@ -89,7 +90,8 @@ def event_type(topic: str) -> Callable[[type[E]], type[E]]:
                 f"{where}: the fields must be in the order of their keys in JSON",
                 hint=f"write them as {', '.join(sorted(keys, key=keys.__getitem__))}",
             )
-        lacking = [name for name in keys if name not in described_fields(cls)]
+        described = described_fields(cls)
+        lacking = [name for name in keys if name not in described]
         if lacking and cls.__doc__ is not None:  # Python can run without docstrings
             raise UsageError(
                 f"{where}: the field {lacking[0]!r} has no description",
@@ -168,7 +170,15 @@ def described_fields(cls: type[EventData]) -> dict[str, str]:
     """Return the descriptions of the fields in the docstring of an event type, by name."""
     found = dict[str, str]()
     for base in reversed(cls.__mro__[:-1]):
-        section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]
-        for names, text in re.findall(r"^    (\w+(?:, \w+)*): (.*(?:\n     +.*)*)", section, re.MULTILINE):
-            found |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+        if "Attributes:" in (base.__doc__ or ""):
+            found |= _attributes_of(base.__doc__ or "")
+    return found
+
+
+@cache
+def _attributes_of(text: str) -> Mapping[str, str]:
+    section = inspect.cleandoc(text).partition("Attributes:\n")[2].partition("\n\n")[0]
+    found = dict[str, str]()
+    for names, described in re.findall(r"^    (\w+(?:, \w+)*): (.*(?:\n     +.*)*)", section, re.MULTILINE):
+        found |= dict.fromkeys(names.split(", "), " ".join(described.split()))
     return found

@@ -107,7 +107,8 @@ def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
 _ARGS: Final = "Args:\n"
 
 
-def _parts(text: str) -> tuple[str, dict[str, str], str]:
+@functools.cache
+def _parts(text: str) -> tuple[str, Mapping[str, str], str]:
     """Take a docstring apart: what is before its arguments, the lines of each argument, and what is after them.
 
     It is without the indentation of the source, which Python itself takes away from 3.13 on.
@@ -130,7 +131,7 @@ def _with_arguments_of(text: str, others: Sequence[str]) -> str:
     before, own, after = _parts(text)
     rights = _parts(Rights.__doc__ or "")[1]
     more = {name: lines for other in others for name, lines in _parts(other)[1].items()}
-    arguments = own | {name: lines for name, lines in more.items() if name not in own | rights}
+    arguments = {**own, **{name: lines for name, lines in more.items() if name not in own and name not in rights}}
     arguments |= {name: lines for name, lines in more.items() if name in rights}
     return "".join((before.rstrip(), "\n\n", _ARGS, *arguments.values(), after)) if arguments else text
 
