@@ -208,6 +208,15 @@ class Memories(Service):
         self._counts["recalls"] += counted
         return [Hit(self.get(agent_id, id), score) for id, score in held.index.search(query, self._limit(limit), keep)]
 
+    def relevance(self, agent_id: str, query: str) -> Mapping[int, int]:
+        """Return the scores of `recall` by the numbers of memories, for a rank that counts more than words.
+
+        Args:
+            agent_id: whose memories.
+            query: the words; memories without any of them are left out.
+        """
+        return self._agents.get(agent_id, _NONE).index.scores(query)
+
     async def recall_by_meaning(
         self,
         agent_id: str,

@@ -25,14 +25,12 @@ def page_file(
         force: whether to replace another target if it exists.
 
     Raises:
-        UsageError: if the target exists, is a folder, or is in the folder of another run.
+        UsageError: if the target exists, or is in the folder of another run.
         RunError: if the file cannot be written.
     """
     archive = archive_of(folder)
     own = folder / name if archive is None else archive.with_suffix(suffix)
     file = own if target is None else target
-    if file.is_dir():
-        raise UsageError(f"{file} is a folder, and a page is a file", hint=f"name a file, for example {name}")
     if archive is not None or file.resolve() != own.resolve():
         if (file.parent / DATABASE).exists():
             raise UsageError(f"{file} is in the folder of a run", hint=f"choose another folder, or {own}")

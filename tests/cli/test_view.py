@@ -47,9 +47,6 @@ def test_wrong_use_of_view(sim, tiny):
     assert "--serve writes no file" in both.err
     assert sim("view", "tiny", "--serve", "70000").code == 2
     assert sim("view", "nothing").code == 2
-    for target in ("", "."):
-        folder = sim("view", "tiny", "--to", target, "--force")
-        assert (folder.code, "is a folder, and a page is a file" in folder.err) == (2, True)
     unused = sim("view", "tiny", "--allow", "nosuch")
     assert (unused.code, "--allow is for a replay" in unused.err) == (2, True)
     assert "--repeat or --serve" in unused.err

@@ -76,6 +76,11 @@ def mishaps(out: Path) -> Any:
     return run(HERE / "mishaps.yaml", out=out, kinds=KINDS)
 
 
+def residents(out: Path) -> Any:
+    """Generative agents: plans, talks, reflections, and an answer that no model gives."""
+    return run(HERE / "residents.yaml", out=out)
+
+
 def branched(out: Path) -> Any:
     """A branch: its past is that of a run with inputs, its future has another limit, another event, another seed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -113,6 +118,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "house": house,
     "workshop": workshop,
     "mishaps": mishaps,
+    "residents": residents,
     "calls": calls,
     "inputs": inputs,
     "branch": branched,

@@ -21,8 +21,8 @@ UNTIL = {
     "asch": "20s", "axelrod": "2s", "cascade": "6s", "civil_violence": "3s", "community": "1d", "contagion": "2d",
     "culture": "12s", "debate": "5m", "ecology": "40m", "hawk_dove": "3s", "helpdesk": "6h", "houston": "10h",
     "jury": "3m", "lead_response": "6h",
-    "opinions": "1s", "queue": "1h", "schelling": "2s", "software_team": "2h", "sugarscape": "4s", "town": "5m",
-    "wolf_sheep": "6s",
+    "opinions": "1s", "queue": "1h", "schelling": "2s", "smallville": "8h", "software_team": "2h",
+    "sugarscape": "4s", "town": "5m", "wolf_sheep": "6s",
 }  # fmt: skip
 """How long each runs. All together take some seconds."""
 RUNS = [(name, mode) for name in UNTIL for mode in MODES if (name, mode) != ("town", "autonomous")]

@@ -246,27 +246,6 @@ def test_an_agent_has_errors_only_for_its_faults(stored):
     assert sum(row["count"] for row in data["errors"]["rows"]) == 10
 
 
-def test_to_wait_for_a_limit_or_a_person_is_no_error(stored):
-    """An agent that is paused for resources or for an approval works as it should; by its errors, it does not."""
-    reasons = ("resources", "approval: gate", "errors")
-    change = {"from": "running", "to": "paused"}
-    events = [(at, "a", "agent.state", change | {"reason": reason}) for at, reason in enumerate(reasons)]
-    rows = overview_of(stored(events))["sections"]["errors"]["rows"]
-    assert [(row["kind"], row["text"]) for row in rows] == [("paused", "errors")]
-
-
-def test_tasks_in_a_circle_are_drawn_once(stored):
-    """Of tasks that are parts of each other, the one with the lowest number is at the top, and each is there once."""
-    parents = {1: None, 4: 6, 5: 4, 6: 5, 7: 6, 8: 8}
-    events = [(n, "a", "execution.added", {"task": n, "name": f"t{n}", "parent": at}) for n, at in parents.items()]
-    drawn = overview_of(stored(events))["sections"]["executions"]
-
-    def numbers(one):
-        return [one["number"], *(numbers(part) for part in one["parts"])]
-
-    assert [numbers(root) for root in drawn["roots"]] == [[1], [4, [5, [6, [7]]]], [8]]
-
-
 UNREAD = """
 name: flood
 until: 1m

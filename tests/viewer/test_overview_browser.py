@@ -474,14 +474,3 @@ def test_many_agents_and_events_stay_quick(stored, browser):
     )  # half a second on a machine of 2025
     assert milliseconds < 1000  # 40 there
     assert browser.evaluate("document.querySelectorAll('*').length") < 3000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [900, 400])
-def test_links_and_tabs_wrap_on_a_narrow_screen(ran, browser, width):
-    """All tabs and all links to sections can be seen on a narrow screen: none is cut off at its edge."""
-    browser.open(write_view(ran(RICH), opens="overview").file, width=width)
-    until(browser, "document.querySelector('.overview nav .link')")
-    for bar in (".tabs", ".overview nav div"):
-        cut = f"document.querySelector('{bar}').scrollWidth - document.querySelector('{bar}').clientWidth"
-        assert browser.evaluate(cut) <= 0

@@ -5,11 +5,24 @@ import pytest
 from sim.inspect.viewer import ViewServer, write_view
 from sim.runner.causes import causes_of, influence_of
 from sim.runner.options import ReplayOptions
-from tests.viewer.test_browser import Address, text_of, until, until_text, wait
+from tests.viewer.test_browser import text_of, until, until_text, wait
 from tests.viewer.test_replays import SHOP
 from tests.viewer.test_replays import shop as shop
 
 pytestmark = pytest.mark.slow
+
+
+class Address:
+    """The address of a served page, in place of a file."""
+
+    def __init__(self, url):
+        self.url = url
+
+    def resolve(self):
+        return self
+
+    def as_uri(self):
+        return self.url
 
 
 def press(browser, key):

@@ -11,11 +11,15 @@ from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_pairs, print_table
 from sim.cli.render.transcript import clock_of
+from sim.kernel.codec import decode
 from sim.kinds.executor.story import Stories, Story
 from sim.record import StoredRun
 from sim.record.drafts import draft_folder
 from sim.tools.process import check_file_name
 
+_EVENTS = """
+    SELECT time_ns, topic, data FROM events WHERE topic GLOB 'execution.*' AND topic <> 'execution.file' ORDER BY id
+"""
 _FILES = "SELECT project, file, version, changed_by, changed, length(text), text FROM workspace_files"
 _THERE = " WHERE text IS NOT NULL ORDER BY project, file"
 _COLUMNS = ("project", "file", "version", "by", "changed", "characters")
@@ -24,8 +28,8 @@ _COLUMNS = ("project", "file", "version", "by", "changed", "characters")
 def stories_of(stored: StoredRun) -> Stories:
     """Return the stories of all tasks of executors of a run."""
     stories = Stories(most=100_000)
-    for row in stored.rows(("execution.*",)):
-        stories.add(row.time_ns, row.event)
+    for time_ns, topic, data in stored.query(_EVENTS):
+        stories.add(time_ns, topic, decode(data.encode()))
     return stories
 
 

@@ -152,9 +152,9 @@ class Player:
         Args:
             why: what the page says about it.
         """
-        self._note = why  # before it is held: whoever sees that it is held sees why
         if not self._played.ended:
             self._gate.hold()
+        self._note = why
         self.tell()
 
     def step(self, kind: Kind, agent: str = "") -> None:

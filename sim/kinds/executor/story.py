@@ -5,35 +5,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.events.event_type import EventData, Malformed
 from sim.kernel.codec import encode
-from sim.kinds.executor.events import (
-    ConfidenceChecked,
-    ExecutionApproved,
-    ExecutionDenied,
-    ExecutionEnded,
-    ExecutionEscalated,
-    ExecutionResumed,
-    ExecutionRetried,
-    ExecutionReturned,
-    ExecutionStarted,
-    StepDone,
-    TaskAdded,
-)
-
-ExecutionEvent = (
-    ExecutionStarted
-    | StepDone
-    | ExecutionDenied
-    | ConfidenceChecked
-    | ExecutionEscalated
-    | ExecutionApproved
-    | ExecutionRetried
-    | ExecutionResumed
-    | ExecutionReturned
-    | ExecutionEnded
-)
-"""What happens to a task after it was added."""
 
 StoryKind = Literal[
     "step", "planned", "refused", "tried", "result", "failed", "denied", "checked", "confidence", "asked", "approved",
@@ -144,73 +116,63 @@ class Stories:
         self.total = 0
         self._most = most
 
-    def add(self, time_ns: int, data: EventData | Malformed | None) -> None:
-        """Note the data of an event."""
-        if isinstance(data, TaskAdded):
+    def add(self, time_ns: int, topic: str, data: Mapping[str, Any]) -> None:
+        """Note an event."""
+        number, what = data.get("task"), topic.removeprefix("execution.")
+        if not isinstance(number, int):
+            return
+        if what == "added":
             self.total += 1
-            if len(self.found) < self._most and data.task not in self.found:
-                self.found[data.task] = _made(time_ns, data)
-        elif isinstance(data, ExecutionEvent) and (story := self.found.get(data.task)) is not None:
-            _tell(story, time_ns, data)
+            if len(self.found) < self._most and number not in self.found:
+                self.found[number] = _made(number, time_ns, data)
+            return
+        story = self.found.get(number)
+        if story is not None and (tell := _TELL.get(what)) is not None:
+            tell(story, time_ns, data)
 
 
-def _tell(story: Story, time_ns: int, data: ExecutionEvent) -> None:
-    match data:
-        case ExecutionStarted():
-            story.agent, story.began_ns = data.agent, time_ns
-        case StepDone():
-            _step(story, time_ns, data)
-        case ExecutionDenied():
-            _denied(story, time_ns, data)
-        case ConfidenceChecked():  # of the step that is on record next
-            why = f" ({', '.join(data.why)})" if data.why != ["interval"] else ""
-            story.last.append(_line(time_ns, "confidence", f"{data.score:.2f}{why}: {data.said}"))
-        case ExecutionEscalated():
-            where = f" ({data.gate})" if data.gate else " (nobody could be asked)"
-            story.add(time_ns, "asked", data.reason + where)
-        case ExecutionApproved():
-            note = f": {data.note}" if data.note else ""
-            story.add(time_ns, "approved", f"{data.by} let it go on{note}")
-        case ExecutionRetried():
-            text = f"no model answered, again in {data.delay:g} s: {data.error}"
-            if data.use == "judge":  # in a step, which is on record later
-                story.pending.append(_line(time_ns, "waits", text))
-            else:
-                story.add(time_ns, "waits", text)
-        case ExecutionResumed():
-            story.add(time_ns, "resumed", f"{data.help} ended with {data.status or ''}")
-        case ExecutionReturned():
-            story.add(time_ns, "waits", f"{data.by} has stopped; another executor of its type can go on")
-        case ExecutionEnded():
-            _ended(story, time_ns, data)
-
-
-def _made(time_ns: int, data: TaskAdded) -> Story:
+def _made(number: int, time_ns: int, data: Mapping[str, Any]) -> Story:
+    before, given = data.get("depends_on"), data.get("criteria")
     return Story(
-        number=data.task, name=data.name, type=data.type, project=data.project, creator=data.creator,
-        parent=data.parent, helps=data.helps, depends_on=tuple(data.depends_on), added_ns=time_ns, goal=data.goal,
-        criteria=[(text, False) for text in data.criteria],
-    )  # fmt: skip
+        number=number,
+        name=_text(data, "name"),
+        type=_text(data, "type"),
+        project=_text(data, "project"),
+        creator=_text(data, "creator"),
+        parent=_whole(data.get("parent")),
+        helps=_whole(data.get("helps")),
+        depends_on=tuple(one for one in before if isinstance(one, int)) if isinstance(before, list) else (),
+        added_ns=time_ns,
+        goal=_text(data, "goal"),
+        criteria=[(str(one), False) for one in given] if isinstance(given, list) else [],
+    )
 
 
-def _step(story: Story, time_ns: int, data: StepDone) -> None:
+def _started(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    story.agent, story.began_ns = _text(data, "agent"), time_ns
+
+
+def _step(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     """Tell a step: each attempt, and the check at its end."""
-    progress, cost, tokens = data.acceptance_progress or 0.0, data.cost_usd or 0.0, data.tokens_used or 0
+    progress, cost = _number(data.get("acceptance_progress")), _number(data.get("cost_usd"))
+    tokens, seconds = int(_number(data.get("tokens_used"))), _number(data.get("duration_ms")) / 1000
+    began_ns = round(_number(data.get("timestamp")) * 1e9)
     story.add(
-        round((data.timestamp or 0.0) * 1e9), "step",
-        f"{data.step_number}: progress {story.progress:g} → {progress:g}; {(data.duration_ms or 0) / 1000:g} s, "
-        f"{tokens:,} tokens, {cost:.6f}",
+        began_ns, "step",
+        f"{data.get('step_number')}: progress {story.progress:g} → {progress:g}; {seconds:g} s, {tokens:,} tokens, "
+        f"{cost:.6f}",
     )  # fmt: skip
-    story.agent = data.agent
+    story.agent = _text(data, "agent")
     story.progress, story.steps = progress, story.steps + 1
     story.tokens, story.cost = story.tokens + tokens, story.cost + cost
-    refused, attempts = _items(data.refused_plans), _items(data.attempts)
+    refused = _items(data.get("refused_plans"))
+    attempts = _items(data.get("attempts"))
     for number, attempt in enumerate(attempts, 1):
         _refused(story, [one for one in refused if one.get("attempt") == number])
         _attempt(story, round(_number(attempt.get("timestamp")) * 1e9), attempt)
     _refused(story, [one for one in refused if _number(one.get("attempt")) > len(attempts)])
     story.flush()
-    validation = data.validation or {}
+    validation = _mapping(data.get("validation"))
     checks = _items(validation.get("criteria"))
     story.criteria = [(_checked(one), bool(one.get("met"))) for one in checks]
     for one in checks:
@@ -248,17 +210,62 @@ def _call(action: Mapping[str, Any]) -> str:
     return f"{_text(action, 'tool_name')}({arguments})"
 
 
-def _denied(story: Story, time_ns: int, data: ExecutionDenied) -> None:
-    then = {"alternative": "another tool is allowed", "help": f"{data.help} was made", "gate": "a person decides"}
-    story.pending.append(_line(time_ns, "denied", f"{data.error}: {then.get(data.then, '')}"))
+def _denied(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    then = {
+        "alternative": "another tool is allowed",
+        "help": f"{data.get('help')} was made",
+        "gate": "a person decides",
+    }
+    text = f"{_text(data, 'error')}: {then.get(_text(data, 'then'), '')}"
+    story.pending.append(_line(time_ns, "denied", text))
 
 
-def _ended(story: Story, time_ns: int, data: ExecutionEnded) -> None:
+def _confidence(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    """Tell a check of the confidence, which belongs to the step that is on record next."""
+    told = data.get("why")
+    why = f" ({', '.join(map(str, told))})" if isinstance(told, list) and told != ["interval"] else ""
+    story.last.append(_line(time_ns, "confidence", f"{_number(data.get('score')):.2f}{why}: {_text(data, 'said')}"))
+
+
+def _escalated(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    where = f" ({data['gate']})" if data.get("gate") else " (nobody could be asked)"
+    story.add(time_ns, "asked", _text(data, "reason") + where)
+
+
+def _approved(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    note = f": {_text(data, 'note')}" if data.get("note") else ""
+    story.add(time_ns, "approved", f"{_text(data, 'by')} let it go on{note}")
+
+
+def _retry(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    text = f"no model answered, again in {_number(data.get('delay')):g} s: {_text(data, 'error')}"
+    if data.get("use") == "judge":  # in a step, which is on record later
+        story.pending.append(_line(time_ns, "waits", text))
+    else:
+        story.add(time_ns, "waits", text)
+
+
+def _resumed(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    story.add(time_ns, "resumed", f"{_text(data, 'help')} ended with {_text(data, 'status')}")
+
+
+def _returned(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped; another executor of its type can go on")
+
+
+def _ended(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     story.flush()
     story.flush_last()
-    story.status, story.ending, story.reason, story.ended_ns = data.status, data.ending, data.reason, time_ns
-    story.tokens, story.cost = data.tokens, data.cost
+    story.status, story.ending = _text(data, "status"), _text(data, "ending")
+    story.reason, story.ended_ns = _text(data, "reason"), time_ns
+    story.tokens, story.cost = int(_number(data.get("tokens"))), _number(data.get("cost"))
     story.add(time_ns, "ended", f"{story.status} ({story.ending}): {story.reason}")
+
+
+_TELL: Final = {
+    "started": _started, "step": _step, "denied": _denied, "confidence": _confidence, "escalated": _escalated,
+    "approved": _approved, "retry": _retry, "resumed": _resumed, "returned": _returned, "ended": _ended,
+}  # fmt: skip
 
 
 def _short(value: Any, longest: int = _ARGUMENT) -> str:
@@ -278,6 +285,10 @@ def _text(data: Mapping[str, Any], key: str) -> str:
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

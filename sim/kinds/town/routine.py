@@ -27,6 +27,8 @@ _PUBLIC = (_CAFE, _PUB, _STORE, _PARK, _COLLEGE, _OFFICE)
 _WORK = ((_CAFE, 2), (_STORE, 2), (_COLLEGE, 4), (_OFFICE, 4), (_PUB, 2))  # (place, workers); the others work at home
 _LUNCH = (_CAFE, _PUB, _PARK)
 _EVENING = (_PUB, _PARK, _CAFE)
+PLACES = {"cafe": _CAFE, "pub": _PUB, "store": _STORE, "park": _PARK, "college": _COLLEGE, "office": _OFFICE}
+"""The lots of the public places by name; all others are homes."""
 _TABLES, _SEATS = (0, 7), 1  # offsets of tables in a public place along x and y; maximum offset of a seat from a table
 _ROOM = 7  # largest offset of a cell in a home
 
@@ -121,6 +123,22 @@ def _near(stream: Stream, hour: float, spread: float, low: float, high: float) -
 
 def _corner(lot: Lot, aside: int = 0) -> Spot:
     return _CORNER[0] + lot[0] * _LOT + aside, _CORNER[1] + lot[1] * _LOT
+
+
+def corner_of(place: str) -> Spot:
+    """Return the first cell of a public place."""
+    return _corner(PLACES[place])
+
+
+def lot_at(spot: Spot) -> Lot:
+    """Return the lot of a cell."""
+    return (spot[0] - _CORNER[0]) // _LOT, (spot[1] - _CORNER[1]) // _LOT
+
+
+def place_at(spot: Spot) -> str:
+    """Return the name of the public place of a cell, or `home` for any other cell."""
+    lot = lot_at(spot)
+    return next((name for name, of in PLACES.items() if of == lot), "home")
 
 
 def _spot(stream: Stream, lot: Lot) -> Spot:

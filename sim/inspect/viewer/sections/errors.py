@@ -21,7 +21,6 @@ from sim.world.events import ActionTaken
 _KINDS = 5000
 """The most different errors that are counted separately."""
 
-_NORMAL = (PauseReason.RESOURCES, PauseReason.APPROVAL)  # to wait for a limit or for a person is normal operation
 _SHOWN = 300
 _LONGEST = 300
 
@@ -71,7 +70,7 @@ class Errors(Section):
                 self._count("model call", f"{data.error}: {data.message}", time_ns, agent)
             case StateChanged(after="paused"):
                 reason = str(data.reason)
-                if not reason.startswith(_NORMAL):
+                if not reason.startswith(PauseReason.RESOURCES):  # to wait for a limit is normal operation
                     self._count("paused", reason, time_ns, agent)
             case _:
                 pass

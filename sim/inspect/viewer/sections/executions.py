@@ -1,8 +1,8 @@
 """The tasks of executors as a plan tree: each task with its story, below the task of which it is a part."""
 
-from collections.abc import Mapping
 from typing import Any
 
+from sim.events.coerce import mapping
 from sim.inspect.viewer.room import Room
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.kinds.executor.story import Stories, Story
@@ -29,7 +29,7 @@ class Executions(Section):
 
     def add(self, event: Event, data: Data) -> None:
         """Take in an event of a task."""
-        self._stories.add(event.time_ns, data)
+        self._stories.add(event.time_ns, event.topic, mapping(event.data))
 
     def to_json(self) -> Json:
         """Return the plan tree; None if there are no tasks of executors."""
@@ -38,21 +38,11 @@ class Executions(Section):
             return None
         parts: dict[int | None, list[Story]] = {}
         for story in stories.found.values():
-            above = story.parent if story.parent in stories.found and not _first(story, stories.found) else None
+            above = story.parent if story.parent in stories.found and story.parent != story.number else None
             parts.setdefault(above, []).append(story)
         room = Room("task ID")
         roots = [_tree(story, parts, 0, room) for story in parts.get(None, ())]
         return {"total": stories.total, "shown": len(stories.found), "roots": roots}
-
-
-def _first(story: Story, found: Mapping[int, Story]) -> bool:
-    """Return whether tasks are parts of each other in a circle, and this one has the lowest number of them."""
-    circle = {story.number: None}
-    above = None if story.parent is None else found.get(story.parent)
-    while above is not None and above.number not in circle:
-        circle[above.number] = None
-        above = None if above.parent is None else found.get(above.parent)
-    return above is story and story.number == min(circle)
 
 
 def _tree(story: Story, parts: dict[int | None, list[Story]], depth: int, room: Room) -> dict[str, Any]:
