@@ -80,8 +80,8 @@ async def _plan_hour(world: World, agent: Any, mind: Mind, because: str = "") ->
     first, last = mind.hour * 60, mind.hour * 60 + 59
     items = (item_at(mind.plans.get("day", ()), minute) for minute in range(first, last + 1))
     above = list(dict.fromkeys(lines(item for item in items if item is not None)))
-    await _make(world, agent, mind, "hour", (), above, because)
-    await _make(world, agent, mind, "minutes", (), lines(mind.plans["hour"]) or above, because)
+    await _make(world, agent, mind, "hour", (), above, because=because)
+    await _make(world, agent, mind, "minutes", (), lines(mind.plans["hour"]) or above, because=because)
 
 
 async def _make(
