@@ -39,6 +39,7 @@ SHORT = {
     "opinions": "2s", "cascade": "2s", "culture": "20s", "wolf_sheep": "20s",
     "civil_violence": "6s", "axelrod": "3s", "hawk_dove": "3s", "asch": "20s", "jury": "5m",
     "smallville": "9h",
+    "herd": "4h", "propagation": "6h",
 }  # fmt: skip
 """How long a run of each scenario is watched: until most of its rules have been used."""
 
@@ -541,6 +542,8 @@ def test_no_other_module_draws():
         "actors/agent.py", "agents/policy.py", "agents/toolbox.py",  # functions of rules; agents in code
         "kinds/goals/retry.py", "kinds/town/generation.py", "tools/approvals.py",  # declared by kinds and sections
         "kinds/games/player.py", "kinds/games/service.py", "kinds/generative/service.py",
+        "kinds/feed/follows.py", "kinds/feed/service.py",
+        "kinds/feed/user.py",
         "llm/providers/scripted.py", "llm/providers/simulated.py", "llm/service.py", "llm/sim_clock.py",  # models
         "runner/interventions.py", "scenario/assembly/live_parameters.py",  # interventions
         "scenario/assembly/build.py", "scenario/assembly/place_variables.py",  # values at the start, tables, places

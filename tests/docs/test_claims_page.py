@@ -29,6 +29,7 @@ ELSEWHERE = {
     "docs/jury.md": "its figures are compared with what its commands print: docs/test_jury_page.py",
     "docs/games.md": "its figures are compared with what its commands print: docs/test_games_page.py",
     "docs/generative_agents.md": "its figures are compared with what its commands print: docs/test_generative_page.py",
+    "docs/feed.md": "its figures are compared with what its commands print: docs/test_feed_page.py",
     "docs/gallery.md": "its figures are compared with what its commands print: docs/test_gallery_page.py",
     "docs/tutorials/figure.md": "its figures are compared with what its commands print: docs/test_tutorial_pages.py",
     "docs/tutorials/mesa.md": "its figures are compared with what its commands print: docs/test_tutorial_pages.py",

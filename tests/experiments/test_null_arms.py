@@ -16,7 +16,7 @@ SHIPPED = Path(__file__).parents[2] / "scenarios"
 
 SPANS: dict[str, str] = {
     **SCENES, "debate": "30s", "cascade": "3s", "civil_violence": "3s", "contagion": "2d", "culture": "12s",
-    "ecology": "3h", "asch": "1m", "jury": "2m", "hawk_dove": "5s", "opinions": "1s",
+    "ecology": "3h", "asch": "1m", "jury": "2m", "hawk_dove": "5s", "herd": "4h", "opinions": "1s",
     "queue": "40m", "schelling": "5s", "sugarscape": "6s", "wolf_sheep": "9s",
 }  # fmt: skip
 """A short time of each scenario, in which its agents act."""

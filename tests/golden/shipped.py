@@ -19,7 +19,8 @@ FILE = Path(__file__).with_name("shipped.json")
 MODES = ("autonomous", "tick")
 UNTIL = {
     "asch": "20s", "axelrod": "2s", "cascade": "6s", "civil_violence": "3s", "community": "1d", "contagion": "2d",
-    "culture": "12s", "debate": "5m", "ecology": "40m", "hawk_dove": "3s", "helpdesk": "6h", "houston": "10h",
+    "culture": "12s", "debate": "5m", "ecology": "40m", "hawk_dove": "3s",
+    "herd": "8h", "propagation": "12h", "helpdesk": "6h", "houston": "10h",
     "jury": "3m", "lead_response": "6h",
     "opinions": "1s", "queue": "1h", "schelling": "2s", "smallville": "8h", "software_team": "2h",
     "sugarscape": "4s", "town": "5m", "wolf_sheep": "6s",

@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 FILES = {"contagion": "2d", "debate": "5m", "ecology": "40m", "queue": "1h", "schelling": "3s"}
 LONGER = {
     "cascade": "30s", "civil_violence": "4s", "contagion": "8d", "culture": "30s", "debate": "20m", "ecology": "4h",
-    "asch": "1m", "axelrod": "4s", "jury": "1h", "hawk_dove": "4s", "opinions": "3s",
+    "asch": "1m", "axelrod": "4s", "jury": "1h", "hawk_dove": "4s", "herd": "4h", "opinions": "3s",
+    "propagation": "12h",
     "queue": "4h", "schelling": "20s", "sugarscape": "10s", "wolf_sheep": "15s",
 }  # fmt: skip
 

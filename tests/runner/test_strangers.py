@@ -341,7 +341,7 @@ def test_any_strangers_change_nothing(does, others, count, first, trio):
 
 SCENES = {
     "helpdesk": "9h30m", "lead_response": "3h", "houston": "9h", "community": "10h", "software_team": "20m",
-    "town": "4m", "debate": "5m", "axelrod": "4s",
+    "town": "4m", "debate": "5m", "axelrod": "4s", "propagation": "3h",
 }  # fmt: skip
 """A short time of each scenario, in which its agents begin to work."""
 

@@ -1,0 +1,337 @@
+"""The feed of a world: its users and posts, who has seen what, and what its numbers are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from sim.agents.toolbox import Toolbox
+from sim.base.expressions import Expression, did_you_mean
+from sim.kernel import NS
+from sim.kernel.codec import ABSENT
+from sim.kinds.feed.events import PostReposted, PostsShown, PostVoted, PostWritten, TieChanged, UserJoined
+from sim.kinds.feed.follows import Graph
+from sim.kinds.feed.policies import Ranking, Shown, choose
+from sim.kinds.feed.posts import Member, Post
+from sim.kinds.feed.settings import CHANCES, FeedSettings, Reactions, over_post
+from sim.world import Refused, Service, Warned, World
+
+FEED_USER: Final = "feed_user"
+"""The kind of agents that use a feed by themselves."""
+
+MOST_TEXT: Final = 10_000
+"""The most characters of a post."""
+
+_OF_POST: Final[Mapping[str, Callable[[Post], Any]]] = {
+    "author": lambda post: post.author, "topic": lambda post: post.topic, "text": lambda post: post.text,
+    "likes": lambda post: post.likes + max(post.bonus, 0), "dislikes": lambda post: post.dislikes + max(-post.bonus, 0),
+    "reposts": lambda post: len(post.depths), "replies": lambda post: post.replies, "score": lambda post: post.score,
+}  # fmt: skip
+"""What the names of an expression stand for that depend on the post alone."""
+
+_ARMS: Final = ("up", "down", "untreated")
+
+
+class Feed(Service):
+    """The feed of a world.
+
+    Args:
+        world: the world.
+        settings: what the scenario says of it.
+
+    Attributes:
+        settings: the settings.
+        posts: all posts, the oldest first; the number of a post is its place, counted from 1.
+        by_topic: the posts of each topic.
+        ranking: the posts by popularity.
+        own_policy: the policy, if it is an expression.
+        counts: how many visits, exposures, votes, ... there were.
+    """
+
+    name: ClassVar[str] = "feed"
+
+    def __init__(self, world: World, settings: FeedSettings) -> None:
+        self.settings = settings
+        self.posts: list[Post] = []
+        self.by_topic: dict[str, list[Post]] = {}
+        self.ranking = Ranking(settings.decay)
+        self.counts: dict[str, int] = dict.fromkeys(
+            ("visits", "exposures", "short_visits", "posts", "replies", "likes", "dislikes", "reposts", "mutes"), 0
+        )
+        self._arms = {arm: [0, 0] for arm in _ARMS}  # posts, and their votes
+        self._largest = {"scale": 0, "depth": 0, "breadth": 0}
+        self._world = world
+        self._graph = Graph(world, settings.follows)
+        self._toolbox = Toolbox(world)
+        self._members: dict[str, Member] = {}
+        self._names: list[str] = []
+        named = settings.reactions or {"": Reactions()}
+        self.own_policy = over_post(settings.policy, "policy") if settings.policy.startswith("=") else None
+        self._chances = {name: {kind: one.chance(kind) for kind in CHANCES} for name, one in named.items()}
+
+    # -- users
+
+    def member(self, name: str) -> Member:
+        """Return a user; an agent that is none becomes one."""
+        if not self._members:
+            self._join([one.agent_id for one in self._world.agents.values() if one.alive and self._uses(one)])
+        if name not in self._members:
+            self._join([name])
+        return self._members[name]
+
+    def _uses(self, agent: Any) -> bool:
+        """Return whether an agent is a user from the start."""
+        if not self.settings.users:
+            return bool(agent.kind == FEED_USER or hasattr(agent, "react"))
+        return any(self._world.in_group(agent, name) for name in self.settings.users)
+
+    def _join(self, names: Sequence[str]) -> None:
+        self._members |= {name: Member(name) for name in names}
+        self._names += names
+        for name in names:
+            follows = self._graph.of(name, self._members, self._names)
+            for other in follows:
+                self._tie(self._members[name], self._members[other])
+            self._world.event_bus.report(UserJoined(follows=follows, user=name))
+
+    def _tie(self, member: Member, other: Member) -> None:
+        member.follows[other.name] = None
+        other.followers[member.name] = None
+
+    def interests(self, name: str) -> list[str]:
+        """Return the topics that interest a user: the words of its state variable `interests`."""
+        agent: Any = self._world.agents.get(name)
+        told = None if agent is None else agent.state.get("interests")
+        return [] if told is None else list(dict.fromkeys(str(told).split()))
+
+    # -- what expressions read
+
+    def chances(self, reactions: str) -> Mapping[str, Expression | float]:
+        """Return the probabilities of reactions by their name; empty: the first ones of the feed, or the defaults."""
+        return self._chances[reactions or next(iter(self._chances))]
+
+    def writes(self, reactions: str, name: str) -> float:
+        """Return the probability that a visit of a user ends with a post of its own."""
+        chance = self.chances(reactions)["write"]
+        return (
+            chance if isinstance(chance, float) else float(chance.evaluate(self.own_names(name), self._functions(name)))
+        )
+
+    def _functions(self, name: str) -> Mapping[str, Callable[..., object]]:
+        """Return the functions of rules, for a user."""
+        agent: Any = self._world.agents[name]
+        return self._toolbox.used_by(agent)
+
+    def value(self, expression: Expression, member: Member, post: Post, place: int | None = None) -> float:
+        """Return the value of an expression over a post, for a user; see `POST_NAMES`."""
+        given = {
+            name: _OF_POST[name](post) if name in _OF_POST else self._name(name, member, post, place)
+            for name in expression.names
+        }
+        return float(expression.evaluate(given, self._functions(member.name)))
+
+    def _name(self, name: str, member: Member, post: Post, place: int | None) -> Any:
+        """Return what a name stands for that does not depend on the post alone."""
+        if name == "age":
+            return (self._world.kernel.now - post.time_ns) / NS
+        if name == "followed":
+            return post.author in member.follows
+        if name == "interest":
+            return post.topic in self.interests(member.name)
+        if name == "place":
+            return place
+        return self.own_names(member.name)[name]
+
+    def own_names(self, name: str) -> dict[str, Any]:
+        """Return what the names stand for that depend on no post."""
+        agent: Any = self._world.agents[name]
+        return {"my": agent.state, "me": name, "now": self._world.now}
+
+    def told(self, shown: Shown) -> dict[str, Any]:
+        """Return what a user is told of a post that it is shown."""
+        post = shown.post
+        about = {name: _OF_POST[name](post) for name in _OF_POST if name != "score"}
+        age = (self._world.kernel.now - post.time_ns) / NS
+        return {"post": post.number, **about, "age": age, "via": shown.via}
+
+    # -- what users do; each is refused before anything has changed
+
+    def show(self, name: str) -> list[Shown]:
+        """Show a user its feed, and record what it saw."""
+        member = self.member(name)
+        shown = choose(self, member)
+        for one in shown:
+            member.seen.setdefault(one.post.number, one.via)
+        self.counts["visits"] += 1
+        self.counts["exposures"] += len(shown)
+        self.counts["short_visits"] += len(shown) < self.settings.shown
+        if shown:
+            via = [one.via for one in shown]
+            by = [one.by for one in shown] if self.settings.policy == "mixed" else ABSENT
+            data = PostsShown(
+                by=by, posts=[one.post.number for one in shown], user=name, via=via if any(via) else ABSENT
+            )
+            self._world.event_bus.report(data)
+        return shown
+
+    def write(self, name: str, text: str, topic: str = "", reply_to: int | None = None) -> Post:
+        """Add a post of a user, and return it; a reply has the topic of what it replies to, unless it names one."""
+        if len(text) > MOST_TEXT:
+            raise Refused(f"a post has at most {MOST_TEXT:,} characters, not {len(text):,}")
+        parent = None if reply_to is None else self.post(reply_to)
+        member = self.member(name)
+        post = Post(
+            len(self.posts) + 1, name, topic or ("" if parent is None else parent.topic), text,
+            self._world.kernel.now, reply_to,
+        )  # fmt: skip
+        self._treat(post)
+        self.posts.append(post)
+        self.by_topic.setdefault(post.topic, []).append(post)
+        self.ranking.put(post, new=True)
+        self.counts["posts"] += 1
+        if parent is not None:
+            parent.replies += 1
+            self.counts["replies"] += 1
+        self._deliver(member, post, None)
+        self._world.event_bus.report(
+            PostWritten(
+                arm=post.arm or ABSENT, author=name, post=post.number, text=text, topic=post.topic,
+                reply_to=ABSENT if reply_to is None else reply_to,
+            )
+        )  # fmt: skip
+        return post
+
+    def _treat(self, post: Post) -> None:
+        """Draw the arm of a post. The draw depends on its number alone, so arms do not depend on what users do."""
+        up, down = self.settings.treatments.up, self.settings.treatments.down
+        if up or down:
+            drawn = self._world.kernel.streams.at("feed", "treatment", post.number).random()
+            post.arm = "up" if drawn < up else "down" if drawn < up + down else "untreated"
+            post.bonus = {"up": 1, "down": -1, "untreated": 0}[post.arm]
+            self._arms[post.arm][0] += 1
+
+    def _deliver(self, member: Member, post: Post, via: str | None) -> None:
+        """Put a post into the inbox of each follower, of which only what policies consider is kept."""
+        for name in member.followers:
+            inbox = self._members[name].inbox
+            inbox.append((post, via))
+            if len(inbox) >= 2 * self.settings.among:
+                del inbox[: -self.settings.among]
+
+    def vote(self, name: str, number: int, vote: int) -> Post:
+        """Like (1) or dislike (-1) a post, once."""
+        post = self.post(number)
+        if name == post.author:
+            raise Refused(f"{name} wrote post {number}, and cannot vote on it", skip=True)
+        if name in post.votes:
+            raise Refused(f"{name} has voted on post {number} already", skip=True)
+        self.member(name)
+        post.votes[name] = vote
+        if vote > 0:
+            post.likes += 1
+        else:
+            post.dislikes += 1
+        self.counts["likes" if vote > 0 else "dislikes"] += 1
+        if post.arm:
+            self._arms[post.arm][1] += vote
+        self.ranking.put(post)
+        self._world.event_bus.report(PostVoted(post=number, score=post.score, user=name, vote=vote))
+        return post
+
+    def repost(self, name: str, number: int) -> Post:
+        """Show a post to the followers of a user, once."""
+        post = self.post(number)
+        if name == post.author:
+            raise Refused(f"{name} wrote post {number}, which its followers see already", skip=True)
+        if name in post.depths:
+            raise Refused(f"{name} has reposted post {number} already", skip=True)
+        member = self.member(name)
+        via = member.seen.get(number)
+        depth = 1 if via is None else post.depths[via] + 1
+        post.depths[name] = depth
+        if len(post.breadths) < depth:
+            post.breadths.append(0)
+        post.breadths[depth - 1] += 1
+        for key, size in (
+            ("scale", len(post.depths) + 1), ("depth", depth), ("breadth", post.breadths[depth - 1]),
+        ):  # fmt: skip
+            self._largest[key] = max(self._largest[key], size)
+        self.counts["reposts"] += 1
+        self.ranking.put(post)
+        self._deliver(member, post, name)
+        self._world.event_bus.report(PostReposted(depth=depth, post=number, user=name, via=via))
+        return post
+
+    def follow(self, name: str, whom: str, *, on: bool = True) -> None:
+        """Let a user follow another one from now on, or no longer; what was written before is not shown by it."""
+        member, other = self._two(name, whom)
+        if (whom in member.follows) == on:
+            raise Refused(f"{name} {'follows' if on else 'does not follow'} {whom} already", skip=True)
+        if on:
+            self._tie(member, other)
+        else:
+            del member.follows[whom], other.followers[name]
+        self._world.event_bus.report(TieChanged(on=on, tie="follow", user=name, whom=whom))
+
+    def mute(self, name: str, whom: str, *, on: bool = True) -> None:
+        """Show a user nothing more that another one writes or reposts, or show it again."""
+        member, _ = self._two(name, whom)
+        if (whom in member.mutes) == on:
+            raise Refused(f"{name} {'mutes' if on else 'does not mute'} {whom} already", skip=True)
+        if on:
+            member.mutes[whom] = None
+        else:
+            del member.mutes[whom]
+        self.counts["mutes"] += 1 if on else -1
+        self._world.event_bus.report(TieChanged(on=on, tie="mute", user=name, whom=whom))
+
+    def _two(self, name: str, whom: str) -> tuple[Member, Member]:
+        member = self.member(name)
+        other = self._members.get(whom)
+        if other is None or other is member:
+            hint = did_you_mean(whom, self._members) if other is None else None
+            raise Refused(f"there is no other user {whom!r:.60}" + (f"; {hint}" if hint else ""))
+        return member, other
+
+    def post(self, number: Any) -> Post:
+        """Return a post.
+
+        Raises:
+            Refused: if there is none of this number.
+        """
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(self.posts):
+            raise Refused(f"there is no post {number!r:.60}; there are {len(self.posts):,}")
+        return self.posts[number - 1]
+
+    # -- what is known at the end
+
+    def state(self) -> Any:
+        """See `Service.state`."""
+        return {
+            "posts": [
+                [one.author, one.topic, one.arm, one.likes, one.dislikes, one.replies, list(one.depths.values())]
+                for one in self.posts
+            ],
+            "users": {
+                one.name: [list(one.follows), list(one.mutes), len(one.seen), len(one.inbox)]
+                for one in self._members.values()
+            },
+        }  # fmt: skip
+
+    def metrics(self) -> Mapping[str, float | None]:
+        """See `Service.metrics`: counts, the largest cascade, and the mean votes of a post in each arm."""
+        return {"users": len(self._members), **self.counts, **self._largest, **self._votes()}
+
+    def _votes(self) -> dict[str, float | None]:
+        return {f"votes_{arm}": votes / posts if posts else None for arm, (posts, votes) in self._arms.items()}
+
+    def summary(self) -> Mapping[str, Any]:
+        """See `Service.summary`."""
+        return {one: value for one, value in self.metrics().items() if value is not None}
+
+    def warnings(self) -> Sequence[Warned]:
+        """See `Service.warnings`: a feed without posts, or in which nobody saw anything."""
+        if not self.posts:
+            return [Warned("nobody wrote a post in the feed", "use a later `until`, or let users write more")]
+        if not self.counts["exposures"]:
+            hint = "do users visit the feed, and does its policy find posts for them? `followed` needs `follows`"
+            return [Warned("nobody was shown a post of the feed", hint)]
+        return []

@@ -1,0 +1,146 @@
+"""Users of a feed: agents that visit it now and then, and react by probabilities, or ask a language model."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sim.actors import Agent
+from sim.agents.family import Family, define_family
+from sim.base.errors import UsageError
+from sim.base.permissions import Permission
+from sim.kernel import NS
+from sim.kinds.feed.actions import ACTIONS
+from sim.kinds.feed.checks import check_feed
+from sim.kinds.feed.policies import Shown
+from sim.kinds.feed.service import FEED_USER, Feed
+from sim.world import Action, ActionResult, Refused, World
+
+REACTIONS: Final = ("like", "dislike", "repost", "reply", "mute", "follow")
+"""What a user can do with a post."""
+
+
+class FeedUser(Agent):
+    """An agent that visits a feed now and then. A subclass can define `react` and `compose` instead.
+
+    Args:
+        agent_id, world, group, permission, params: see `Agent`.
+    """
+
+    class Params:
+        """How a user uses the feed.
+
+        Args:
+            every: the mean time between two visits in seconds; the times are exponentially distributed.
+            reactions: the name of reactions of the feed, or `model`; empty: the first ones, or the defaults.
+            wording: for a model: its instructions.
+        """
+
+        every: float = 21600.0
+        reactions: str = ""
+        wording: str = ""
+
+    def __init__(
+        self,
+        agent_id: str,
+        world: World,
+        *,
+        group: str | None = None,
+        permission: Permission = Permission.USER,
+        params: Any = None,
+    ) -> None:
+        super().__init__(agent_id, world, group=group, permission=permission, params=params)
+        self.reactions: str = getattr(self.params, "reactions", "")
+
+    def about(self) -> Mapping[str, Any]:
+        """See `Agent.about`: its profile."""
+        return {"profile": self.profile()}
+
+    def profile(self) -> list[str]:
+        """Return its state variables but whom it follows, for prompts, one line each."""
+        return [f"{name}: {value}" for name, value in self.state.items() if name != "follows" and value is not None]
+
+    async def decide_action(self) -> Action | None:
+        """Visit the feed; at the first time, begin to wait for a visit."""
+        return self.decide_now()
+
+    def decide_now(self) -> Action | None:
+        """See `decide_action`."""
+        if self.loop.iteration_count <= 1:  # so that not all come at the same time
+            self._wait()
+            return None
+        return Action("visit_feed")
+
+    def after_action(self, result: ActionResult) -> None:
+        """Wait for the next visit."""
+        self._wait()
+
+    def _wait(self) -> None:
+        pause = self.rng.exponential(self.params.every)
+        self.loop.rest(self.world.kernel.now + round(pause * NS))
+
+    # -- a visit without a model
+
+    def visit(self) -> Mapping[str, Any]:
+        """Look at the feed, react to each post, perhaps write one, and return how many there were."""
+        feed = Feed.of(self.world)
+        shown = feed.show(self.agent_id)
+        done = sum(self._do(feed, one, kind) for place, one in enumerate(shown, 1) for kind in self.react(one, place))
+        post = self.compose()
+        if post is not None:
+            feed.write(self.agent_id, *post)
+        return {"shown": len(shown), "reactions": done, "wrote": post is not None}
+
+    def react(self, shown: Shown, place: int) -> Iterable[str]:
+        """Yield the reactions to a post, out of `REACTIONS`. A subclass can override it.
+
+        Args:
+            shown: the post, as it is shown.
+            place: its place in the feed, from 1.
+        """
+        feed, draws = Feed.of(self.world), self.rng
+        chances, liked = feed.chances(self.reactions), False
+        for kind in REACTIONS:
+            chance = chances[kind]
+            if not isinstance(chance, float):
+                chance = feed.value(chance, feed.member(self.agent_id), shown.post, place)
+            if not (kind == "dislike" and liked) and draws.chance(chance):
+                liked = liked or kind == "like"
+                yield kind
+
+    def compose(self) -> tuple[str, str] | None:
+        """Return the text and the topic of an own post, or None. A subclass can override it."""
+        feed = Feed.of(self.world)
+        if not self.rng.chance(feed.writes(self.reactions, self.agent_id)):
+            return None
+        interests = feed.interests(self.agent_id)
+        topic = self.rng.choice(interests) if interests else ""
+        return (f"about {topic}" if topic else "a post"), topic
+
+    def _do(self, feed: Feed, shown: Shown, kind: str) -> int:
+        """React to a post, and return 1, or 0 if the user has reacted in this way before."""
+        post, me = shown.post, self.agent_id
+        try:
+            if kind in ("like", "dislike"):
+                feed.vote(me, post.number, 1 if kind == "like" else -1)
+            elif kind == "repost":
+                feed.repost(me, post.number)
+            elif kind == "reply":
+                feed.write(me, f"a reply to {post.author}", reply_to=post.number)
+            elif kind == "mute":
+                feed.mute(me, post.author)
+            elif kind == "follow":
+                feed.follow(me, post.author)
+            else:
+                raise UsageError(f"there is no reaction {kind!r:.60}", hint=f"there are {', '.join(REACTIONS)}")
+        except Refused as refused:
+            if not refused.skip:
+                raise
+            return 0
+        return 1
+
+
+define_family(
+    Family(
+        FEED_USER, FeedUser, check=check_feed, actions=ACTIONS,
+        draws=("when users visit the feed", "how they react to posts without a model, and whether they write one"),
+    )
+)  # fmt: skip
