@@ -29,7 +29,7 @@ def render(page: str, results: Results) -> str:
 def _start(results: Results) -> str:
     first, clone = results["first"], results["clone"]
     return _wrapped(
-        f"The first `uv run` sets up an environment of {_round(clone['run'])} MB. `sim run` runs {first['agents']} "
+        f"The first `uv run` sets up an environment of {_round(clone['run'])} MB, without bytecode. `sim run` runs {first['agents']} "
         f"agents for {first['days']:g} simulated days, which takes about {_round(first['seconds'])} s of CPU time, "
         f"records {first['events']:,} events, and prints a summary. `sim view` writes a page that plays the run, like "
         "this one of an outbreak:"
@@ -53,7 +53,7 @@ def _peers(results: Results) -> str:
         *WORDS,
         ["wake-ups a second", *_each(figures["wakeups"], _per_second)],
         ["turns a second, in steps", *_each(figures["turns"], _per_second)],
-        ["own CPU time for one call of a model", *_each(figures["calls"], _milliseconds)],
+        ["CPU time per model call, without the model", *_each(figures["calls"], _milliseconds)],
         ["installed, with bytecode", *_each(figures["megabytes"], lambda size: f"{_round(size)} MB")],
         ["time of the import", *_each(figures["import"], lambda spent: f"{_round(spent)} s")],
     ]
@@ -62,14 +62,14 @@ def _peers(results: Results) -> str:
 
 WORDS = [
     ["made for", "populations whose members act at their own pace, with or without language models",
-     "agents in steps, on grids and networks", "processes that queue for resources",
-     "stories told by language models, with a game master", "workflows of language models in production"],
+     "agents in steps, on grids, networks and continuous space", "processes that queue for resources",
+     "social situations told in text by language models, led by a game master", "workflows of language models in production"],
     ["an agent acts", "when a time, an event, a message or a free resource wakes it",
      "at each step, or at events that it schedules", "when what its process waits for happens",
      "when the game master lets it", "when an edge of the graph leads to it"],
     ["the same run again", "from the record: answers of models are in it, and every event is compared",
      "from its seed", "from the seed of your program", "continued from a checkpoint; models are asked again",
-     "continued from a checkpoint; what comes after it asks models again"],
+     "continued from a checkpoint; models are asked again unless a task was cached"],
 ]  # fmt: skip
 """What has no figure: taken from the documentation and the code of each tool."""
 
@@ -79,10 +79,10 @@ def _measured(results: Results) -> str:
     return _wrapped(
         f"*Measured on {measured['day']} by `uv run python -m benchmarks.front` ({measured['python']}, "
         f"{measured['machine']}), in CPU time. Wake-ups: 1,000 agents that sleep for spans of their own, nothing on "
-        "record. Steps: 400 agents of Schelling's model; for `sim` a scenario file with every event on record. Calls: "
-        "one of ten agents asks a scripted model that answers at once; `sim` records to disk, Concordia to its log, "
-        "LangGraph to memory. Real models take much longer than any of them. "
-        f"{NOTHING}: not a part of the tool, or not measured. All figures are the least of several rounds"
+        "record; the kernel of `sim` is compiled. Steps: 400 agents of Schelling's model; for `sim` a scenario file with every event on record. Calls: "
+        "ten agents, each of which asks a stub that answers at once, in LangGraph by a graph of one node; `sim` records to "
+        "disk, Concordia to its log, LangGraph to memory. Real models take much longer than any of them. "
+        f"{NOTHING}: not a part of the tool, or not measured. Each figure is the best of several rounds"
         f"{_loaded(measured['load'])}. Figures of the inner loop on CPython 3.13, on a quieter machine, are in "
         "[benchmarks](benchmarks/README.md).*"
     )
@@ -101,7 +101,7 @@ def _limits(results: Results) -> str:
     core = (
         f"- **One run uses one core.** On the machine of the table it does {_per_second(figures['iterations']['sim'])} "
         "iterations of agents a second, each with an action and two events on record, or "
-        f"{_per_second(figures['calls']['sim'])} calls of a scripted model. Of a model behind an API, up to 64 "
+        f"{_per_second(figures['calls']['sim'])} model calls that a stub answers. Of a model behind an API, up to 64 "
         "calls are under way at once (`--concurrency`). "
         "Sweeps use all cores."
     )
