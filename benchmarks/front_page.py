@@ -29,10 +29,10 @@ def render(page: str, results: Results) -> str:
 def _start(results: Results) -> str:
     first, clone = results["first"], results["clone"]
     return _wrapped(
-        f"The first `uv run` sets up an environment of {_round(clone['run'])} MB, without bytecode. `sim run` runs {first['agents']} "
-        f"agents for {first['days']:g} simulated days, which takes about {_round(first['seconds'])} s of CPU time, "
-        f"records {first['events']:,} events, and prints a summary. `sim view` writes a page that plays the run, like "
-        "this one of an outbreak:"
+        f"The first `uv run` sets up an environment of {_round(clone['run'])} MB, without bytecode. `sim run` runs "
+        f"{first['agents']} agents for {first['days']:g} simulated days, which takes about "
+        f"{_round(first['seconds'])} s of CPU time, records {first['events']:,} events, and prints a summary. `sim view` "
+        "writes a page that plays the run, like this one of an outbreak:"
     )
 
 
@@ -63,7 +63,8 @@ def _peers(results: Results) -> str:
 WORDS = [
     ["made for", "populations whose members act at their own pace, with or without language models",
      "agents in steps, on grids, networks and continuous space", "processes that queue for resources",
-     "social situations told in text by language models, led by a game master", "workflows of language models in production"],
+     "social situations told in text by language models, led by a game master",
+     "workflows of language models in production"],
     ["an agent acts", "when a time, an event, a message or a free resource wakes it",
      "at each step, or at events that it schedules", "when what its process waits for happens",
      "when the game master lets it", "when an edge of the graph leads to it"],
@@ -79,9 +80,10 @@ def _measured(results: Results) -> str:
     return _wrapped(
         f"*Measured on {measured['day']} by `uv run python -m benchmarks.front` ({measured['python']}, "
         f"{measured['machine']}), in CPU time. Wake-ups: 1,000 agents that sleep for spans of their own, nothing on "
-        "record; the kernel of `sim` is compiled. Steps: 400 agents of Schelling's model; for `sim` a scenario file with every event on record. Calls: "
-        "ten agents, each of which asks a stub that answers at once, in LangGraph by a graph of one node; `sim` records to "
-        "disk, Concordia to its log, LangGraph to memory. Real models take much longer than any of them. "
+        "record; the kernel of `sim` is compiled. Steps: 400 agents of Schelling's model; for `sim` a scenario file "
+        "with every event on record. Calls: ten agents, each of which asks a stub that answers at once, in LangGraph "
+        "by a graph of one node; `sim` records to disk, Concordia to its log, LangGraph to memory. Real models take much "
+        "longer than any of them. "
         f"{NOTHING}: not a part of the tool, or not measured. Each figure is the best of several rounds"
         f"{_loaded(measured['load'])}. Figures of the inner loop on CPython 3.13, on a quieter machine, are in "
         "[benchmarks](benchmarks/README.md).*"

@@ -56,6 +56,7 @@ NO_CLAIMS = [
     ("docs/scenario.md", r"^\| `(?:me|iteration)`, ", "definitions of names in expressions"),
     ("docs/tools.md", r"^that ", "what is expressly not promised"),
     ("docs/view.md", r"^\| \+ - 0 \| ", "keys of the keyboard"),
+    ("docs/why.md", r"are published \(Zhang et al\. 2025\)", "a figure of others, with its source"),
     ("docs/watch.md", r"^\| `\w+\.json` \|", "what a dashboard is about"),
     (
         "README.md|docs/.*",
