@@ -31,8 +31,8 @@ def _start(results: Results) -> str:
     return _wrapped(
         f"The first `uv run` sets up an environment of {_round(clone['run'])} MB, without bytecode. `sim run` runs "
         f"{first['agents']} agents for {first['days']:g} simulated days, which takes about "
-        f"{_round(first['seconds'])} s of CPU time, records {first['events']:,} events, and prints a summary. `sim view` "
-        "writes a page that plays the run, like this one of an outbreak:"
+        f"{_round(first['seconds'])} s of CPU time, records {first['events']:,} events, and prints a summary. "
+        "`sim view` writes a page that plays the run, like this one of an outbreak:"
     )
 
 
@@ -82,8 +82,8 @@ def _measured(results: Results) -> str:
         f"{measured['machine']}), in CPU time. Wake-ups: 1,000 agents that sleep for spans of their own, nothing on "
         "record; the kernel of `sim` is compiled. Steps: 400 agents of Schelling's model; for `sim` a scenario file "
         "with every event on record. Calls: ten agents, each of which asks a stub that answers at once, in LangGraph "
-        "by a graph of one node; `sim` records to disk, Concordia to its log, LangGraph to memory. Real models take much "
-        "longer than any of them. "
+        "by a graph of one node; `sim` records to disk, Concordia to its log, LangGraph to memory. Real models take "
+        "much longer than any of them. "
         f"{NOTHING}: not a part of the tool, or not measured. Each figure is the best of several rounds"
         f"{_loaded(measured['load'])}. Figures of the inner loop on CPython 3.13, on a quieter machine, are in "
         "[benchmarks](benchmarks/README.md).*"

@@ -25,7 +25,8 @@ from sim.tools.rights import Rights
       sim play scenarios/contagion.yaml --seed 7 --no-browser""",
 )
 @click.argument("scenario", type=PATH)
-@options_of(PlayOptions, "seed", "until", "overrides", "speed", "clock", "tags", "port")
+@options_of(PlayOptions, "seed", "until", "overrides", "speed")
+@options_of(PlayOptions, "clock", "tags", "port")
 @click.option("--browser/--no-browser", default=True, help="Open the page in the browser, or print its address only.")
 @rights_options
 @OUT

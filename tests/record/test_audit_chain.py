@@ -31,7 +31,7 @@ def rows(count: int, *, since: int = 0, previous: str = FIRST) -> list[Row]:
     made: list[Row] = []
     for n in range(since + 1, since + count + 1):
         time, data = n * 10**9, {"tool": "shop.refund", "amount": n * 1.5, "note": "für Ä"}
-        made.append([time, 0, 0, 3, 2 * n, "a1", "agent.state", {"n": n}, [3, 0]])
+        made.append([time, 0, 0, 3, 2 * n, "a1", "step.done", {"n": n}, [3, 0]])
         hash = record_hash(n, time, "a1", "tool.call", data, previous)
         record = {"data": data, "hash": hash, "n": n, "previous": previous, "what": "tool.call"}
         made.append([time, 0, 0, 3, 2 * n + 1, "a1", TOPIC, record, [3, 0]])

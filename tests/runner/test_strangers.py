@@ -341,7 +341,7 @@ def test_any_strangers_change_nothing(does, others, count, first, trio):
 
 SCENES = {
     "helpdesk": "9h30m", "lead_response": "3h", "houston": "9h", "community": "10h", "software_team": "20m",
-    "town": "4m", "debate": "5m", "axelrod": "4s", "propagation": "3h",
+    "town": "4m", "debate": "5m", "axelrod": "4s", "propagation": "3h", "smallville": "8h",
 }  # fmt: skip
 """A short time of each scenario, in which its agents begin to work."""
 
@@ -363,6 +363,22 @@ OWN: dict[str, dict[str, Any]] = {
                 "do": [{"send": {"to": "=goal", "data": "hello"}}, {"sleep": {"for": "6h"}}],
             },
             {"when": "n == 3", "do": {"archive_goal": {"goal": "=goal"}}, "set": {"n": 4}},
+            {"do": {"sleep": {"for": "1d"}}},
+        ],
+    },
+    "propagation": {
+        "name": "owner", "state": {"n": 0}, "loop": {"min_loop_delay": "1m"},
+        "rules": [
+            {
+                "when": "n == 0", "set": {"n": 1},
+                "do": [
+                    "browse_feed", {"write_post": {"text": "Hello", "topic": "art"}},
+                    {"reply_to_post": {"post": 1, "text": "Why?"}}, {"repost": {"post": 1}},
+                    {"like_post": {"post": 1}}, {"follow_user": {"user": "person-7"}},
+                    {"mute_user": {"user": "person-8"}}, {"sleep": {"for": "2h"}},
+                ],
+            },
+            {"when": "n == 1", "do": {"dislike_post": {"post": 5}}, "set": {"n": 2}},
             {"do": {"sleep": {"for": "1d"}}},
         ],
     },
@@ -403,6 +419,9 @@ def with_strangers(name: str, place: str | None) -> str:
     }  # fmt: skip
     agents = made["agents"]
     agents += [OWN[name]] if name in OWN else []
+    if "feed" in made:
+        made["feed"]["users"].append("owner")
+        made["feed"]["reactions"]["crowd"]["write"] = 0.1
     for entry in agents:
         if entry.get("kind") == "recurring_jobs":
             entry["settings"] = {"summary": "02:30"}  # within the short time
@@ -418,7 +437,7 @@ def scene(name: str) -> tuple[list[Row], Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "place"), list(zip(SCENES, ["behind", "before", "between"] * 3, strict=False)))
+@pytest.mark.parametrize(("name", "place"), list(zip(SCENES, ["behind", "before", "between"] * 4, strict=False)))
 def test_strangers_change_nothing_for_any_kind_of_agents(name, place):
     """Agents of each kind have the same events, keys, causes and times with strangers that share their services."""
     _compare_scenes(name, place)

@@ -6,13 +6,13 @@ from sim.record.views import VIEWS, view_of
 VIEWS["knowledge"] = """
     -- One row an answer to the question of a planted fact: who says what, and by which memory.
     WITH facts AS (
-        SELECT data ->> '$.fact' AS fact, data ->> '$.ask' AS ask, data -> '$.words' AS words
+        SELECT data ->> '$.fact' AS fact, data ->> '$.ask' AS ask, data
         FROM events WHERE topic = 'generative.planted'
     ), evidence AS (
         SELECT facts.fact AS fact, m.id AS event, m.time AS time, m.data ->> '$.agent' AS agent,
                m.data ->> '$.id' AS memory
         FROM facts JOIN events AS m ON m.topic = 'memory.added' AND NOT EXISTS (
-            SELECT 1 FROM json_each(facts.words) AS word
+            SELECT 1 FROM json_each(facts.data, '$.words') AS word
             WHERE instr(lower(m.data ->> '$.content'), lower(word.value)) = 0)
     )
     SELECT s.id, s.time, s.time_ns, s.data ->> '$.survey' AS survey, facts.fact AS fact, s.data ->> '$.agent' AS agent,
