@@ -42,7 +42,7 @@ def test_the_notebook_runs(folder):
     assert "finished, stopped by count" in shown[0]
     assert "<progress" not in shown[0]  # it is removed at the end
     assert shown[4].startswith("<div><p><b>person-3 in contagion-1-")
-    assert "equal events before the first difference: 1,838" in shown[7]
+    assert "equal events before the first difference: 1,851" in shown[7]
     assert "not complete" not in shown[10]
     assert "differences from the baseline" in shown[12]
     assert [info.status for info in sim.runs(folder.parent / "runs")] == ["finished"] * 2

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -110,13 +111,25 @@ def test_console_blocks_run(page, folder):
         words = shlex.split(command.replace("uv run --no-dev ", "uv run "), comments=True)
         if words[:3] != ["uv", "run", "sim"] or re.search(r"\b(NAME|FILE|wall)\b|--profile", command):
             continue
-        done = _run([*SIM, *words[3:]], folder)
+        done = (_play if words[3] == "play" else _run)([*SIM, *words[3:]], folder)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         printed |= {tuple(line.split()) for line in done.stdout.splitlines()}
         run += 1
     assert run
     shown = [line for table in re.findall(r"```\n\n((?:    .*\n|\n(?=    ))+)", text) for line in table.splitlines()]
     assert [line for line in shown if "  " in line.strip() and tuple(line.split()) not in printed] == []
+
+
+def _play(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Start a command that serves a page until Ctrl-C, and press it when the page is there."""
+    with subprocess.Popen(
+        [*command, "--no-browser"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def test_examples_have_names_of_their_own():
