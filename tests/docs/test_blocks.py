@@ -86,7 +86,7 @@ _DEFINED = {
     name for page in PAGES for name in re.findall(r'^@action\("(\w+)"', page.read_text(encoding="utf-8"), re.MULTILINE)
 }
 
-_ELSEWHERE = ("gallery.md", "interventions.md", "kinds.md", "people.md", "why.md")
+_ELSEWHERE = ("gallery.md", "generative_agents.md", "interventions.md", "kinds.md", "people.md", "why.md")
 """Pages with tests of their own: they need other files or two terminals, or what they print is compared."""
 
 _SHOWN = [

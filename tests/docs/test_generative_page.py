@@ -14,6 +14,8 @@ from sim.llm import Access
 from sim.record import open_run
 from sim.runner import run
 from sim.scenario import load
+from tests.docs.terminals import blocks, words
+from tests.helpers import command
 from tests.llm.endpoint import Endpoint, fitting
 
 ROOT = Path(__file__).parents[2]
@@ -126,3 +128,19 @@ def test_a_run_falls_where_the_table_says(tmp_path):
             mean, half = shown[name]
             assert abs(next(iter(stored.query(query)))[0] - mean) <= 4 * half * 10**0.5
         assert list(stored.query("SELECT 1 FROM knowledge WHERE says = 'yes' AND memory IS NULL")) == []
+
+
+@pytest.mark.proof
+def test_the_commands_that_run_and_show_a_town_do_so(tmp_path, monkeypatch):
+    """The scenarios of the page run, and each view that a command shows has rows."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
+    (houses,) = blocks(PAGE, "yaml")
+    (tmp_path / "two_houses.yaml").write_text(houses, encoding="utf-8")
+    lines = [line[2:] for block in blocks(PAGE, "console") for line in block.splitlines() if line[:2] == "$ "]
+    lines = [line for line in lines if "sweep" not in line and "--model" not in line]
+    assert len(lines) == 6
+    for line in lines:
+        code, out, err = command(*words(line))
+        assert code == 0, err
+        assert len(out.splitlines()) > 2, line
