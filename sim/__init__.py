@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     )
     from sim.inspect.analysis import open as open  # noqa: A004
     from sim.inspect.compare.comparison import Comparison
-    from sim.inspect.player import play
+    from sim.inspect.player import PlayServer, play
     from sim.kernel import (
         Actor,
         Effect,
@@ -126,19 +126,17 @@ __all__ = [
     "Action", "ActionResult", "Actor", "ActorError", "Agent", "AgentLoop", "AgentLoopConfig", "AgentLoopManager",
     "AgentRecord", "AgentRecords", "AgentState", "Cancelled", "CausalityError", "Chart", "ClosedError",
     "Comparison", "Container", "Control", "Definitions", "DivergenceError", "Effect", "Event", "EventBus",
-    "Experiment", "Explanation", "ForeignAwaitError", "Integrity", "Interrupt", "Kernel", "KernelError", "Latch",
-    "LimitError",
-    "LivelockError", "Message", "ModelError", "NameTakenError", "OutOfMemoryError", "Outcome", "PauseReason",
-    "Preempted", "PreemptiveResource", "PriorityResource", "Question", "Queue", "RateTracker", "RecordWarning",
-    "Refused", "ReplayResult", "Resource", "Run", "RunController", "RunError", "RunList", "RunResult", "RunSummary",
-    "Scenario", "ScenarioError", "ScoreCost", "Scores", "Service", "Signal", "SimError", "SimulationRunner",
-    "Store", "Survey", "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools", "TransitionError",
-    "TurningPoints", "UsageError",
-    "WakeCondition", "World", "all_of", "arms", "arms_async", "ask", "ask_async", "bench", "bench_async", "branch",
-    "branch_async", "diff", "first_of", "fit", "fit_async", "interview", "interview_prompt", "join", "load", "metric",
-    "perform", "play", "record_answer", "replay", "replay_async", "resume", "resume_async", "run", "run_async",
-    "run_until", "runs", "score", "score_async", "sleep", "sweep", "sweep_async", "test", "tool", "turning_point",
-    "why",
+    "Experiment", "Explanation", "ForeignAwaitError", "Integrity", "Interrupt", "Kernel", "KernelError",
+    "Latch", "LimitError", "LivelockError", "Message", "ModelError", "NameTakenError", "OutOfMemoryError", "Outcome",
+    "PauseReason", "PlayServer", "Preempted", "PreemptiveResource", "PriorityResource", "Question", "Queue",
+    "RateTracker", "RecordWarning", "Refused", "ReplayResult", "Resource", "Run", "RunController", "RunError",
+    "RunList", "RunResult", "RunSummary", "Scenario", "ScenarioError", "ScoreCost", "Scores", "Service", "Signal",
+    "SimError", "SimulationRunner", "Store", "Survey", "SurveyAnswer", "SurveyCost", "TestReport", "Tool", "Tools",
+    "TransitionError", "TurningPoints", "UsageError", "WakeCondition", "World", "all_of", "arms", "arms_async", "ask",
+    "ask_async", "bench", "bench_async", "branch", "branch_async", "diff", "first_of", "fit", "fit_async",
+    "interview", "interview_prompt", "join", "load", "metric", "perform", "play", "record_answer", "replay",
+    "replay_async", "resume", "resume_async", "run", "run_async", "run_until", "runs", "score", "score_async",
+    "sleep", "sweep", "sweep_async", "test", "tool", "turning_point", "why",
 ]  # fmt: skip
 """The public names but `open` and `property`, so that `from sim import *` does not hide the built-in functions."""
 
@@ -149,7 +147,7 @@ _HOMES = {
     "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async bench bench_async diff fit "
     "fit_async open runs sweep sweep_async",
     "inspect.compare.comparison": "Comparison",
-    "inspect.player": "play",
+    "inspect.player": "PlayServer play",
     "base.errors": "ActorError Cancelled CausalityError ClosedError DivergenceError ForeignAwaitError Interrupt "
     "KernelError LimitError LivelockError NameTakenError OutOfMemoryError RecordWarning RunError ScenarioError "
     "SimError TransitionError UsageError",

@@ -244,15 +244,20 @@ def test_services_are_listed_with_their_numbers(ran, browser):
 @pytest.mark.proof
 def test_a_conversation_opens_to_its_lines(stored, browser):
     """Each conversation is closed at first; opened, it has its summary, names and lines, and texts are only text."""
-    said = {"conversation": "c-1", "author": "user:1"}
+    said = {"conversation": "c-1", "author": "user:1", "seen": 0, "session": 1}
     about = {"tool": "shop.lookup", "tool_use_id": "1"}
     show(browser, stored([
         *states("bot", (0, "running")),
-        (0, "bot", "user.created", {"user": "user:1", "links": [{"platform_username": "Ann"}]}),
-        (0, "bot", "conversation.started", {"conversation": "c-1", "user": "user:1", "platform": "p", "channel": "c"}),
+        (0, "bot", "user.created", {
+            "user": "user:1", "level": "reader",
+            "links": [{"platform": "p", "platform_user_id": "1", "platform_username": "Ann"}],
+        }),
+        (0, "bot", "conversation.started", {
+            "conversation": "c-1", "user": "user:1", "platform": "p", "channel": "c", "thread": None,
+        }),
         (1, "bot", "conversation.message", {**said, "id": 1, "role": "user", "content": f"one\n{HOSTILE}"}),
         (2, "bot", "conversation.message", {**said, "id": 2, "role": "tool_call", "content": "{}", "metadata": about}),
-        (3, "bot", "conversation.summarized", {"conversation": "c-1", "summary": "They talked."}),
+        (3, "bot", "conversation.summarized", {"conversation": "c-1", "summary": "They talked.", "summarized_to": 2}),
     ]))  # fmt: skip
     assert browser.evaluate("document.querySelector('details.conversation').open") is False
     assert browser.evaluate("document.querySelectorAll('details.conversation .spoken').length") == 2
@@ -288,7 +293,10 @@ def test_models_and_effects_are_drawn(ran, stored, browser):
     assert "question" in effects
     assert "no connection <b>at all</b>" in effects
 
-    call = {"provider": "openai", "model": "m", "use": "agent", "cost_micro": 10_000, "seconds": 1.5, "attempts": 1}
+    call = {
+        "provider": "openai", "model": "m", "use": "agent", "cost_micro": 10_000, "seconds": 1.5, "attempts": 1,
+        "group": "a", "planned_cost_micro": 10_000, "planned_tokens": 100, "stop": "end_turn", "tier": None,
+    }  # fmt: skip
     events = [(n, "a", "model.call", call | {"input_tokens": n}) for n in range(1, 90)]
     show(browser, stored([*states("a", (0, "running")), *events]))
     models = browser.evaluate("document.querySelector('#models').textContent")
@@ -371,7 +379,7 @@ def test_a_section_of_ones_own_is_a_tab(ran, browser, tmp_path):
             self.count = 0
 
         def add(self, event, data):
-            self.count += data.get("topic") == "offer"
+            self.count += data.topic == "offer"
 
         def to_json(self):
             return {"count": self.count}
