@@ -50,7 +50,7 @@ def draws() -> tuple[random.Random, int]:
 
 
 def test_a_run_on_shards_survives_kills(tmp_path, tell):
-    """A killed shard is made again; after the coordinator is killed, no shard is left and `sim resume` continues the
+    """A killed shard is restarted; after the coordinator is killed, no shard is left and `sim resume` continues the
     record. The hash is that of one process, and the record is whole."""
     rng, count = draws()
     scenario = {**world(3), "until": "20m"}
@@ -58,10 +58,10 @@ def test_a_run_on_shards_survives_kills(tmp_path, tell):
     expected = sim.run(scenario, out=None).hash
     found = {
         "kills of shards": 0,
-        "made again": 0,
+        "restarts": 0,
         "kills of coordinators": 0,
         "resumed": 0,
-        "run anew": 0,
+        "run again": 0,
         "ended before": 0,
     }
     for number in range(count):
@@ -75,7 +75,7 @@ def test_a_run_on_shards_survives_kills(tmp_path, tell):
             kill(rng.choice(shards))
             result = ended(run)
             found["kills of shards"] += 1
-            found["made again"] += result["services"]["shards"]["rebuilt"]
+            found["restarts"] += result["services"]["shards"]["restarts"]
         else:
             run.kill()
             run.communicate()
@@ -85,7 +85,7 @@ def test_a_run_on_shards_survives_kills(tmp_path, tell):
                 found["ended before"] += 1
                 continue
             found["kills of coordinators"] += 1
-            found["resumed" if kept else "run anew"] += 1
+            found["resumed" if kept else "run again"] += 1
             result = ended(called(tmp_path, *(["resume", str(kept[0])] if kept else command)))
         assert result["hash"] == expected
         (folder,) = out.glob("generated-*")

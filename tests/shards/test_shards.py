@@ -119,12 +119,12 @@ class Interrupted(ShardProcess):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lives", [1, 2])
-def test_a_killed_shard_is_made_again(lives: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shard whose process is killed, and killed again while it is made again, ends with the hash of one process."""
+def test_a_killed_shard_is_restarted(lives: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard whose process is killed, also while it repeats its orders, ends with the hash of one process."""
     monkeypatch.setattr(Killed, "LIVES", [None] * lives)
     result = on_shards(2, Killed)(world(3), out=None)
     assert result.hash == sim.run(world(3), out=None).hash
-    assert result.services["shards"]["rebuilt"] == 1
+    assert result.services["shards"]["restarts"] == 1
     assert Killed.LIVES == []
 
 
@@ -176,18 +176,18 @@ def test_shards_that_are_lost_at_any_order_change_nothing(worlds: int, losses: s
 
 
 class Different(Killed):
-    """A shard that has another seed when it is made again."""
+    """A shard whose new process has another seed."""
 
     def __init__(self, number: int, setup: Setup) -> None:
         super().__init__(number, setup if self.LIVES or number == 1 else structs.replace(setup, seed=4))
 
 
 @pytest.mark.slow
-def test_a_shard_that_does_something_else_when_it_is_made_again_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_shard_whose_events_differ_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a shard repeats is compared with what it reported, and the time is named."""
     monkeypatch.setattr(Killed, "LIVES", [None])
     with pytest.raises(
-        RunError, match=r"shard 2 \(i0.*\) was started again .* did something else than before until \d"
+        RunError, match=r"shard 2 \(i0.*\) was started again .* its events before \d.* differ from those recorded"
     ):
         on_shards(2, Different)(world(3), out=None)
 

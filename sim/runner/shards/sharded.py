@@ -21,7 +21,7 @@ from sim.runner.shards.coordinator import Coordinator, GatheredFunctions
 from sim.runner.shards.merging import merge_states, merge_summaries
 from sim.runner.shards.processes import ShardProcess
 from sim.runner.shards.protocol import Setup
-from sim.runner.shards.rebuilding import RebuiltShard, Start
+from sim.runner.shards.restarting import RestartedShard, Start
 from sim.runner.shards.shard import RowRecorder
 from sim.runner.spec import Spec
 from sim.world.islands import Islands
@@ -54,7 +54,7 @@ def run_on_shards(scenario: Source, shards: int, **options: Any) -> RunResult:
     Raises:
         ScenarioError: if the file is not valid.
         UsageError: if an option is wrong, or the scenario cannot be divided so.
-        RunError: if the run fails, or the process of a shard ends again and again; see `RebuiltShard`.
+        RunError: if the run fails, or three processes of a shard end during one order.
         KeyboardInterrupt: after Ctrl-C, once the record is closed.
     """
     found: RunResult = on_shards(shards)(scenario, **options)
@@ -68,7 +68,7 @@ def _run(source: Source, options: RunOptions, shards: int, start: Start) -> RunR
     kept = kept_by(spec, chosen, None, ())
     started = time.monotonic()
     world = spec.simulation.world
-    processes: list[RebuiltShard] = []
+    processes: list[RestartedShard] = []
     try:
         with _interruptible():
             for number, islands in enumerate(packed(spec, shards), 1):
@@ -76,7 +76,7 @@ def _run(source: Source, options: RunOptions, shards: int, start: Start) -> RunR
                     text=checked.source.text, file=checked.source.file, overrides=tuple(chosen.overrides),
                     allow=tuple(chosen.allow), seed=world.kernel.seed, until_ns=spec.until_ns, islands=islands,
                 )  # fmt: skip
-                processes.append(RebuiltShard(number, setup, start))
+                processes.append(RestartedShard(number, setup, start))
             for process in processes:
                 process.report()
             fields, digest, now = _drive(spec, processes, kept.keeper)
@@ -114,7 +114,7 @@ def packed(spec: Spec, shards: int) -> list[tuple[str, ...]]:
     return [tuple(names) for _, names in found]
 
 
-def _drive(spec: Spec, processes: Sequence[RebuiltShard], keeper: RunSink) -> tuple[dict[str, Any], Any, int]:
+def _drive(spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink) -> tuple[dict[str, Any], Any, int]:
     """Run all shards to the end; return the figures of the result, the final state, and the time of the end."""
     whole, kernel = spec.simulation, spec.simulation.world.kernel
     rows = kernel.recorder = RowRecorder(kernel, Islands.of(whole.world), keeps_agents=False)
@@ -138,7 +138,7 @@ def _drive(spec: Spec, processes: Sequence[RebuiltShard], keeper: RunSink) -> tu
         **fields["services"],
         "shards": {
             "processes": len(processes), "windows": coordinator.windows, "cpu seconds": coordinator.total_ns / 1e9,
-            "critical path seconds": coordinator.critical_ns / 1e9, "rebuilt": sum(one.rebuilt for one in processes),
+            "critical path seconds": coordinator.critical_ns / 1e9, "restarts": sum(one.restarts for one in processes),
         },
     }  # fmt: skip
     return fields, digest, kernel.now

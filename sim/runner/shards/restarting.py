@@ -1,14 +1,15 @@
-"""Rebuilding a shard whose process has ended, from what it was sent (edge).
+"""Restarting a shard whose process has ended: a new process repeats all orders that the shard has carried out (edge).
 
 What a shard does follows from its setup and its orders alone: it draws by keys, and calls nothing outside. So a new
-process that is sent the same orders comes to the same state. Chosen over states that are saved now and then: nothing is
-written while all is well but the orders, which hold only what other islands sent. The price is that what the shard has
-done is computed again.
+process comes to the same state. Chosen over snapshots at intervals: without a failure, only the orders are written, and
+these hold just what other islands sent. The price is that all that the shard has done is computed again.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from tempfile import TemporaryFile
 from typing import Final
+from zlib import crc32
 
 from sim.base.errors import RunError
 from sim.runner.shards.protocol import AnyShard, Order, Report, Setup, ShardLost, read_order, receive, send
@@ -17,14 +18,15 @@ Start = Callable[[int, Setup], AnyShard]
 """Starts the shard with a number."""
 
 ATTEMPTS: Final = 3
-"""The run fails when so many processes of a shard have ended during one order: what ends them is in the order."""
+"""The run fails when so many processes of a shard have ended during one order: the cause is in the order itself."""
 
-Outline = tuple[int | None, int, int, int, int, int]
-"""What a report is compared by: `next`, `now`, `delta`, `running`, and the numbers of events and letters."""
+Outline = tuple[int | None, int, int, int, int, int, int]
+"""What a report is compared by: `next`, `now`, `delta`, `running`, the numbers of events and letters, and a checksum of
+their data."""
 
 
-class RebuiltShard:
-    """A shard that is made again when its process ends.
+class RestartedShard:
+    """A shard with a new process whenever its process ends.
 
     Args:
         number: its number, from 1.
@@ -33,12 +35,12 @@ class RebuiltShard:
 
     Attributes:
         setup: as given.
-        rebuilt: how many times it was made again.
+        restarts: how many times a new process took the place of one that had ended.
     """
 
     def __init__(self, number: int, setup: Setup, start: Start) -> None:
         self.setup = setup
-        self.rebuilt = 0
+        self.restarts = 0
         self._number = number
         self._start = start
         self._shard = start(number, setup)
@@ -53,21 +55,21 @@ class RebuiltShard:
         try:
             self._shard.ask(order)
         except ShardLost as lost:
-            self._rebuild(lost)
+            self._restart(lost)
 
     def report(self) -> Report:
         """Wait for the report of the order that was sent last, or of the setup.
 
         Raises:
             ShardLost: if the process has ended, and others after it while they did the same.
-            RunError: if the shard failed, or one that was made again did something else than the one before.
+            RunError: if the shard failed, or the new process did something else than the one before.
         """
         while True:
             try:
                 found = self._shard.report()
                 break
             except ShardLost as lost:
-                self._rebuild(lost)
+                self._restart(lost)
         if self._pending is not None:
             send(self._orders, self._pending)
             self._done.append(_outline(found))
@@ -80,7 +82,7 @@ class RebuiltShard:
         self._shard.close()
         self._orders.close()
 
-    def _rebuild(self, lost: ShardLost) -> None:
+    def _restart(self, lost: ShardLost) -> None:
         """Start processes until one has done what was asked before; send it the order that has no report yet."""
         while True:
             self._attempts += 1
@@ -93,7 +95,7 @@ class RebuiltShard:
             except ShardLost as again:
                 lost = again
                 continue
-            self.rebuilt += 1
+            self.restarts += 1
             return
 
     def _repeat(self) -> None:
@@ -107,12 +109,14 @@ class RebuiltShard:
             if _outline(self._shard.report()) != before:
                 raise RunError(
                     f"shard {self._number} ({', '.join(self.setup.islands)}) was started again after its process had"
-                    f" ended, and did something else than before until {order.end / 1e9:g} s",
-                    hint="rules that read what is outside of the simulation can cause it: run it in one process,"
+                    f" ended, and its events before {order.end / 1e9:g} s differ from those recorded",
+                    hint="code that reads something outside the simulation can cause this: run it in one process,"
                     " and compare with sim replay",
                 )
         self._shard.ask(self._pending)
 
 
 def _outline(report: Report) -> Outline:
-    return report.next, report.now, report.delta, report.running, len(report.rows), len(report.letters)
+    data = [row[5] for row in report.rows] + [letter.raw for letter in report.letters]
+    checksum = reduce(lambda so_far, raw: crc32(raw, so_far), data, 0)
+    return report.next, report.now, report.delta, report.running, len(report.rows), len(report.letters), checksum
