@@ -113,11 +113,11 @@ def test_the_pace_holds_simulated_time_back(player):
 
 
 def test_one_run_after_the_other(player, tmp_path):
-    """`again` sets up the next seed and `setup` the same; a run that never went on is removed, and that is said."""
+    """`again` sets up the next seed and `setup` the same; a run that never started is removed, and the page says so."""
     first = player.folder
     player.again()
     assert (player.seed, first.exists()) == (5, False)
-    assert player.state()["note"] == f"removed {first.name}: it was set up and never went on"
+    assert player.state()["note"] == f"removed {first.name}: it was set up and never started"
     player.step("event")
     still(player)
     second = player.folder

@@ -370,4 +370,4 @@ class Player:
                 self.kept.append(played.folder)
             return
         shutil.rmtree(played.folder, ignore_errors=True)
-        self._note = f"removed {played.folder.name}: it was set up and never went on"
+        self._note = f"removed {played.folder.name}: it was set up and never started"
