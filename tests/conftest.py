@@ -3,6 +3,7 @@
 import gc
 import ipaddress
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -24,6 +25,10 @@ _BEGAN = time.monotonic()
 PLAIN = "SIM_PLAIN" in os.environ
 if PLAIN:
     sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+
+# In the background of a script Ctrl-C is ignored, which the processes that tests start would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Many tests start processes, which take twice as long if each compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -1,5 +1,4 @@
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,11 +61,6 @@ def sim(capsys):
     return call
 
 
-def _heed_ctrl_c() -> None:
-    """Where the tests run in the background, their processes would ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.fixture
 def start(tmp_path):
     """The command as a process of its own."""
@@ -81,7 +75,6 @@ def start(tmp_path):
             encoding="utf-8",
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **environment},
-            preexec_fn=None if sys.platform == "win32" else _heed_ctrl_c,
         )
         started.append(process)
         return process
