@@ -3,20 +3,21 @@
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.base.pages import Chart, Dot, Table, lane_chart, tag
 from sim.kernel import to_seconds
-from sim.kernel.duration import seconds_text
+from sim.kernel.duration import MAX_NS, seconds_text
 from sim.kernel.levels import level_of
 from sim.record.reader import StoredRun, open_run
 from sim.runner.edited import time_of
+from sim.runner.kept_replay import KeptReplay
 from sim.runner.moments import ReplayCost, cost_of
 from sim.runner.options import ReplayOptions
-from sim.runner.session import FORKS, Session, answer_all, write
+from sim.runner.session import FORKS, answer_all, write
 from sim.runner.trace import OUTSIDE, START, Trace
 from sim.runner.walk import Walk
 
@@ -207,7 +208,7 @@ def influence_of(
     with Walk(stored, options) as walk:
         _check_one_time(walk)
         if told is not None:
-            told(cost_of(walk, 2**63 - 1, RATE))
+            told(cost_of(walk, MAX_NS, RATE))
         trace = walk.trace()
         walk.to_end()
         _check_step(trace, event)
@@ -216,7 +217,7 @@ def influence_of(
         return found
 
 
-class Traces:
+class Traces(KeptReplay):
     """The trace of a whole run, for a session that asks for the causes and the influence of several events.
 
     The first question traces the run; later ones take milliseconds, on Linux. Elsewhere, each is a replay. Close it, or
@@ -228,25 +229,9 @@ class Traces:
     """
 
     def __init__(self, run: Path, options: ReplayOptions) -> None:
-        self._run = run
-        self._options = options
-        self._session = Session(lambda requests, answers: _Traced(run, options, answers).serve(requests))
-
-    def begin(self) -> None:
-        """Make the process of the session, which waits for questions: best before this program has threads."""
-        self._session.begin()
-
-    def cost(self) -> ReplayCost:
-        """Return what the trace of the whole run costs, before it is made.
-
-        Raises:
-            UsageError, RunError: as `causes_of`.
-        """
-        if FORKS:
-            known = self._session.ask({"cost": True})
-            return ReplayCost(known["events"], known["seconds"], tuple(known["changed"]))
-        with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
-            return cost_of(walk, 2**63 - 1, RATE)
+        super().__init__(
+            run, options, lambda requests, answers: _Traced(run, options, answers).serve(requests), rate=RATE
+        )
 
     def causes(self, event: int, most: int | None = 20) -> dict[str, Any]:
         """Return what led to an event, as `Causes.to_json` does; see `causes_of`."""
@@ -265,16 +250,6 @@ class Traces:
                 return influence_of(stored, event, self._options).to_json()
         found: dict[str, Any] = self._session.ask({"influence": event})
         return found
-
-    def close(self) -> None:
-        """End the process."""
-        self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 class _Traced:
@@ -300,7 +275,7 @@ class _Traced:
         if "cost" in asked:
             with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
                 _check_one_time(walk)
-                return attrs.asdict(cost_of(walk, 2**63 - 1, RATE))
+                return attrs.asdict(cost_of(walk, MAX_NS, RATE))
         if self._trace is None:
             with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
                 _check_one_time(walk)

@@ -9,17 +9,19 @@ import gc
 import os
 import sys
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import attrs
 
 from sim.base.errors import RunError, SimError
 from sim.kernel import Duration
+from sim.kernel.duration import MAX_NS
 from sim.record.reader import open_run
+from sim.runner.kept_replay import KeptReplay
 from sim.runner.moment import Moment
-from sim.runner.moments import Place, ReplayCost, arrive, cost_of, moment_of, place_of
+from sim.runner.moments import Place, arrive, cost_of, moment_of, place_of
 from sim.runner.options import ReplayOptions
-from sim.runner.session import FORKS, Session, answer_all, in_child, write, write_error
+from sim.runner.session import FORKS, answer_all, in_child, write, write_error
 from sim.runner.walk import Walk
 
 MOST: Final = 64
@@ -28,10 +30,8 @@ MOST: Final = 64
 _SPARE: Final = 0.25
 """The part of the memory that stays free: if less is, every second checkpoint is not made."""
 
-_ALWAYS: Final = 2**63 - 1
 
-
-class Moments:
+class Moments(KeptReplay):
     """The moments of a run, for a session that asks for several. Close it, or use it as a context manager.
 
     Args:
@@ -40,13 +40,7 @@ class Moments:
     """
 
     def __init__(self, run: Path, options: ReplayOptions) -> None:
-        self._run = run
-        self._options = options
-        self._session = Session(lambda requests, answers: _Head(run, options, answers).serve(requests))
-
-    def begin(self) -> None:
-        """Make the process of the session, which waits for questions: best before this program has threads."""
-        self._session.begin()
+        super().__init__(run, options, lambda requests, answers: _Head(run, options, answers).serve(requests))
 
     def at(self, at: Duration) -> Moment:
         """Return the state at one time. The first call goes through the run up to there; a later one at most further.
@@ -70,18 +64,6 @@ class Moments:
                 return moment_of(stored, place, self._options)
         return Moment(**self._session.ask({"at": place.time_ns, "event": place.event}))
 
-    def cost(self) -> ReplayCost:
-        """Return what a pass through the whole run costs, before it is made.
-
-        Raises:
-            UsageError, RunError: as `Run.at`.
-        """
-        if FORKS:
-            known = self._session.ask({"cost": True})
-            return ReplayCost(known["events"], known["seconds"], tuple(known["changed"]))
-        with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
-            return cost_of(walk, _ALWAYS)
-
     def ahead(self) -> tuple[int, int]:
         """Go on by one checkpoint, so that later questions are answered soon.
 
@@ -95,16 +77,6 @@ class Moments:
             return 0, 0
         known = self._session.ask({"ahead": True})
         return known["made"], known["made"] + known["left"]
-
-    def close(self) -> None:
-        """End the processes."""
-        self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 class _Head:
@@ -133,7 +105,7 @@ class _Head:
     def _answer(self, asked: dict[str, Any]) -> None:
         walk = self._started()
         if "cost" in asked:
-            write(self._answers, attrs.asdict(cost_of(walk, _ALWAYS)))
+            write(self._answers, attrs.asdict(cost_of(walk, MAX_NS)))
         elif "ahead" in asked:
             self._on(walk)
             write(self._answers, {"made": len(self._checkpoints), "left": len(self._marks)})

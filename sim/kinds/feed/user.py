@@ -6,13 +6,12 @@ from typing import Any, Final
 from sim.actors import Agent
 from sim.agents.family import Family, define_family
 from sim.base.errors import UsageError
-from sim.base.permissions import Permission
 from sim.kernel import NS
 from sim.kinds.feed.actions import ACTIONS
 from sim.kinds.feed.checks import check_feed
 from sim.kinds.feed.policies import Shown
 from sim.kinds.feed.service import FEED_USER, Feed
-from sim.world import Action, ActionResult, Refused, World
+from sim.world import Action, ActionResult, Refused
 
 REACTIONS: Final = ("like", "dislike", "repost", "reply", "mute", "follow")
 """What a user can do with a post."""
@@ -38,17 +37,10 @@ class FeedUser(Agent):
         reactions: str = ""
         wording: str = ""
 
-    def __init__(
-        self,
-        agent_id: str,
-        world: World,
-        *,
-        group: str | None = None,
-        permission: Permission = Permission.USER,
-        params: Any = None,
-    ) -> None:
-        super().__init__(agent_id, world, group=group, permission=permission, params=params)
-        self.reactions: str = getattr(self.params, "reactions", "")
+    @property
+    def reactions(self) -> str:
+        """The name of its reactions, `model`, or nothing; a subclass with parameters of its own needs none."""
+        return str(getattr(self.params, "reactions", ""))
 
     def about(self) -> Mapping[str, Any]:
         """See `Agent.about`: its profile."""
