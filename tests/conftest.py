@@ -127,15 +127,9 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave thousands of tests out of each collection of garbage from now on, of which some tests make many."""
-    gc.collect()
+    """Leave thousands of tests out of each collection of garbage until the end: of these some tests make many."""
     gc.freeze()
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Let the interpreter take everything down as usual."""
-    gc.unfreeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:

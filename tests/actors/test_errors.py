@@ -252,6 +252,7 @@ def _rows_of_others(lab: Lab, victim: str) -> dict[str, list[bytes]]:
 SPOTS = ["start 1", "start 2", "decide 1", "decide 2", "execute 1", "execute 2", "execute 3", "stop"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spot", SPOTS)
 @pytest.mark.parametrize("error", [ValueError, SystemExit, BaseException])
 def test_a_crash_leaves_the_events_of_others_identical(spot: str, error: type[BaseException]) -> None:
@@ -321,6 +322,7 @@ def test_a_waiter_learns_of_the_crash() -> None:
     assert lab.main(scenario()) == 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 @pytest.mark.parametrize("wake", ["for", "event"])
 def test_sleeping_before_a_failure_does_not_lift_the_error_limit(mode: str, wake: str) -> None:

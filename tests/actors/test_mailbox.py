@@ -168,6 +168,7 @@ def test_a_flood_stays_flat(policy: str) -> None:
     assert box.mailbox.dropped == (0 if policy == "fail" else 199_900)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["fail", "drop_oldest", "block"]),
     st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["send", "send", "take", "stop", "start"])), max_size=40),

@@ -90,6 +90,7 @@ def test_how_a_rule_writes_it_is_checked(given, message):
         loads(SCENARIO.replace("SLEEP", f"{{sleep: {given}}}"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("full_minutes")
 def test_a_new_condition_is_in_the_json_schema():
     """Editors know its keys, with their descriptions."""

@@ -109,6 +109,7 @@ def test_two_guests_of_one_name_in_one_process(pair, tmp_path):
     assert asyncio.run(at_once()) == [first.hash, second.hash]
 
 
+@pytest.mark.slow
 def test_each_verb_takes_definitions(pair, tmp_path):
     """A run is recorded, replayed, branched and swept with them; its record has the views of the guest."""
     one, other = pair

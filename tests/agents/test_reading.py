@@ -313,6 +313,7 @@ def test_what_no_rule_reads_is_not_counted_before_a_rule_is_reached():
     assert (place, mailbox.read(number).topic) == (2, "b")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=5),

@@ -32,6 +32,7 @@ def names(made: Any) -> list[str]:
     return list(made.column_names if hasattr(made, "column_names") else made.columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_view_and_table_is_a_frame(run, library):
     """A frame of any view or table has its rows, with and without expanded JSON."""

@@ -4,6 +4,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ import sim
 from sim.kernel.duration import NS
 
 SIM = Path(sim.__file__).parent
-TREES = {path.relative_to(SIM).as_posix(): ast.parse(path.read_text()) for path in sorted(SIM.rglob("*.py"))}
 UNITS = {"NS": 1.0, "SECOND": 1.0, "MINUTE": 60.0, "MINUTE_NS": 60.0, "_MINUTE": 60.0, "HOUR": 3600.0, "_HOUR": 3600.0,
          "DAY_NS": 86400.0, "_DAY": 86400.0}  # fmt: skip
 """Units of time in the source, in seconds, as the records of other packages have them."""
@@ -22,6 +22,12 @@ OPERATIONS: dict[type, Callable[[float, float], float]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.truediv,
 }
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Return each module of the package, by its path."""
+    return {path.relative_to(SIM).as_posix(): ast.parse(path.read_text()) for path in sorted(SIM.rglob("*.py"))}
 
 
 def _number(node: ast.expr | None) -> float | None:
@@ -67,11 +73,11 @@ def _written(tree: ast.Module) -> Iterator[tuple[str, float, int]]:
 @pytest.mark.slow
 def test_no_default_of_a_scenario_is_written_a_second_time():
     """The model of a part of a scenario takes its defaults from the record that it makes, and repeats no number."""
-    own = {(name, value): f"{file}:{line}" for file, tree in TREES.items() if file.startswith("scenario/")
+    own = {(name, value): f"{file}:{line}" for file, tree in trees().items() if file.startswith("scenario/")
            for name, value, line in _written(tree)}  # fmt: skip
     others = [
         (own[name, value], f"{file}:{line}", name, value)
-        for file, tree in TREES.items()
+        for file, tree in trees().items()
         if not file.startswith(("scenario/", "cli/"))
         for name, value, line in _written(tree)
         if (name, value) in own
@@ -84,7 +90,9 @@ def test_no_default_of_a_scenario_is_written_a_second_time():
 @pytest.mark.slow
 def test_no_default_of_a_constructor_is_written_a_second_time():
     """The kernel, a world and a program's world have one livelock limit, which is a name and no number."""
-    limits = [(file, line) for file, tree in TREES.items() for name, _, line in _written(tree) if name == "max_deltas"]
+    limits = [
+        (file, line) for file, tree in trees().items() for name, _, line in _written(tree) if name == "max_deltas"
+    ]
     assert limits == []
 
 
@@ -92,7 +100,7 @@ def test_no_help_text_repeats_a_default():
     """A help text or a description of a key tells a number as a default only by computing it."""
     told = [
         (file, node.lineno, node.value)
-        for file, tree in TREES.items()
+        for file, tree in trees().items()
         if file.startswith(("cli/", "scenario/", "runner/options.py", "experiments/options.py"))
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value

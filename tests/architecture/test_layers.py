@@ -42,6 +42,7 @@ def test_sim_keeps_its_contracts():
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_what_is_allowed_passes(skeleton):
     """The contracts let the edge and the doors do their work."""
     (skeleton / "sim/cli/run.py").write_text("import time, click\nfrom sim import kernel\n")

@@ -211,6 +211,7 @@ def test_an_unchanged_archive_is_verified(crowd, tmp_path):
     assert (tmp_path / "software" / "modules" / "strollers.py").read_text() == AGENTS["strollers.py"]
 
 
+@pytest.mark.slow
 def test_any_change_is_named(crowd, tmp_path):
     """A changed file, a missing and an additional one are each named; nothing else is."""
     for number, name in enumerate(names(crowd / "crowd.zip")[:-1]):
@@ -333,6 +334,7 @@ def test_what_does_not_fit_on_the_disk_is_not_unpacked(crowd, tmp_path, monkeypa
     assert list((tmp_path / "in").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_archive_without_its_record_names_the_missing_file(crowd, tmp_path, capsys):
     """An archive that lacks the record is a failed check that names the file, in text and as JSON."""
     record = next(name for name in names(crowd / "crowd.zip") if name.endswith("run.db"))
@@ -538,6 +540,7 @@ def test_details_are_checked():
             details.check()
 
 
+@pytest.mark.slow
 def test_a_wheel_names_its_files_with_their_hashes():
     """The list in a wheel has the hash and the size of each of its files, as installers check them."""
     name, data = wheel_of("actor-sim")

@@ -501,6 +501,7 @@ def test_each_part_of_sim_declares_whether_it_draws_and_what_it_reads():
     assert [name for name, one in CONDITIONS.items() if one.reads is None] == []
 
 
+@pytest.mark.slow
 def test_an_action_that_says_that_it_does_not_draw_does_not():
     """No module with an action that declares to draw nothing draws; the one that declares it ends in one that does."""
     quiet = [DEFINED[kind].apply for kind in words.ACTIONS if DEFINED[kind].draws is False]

@@ -40,6 +40,7 @@ def branched(run: Path, text: str, at_ns: int, seed: int, without: tuple[int, ..
     return target.value(result, watched)
 
 
+@pytest.mark.slow
 @forked
 def test_forks_are_what_branches_are(coin):
     """A future that is forked at a time has the outcome of `sim.branch` from this time with the same seed."""
@@ -197,6 +198,7 @@ metrics: {every: 1s, values: {n: "mean('one', 'n')"}}
 """
 
 
+@pytest.mark.slow
 @forked
 def test_failures_of_agents_print_nothing(tmp_path):
     """What fails in the agents of a future is not printed: each future would print it again."""

@@ -26,6 +26,7 @@ def test_a_distance_has_no_direction(one, other):
     assert 0 <= distance(one, other) <= 1
 
 
+@pytest.mark.slow
 @given(OUTCOMES, OUTCOMES)
 def test_the_drift_of_two_runs(one, other):
     """It is 0 for equal runs, lies between 0 and 1, and has no direction."""

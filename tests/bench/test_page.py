@@ -61,6 +61,7 @@ def test_a_page_shows_everything_offline(made, shown, tmp_path):
     assert (tmp_path / "bench.png").stat().st_size > 100_000
 
 
+@pytest.mark.slow
 def test_outcomes_stand_side_by_side_by_varied_value(made, shown):
     """What the scenario measures has a bar by varied value and mode; without tick-parallel there is no speed-up."""
     browser = shown(made(("autonomous", "causal"), figures, vary=("agents.a.count=25,100",)))
@@ -69,6 +70,7 @@ def test_outcomes_stand_side_by_side_by_varied_value(made, shown):
     assert browser.evaluate(names) == ["25, autonomous", "25, causal", "100, autonomous", "100, causal"]
 
 
+@pytest.mark.slow
 def test_numbers_of_a_page_are_those_of_the_bench(made, shown):
     """The tiles say the speed-up, bars the makespan in a fitting unit, the table the share of the oracle.
 
@@ -117,6 +119,7 @@ def test_few_seeds_are_drawn_one_by_one(made):
         assert (f", {count} seeds<" in page) is few
 
 
+@pytest.mark.slow
 def test_a_bench_without_figures_has_a_page(made, shown):
     """If everything failed the page says why."""
     nothing: dict[str, Any] = {
@@ -137,6 +140,7 @@ def test_one_run_of_nothing_has_a_page(made, shown):
     assert "Makespan" in headings(shown(made(("tick-parallel", "autonomous"), lambda *_: nothing, count=1)))
 
 
+@pytest.mark.slow
 def test_hostile_text_is_text(made, shown):
     """Names, descriptions, values and errors that are markup are shown as they are spelled."""
     session = {**SESSION, "machine": dict.fromkeys(SESSION["machine"], HOSTILE), "versions": {HOSTILE: HOSTILE}}

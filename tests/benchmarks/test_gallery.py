@@ -33,6 +33,7 @@ def test_the_table_has_a_row_for_each_cell():
     assert gallery.printed((heads, rows)).count("\n") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", gallery.PAIRS)
 def test_mesa_and_the_scenario_are_measured_alike(model):
     """A few turns of each give a row for each number, with both means and their intervals."""

@@ -65,6 +65,7 @@ def digest(run: Path) -> str:
     return hashlib.sha256((run / "run.db").read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_survey_of_a_population(team: Path) -> None:
     """25 agents, 5 questions, 3 times: the file of the run and what its agents remember later are as before."""
     before, later = digest(team), sim.branch(team, at="2d", seed=7, record=False).hash
@@ -183,6 +184,7 @@ def _fields(reply: Reply) -> dict[str, Any]:
     return {field.name: getattr(reply, field.name) for field in attrs.fields(Reply)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

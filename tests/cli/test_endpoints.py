@@ -40,6 +40,7 @@ def _prompts(endpoint: Endpoint) -> list[str]:
     return [seen.body["messages"][-1]["content"] for seen in endpoint.seen]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_each_tier_at_an_endpoint_of_its_own(sim, tiers, monkeypatch, backend):
     """Each model is asked at its own endpoint, with its own key and no other; the run replays without any."""

@@ -28,6 +28,7 @@ def shown(run: str, *arguments: str) -> str:
     return out
 
 
+@pytest.mark.slow
 def test_a_task_reads_as_a_story(ran: str) -> None:
     """What was planned, tried, what failed, what was planned instead, checked, and what it cost, in order."""
     text = shown(ran, "task", "7")

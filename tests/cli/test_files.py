@@ -5,6 +5,7 @@ import pytest
 from sim.cli.render.summary import BLOCKS, sparkline
 
 
+@pytest.mark.slow
 def test_new_scenario_runs(sim, tiny):
     """What `sim new` writes is accepted by `sim check` and can be run."""
     written = sim("new", "village")

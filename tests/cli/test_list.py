@@ -23,6 +23,7 @@ def runs(sim, tiny):
     return json.loads(done.out)["runs"][::-1]
 
 
+@pytest.mark.slow
 def test_json_has_origin_changes_and_tags(runs):
     """Each run says where it comes from, what was set by whom, and its tags; a branch has none of its original run."""
     first, branch, anew, plain = runs
@@ -34,6 +35,7 @@ def test_json_has_origin_changes_and_tags(runs):
     assert (plain["origin"], plain["set"], plain["models"], plain["tags"]) == (None, [], [], [])
 
 
+@pytest.mark.slow
 def test_the_table_has_only_columns_that_are_used(sim, runs):
     """Origin, changes and tags are columns if any listed run has some."""
     first, branch, anew, plain = runs
@@ -47,6 +49,7 @@ def test_the_table_has_only_columns_that_are_used(sim, runs):
     assert package.replay(branch["path"]).same
 
 
+@pytest.mark.slow
 def test_runs_are_found_by_their_tags(sim, runs):
     """`--tag` lists the runs that have each of the tags."""
     first, _, anew, _ = runs

@@ -99,6 +99,7 @@ def test_prompts_stand_beside_their_answers(sim, asks):
     assert "answer 2" in sim("show", "asks", "prompts").out
 
 
+@pytest.mark.slow
 def test_a_call_names_its_effect(sim, asks):
     """Calls of an agent that end at the same instant, in any order and by other actors, have their own requests and
     answers; a call of a model in the run has no effect.
@@ -137,6 +138,7 @@ def test_a_call_names_its_effect(sim, asks):
             assert all(answer == f"answer {question}" for question, answer in rows) is named
 
 
+@pytest.mark.slow
 def test_answers_arrive_in_parts_if_the_operator_wants(sim, asks):
     """With --stream, endpoints stream although nothing in the process observes them; the record has the same text."""
     with Endpoint(fitting) as endpoint:
@@ -146,6 +148,7 @@ def test_answers_arrive_in_parts_if_the_operator_wants(sim, asks):
         assert [bool(seen.body.get("stream")) for seen in endpoint.seen] == [False, False, True, True]
 
 
+@pytest.mark.slow
 def test_a_view_that_was_added_after_a_run_shows_it_too(sim, asks, monkeypatch):
     """A run file without the view is read with the reader's own definition, and is whole."""
     with Endpoint(fitting) as endpoint, monkeypatch.context() as patch:

@@ -69,6 +69,7 @@ def test_it_runs_and_is_deterministic(sim, installed):
     assert "did you mean 'speed'?" in wrong.err
 
 
+@pytest.mark.slow
 def test_its_parts_can_be_used_alone(sim, installed):
     """Another scenario uses the agents and the graph of the package once the operator allows it."""
     Path("own.yaml").write_text(

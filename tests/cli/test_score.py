@@ -63,6 +63,7 @@ def scored(*arguments: object, code: int = 0) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_queries_and_judges_over_several_runs(talk: list[Path]) -> None:
     """Each run, agent, judge and repetition has a score; the record is unchanged, and variances are split."""
     before = [hashlib.sha256((run / "run.db").read_bytes()).hexdigest() for run in talk]
@@ -157,6 +158,7 @@ def _fields(reply: Reply) -> dict[str, Any]:
     return {field.name: getattr(reply, field.name) for field in attrs.fields(Reply)}
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_terminal(talk: list[Path]) -> None:
     """The cost comes first, on stderr; then what the scores say, and where their variance comes from."""
     code, out, err = command("score", *talk, "--measures", "measures.yaml")

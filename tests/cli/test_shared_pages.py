@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import attrs
+import pytest
 
 from sim.record import open_run
 from sim.record.summary import without_folder
 
 
+@pytest.mark.slow
 def test_pages_do_not_have_the_folder(sim, tiny, tmp_path):
     """No page names the folder in which it was made: reports and views, also of branches, experiments and benches."""
     run = Path(sim("run", tiny, "--quiet", "--out", tmp_path / "runs").out.strip())

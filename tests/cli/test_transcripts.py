@@ -154,6 +154,7 @@ agents:
 """
 
 
+@pytest.mark.slow
 def test_a_prompt_is_what_was_sent_and_answered(sim, tmp_path, monkeypatch):
     """Request and answer of each call to an endpoint are whole, with the identity of the event and of the effect."""
     monkeypatch.chdir(tmp_path)
@@ -235,6 +236,7 @@ def test_each_family_gives_sensible_rows(name, tmp_path):
         assert len(list(stored.stream("prompts"))) == calls > 0
 
 
+@pytest.mark.slow
 def test_prompts_of_models_in_the_core_are_repeated(sim, tmp_path, monkeypatch):
     """With --prompts, and with --repeat, the requests and answers of scripted models are shown; else they are null."""
     monkeypatch.chdir(tmp_path)

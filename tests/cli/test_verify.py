@@ -97,6 +97,7 @@ def cut(sim, tiny):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "verb",
     [
@@ -117,6 +118,7 @@ def test_every_verb_that_reads_a_run_warns_of_lost_records(sim, cut, verb):
     assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
 def test_a_list_names_lost_records(sim, cut):
     """The list of runs says which of them lost records, in text and as JSON."""
     text, as_json = sim("list"), sim("list", "--json")

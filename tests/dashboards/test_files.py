@@ -121,6 +121,7 @@ def test_every_alert_is_tested():
     assert {check["alertname"] for check in checks if not check["exp_alerts"]} == alerts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [("check", "rules", "rules.yml"), ("check", "config", "prometheus.yml"), ("test", "rules", "rules_test.yml")],

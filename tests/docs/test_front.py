@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 import sim
 from benchmarks import front
 from benchmarks.front_page import NAMES, PARTS, render
@@ -45,6 +47,7 @@ def test_what_was_measured_is_this_project():
     }
 
 
+@pytest.mark.slow
 def test_a_package_is_used_where_the_page_says():
     """The README says of four packages in which package of `sim` they are used: no other module imports them."""
     told = " ".join(README.split())

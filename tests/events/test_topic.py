@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,9 +75,12 @@ def test_bad_patterns(bad: str) -> None:
         check_pattern(bad)
 
 
-SOURCES = {
-    file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(Path(sim.__file__).parent.rglob("*.py"))
-}
+@cache
+def sources() -> dict[Path, ast.Module]:
+    """Return each module of the package."""
+    return {
+        file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(Path(sim.__file__).parent.rglob("*.py"))
+    }
 
 
 def test_what_the_simulation_reports_under_is_not_for_agents() -> None:
@@ -92,16 +96,17 @@ def test_what_the_simulation_reports_under_is_not_for_agents() -> None:
 @pytest.mark.slow
 def test_each_event_of_the_simulation_has_an_event_type() -> None:
     """No module emits or publishes under a topic that it writes as text, nor a mapping that it makes there."""
-    for file, tree in SOURCES.items():
+    for file, tree in sources().items():
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args:
                 named = any(isinstance(one, ast.Dict | ast.Constant) for one in call.args[:2])
                 assert call.func.attr not in ("emit", "publish", "tell") or not named, (file, call.lineno)
 
 
+@pytest.mark.slow
 def test_no_other_list_of_these_topics_exists() -> None:
     """What the simulation publishes is listed once; other modules name the few that they read, or ask the list."""
-    for file, tree in SOURCES.items():
+    for file, tree in sources().items():
         if (file.parent.name, file.name) in (("base", "words.py"), ("events", "topic.py")):
             continue
         for node in ast.walk(tree):

@@ -210,6 +210,7 @@ CONTRARY = {"low": "time,height\n1,1\n", "high": "time,height\n1,7\n"}
 """Two targets that no plant can have both."""
 
 
+@pytest.mark.slow
 def test_targets_that_contradict_each_other_are_not_reproduced(place: Path, tmp_path: Path) -> None:
     """Each is reproduced by some of the front, none has both, and so none agrees with the data."""
     with closing(carried_out(plan_of(place, CONTRARY), tmp_path / "e")) as results:
@@ -218,6 +219,7 @@ def test_targets_that_contradict_each_other_are_not_reproduced(place: Path, tmp_
     assert "reproduces all targets at once" in said_of(found) or "of the Pareto front reproduces" in said_of(found)
 
 
+@pytest.mark.slow
 def test_clearly_worse_for_one_of_several_targets_is_no_early_end(place: Path, tmp_path: Path) -> None:
     """With several targets, a candidate ends early only if one of the front is clearly better for each of them."""
     data = {"start": "time,height\n1,3\n", "later": "time,height\n1,3\n5,11\n"}

@@ -197,6 +197,7 @@ def test_a_forged_archive_is_not_intact(studies, tmp_path, capsys, what):
     assert (code, said in err) == (1, True), err
 
 
+@pytest.mark.slow
 def test_a_forged_past_is_found(studies, tmp_path, capsys):
     """So is one whose arms go on from another past."""
     folder = unpacked(studies / "arms.zip", tmp_path / "files")
@@ -241,6 +242,7 @@ def test_another_version_of_sim_makes_another_page(study, monkeypatch):
     assert not check_experiment(study).integrity.whole
 
 
+@pytest.mark.slow
 def test_older_archives_are_said_to_have_no_seal(studies, tmp_path, capsys):
     """Results of an older version of sim, without seals, are compared with the metadata alone, and that is said."""
     folder = unpacked(studies / "arms.zip", tmp_path / "files")

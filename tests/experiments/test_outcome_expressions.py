@@ -143,6 +143,7 @@ def test_outcomes_change_no_run(shop: Path, tmp_path: Path) -> None:
     assert sim.run(shop).hash == sim.run(plain).hash
 
 
+@pytest.mark.slow
 def test_a_study_measures_what_its_scenario_names(shop: Path, tmp_path: Path) -> None:
     """By default these are its outcomes, in order; those without a value are counted, for sweeps and for arms."""
     code, out, err = command("sweep", shop, "--seeds", 2, "--jobs", 1, "--to", tmp_path / "sweep", "--json")

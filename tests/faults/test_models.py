@@ -115,6 +115,7 @@ def fits(value: Any) -> bool:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_ten_thousand_mutated_arguments():
     """Of 10,000 mutated arguments none crashes the check, and none passes that does not fit the tool."""
     draw = random.Random(13)

@@ -121,6 +121,7 @@ def test_a_sample_of_the_keys_within_braces(path):
     assert try_all(path, every=7) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", MARKED)
 def test_check_says_what_is_wrong_with_a_mutated_key(path, tmp_path, capsys):
     """If a mutated key is refused, `sim check` prints file, line and sentence of each problem, with exit code 2."""

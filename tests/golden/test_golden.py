@@ -23,6 +23,7 @@ def golden(name: str, tmp_path: Path) -> Path:
     return Path(shutil.copytree(RUNS / name, tmp_path / name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_later_version_replays_it(name, backend, golden):

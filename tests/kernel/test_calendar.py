@@ -122,6 +122,7 @@ def test_what_is_wrong_is_refused(make, message):
         make()
 
 
+@pytest.mark.slow
 def test_the_machine_has_no_say():
     """Neither the time zone of the machine nor its zone files change a calendar."""
     code = (

@@ -273,6 +273,7 @@ for function in (
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="nothing was compiled")
 def test_functions_in_c_are_documented_as_in_python():
     """Names and defaults of parameters, and docstrings, are those of the functions in Python."""

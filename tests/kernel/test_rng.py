@@ -107,6 +107,7 @@ def _draw(stream: Stream | Draws) -> float:
     return stream.random()
 
 
+@pytest.mark.slow
 @given(st.integers(1, 200))
 def test_random_bits_have_the_length_asked_for(bits):
     """`getrandbits` fills the bits that are asked for, and no more."""
@@ -155,6 +156,7 @@ def test_fingerprints_change_with_each_draw(draw: Callable[[Stream], object]):
     assert len({look["b/p"] for look in seen}) == 1
 
 
+@pytest.mark.slow
 def test_same_in_every_process():
     """Neither the hash seed of a process nor its order of imports changes a draw."""
     code = "from sim.kernel.rng import Streams; print(Streams(5).get('a', 'b').random())"
@@ -188,6 +190,7 @@ def at_moments(moments: list[tuple[int, int, int]]) -> dict[tuple[int, int], lis
     return found
 
 
+@pytest.mark.slow
 @given(Moments, Moments)
 def test_draws_depend_on_their_moment_alone(ones, others):
     """Draws at equal moments are equal, whatever was drawn before: how often, at which other times, and how many turns
@@ -296,6 +299,7 @@ def test_the_generator_in_c_gives_the_bits_of_the_one_in_python(name):
         assert ones.next() == others.next()
 
 
+@pytest.mark.slow
 def test_distributions_have_their_moments():
     """Mean and variance of each distribution, and each of a few values as often as the others."""
     draws = Streams(3).draws("a", "p").moment(0, 0)

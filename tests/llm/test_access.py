@@ -155,6 +155,7 @@ def test_each_endpoint_gets_its_own_key():
     assert "canary" not in repr(access)
 
 
+@pytest.mark.slow
 def test_another_address_of_any_endpoint_is_another_fingerprint():
     """The hash covers every endpoint that is used, whatever the order of the models, and none that is not."""
 

@@ -136,6 +136,7 @@ def test_the_hash_is_that_of_an_online_run(server, talk, tmp_path, backend: Back
 PARALLEL = "{use_autonomous_loops: false, tick: {concurrency: parallel}}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("latency", "execution"), [("{uniform: [2, 2.5]}", ""), ("{lognormal: [1.2, 3]}", PARALLEL), ("0", "")]
 )
@@ -242,6 +243,7 @@ def test_a_request_larger_than_a_batch_fails(server, talk):
     assert "more than a batch may have" in str(done.commonest_error)
 
 
+@pytest.mark.slow
 def test_a_batch_waits_for_other_work_outside(server, talk, monkeypatch):
     """A tool that is under way may let further agents call: it is waited for, but not longer than `PATIENCE`."""
 
@@ -406,6 +408,7 @@ def test_requests_are_tried_as_often_as_online(server, talk, tmp_path):
         assert stored.query("SELECT DISTINCT attempts FROM llm_calls WHERE error = 'server'") == [(2,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fate", "kind"), [("expired", "timeout"), ("cancelled", "server")])
 def test_a_batch_that_ends_early_keeps_its_answers(server, talk, tmp_path, fate: Fate, kind):
     """The requests that an expired or cancelled batch has answered are not made again; the others are."""
@@ -416,6 +419,7 @@ def test_a_batch_that_ends_early_keeps_its_answers(server, talk, tmp_path, fate:
     assert not server.twice()
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_not_accepted(server, talk, tmp_path, monkeypatch):
     """If one line is at fault, its request fails for good, and the others go into the next batch. If the endpoint has
     too many tokens waiting, all go into the next batch after a while.
@@ -436,6 +440,7 @@ def test_a_batch_that_is_not_accepted(server, talk, tmp_path, monkeypatch):
     assert "invalid_request: bad" in str(done.commonest_error)
 
 
+@pytest.mark.slow
 def test_a_batch_that_takes_too_long_is_cancelled(server, talk, tmp_path):
     """After `wait` it is cancelled, its answers are taken, and the rest goes into the next batch."""
 
@@ -520,6 +525,7 @@ def test_a_submission_that_may_have_been_made_is_not_repeated_blindly(server, ta
     assert len(server.batches) == 1
 
 
+@pytest.mark.slow
 def test_the_key_is_in_nothing_that_is_kept(server, talk, tmp_path):
     """An endpoint that repeats the key in an answer, in an error or as an id gets it into no file."""
     server.answer = lambda body: whole(f"your key is {KEY}")
@@ -567,6 +573,7 @@ def test_an_interrupted_run_adopts_its_batch(server, talk, tmp_path, monkeypatch
     assert (sizes(server), server.twice(), server.files) == ([5] * CHAIN, [], {})
 
 
+@pytest.mark.slow
 def test_a_run_resumed_online_leaves_its_batch_alone(server, talk, tmp_path, monkeypatch):
     """`batching=False` continues online, and the hash is the same."""
     monkeypatch.setattr("sim.host.host.GRACE", 0.0)

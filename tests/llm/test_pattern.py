@@ -59,6 +59,7 @@ def test_a_word_has_a_greatest_length():
     assert pattern.match("say " + "a" * (MAX_WORD + 1) + "!") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [

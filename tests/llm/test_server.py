@@ -136,6 +136,7 @@ def test_an_output_in_parts_takes_as_long():
 WORK = st.tuples(st.integers(0, 500), st.integers(0, 300), st.floats(0, 20), st.integers(0, 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.lists(WORK, min_size=1, max_size=30),

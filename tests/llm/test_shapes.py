@@ -255,6 +255,7 @@ def tool_answers():
     return checked(TOOLS, "tools: [decide], tool_choice: decide", "result.data.calls[0].arguments.answer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOOLS)
 def test_tool_calls(tool_answers: Mapping[str, Any], name: str):
     """A call is read in each form in which servers send it; as text only if the scenario says so, and a refused answer

@@ -71,6 +71,7 @@ def test_money_is_given_back_once():
         spend.release(held)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 50), st.floats(0, 1), st.booleans()), max_size=60))
 def test_no_run_spends_more_than_its_ceiling(calls):
     """Whatever is under way together, if no call costs more than was set aside for it, the ceiling holds."""

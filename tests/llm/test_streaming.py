@@ -1,5 +1,6 @@
 """Answers in parts, and what is left of one that is cut."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +8,7 @@ from sim.llm.streaming import cut, parts_of
 from sim.llm.types import Completion, TokenUsage, ToolCall
 
 
+@pytest.mark.slow
 @given(st.text(max_size=50), st.lists(st.text(max_size=30), max_size=3), st.floats(0, 1, exclude_max=True))
 def test_what_is_cut_is_a_beginning(text, arguments, share):
     """A cut answer is what had come until then: the text, then call after call."""

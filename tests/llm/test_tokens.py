@@ -75,6 +75,7 @@ def test_cautious_counts_lie_between_a_quarter_and_all_bytes(text):
     assert APPROXIMATE.count(text) <= CAUTIOUS.count(text) <= len(text.encode(errors="replace"))
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=40), max_size=20))
 def test_ordinary_text_is_not_cut(words):
     """Text without long runs is counted exactly as the library counts it in one piece."""

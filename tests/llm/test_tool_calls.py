@@ -90,6 +90,7 @@ def nested(levels: int) -> str:
     return '{"}[\\"[": "[[{{", "a": ' * levels + "1" + "}" * levels
 
 
+@pytest.mark.slow
 def test_deep_arguments_are_refused_at_a_fixed_depth():
     """The limit is the same however much of the stack is in use: else a replay could judge otherwise than its run.
 
@@ -149,6 +150,7 @@ SCHEMAS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYWORDS, SCHEMAS, max_size=4))
 def test_a_schema_without_a_fault_breaks_no_judgement(schema):
     """With any schema that passes, any arguments are judged."""
@@ -169,6 +171,7 @@ PLAIN = st.none() | st.booleans() | st.integers(-1, 10) | st.sampled_from(["milk
 JSON = st.recursive(PLAIN, lambda x: st.lists(x, max_size=3) | st.dictionaries(KEYS, x, max_size=4), max_leaves=10)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, JSON, max_size=4) | JSON)
 def test_what_passes_fits_the_schema(value):
     """What is let through has the types that the schema names."""

@@ -202,6 +202,11 @@ def numbered(script: Script, start: int) -> Script:
     return lambda seen: script(attrs.evolve(seen, number=seen.number - start))
 
 
+def sent() -> TokenUsage:
+    """Return what a request costs whose answer was lost."""
+    return TokenUsage(count_request(exact("m"), ASK), 0, estimated=True)
+
+
 def held_until(go_on: anyio.Event) -> Script:
     """Return a script that answers no request before an event."""
     return lambda seen: YES(seen) if go_on.is_set() else Reply(end="hang")
@@ -298,7 +303,7 @@ def test_a_killed_worker_is_replaced_and_its_requests_are_sent_again():
                     link.kill()
             assert [len(answer.lost) for answer in answers] == [1, 1, 1, 1]
             assert {attempt.outcome for answer in answers for attempt in answer.lost} == {"interrupted"}
-            assert {attempt.usage for answer in answers for attempt in answer.lost} == {SENT}
+            assert {attempt.usage for answer in answers for attempt in answer.lost} == {sent()}
             assert all(len(answer.attempts) == 1 for answer in answers), "an interrupted request is no failed attempt"
             assert all(KEY not in answer.lost[0].detail for answer in answers)
             assert len(bench.endpoint.seen) == 8, "each answer took two requests, and no request is unaccounted for"
@@ -395,7 +400,7 @@ def test_a_request_without_an_answer_times_out():
     async def check(bench: Bench) -> None:
         with pytest.raises(ModelError) as found:
             await bench.ask(attrs.evolve(ASK, immediate=True))
-        assert (found.value.kind, found.value.usage) == ("timeout", SENT)
+        assert (found.value.kind, found.value.usage) == ("timeout", sent())
 
     policy = RetryPolicy(timeout=0.05, requests=1)
     with_workers(check, lambda seen: Reply(end="hang"), count=1, policy=policy)
@@ -771,9 +776,6 @@ def test_no_form_of_a_message_shows_a_key(message):
     for shown in (message, slot):
         attributes = list(shown.__rich_repr__()) if hasattr(shown, "__rich_repr__") else []
         assert KEY not in f"{shown!r} {shown} {attributes!r} {pprint.pformat(shown)}"
-
-
-SENT = TokenUsage(count_request(exact("m"), ASK), 0, estimated=True)
 
 
 def test_verbs_that_call_models_have_the_option():

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def naive(texts: dict[int, str], query: str) -> dict[int, int]:
     return dict(scores) if words_of(query) else dict.fromkeys(texts, 0)
 
 
+@pytest.mark.slow
 @given(st.lists(TEXTS, max_size=20), st.data(), TEXTS)
 def test_the_index_equals_bm25_without_an_index(texts, data, query):
     """After any adding and removing, scores are those of BM25 computed from nothing over the remaining texts."""
@@ -47,6 +49,7 @@ def test_the_index_equals_bm25_without_an_index(texts, data, query):
     assert index.search(query, limit, lambda id: id % 2 == 0) == even[:limit]
 
 
+@pytest.mark.slow
 @given(st.lists(TEXTS, min_size=1, max_size=8), TEXTS, st.randoms(use_true_random=False))
 def test_the_order_of_the_words_of_a_query_does_not_matter(texts, query, random):
     """A score is a sum of whole numbers, so the order and the repetition of words change nothing."""

@@ -1,5 +1,6 @@
 """Which memories a prompt gets, and what is cut."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ MEMORIES = st.lists(FIELDS, max_size=30).map(
 )
 
 
+@pytest.mark.slow
 @given(MEMORIES, st.integers(0, 300), st.sets(st.integers(1, 3)))
 def test_loading_keeps_its_rules(memories, tokens, active):
     """The tokens are never exceeded, none kept ranks below one that was cut and would fit alone, and all is counted."""
@@ -56,6 +58,7 @@ def test_loading_keeps_its_rules(memories, tokens, active):
         assert found.tokens + len(max(lost, key=rank).line()) + 1 > tokens
 
 
+@pytest.mark.slow
 @given(MEMORIES, st.integers(0, 300), st.randoms(use_true_random=False))
 def test_loading_does_not_depend_on_the_order_of_the_memories(memories, tokens, random):
     """The same memories give the same text."""

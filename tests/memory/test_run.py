@@ -81,6 +81,7 @@ def record(folder: Path, backend: Any = "asyncio", mode: Any = "autonomous") -> 
     return sim.run(file, out=folder, kinds={"keeper": Keeper}, backend=backend, mode=mode, overrides=tick)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_runs_are_equal_and_a_replay_asks_nobody(tmp_path, mode):
     """Both backends give one hash; a replay has the same final memories, and calls no summariser."""

@@ -120,6 +120,7 @@ def test_agents_may_not_publish_what_the_memories_publish(lab):
         assert "not for agents" in act(lab, "publish", topic=topic, data={}).error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_a_scenario_with_memories_runs_and_replays(tmp_path, mode):
     """A run has the same hash with asyncio and trio, its replay agrees, and the summary has the numbers."""

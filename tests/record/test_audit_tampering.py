@@ -168,6 +168,7 @@ def tamper(intact: Path, work: Path, number: int) -> None:
     assert int(named[1]) == bad, (number, change, mended, said)
 
 
+@pytest.mark.slow
 def test_some_tampering(intact: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Changed bytes are found, and of changed audit records the first bad one is named; a sample."""
     for number in range(40):

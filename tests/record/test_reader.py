@@ -416,6 +416,7 @@ def test_a_view_in_place_of_a_table_is_damage(folder, table):
     assert [info.status for info in list_runs(folder.parent)] == ["unreadable"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["versions", "options", "code", "origin", "digest", "summary"])
 @pytest.mark.parametrize("value", ["[]", "5", "[" * 100_000 + "]" * 100_000], ids=["list", "number", "deep"])
 def test_a_run_row_of_another_shape_is_damage(folder, column, value):

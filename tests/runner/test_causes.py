@@ -206,6 +206,7 @@ class Counted(TracingSlicer):
         return pause
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mode", "until"),
     [("debate", "autonomous", "35s"), ("debate", "tick", "20s"), ("helpdesk", "autonomous", "6h"),

@@ -75,6 +75,7 @@ def answers(seen: Seen) -> Any:
     return fitting(seen, "", calls=[("vote", json.dumps({"choice": "yes" if told else "maybe"}))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_the_same_file_runs_against_an_endpoint(backend, tmp_path):
     """Only the operator's options differ. All finish, a broken vote is asked again, and the key is found nowhere."""
@@ -105,6 +106,7 @@ def test_the_same_file_runs_against_an_endpoint(backend, tmp_path):
     assert rows == [("debate", 15, 1, None), ("vote", 10, 1, None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.proof)])
 def test_faults_of_the_scenario_hit_an_endpoint_too(backend):
     """A rate limit that the scenario injects fails calls before they are sent; the retry layer gets all through."""

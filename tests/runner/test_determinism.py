@@ -44,6 +44,7 @@ def test_hosts_and_repeats_agree(name: str, until: str, mode: Any) -> None:
     assert hash_of(name, until, mode=mode, seed=99) != first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 @pytest.mark.parametrize("name", FILES)
 def test_shuffled_ties_are_reproducible(name: str, mode: Any) -> None:

@@ -46,6 +46,7 @@ def recorded(folder: Path, text: str, **options: Any) -> RunResult:
     return sim.run(path, out=folder / "runs", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("end", ENDS)
 def test_the_last_sample_is_the_final_state(tmp_path: Path, end: str, mode: Any) -> None:

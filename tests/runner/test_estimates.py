@@ -88,6 +88,7 @@ def test_scripted_models_check_a_declared_context():
     assert "more than the window of 20" in call["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "until"), [("helpdesk", "10h"), ("debate", "1h"), ("software_team", "30m")])
 def test_agents_of_all_kinds_of_sim_are_estimated(name: str, until: str):
     """Their calls are those of a run with the answers of the scenario; commands are not run for an estimate."""

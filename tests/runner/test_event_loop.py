@@ -30,6 +30,7 @@ def scenario(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_async_forms_do_what_the_plain_ones_do(scenario, tmp_path, backend):
     """Each `NAME_async` gives the result of `NAME`, on the event loop that it is awaited in."""

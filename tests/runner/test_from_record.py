@@ -327,6 +327,7 @@ def test_a_difference_is_named(record, backend, kind, sentence):
     assert found.events < made.events
 
 
+@pytest.mark.slow
 def test_what_is_gone_on_with_is_checked(record, snapshots):
     """Resuming with code that does something else is a divergence, and the record stays as it was."""
     copy = snapshots(record)[-1]
@@ -357,6 +358,7 @@ def test_a_branch_that_changes_nothing(record, at, backend):
     same(made.run, Pure, backend)
 
 
+@pytest.mark.slow
 def test_nothing_that_was_paid_for_is_called_again(record):
     """Effects begun before the branch are answered from the record, also those that end after it."""
     made = record()
@@ -435,6 +437,7 @@ def test_what_did_not_come_in_time_does_not_come_in_a_branch(record):
     same(found.run, Unsafe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("decision", "outcomes"), [("failed", ["error"]), ("done:5", ["ok"]), ("retry", None)])
 def test_what_nobody_knows_the_outcome_of_is_asked_for(record, decision, outcomes):
     """An unsafe effect that the end of the run cut off is in doubt in a branch: a person decides what is done."""
@@ -455,6 +458,7 @@ def test_what_nobody_knows_the_outcome_of_is_asked_for(record, decision, outcome
     same(found.run, Unsafe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "shows"),
     [
@@ -496,6 +500,7 @@ def test_limits_change_from_the_branch_on(record, name):
     same(found.run, Pure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -534,6 +539,7 @@ def test_a_branch_that_is_wrong_makes_no_run(record, tmp_path, at, options, erro
     assert len([*(tmp_path / "runs").iterdir()]) == 1
 
 
+@pytest.mark.slow
 def test_a_seed_changes_draws_after_the_branch_only(record):
     """Another seed changes what is drawn from the branch on; branches with one seed are the same, with two not."""
     made = record(Pure)
@@ -581,6 +587,7 @@ def test_a_branch_may_last_longer(record):
     assert longer.hash == record(Pure, until="15s").hash
 
 
+@pytest.mark.slow
 def test_a_branch_of_a_killed_run(record, snapshots):
     """A run that was killed is branched from as far as it is on record."""
     copies = snapshots(lambda: record(Pure))
@@ -666,6 +673,7 @@ def test_an_input_that_is_not_known_any_more_is_named(record):
 # -- what has changed since
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sim.base.errors.RecordWarning")
 def test_a_scenario_that_was_changed_is_refused(record, snapshots):
     """A changed scenario is another run: it is refused, unless one insists, and then checked against the record."""

@@ -185,6 +185,7 @@ def test_until_all_is_decided_nothing_is_done_or_changed(record, killed, monkeyp
     same(folder)
 
 
+@pytest.mark.slow
 def test_what_is_undecided_is_not_done_while_others_go_on(record, killed, monkeypatch):
     """With another agent's slow work under way, an effect in doubt that nobody has decided about stays undone."""
 
@@ -207,6 +208,7 @@ def test_what_is_undecided_is_not_done_while_others_go_on(record, killed, monkey
     same(second, Slow)
 
 
+@pytest.mark.slow
 @both_hosts
 @pytest.mark.parametrize("decided", [True, False])
 def test_only_what_is_on_record_is_in_doubt(record, killed, backend, decided):
@@ -252,6 +254,7 @@ agents:
 """
 
 
+@pytest.mark.slow
 @both_hosts
 @both_kinds
 def test_ticks_go_on_while_an_effect_is_undecided(record, killed, monkeypatch, backend, latency_ns):
@@ -320,6 +323,7 @@ def decided(record, killed, monkeypatch) -> Callable[..., Path]:
     return decided
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decision", ["done:5", "failed"])
 def test_a_branch_before_a_decision_asks_for_one(decided, decision):
     """A branch that leaves before a person decided does not know what was decided: it asks again, and does not hang."""
@@ -334,6 +338,7 @@ def test_a_branch_before_a_decision_asks_for_one(decided, decision):
     same(found.run, Decided)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("real", [0, 0.3], ids=["in time", "late"])
 def test_a_branch_before_a_retry_has_its_outcome(decided, real):
     """What a retry brought is on record: a branch that leaves before the decision gets it at its modelled time."""
@@ -387,6 +392,7 @@ class Asks(Once):
         return NOOP
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_that_was_gone_on_with_is_where_its_record_ends(record, killed, monkeypatch):
     """Interrupted, resumed and killed later, a run is on record beyond the place of its interruption."""
     monkeypatch.setattr(Asks, "suspend_at", 3)
@@ -466,6 +472,7 @@ agents:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("at", "free"), [(0, 40), (1e-9, 40), (20, 22)])
 def test_a_branch_takes_prices_away(record, at, free):
     """A price that a branch has no more is not taken any more, whether the branch begins at 0 or later."""

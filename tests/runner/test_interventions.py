@@ -230,6 +230,7 @@ def test_other_live_parameters_are_as_in_a_branch(record):
 # -- what each does
 
 
+@pytest.mark.slow
 def test_state_changes_for_those_it_names(record):
     """A change concerns the agents that are chosen; `where` reads their state, and draws for each of them anew."""
     made = record(EVERYTHING, until="19h")
@@ -296,6 +297,7 @@ def test_what_is_not_possible_is_recorded(record):
     assert replay(path_of(made)).same
 
 
+@pytest.mark.slow
 def test_agents_that_come_later_begin_with_the_value(record):
     """A value for an entry holds for copies of it that are made later, one for chosen agents does not."""
     guest = "  - {name: guest, template: true, state: {beta: 1, n: 0}}\n  - name: ear"
@@ -330,6 +332,7 @@ def test_a_survey_asks_each_agent_each_question(record):
     assert rows(made, 'SELECT DISTINCT "group", use FROM llm_calls') == [("survey", "survey")]
 
 
+@pytest.mark.slow
 def test_nobody_notices_a_survey(record):
     """With a survey, all other events of a run are the same, to their keys; and so is the state at the end."""
     survey = "{agents: person, questions: [Why?, {ask: How many?, number: true}]}"
@@ -380,6 +383,7 @@ class Shy(Agent):
     async def decide_action(self) -> None: ...
 
 
+@pytest.mark.slow
 def test_an_agent_that_cannot_say_what_it_is(record):
     """An error in `about` is the error of the answers of this agent; others answer, and the run goes on."""
     text = TOWN.replace("  - name: ear\n", "  - {name: shy, kind: shy}\n  - name: ear\n")
@@ -393,6 +397,7 @@ def test_an_agent_that_cannot_say_what_it_is(record):
 # -- interventions of a branch
 
 
+@pytest.mark.slow
 def test_a_branch_can_intervene(record):
     """Interventions are live: a branch can add some; what they would have done before it does not happen."""
     base = record(TOWN)

@@ -88,6 +88,7 @@ def test_any_agents_more_change_their_own_lanes_alone(seed, kinds, shuffled):
     assert changed(lanes(text.replace("EXTRA", "")), lanes(text.replace("EXTRA", extra))) <= own
 
 
+@pytest.mark.slow
 @given(st.lists(st.booleans(), min_size=10, max_size=10))
 @settings(max_examples=25)
 def test_one_draw_more_moves_no_later_one(more):
@@ -111,6 +112,7 @@ def test_one_draw_more_moves_no_later_one(more):
 Listeners = st.lists(st.sampled_from(["subscription", "signal", "latch", "queue", "callback"]), max_size=6)
 
 
+@pytest.mark.slow
 @given(Listeners, Listeners)
 @settings(max_examples=60)
 def test_later_keys_do_not_tell_who_listens(ones, others):

@@ -32,6 +32,7 @@ def last(result: Any, *names: str) -> list[Any]:
     return [result.metrics[name][-1] for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_a_jury_talks_in_turns_until_all_agree_or_it_is_hung(seed, tmp_path):
     """There is one verdict; ballots have twelve votes; between two of them nobody speaks more than twice, or twice in a
@@ -55,6 +56,7 @@ def test_a_jury_talks_in_turns_until_all_agree_or_it_is_hung(seed, tmp_path):
 SPLIT = "{tool: vote, call: {vote: {verdict: \"='guilty' if me in ['juror-1', 'juror-2'] else 'not guilty'\"}}}"
 
 
+@pytest.mark.slow
 def test_silence_ends_the_talk(tmp_path):
     """Where all pass, four have the floor between two ballots, nothing is said, and the jury is hung at last."""
     result, said = held(tmp_path, f"[{SPLIT}, {{say: PASS}}]")
@@ -62,6 +64,7 @@ def test_silence_ends_the_talk(tmp_path):
     assert last(result, "floors", "hung", "ballots") == [4 * 7, 1, 8]
 
 
+@pytest.mark.slow
 def test_guards_end_chatter(tmp_path):
     """Jurors that never pass, at any length, speak 16 times between two ballots, with at most 400 characters."""
     result, said = held(tmp_path, f"[{SPLIT}, {{say: GUILTY {'and so on ' * 60}}}]")
@@ -102,6 +105,7 @@ def answers(seen: Seen) -> Any:
     return fitting(seen, "", calls=[("vote", json.dumps({"verdict": "guilty" if convicts else "not guilty"}))])
 
 
+@pytest.mark.slow
 def test_the_same_jury_sits_at_an_endpoint(tmp_path):
     """Only the options of the operator differ: all jurors ask the endpoint, and read who has said what."""
     with Endpoint(answers) as endpoint:
@@ -119,6 +123,7 @@ def test_the_same_jury_sits_at_an_endpoint(tmp_path):
 # -- Asch's subjects
 
 
+@pytest.mark.slow
 def test_subjects_follow_only_where_the_group_is_wrong():
     """Of 18 trials, 12 are critical; without others, and with all of them right, nobody follows or errs."""
     result = sim.run(ASCH, overrides=["agents.subject.count=40"])

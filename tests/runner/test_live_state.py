@@ -190,6 +190,7 @@ def test_a_branch_that_is_not_possible_makes_no_run(tmp_path: Path, change: str,
     assert len([*(tmp_path / "runs").iterdir()]) == 1
 
 
+@pytest.mark.slow
 def test_changes_build_on_each_other(tmp_path: Path):
     """Changes by an intervention, from outside and of a branch add up; a later value of a key replaces the earlier."""
     path = tmp_path / "market.yaml"

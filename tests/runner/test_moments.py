@@ -152,6 +152,7 @@ def test_an_event_names_the_moment_after_its_step(tmp_path):
     assert not moment.ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_a_moment_of_a_run_that_was_resumed_or_branched(backend, mode, tmp_path):

@@ -21,6 +21,7 @@ def debate(tmp_path_factory):
     return Path(result.run)
 
 
+@pytest.mark.slow
 def test_each_call_has_its_request_and_its_answer(debate):
     """There is a request for each call, in the order of the record, and what an agent says is what was answered."""
     with open_run(debate) as stored:

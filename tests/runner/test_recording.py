@@ -141,6 +141,7 @@ def test_the_level_of_the_scenario_holds_unless_an_option_says_otherwise(folder)
         sim.run(file, overrides=["recording.level=some"])
 
 
+@pytest.mark.slow
 def test_trials_record_samples_unless_asked_otherwise(folder):
     """A trial is recorded at the level `samples`, unless the scenario or the plan says otherwise."""
     file = folder / "levels.yaml"

@@ -54,6 +54,7 @@ def _drive(runner: RunController) -> None:
     anyio.run(runner.run)
 
 
+@pytest.mark.slow
 def test_contagion_conserves_people() -> None:
     """At every sample S + I + R is 34; the ill become fewer in the end, and the run ends when nobody is ill."""
     for mode in ("autonomous", "tick"):
@@ -111,6 +112,7 @@ def test_ecology_conserves_money_and_keeps_its_limits() -> None:
         assert simulation.world.rate_tracker.statistics()["llm_calls"].granted > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "until", "overrides"),
     [

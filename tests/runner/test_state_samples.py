@@ -49,6 +49,7 @@ def agents_of(run: str | None) -> dict[str, Any]:
         return dict((stored.info.digest or {})["agents"])
 
 
+@pytest.mark.slow
 def test_values_are_recorded_when_they_change(tmp_path):
     """At each sample the named variables that have changed are on record, at time 0 and at the end all of them are
     what they are; a variable that is not named is never there, and one that does not change is there once."""
@@ -67,6 +68,7 @@ def test_values_are_recorded_when_they_change(tmp_path):
         assert known == (json.dumps(final, separators=(",", ":")) if isinstance(final, list) else final)
 
 
+@pytest.mark.slow
 def test_recording_them_changes_nothing_else(tmp_path):
     """With and without it, and at the level `samples`, the other events and the final state are the same."""
     with_, without = (

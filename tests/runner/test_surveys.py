@@ -29,6 +29,7 @@ def _speak(seen: Seen) -> Reply:
     return fitting(seen, "5") if "alice-2" not in seen.body["messages"][0]["content"] else error(400, "no")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_real_model_is_asked_while_the_world_stands_still(tmp_path: Path, backend: Backend):
     """An endpoint answers at the simulated time of the question; the run replays and branches without another call."""

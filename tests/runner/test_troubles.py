@@ -22,6 +22,7 @@ agents:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("delay", "circles"), [("1ms", True), ("1m", False)])
 def test_agents_in_circles(delay: str, circles: bool):
     """Agents that answer each other while simulated time almost stands still are named once; slow ones are not."""

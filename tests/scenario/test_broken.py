@@ -23,6 +23,7 @@ def refused(path: Path) -> ScenarioError:
     return caught.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_each_fault_gives_one_problem_at_its_line(path):
     """A broken file is refused with one problem, which names the line and says what was found."""
@@ -110,6 +111,7 @@ def test_a_file_of_many_small_values_is_parsed_only_up_to_the_budget():
     assert f"more than {MAX_NODES} values" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opener", ["[", "{a: ", "- ", "? ", "[{", "{"])
 @pytest.mark.timeout(10)
 def test_nesting_bombs_stop_early(opener):

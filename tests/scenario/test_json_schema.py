@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 
 from sim.scenario.loading import json_schema
 
-SCHEMA = json_schema()
+schema_of_files = cache(json_schema)
 INTERNAL = re.compile(r"``|:\w+:`|\b(Args|Attributes|Raises|Returns):|\bNone\b|\b(str|int|float|bool|dict|tuple)\b|\n")
 
 
@@ -27,7 +28,10 @@ def parts(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
                 yield from parts(part, path)
 
 
-PARTS = list(parts(SCHEMA))
+@cache
+def all_parts() -> list[tuple[str, dict[str, Any]]]:
+    """Return every part of the schema of scenario files, with its path."""
+    return list(parts(schema_of_files()))
 
 
 def described(part: dict[str, Any]) -> bool:
@@ -35,7 +39,7 @@ def described(part: dict[str, Any]) -> bool:
     if "description" in part:
         return True
     if "$ref" in part:
-        return described(SCHEMA["$defs"][part["$ref"].rpartition("/")[2]])
+        return described(schema_of_files()["$defs"][part["$ref"].rpartition("/")[2]])
     return any(described(one) for key in ("anyOf", "allOf", "oneOf") for one in part.get(key, ()))
 
 
@@ -43,7 +47,7 @@ def test_every_property_is_described():
     """An editor shows what each key means; the conditions on `kind` in `if` are no properties for users."""
     properties = [
         (f"{path}.{name}", part)
-        for path, schema in PARTS
+        for path, schema in all_parts()
         if not path.endswith(".kind") and set(schema) != {"properties"}
         for name, part in schema.get("properties", {}).items()
     ]
@@ -54,7 +58,7 @@ def test_every_property_is_described():
 @pytest.mark.parametrize("key", ["description", "title"])
 def test_no_text_is_about_the_code(key):
     """What an editor shows is not made from the names, types and docstrings of the code."""
-    texts = {path: schema[key] for path, schema in PARTS if isinstance(schema.get(key), str)}
+    texts = {path: schema[key] for path, schema in all_parts() if isinstance(schema.get(key), str)}
     assert len(texts) > 250 or key == "title"
     assert {path: text for path, text in texts.items() if INTERNAL.search(text) or key == "title"} == {}
 
@@ -63,9 +67,9 @@ def test_defaults_are_among_the_choices():
     """A default is written as users write it: one of the choices, where there are any."""
     wrong = [
         (path, schema["default"])
-        for path, schema in PARTS
+        for path, schema in all_parts()
         if "enum" in schema and "default" in schema and schema["default"] not in schema["enum"]
     ]
     assert wrong == []
-    (level,) = (part for path, part in PARTS if path == ".Agent.permission")
+    (level,) = (part for path, part in all_parts() if path == ".Agent.permission")
     assert (level["default"], level["enum"]) == ("user", ["guest", "user", "admin", "owner"])

@@ -426,6 +426,7 @@ def test_graphs_of_packages_that_do_not_fit(tmp_path, site, places, words, hint)
     assert hint is None or problem.hint == hint
 
 
+@pytest.mark.slow
 def test_the_schema_has_the_keys():
     """Editors complete the keys, and the names of graphs that sim has."""
     found = json_schema()["$defs"]["Places"]["properties"]

@@ -291,6 +291,7 @@ def _found_in_schema() -> list[Any]:
     return [schema["properties"]["library"], kind["properties"]["settings"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1], ids=["section", "kind"])
 def test_the_schema_describes_every_setting(which: int) -> None:
     """`sim info schema` has the types, bounds, defaults and descriptions, so that an editor can help."""
@@ -308,6 +309,7 @@ def test_the_schema_describes_every_setting(which: int) -> None:
     assert properties["every"]["default"] == "0s"
 
 
+@pytest.mark.slow
 def test_the_schema_agrees_with_the_check() -> None:
     """What the check accepts is valid under the schema, and faults in types are not."""
     jsonschema = pytest.importorskip("jsonschema")

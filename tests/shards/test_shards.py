@@ -216,6 +216,7 @@ def _ruled(do: Any) -> dict[str, Any]:
 METRIC = {"metrics": {"every": "5s", "values": {"a": "published('here')"}}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "shards", "message"),
     [

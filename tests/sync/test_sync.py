@@ -176,6 +176,7 @@ def test_budgets_and_prices_of_agents(seeds):
     assert_equal(scene(walkers(6, "{busy: 0.4}", more=ROUGH), more=more), seeds)
 
 
+@pytest.mark.slow
 def test_rules_draw_while_they_run_ahead(seeds):
     """Rules of agents that share nothing draw by agent and iteration, and leave one record under all rules."""
     rules = '[{when: chance(0.5), do: {ask: {prompt: "=str(randint(1, 9))"}}}, {do: noop}]'
@@ -274,6 +275,7 @@ def test_odd_ends_and_periods(until, period):
     assert last.result.sim_seconds == (237 if until == "3m57s" else 240)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [*EXACT, "free"])
 def test_backends_agree(rule):
     """asyncio and trio give one record and one makespan."""
@@ -291,6 +293,7 @@ def test_the_record_is_in_the_order_of_keys(rule):
     assert len(set(keys)) == len(keys)
 
 
+@pytest.mark.slow
 def test_without_models_the_end_is_that_of_the_tick_mode(seeds):
     """A world of rules alone (transfers, sleeps, events, messages) comes to the same end as in ordinary ticks in which
     all decide first (`concurrency: parallel`).

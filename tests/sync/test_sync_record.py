@@ -56,6 +56,7 @@ def path_of(made: RunResult) -> Path:
     return Path(made.run)
 
 
+@pytest.mark.slow
 @both_hosts
 @pytest.mark.parametrize("sync", ["causal", "causal-radius"])
 def test_a_record_is_made_again_on_either_host(tmp_path, sync, backend):
@@ -115,6 +116,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path):
     assert replay(folder, kinds=KINDS).same
 
 
+@pytest.mark.slow
 @both_hosts
 def test_an_interrupted_run_is_gone_on_with(tmp_path, monkeypatch, backend):
     """Suspended (as Ctrl-C does) while agents are at different times, a run can be replayed as far as it came, and
@@ -138,6 +140,7 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path, monkeypatch, backend):
     assert (result.status, result.hash, result.events) == ("finished", whole.hash, whole.events)
 
 
+@pytest.mark.slow
 def test_there_is_no_moment_to_branch_from(tmp_path):
     """A branch leaves a run at one moment, and agents stand at different ones: refused, but for the very beginning."""
     made = path_of(recorded(tmp_path))

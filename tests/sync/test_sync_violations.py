@@ -204,6 +204,7 @@ def test_a_rule_that_lets_agents_run_too_far_is_caught_when_they_look(monkeypatc
         trial(text, "causal")
 
 
+@pytest.mark.slow
 def test_without_that_check_the_hash_would_tell(monkeypatch):
     """With the check off, the same policy leaves another record than the barrier: the check is needed, and
     comparing hashes is enough to find out.

@@ -54,6 +54,7 @@ def test_what_only_an_order_shows_is_found_and_repeats(command):
     assert [{**one, "runs": first["runs"]} for one in again] == [first]
 
 
+@pytest.mark.slow
 def test_what_only_a_failing_model_shows_is_found_and_repeats(command):
     """A fault that shows only if a model fails, or is late, is found with --faults, and the command repeats it."""
     assert command("test", "fault.yaml", "--seeds", 2, "--orders", 2, "--jobs", 1)[0] == 0

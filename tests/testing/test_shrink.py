@@ -122,6 +122,7 @@ def test_a_fault_of_an_order_stays_one():
     assert found.removed["lines"][1] == len(ORDER.splitlines())
 
 
+@pytest.mark.slow
 def test_what_is_kept_and_the_budget():
     """A part named by --keep is not changed; without runs left, the smallest text so far is given and said so."""
     found, _ = shrunk(ORDER, "door-opened-with-key", Case(1, 2), keep=["agents.sender.rules"], budget=12)

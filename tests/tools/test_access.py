@@ -156,6 +156,7 @@ def test_the_whole_matrix(policy: str) -> None:
         assert matrix.refused(agent, tool, sent, behalf) != expected, (agent, behalf, tool, sent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", RULES)
 def test_the_whole_matrix_with_real_calls(policy: str) -> None:
     """A call of `use_tool` runs the tool if the plain rules allow it, and otherwise changes nothing but a counter."""

@@ -283,6 +283,7 @@ def test_a_model_that_obeys_has_no_privileged_effect(place: str, monkeypatch: An
     assert {row["platform"] for row in Desk.shown} <= {"chat", None, *TEXTS}
 
 
+@pytest.mark.slow
 def test_the_same_model_does_harm_where_it_may(monkeypatch: Any) -> None:
     """The control of this test: with every right, the same texts do what they say, so the model does obey."""
     rights = SCENARIO.partition("approvals:")[0].replace("level: user", "level: owner") + OPEN
@@ -330,6 +331,7 @@ def test_what_calls_models_and_tools_is_no_tool(kind: str, monkeypatch: Any) -> 
             tools.find(name)
 
 
+@pytest.mark.slow
 def test_results_of_tools_come_as_data(monkeypatch: Any) -> None:
     """What a tool returns reaches the model as one JSON value in a message of the role tool, and nothing else."""
     run("result", TEXTS, monkeypatch)

@@ -559,6 +559,7 @@ def test_endless_answers_over_http_are_cut_off(head):
             assert "cannot be used" in failure(McpServer("x", url=f"http://127.0.0.1:{port}/mcp", timeout=20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "body", "sentence"),
     [
@@ -610,6 +611,7 @@ def answering(server: socket.socket, answer: bytes, *, endless: bool = False) ->
         thread.join(60)
 
 
+@pytest.mark.slow
 def test_without_the_extra_one_sentence_says_so():
     """Where the package mcp is not installed, the first use says how to get it, and nothing else needs it."""
     program = (
@@ -623,6 +625,7 @@ def test_without_the_extra_one_sentence_says_so():
     assert done.stdout == "MCP servers need the package mcp install it: pip install 'actor-sim[mcp]'\n", done.stderr
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_the_first_use():
     """`import sim` and the module of the settings do not import the package mcp."""
     program = "import sys, sim, sim.tools.mcp, sim.tools.process\nprint('mcp' in sys.modules, 'trio' in sys.modules)"

@@ -165,6 +165,7 @@ def test_real_tests_run():
     assert result["files"] == {}
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_large_input_arrives_whole():
     """Megabytes of files and of standard input reach the command, which need not read them."""

@@ -202,6 +202,7 @@ except OSError as error:
     assert said(run(program, disk=2**20)) == "3 No space left on device"
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_one_file_is_limited(run):
     """A file over its limit ends its writer, or fails in it."""
@@ -294,6 +295,7 @@ for _ in range(300):
     assert result["others"] == 2
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.parametrize(
     "call",
@@ -371,6 +373,7 @@ print(sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()), os.
 # -- the network
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_the_network_is_out_of_reach(run):
     """A server on this machine cannot be reached, not even over loopback, and no name can be looked up."""
@@ -601,6 +604,7 @@ def test_a_system_without_namespaces_is_refused(monkeypatch):
         sandbox_fault.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("unshare") is None or FAULT is not None, reason="this machine has no namespaces to forbid"
 )

@@ -258,6 +258,7 @@ def test_variables_have_their_values_at_each_time(ran):
     assert len(page.about["chunks"]) > 3
 
 
+@pytest.mark.slow
 def test_forged_events_make_no_error(stored):
     """Whatever data events have, on topics of the runtime as well, there is a page, and it has all of them."""
     page = page_of(stored(forged()))

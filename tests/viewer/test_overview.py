@@ -53,6 +53,7 @@ def test_each_time_lies_in_its_part(end, share):
     assert bins.at(bins.end_ns) == bins.count - 1
 
 
+@pytest.mark.slow
 def test_the_report_counts_what_the_run_counted(ran):
     """Everything that the run summed up while it went on comes out of the record as well."""
     run = ran(TOWN)

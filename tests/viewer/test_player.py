@@ -187,6 +187,7 @@ def test_a_live_control_is_an_input_and_others_count_from_the_next_setup(control
     assert ended(player).agents == 5
 
 
+@pytest.mark.slow
 def test_what_was_done_by_hand_is_a_new_file(controlled, tmp_path):
     """One request writes values and changes as a file whose run has the same metrics, states and events of agents."""
     player = controlled

@@ -47,6 +47,7 @@ def shop(ran):
     return ran(SHOP)
 
 
+@pytest.mark.slow
 def test_any_moment_of_the_page_is_that_of_a_replay(shop):
     """The cost comes first; then each time and each event has the state that `sim show RUN state` finds.
 
@@ -70,6 +71,7 @@ def test_any_moment_of_the_page_is_that_of_a_replay(shop):
         assert [listed["title"] for listed in one["lists"]][:2] == ["variables", "timers"]
 
 
+@pytest.mark.slow
 def test_a_pass_goes_from_checkpoint_to_checkpoint(shop):
     """Each request makes one checkpoint more, until there are all of them; a question in between is answered."""
     with ViewServer(shop) as server:
@@ -80,6 +82,7 @@ def test_a_pass_goes_from_checkpoint_to_checkpoint(shop):
         assert asked(server, "ahead") == known
 
 
+@pytest.mark.slow
 def test_what_cannot_be_found_is_said(shop):
     """A wrong question, an unknown agent and an event of no step are answered by an error with its hint."""
     with ViewServer(shop) as server:
@@ -92,6 +95,7 @@ def test_what_cannot_be_found_is_said(shop):
         assert get(server.url, "/replay/nothing")[0] == 404
 
 
+@pytest.mark.slow
 def test_changed_code_is_said_with_the_cost(shop):
     """If the scenario has changed since, the cost names it; a state is shown as far as the events are equal."""
     scenario = shop.path / "scenario.yaml"
@@ -103,6 +107,7 @@ def test_changed_code_is_said_with_the_cost(shop):
         assert asked(server, "moment?t=1")["time"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_causes_and_influence_are_those_of_a_trace_of_their_own(shop):
     """Whatever is asked in which order, each event has the causes and the influence of its own traced replay."""
     last = shop.query("SELECT max(id) FROM events")[0][0]
@@ -115,6 +120,7 @@ def test_causes_and_influence_are_those_of_a_trace_of_their_own(shop):
             assert asked(server, f"influence?event={event}") == json.loads(json.dumps(influence))
 
 
+@pytest.mark.slow
 def test_servers_end_their_processes_in_any_order(shop):
     """Two servers of one run can be closed in the order in which they were opened: neither holds the other's pipes."""
     one, other = ViewServer(shop), ViewServer(shop)

@@ -30,6 +30,7 @@ def press(browser, key):
     browser.evaluate(f"document.body.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}}))")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_moment_follows_the_bar(shop, browser, dark):
     """With keys alone: the panel says what it costs, begins, and shows the moment of the bar, or of an event."""
@@ -58,6 +59,7 @@ def test_the_moment_follows_the_bar(shop, browser, dark):
     assert browser.said == []
 
 
+@pytest.mark.slow
 def test_the_moment_has_the_events_of_the_page(shop, browser):
     """At each place of the bar, the replay stands after as many events as the page has counted there."""
     with ViewServer(shop) as server:
@@ -74,6 +76,7 @@ def test_the_moment_has_the_events_of_the_page(shop, browser):
             assert found == rows or rows == 60, seconds  # the list begins with 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_causes_of_an_event_are_those_of_the_trace(shop, browser, dark):
     """With keys alone: the cost of the trace comes first, then the steps that led to the event, and a bound forwards.
@@ -103,6 +106,7 @@ def test_causes_of_an_event_are_those_of_the_trace(shop, browser, dark):
     assert browser.said == []
 
 
+@pytest.mark.slow
 def test_an_event_of_no_step_has_no_causes(shop, browser):
     """An event of the start of the run has none, which is said; a file names the commands that show them."""
     with ViewServer(shop) as server:
@@ -121,6 +125,7 @@ def test_an_event_of_no_step_has_no_causes(shop, browser):
     assert browser.said == []
 
 
+@pytest.mark.slow
 def test_a_file_says_which_commands_show_a_moment(shop, browser):
     """A page that was written to a file has no state of a moment; it names the commands that show that of its bar."""
     browser.open(write_view(shop).file, anchor="#t=2&tab=moment")
@@ -132,6 +137,7 @@ def test_a_file_says_which_commands_show_a_moment(shop, browser):
     assert browser.said == []
 
 
+@pytest.mark.slow
 def test_what_a_replay_cannot_find_is_on_the_panel(shop, browser):
     """If the scenario has changed since the run, the panel says so, and in place of a state that is not known, why."""
     scenario = shop.path / "scenario.yaml"
@@ -148,6 +154,7 @@ def test_what_a_replay_cannot_find_is_on_the_panel(shop, browser):
     assert browser.said == []
 
 
+@pytest.mark.slow
 def test_hostile_texts_of_a_moment_stay_texts(ran, browser):
     """Names, messages and values of agents that are markup are shown as they are spelled."""
     run = ran(SHOP.replace("topic: order", "topic: '<img src=x onerror=alert(1)>'"))

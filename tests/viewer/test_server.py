@@ -50,6 +50,7 @@ def record(recorder, first, count):
     wait_until_durable(recorder)
 
 
+@pytest.mark.slow
 def test_what_comes_later_is_followed(recorder, monkeypatch):
     """The server has what is on record when it starts, then what the writer commits, and the end of the run."""
     monkeypatch.setattr("sim.inspect.viewer.server._SECONDS", 0.0)
@@ -75,6 +76,7 @@ def test_what_comes_later_is_followed(recorder, monkeypatch):
         assert "unfinished" not in last  # the record is the truth, whatever a process has left
 
 
+@pytest.mark.slow
 def test_the_overview_is_of_what_is_on_record_now(recorder):
     """The overview of a run under way is made when it is asked for, from all that is on record then."""
     record(recorder, 0, 3)
@@ -86,6 +88,7 @@ def test_the_overview_is_of_what_is_on_record_now(recorder):
         assert (found["run"]["status"], found["numbers"]["agents"], found["end"]) == ("running", 5, 4.0)
 
 
+@pytest.mark.slow
 def test_only_this_machine_is_served(recorder):
     """Requests that name another host are refused (DNS rebinding), no site can embed it, and paths are checked."""
     record(recorder, 0, 1)
@@ -114,6 +117,7 @@ def test_only_this_machine_is_served(recorder):
             ViewServer(run, port)
 
 
+@pytest.mark.slow
 def test_only_who_has_the_address_can_read(recorder):
     """All users of a machine can connect to it, so the address has a secret, another one for each server; without it,
     nothing is read, not even whether there is such a page.

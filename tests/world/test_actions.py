@@ -543,6 +543,7 @@ def test_a_quota_is_held_and_given_back() -> None:
     assert lab.world.quotas.state() == {}
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 90) | st.none()), max_size=25))
 @settings(max_examples=60)
 def test_quotas_agree_with_what_is_there(ops: list[tuple[str, int | None]]) -> None:

@@ -1,5 +1,6 @@
 """What is kept ready, such as neighbours, free places and live agents, is what a look at all of them gives."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ class _Idler(Agent):
         return None
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(("add", "die", "live", "go"))), max_size=25))
 def test_the_live_agents_of_a_group_are_those_of_the_moment(steps):
     """However agents come, are shut down, live again and go, a group has its live ones, in the order of arrival."""

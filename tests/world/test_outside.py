@@ -242,6 +242,7 @@ def test_a_change_from_outside_is_refused(parts: Parts, change: Callable[[Parts]
     assert parts.look() == before
 
 
+@pytest.mark.slow
 def test_each_public_method_is_known() -> None:
     """A new public method fails here until the tables say whether it changes something."""
     for kind, changing in CHANGES.items():

@@ -85,6 +85,7 @@ agents:
     assert played.result.observations["held"].maximum == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pool", "action"),
     [

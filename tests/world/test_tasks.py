@@ -109,6 +109,7 @@ def test_a_kind_has_its_own_words() -> None:
     assert "is not a status of a task" in (act(made, "a", "update_task", task=1, status="working").error or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "overdue"), [("autonomous", 2), ("tick", 0)])
 def test_overdue_and_stalled_come_once_each(tmp_path: Any, mode: Any, overdue: int, capsys: Any) -> None:
     """Each open task is overdue once; it is stalled after each silence; ended tasks are neither. Ticks are fast."""

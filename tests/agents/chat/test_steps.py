@@ -274,6 +274,7 @@ _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 _history = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), _texts), min_size=1, max_size=20)
 
 
+@pytest.mark.slow
 @given(history=_history, window=st.integers(30, 400), most=st.integers(120, 600))
 def test_a_prompt_fits(history: list[tuple[Any, str]], window: int, most: int) -> None:
     """A prompt is never longer than allowed, ends with the last message, and begins with a message of a person."""

@@ -191,6 +191,7 @@ def test_any_messages_give_a_well_formed_history(parts, most):
     check_well_formed(history_of(windowed(messages, most)))
 
 
+@pytest.mark.slow
 @given(MESSAGES)
 def test_no_text_is_lost(parts):
     """Each text that a model may see is in its history, once."""

@@ -131,6 +131,7 @@ def test_the_time_is_up_in_the_middle_of_a_step(tmp_path: Path) -> None:
     assert ran.result.errors == 0
 
 
+@pytest.mark.slow
 def test_a_step_that_is_too_large_for_an_event_is_shortened(tmp_path: Path) -> None:
     """The record of a step, and of a state, has shorter texts then; nothing fails."""
     ran = team(tmp_path, {"job": [write("h", "x" * 9000), write()]}, execution={"max_data_bytes": 12_000})

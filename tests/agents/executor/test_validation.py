@@ -175,6 +175,7 @@ def test_tests_that_a_model_judged_are_told_as_such(tmp_path: Path) -> None:
     assert (code, f"sim: warning: {warning}\nhint: {hint}\n" in err) == (0, True)
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_tests_that_ran_are_not_judged(tmp_path: Path) -> None:
     """Where tests run, there is no warning, and nothing counts as judged."""

@@ -189,6 +189,7 @@ def _follows(text: str, tmp_path: Path, agents: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_each_way_to_follow(tmp_path):
     """Drawn ones follow as many as `each` says and never themselves; places follow both ways; profiles name users."""
     many = "  - {name: a, kind: feed_user, count: 40, params: {every: 60}}\n"
@@ -260,6 +261,7 @@ def test_the_views_agree_with_the_numbers(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_treatments_are_counted_without_the_vote_that_they_give(tmp_path):
     """The arms are shares of posts; the mean of the view is that of the metric, and votes of nobody are in neither."""
     text = (

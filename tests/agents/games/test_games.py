@@ -414,6 +414,7 @@ def test_games_and_players_that_do_not_fit_are_refused(text, said, hint):
     assert hint in str(caught.value)
 
 
+@pytest.mark.slow
 def test_too_many_matches_are_refused_before_they_are_made():
     """Each with each of very many players is an error that says how many matches it would be, and what to do."""
     text = "name: many\nuntil: 5s\ngames: {d: {payoffs: {c: {c: 3, d: 0}, d: {c: 5, d: 1}}}}\n"

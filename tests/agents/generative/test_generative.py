@@ -190,6 +190,7 @@ def test_a_plan_names_the_places_of_the_town():
 # -- the town
 
 
+@pytest.mark.slow
 def test_residents_follow_the_traces_of_the_town(tmp_path):
     """An agent whose plan is the usual day is where the villager of the same seed and number is, at each look."""
     _, ask = run(tmp_path, IMPORTANCE='"1"')

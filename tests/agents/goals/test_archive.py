@@ -172,6 +172,7 @@ def test_a_time_frame_that_does_not_exist_is_an_error_for_the_model(tmp_path: Pa
     assert "last_week" in error
 
 
+@pytest.mark.slow
 def test_a_session_carries_its_own_times(tmp_path: Path) -> None:
     """Prompts and searches say when a session was held, not when it was archived days later."""
     search = {"goals.search_agent_history": {"query": "hotels"}}

@@ -104,6 +104,7 @@ agents:
 """
 
 
+@pytest.mark.slow
 def test_the_example_at_a_real_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With --model and --base-url alone, the same entries come from requests over a loopback socket."""
     monkeypatch.setenv("OPENAI_API_KEY", "key")

@@ -57,6 +57,7 @@ def test_a_new_kind_runs(tmp_path: Path) -> None:
     assert tools == ['["goals.send_message","goals.create_task","goals.manage_learning"]']
 
 
+@pytest.mark.slow
 def test_a_status_word_gives_no_ability(tmp_path: Path) -> None:
     """A long-lived kind that shows `paused` is neither paused nor cancelled: that is for kinds that say they pause."""
     shown: Any = {**project().statuses, "paused": "paused"}

@@ -90,6 +90,7 @@ def test_assessments_cost_what_the_seed_says(tmp_path: Path) -> None:
     assert 0.0003 < cost / count < 0.003  # it depends on how much is remembered
 
 
+@pytest.mark.slow
 def test_a_day_of_assessments_at_a_tenth_of_a_cent(tmp_path: Path) -> None:
     """288 calls at exactly $0.001 are $0.288, the $0.29 of the seed."""
     text = """until: 1d

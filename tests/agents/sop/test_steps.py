@@ -171,6 +171,7 @@ events: [{at: 1s, every: 1s, times: 20, topic: rung}]
     assert ran.rows("SELECT count(*) FROM events WHERE topic = 'did'") == [20]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "why"),
     [
@@ -189,6 +190,7 @@ def test_whatever_goes_wrong_in_a_step_fails_the_step_and_not_the_worker(tmp_pat
     assert why in text
 
 
+@pytest.mark.slow
 def test_an_approval_is_used_and_does_not_expire_afterwards(tmp_path: Path) -> None:
     """The approval of a step is used once, when the task goes on; a day later the record still says so."""
     steps = "        - {name: ask, approval: may I}\n        - {name: b, post: {text: yes}}\n"

@@ -73,6 +73,7 @@ def played() -> tuple[Trace, Town]:
     return trace, Town(trace, "6m")
 
 
+@pytest.mark.slow
 def test_each_call_is_made_with_its_tokens(played):
     """Per agent and step, the models are called in the order of the chain, with its input and its output tokens."""
     trace, town = played
@@ -120,6 +121,7 @@ def test_the_day_ends_with_the_trace(played):
     assert [time for time, _, _ in town.events("action.stop")] == [300 * 10**9] * len(trace.agents)
 
 
+@pytest.mark.slow
 def test_running_ahead_changes_nothing_of_what_happens():
     """With `causal` the town has the same history as behind a barrier: everybody has seen the same."""
     trace = generate(2, first_step=NOON, steps=12)
