@@ -1,8 +1,8 @@
-"""Counts of model calls, for observers of a run only. They do not influence the run."""
+"""Counts of model calls: for observers of a run, and as numbers of its metrics (`service('models', ...)`)."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -57,6 +57,7 @@ class Counts:
             such requests it refused, which were sent again without the format.
         surveys: answers to questions of surveys, by question: all, and those without a value.
         tallies: how calls ended, by the tier that served them; of all together under the empty name.
+        callers: the agents that have called, also those that answered a survey.
         rule_faults: calls that failed because of a scripted rule.
         first_rule_fault: the first of these faults; None if there are none.
     """
@@ -73,18 +74,32 @@ class Counts:
         self.formats: dict[str, list[int]] = {}
         self.surveys: dict[str, list[int]] = {}
         self.tallies = {"": Tally()}
+        self.callers: set[str] = set()
         self.rule_faults = 0
         self.first_rule_fault: RuleFault | None = None
+
+    def add_tiers(self, tiers: Iterable[str]) -> None:
+        """Begin the tallies of tiers, so that they have numbers before their first call."""
+        for name in tiers:
+            self.tallies.setdefault(name, Tally())
 
     def failed_by_rule(self, fault: RuleFault) -> None:
         """Count a call that failed because of a scripted rule."""
         self.rule_faults += 1
         self.first_rule_fault = self.first_rule_fault or fault
 
-    def tally(self, tier: str, how: Mapping[str, Any], cost_micro: int) -> None:
-        """Count how a call of a tier ended: its `stop` or its `error`, and what it cost."""
+    def tally(self, caller: str, tier: str, how: Mapping[str, str | list[str]], cost_micro: int) -> None:
+        """Count how a call ended.
+
+        Args:
+            caller: the agent that called.
+            tier: the tier that served it; empty: a single named model.
+            how: its `stop` or its `error`.
+            cost_micro: what it cost.
+        """
+        self.callers.add(caller)
         for name in {"": None, tier: None}:
-            own = self.tallies.setdefault(name, Tally())
+            own = self.tallies[name]
             own.calls += 1
             own.failed += "error" in how
             own.refusals += how.get("stop") == "refusal" or how.get("error") == "content"

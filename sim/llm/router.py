@@ -83,6 +83,9 @@ class Router:
         groups: the same for groups of agents.
         prices: gives the context window of each model.
 
+    Attributes:
+        tiers: as given.
+
     Raises:
         UsageError: if a tier is empty or not defined, or a model is not named PROVIDER:NAME.
     """
@@ -100,7 +103,7 @@ class Router:
         for name, chain in tiers.items():
             if not chain:
                 raise UsageError(f"the tier {name!r} has no model", hint="add at least one as PROVIDER:NAME")
-        self._tiers = {name: tuple(chain) for name, chain in tiers.items()}
+        self.tiers = {name: tuple(chain) for name, chain in tiers.items()}
         self._default = default
         self._uses = dict(uses)
         self._agents = agents
@@ -144,11 +147,11 @@ class Router:
 
     def _chain(self, choice: str) -> tuple[str, tuple[Target, ...]]:
         """Return the tier and the models for a tier name or `PROVIDER:NAME`."""
-        if choice in self._tiers:
-            return choice, self._tiers[choice]
+        if choice in self.tiers:
+            return choice, self.tiers[choice]
         if ":" in choice:
             return "", (Target.parse(choice),)
-        hint = did_you_mean(choice, self._tiers) or f"known tiers: {', '.join(self._tiers)}"
+        hint = did_you_mean(choice, self.tiers) or f"known tiers: {', '.join(self.tiers)}"
         raise UsageError(f"unknown tier {choice!r}", hint=hint)
 
     def _fitting(self, chain: tuple[Target, ...], tokens: int) -> tuple[tuple[Target, ...], tuple[str, ...]]:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 CALLS, TOKENS, COST = "llm_calls", "llm_tokens", "llm_cost"
 """The names by which a scenario can limit calls: as rate limits (the first two) or as budgets (all three)."""
 
+_SURVEY = "survey:"  # before the name of an agent that answers a survey
 _LONGEST = 4 * 3600.0  # real seconds; a small endpoint has a long queue, and each request has its own deadline
 _LONGEST_IN_BATCHES = 10 * 366 * 86400.0  # real seconds; each batch has its own limit
 _LONGEST_LATENCY = 366 * 86400.0  # simulated seconds: some distributions have no upper bound
@@ -245,6 +246,7 @@ class Models(Service):
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
         self._world = world
         self._router = router
+        self.counts.add_tiers(router.tiers)
         self._core = core
         self._make_edge = edge
         self._edge: OutsideClient | None = None
@@ -312,7 +314,7 @@ class Models(Service):
         plan = self.plan(respondent, request)
         sampling = attrs.evolve(request.sampling, max_tokens=plan.max_tokens)
         request = attrs.evolve(request, sampling=sampling, respondent=respondent.agent_id)
-        caller = Interviewer(f"survey:{respondent.agent_id}")
+        caller = Interviewer(_SURVEY + respondent.agent_id)
         stake = _Stake(self.spend.reserve(plan.cost_micro, plan.tokens), {}, {})
         if all(target.provider in INSIDE for target in plan.route.targets):
             return await self._settled(caller, plan, request, stake, self._answer_aside(plan, request))
@@ -428,8 +430,7 @@ class Models(Service):
             numbers = {"calls": tally.calls, "failed": tally.failed, "refusals": tally.refusals}
             found |= {f"{name}{end}": number for name, number in numbers.items()}
             found[f"cost{end}"] = tally.cost_micro / MICRO
-        callers = {name.removeprefix("survey:") for name in list(self.spend.agents)}
-        days = len(callers) * self._world.kernel.now / (86400 * NS)
+        days = len(self.counts.callers) * self._world.kernel.now / (86400 * NS)
         return {**found, "cost_per_agent_day": self.counts.tallies[""].cost_micro / MICRO / days if days else None}
 
     def summary(self) -> Mapping[str, Any]:
@@ -512,6 +513,7 @@ class Models(Service):
         Calls in flight end with the old ones.
         """
         self._router = router
+        self.counts.add_tiers(router.tiers)
         self._access = access
         self._make_edge = edge
         self._edge = None
@@ -818,7 +820,7 @@ class Models(Service):
             self._emit(ModelAttempted(number=number, **_attempt(attempt)), agent)
         if isinstance(outcome, Answer):
             self.counts.answered(bills[-1].model, outcome.completion, request)
-            how: dict[str, Any] = {
+            how: dict[str, str | list[str]] = {
                 "stop": outcome.completion.stop,
                 "fallbacks": [*plan.route.skipped, *outcome.fallbacks],
             }
@@ -836,13 +838,13 @@ class Models(Service):
         stake: _Stake,
         started: int,
         bills: Sequence[Bill],
-        how: Mapping[str, Any],
+        how: Mapping[str, str | list[str]],
     ) -> None:
         """Settle a call by the use of its requests, and emit `model.call` with `how` it ended."""
         usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
         self._settle(stake, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
         failed = "error" in how
-        self.counts.tally(plan.route.tier, how, cost)
+        self.counts.tally(agent.agent_id.removeprefix(_SURVEY), plan.route.tier, how, cost)
         self.spend.settle(
             stake.money, agent=agent.agent_id, group=agent.group, bills=bills, failed=failed,
             most_micro=plan.cost_micro * self._requests, most_tokens=plan.tokens * self._requests,

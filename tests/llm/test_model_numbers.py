@@ -8,7 +8,7 @@ ASKED = """
 name: asked
 until: 2d
 models:
-  tiers: {plain: model-a, wary: model-b}
+  tiers: {plain: model-a, wary: model-b, spare: model-a}
   prices: {model-a: {input: 0, output: 1000000}, model-b: {input: 0, output: 2000000}} # an answer of one token: 1 and 2
   rules:
     - {use: odd, fail: content}
@@ -33,6 +33,7 @@ metrics:
     plain: service('models', 'refusals_plain')
     cost: service('models', 'cost')
     of_wary: service('models', 'cost_wary')
+    spare: service('models', 'calls_spare')
     a_day: service('models', 'cost_per_agent_day')
 """
 
@@ -40,7 +41,8 @@ metrics:
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_refusals_and_cost_are_numbers(backend, tmp_path):
     """Answers that a model declined and calls that a filter ended are refusals; the cost of a day is over callers
-    alone, and has no value before any time has passed. A replay has the same numbers.
+    alone, and has no value before any time has passed. Tiers have their numbers before, and without, a call. A replay
+    has the same numbers.
     """
     (tmp_path / "asked.yaml").write_text(ASKED, encoding="utf-8")
     result = sim.run(tmp_path / "asked.yaml", backend=backend, out=tmp_path / "runs")
@@ -51,6 +53,9 @@ def test_refusals_and_cost_are_numbers(backend, tmp_path):
     assert (found["cost"], found["of_wary"]) == (8 * 1 + 4 * 2, 8)
     assert found["a_day"] == pytest.approx(found["cost"] / 5 / 2)  # five agents have called, of ten
     assert result.metrics["a_day"][0] is None
+    assert set(result.metrics["spare"]) == {0}
+    assert result.metrics["wary"][0] == 0
+    assert not result.warnings
     assert sim.replay(result).hash == result.hash
 
 
