@@ -9,12 +9,17 @@ from typing import Any, Final
 import attrs
 
 from sim.base.text import number
-from sim.events.event_type import Malformed, data_reader, series_reader
+from sim.events.event_type import EventData, Malformed, data_reader, series_reader
 from sim.kernel.codec import Raw, reader
 from sim.record.files import versions
+from sim.record.rows import MOST_TOPICS
 
 _MOST_NAMED: Final = 5
 """The most topics that a sentence names."""
+
+_MOST_COUNTED: Final = 1_000
+"""The most topics that are counted separately."""
+_OTHERS: Final = "(others)"
 
 _decode: Final = reader(list[tuple[Raw, Raw, Raw, Raw, Raw, Raw, str, Raw, Raw]])  # what is Raw is not decoded
 
@@ -36,8 +41,9 @@ class MalformedEvents:
     """Counts malformed events, chunk by chunk.
 
     Attributes:
-        topics: the topics that have some, in the order of their first one.
-        read: the number of events that were compared with the type of their topic.
+        topics: the topics that have some, in the order of their first one; if there are very many, the last is
+            `(others)`.
+        read: the number of events that were read, also of topics without an event type.
     """
 
     def __init__(self) -> None:
@@ -64,7 +70,9 @@ class MalformedEvents:
             try:
                 read = self._readers[topic]
             except KeyError:
-                read = self._readers[topic] = series_reader(topic)
+                read = series_reader(topic)
+                if len(self._readers) < MOST_TOPICS:
+                    self._readers[topic] = read
             if read is None:
                 continue
             try:
@@ -76,13 +84,19 @@ class MalformedEvents:
         read = data_reader(topic)
         assert read is not None, "the topic has an event type"
         for found in map(read, series):
-            if isinstance(found, Malformed):
-                self.note(found)
+            if found.__class__ is Malformed:
+                self._note(found)
 
-    def note(self, found: Malformed) -> None:
-        """Count a malformed event."""
-        known = self.topics.get(found.topic, MalformedTopic(0, found.problem))
-        self.topics[found.topic] = attrs.evolve(known, events=known.events + 1)
+    def add(self, data: EventData | Malformed | None) -> None:
+        """Count an event that was read one by one, by its data as its event type has them."""
+        self.read += 1
+        if data.__class__ is Malformed:
+            self._note(data)
+
+    def _note(self, found: Malformed) -> None:
+        topic = found.topic if found.topic in self.topics or len(self.topics) < _MOST_COUNTED else _OTHERS
+        known = self.topics.get(topic, MalformedTopic(0, found.problem))
+        self.topics[topic] = attrs.evolve(known, events=known.events + 1)
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers, JSON-like."""

@@ -10,6 +10,9 @@ from sim.kernel.rows import RecordedEvent
 
 _Parts = tuple[int, int, int, int, int, str, str, Raw, Any]
 
+MOST_TOPICS: Final = 10_000
+"""The most topics of which readers keep how they are read. Agents can invent topics."""
+
 _decode: Final = reader(list[_Parts])
 
 
@@ -19,13 +22,9 @@ class Wanted:
     Args:
         topics: patterns of topics; None: all.
         actors: names of actors; None: all.
-
-    Attributes:
-        malformed: the number of events whose data were asked for and are not what their topic requires.
     """
 
     def __init__(self, topics: Collection[str] | None = None, actors: Collection[str] | None = None) -> None:
-        self.malformed = 0
         self._patterns = topics
         self._actors = None if actors is None else frozenset(actors)
         self._known: dict[str, bool] = {}
@@ -49,19 +48,21 @@ class Wanted:
             topic = parts[6]
             wanted = known.get(topic)
             if wanted is None:
-                wanted = known[topic] = self._patterns is None or any(matches(one, topic) for one in self._patterns)
+                wanted = self._patterns is None or any(matches(one, topic) for one in self._patterns)
+                if len(known) < MOST_TOPICS:
+                    known[topic] = wanted
             if wanted:
                 yield Row(id, parts, self)
 
     def read(self, topic: str, raw: bytes) -> EventData | Malformed | None:
-        """Return the data of an event as its event type has them; None: it has none. What does not fit is counted."""
+        """Return the data of an event as its event type has them; None: it has none."""
         try:
             read = self._readers[topic]
         except KeyError:
-            read = self._readers[topic] = data_reader(topic)
-        found = None if read is None else read(raw)
-        self.malformed += found.__class__ is Malformed
-        return found
+            read = data_reader(topic)
+            if len(self._readers) < MOST_TOPICS:
+                self._readers[topic] = read
+        return None if read is None else read(raw)
 
 
 class Row:

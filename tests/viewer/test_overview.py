@@ -247,6 +247,19 @@ def test_an_agent_has_errors_only_for_its_faults(stored):
     assert sum(row["count"] for row in data["errors"]["rows"]) == 10
 
 
+def test_alerts_of_any_type_are_listed(stored):
+    """An alert is one by its topic: also one of a package, of another version, and one whose data are no object."""
+    events: list[Any] = [
+        (1, "watch", "alert.disk", {"agent": "a", "left": 3}),
+        (2, "watch", "alert.disk.full", ["b"]),
+        (3, "watch", "alert.lock_held", {"agent": "c"}),
+    ]
+    data = overview_of(stored(events))["sections"]["errors"]
+    assert [(row["kind"], row["agent"], row["text"].split()[0]) for row in data["rows"]] == [
+        ("alert", "a", "disk"), ("alert", "watch", "disk.full"), ("alert", "c", "lock_held"),
+    ]  # fmt: skip
+
+
 UNREAD = """
 name: flood
 until: 1m

@@ -5,7 +5,7 @@ and it trusts none of them: agents can publish any data under topics of their ow
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from sim.base.errors import UsageError
 from sim.events.event_type import EventData, Malformed
@@ -13,13 +13,10 @@ from sim.events.topic import check_pattern, matches
 from sim.inspect.viewer.bins import Bins
 from sim.record import StoredRun
 from sim.record.malformed import MalformedEvents
-from sim.record.rows import Row
+from sim.record.rows import MOST_TOPICS, Row
 from sim.runner.branching import end_of
 from sim.runner.recorded import recorded_scenario
 from sim.scenario.groups import Groups
-
-_MOST_TOPICS: Final = 10_000
-"""The most topics of which it is remembered which folds read them. Agents can invent topics."""
 
 Event = Row
 Data = EventData | Malformed | None
@@ -118,9 +115,7 @@ class Folds:
         if adds is None:
             adds = self._readers(event.topic)
         data = event.event
-        self.malformed.read += 1
-        if isinstance(data, Malformed):
-            self.malformed.note(data)
+        self.malformed.add(data)
         for add in adds:
             add(event, data)
 
@@ -146,6 +141,6 @@ class Folds:
             for fold in self._folds.values()
             if any(pattern == topic or matches(pattern, topic) for pattern in fold.topics)
         )
-        if len(self._adds) < _MOST_TOPICS:
+        if len(self._adds) < MOST_TOPICS:
             self._adds[topic] = found
         return found

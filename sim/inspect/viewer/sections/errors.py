@@ -3,16 +3,8 @@
 import attrs
 
 from sim.actors import PauseReason
-from sim.actors.events import (
-    AgentCrashed,
-    AgentFailed,
-    DeadLetters,
-    EffectOverdue,
-    HeartbeatMissed,
-    LockHeld,
-    StateChanged,
-)
-from sim.events.coerce import whole
+from sim.actors.events import AgentCrashed, AgentFailed, DeadLetters, StateChanged
+from sim.events.coerce import mapping, whole
 from sim.events.event_text import short
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.llm.events import ModelCalled
@@ -62,8 +54,6 @@ class Errors(Section):
                 self._count("error", data.error, time_ns, agent)
             case AgentCrashed():
                 self._count("crashed", f"after {data.errors} errors in a row", time_ns, agent)
-            case HeartbeatMissed() | LockHeld() | EffectOverdue():
-                self._count("alert", f"{topic[6:]} {short(event.data)}", time_ns, data.agent or agent)
             case DeadLetters():
                 self._count("dead letters", "messages that no agent read", time_ns, agent, whole(data.count))
             case ModelCalled() if data.error:
@@ -72,6 +62,11 @@ class Errors(Section):
                 reason = str(data.reason)
                 if not reason.startswith(PauseReason.RESOURCES):  # to wait for a limit is normal operation
                     self._count("paused", reason, time_ns, agent)
+            case _ if topic.startswith("alert."):  # also those of packages, whatever is in them
+                found = event.data
+                about = mapping(found).get("agent")
+                name = about if isinstance(about, str) and about else agent
+                self._count("alert", f"{topic[6:]} {short(found)}", time_ns, name)
             case _:
                 pass
 
