@@ -1,8 +1,8 @@
 """Counts of model calls: for observers of a run, and as numbers of its metrics (`service('models', ...)`)."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, TypedDict
 
 import attrs
 
@@ -40,6 +40,15 @@ class Tally:
     failed: int = 0
     refusals: int = 0
     cost_micro: int = 0
+
+
+class Ending(TypedDict, total=False):
+    """How a call ended, as `model.call` has it: `stop` and the `fallbacks` before it, or its `error` and `message`."""
+
+    stop: str
+    fallbacks: list[str]
+    error: str
+    message: str
 
 
 class Counts:
@@ -88,7 +97,7 @@ class Counts:
         self.rule_faults += 1
         self.first_rule_fault = self.first_rule_fault or fault
 
-    def tally(self, caller: str, tier: str, how: Mapping[str, str | list[str]], cost_micro: int) -> None:
+    def tally(self, caller: str, tier: str, how: Ending, cost_micro: int) -> None:
         """Count how a call ended.
 
         Args:

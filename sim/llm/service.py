@@ -27,7 +27,7 @@ from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
 from sim.llm.capabilities import Capabilities
 from sim.llm.client import Endpoint
-from sim.llm.counts import Counts
+from sim.llm.counts import Counts, Ending
 from sim.llm.defaults import MAX_TOKENS
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
 from sim.llm.events import ModelAttempted, ModelCalled
@@ -820,7 +820,7 @@ class Models(Service):
             self._emit(ModelAttempted(number=number, **_attempt(attempt)), agent)
         if isinstance(outcome, Answer):
             self.counts.answered(bills[-1].model, outcome.completion, request)
-            how: dict[str, str | list[str]] = {
+            how: Ending = {
                 "stop": outcome.completion.stop,
                 "fallbacks": [*plan.route.skipped, *outcome.fallbacks],
             }
@@ -838,7 +838,7 @@ class Models(Service):
         stake: _Stake,
         started: int,
         bills: Sequence[Bill],
-        how: Mapping[str, str | list[str]],
+        how: Ending,
     ) -> None:
         """Settle a call by the use of its requests, and emit `model.call` with `how` it ended."""
         usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
@@ -902,7 +902,7 @@ class Models(Service):
         usage = TokenUsage(plan.input_tokens, 0, estimated=True) if sent else None
         self.counts.in_flight -= 1
         bills = [self._bill(target, usage, attempts=0)]
-        how = {"error": "abandoned", "message": "the answer is no longer needed"}
+        how: Ending = {"error": "abandoned", "message": "the answer is no longer needed"}
         self._count(agent, plan, request, stake=stake, started=started, bills=bills, how=how)
 
     def _emit(self, data: ModelCalled | ModelAttempted, agent: Caller) -> None:
