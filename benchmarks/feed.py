@@ -6,21 +6,13 @@
 A `±` is half of the 95 % interval of a mean over the seeds 1, 2, ... A day is measured as CPU time of one process.
 """
 
-import argparse
-import os
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import sim
-from benchmarks.gallery import Table, printed
+from benchmarks.tables import SCENARIOS, Run, Table, measure
 from sim.experiments.estimate import Estimate
 
-SCENARIOS = Path(__file__).parents[1] / "scenarios"
 ARMS = ("up", "untreated", "down")
 SIZES = ("scale", "depth", "breadth")
 POLICIES = ("followed", "latest", "popular", "interest", "mixed")
@@ -33,7 +25,7 @@ def votes(like: str, seed: int) -> list[float]:
     return [_last(metrics[arm]) for arm in ARMS]
 
 
-def herd(seeds: int, run: Callable[..., Iterator[list[float]]]) -> Table:
+def herd(seeds: int, run: Run) -> Table:
     """Return the table of the herd effect: with a herd, and without."""
     rows = []
     for name, like in (("as shipped", ""), ("likes follow no score", "0.05")):
@@ -51,7 +43,7 @@ def sizes(policy: str, hours: int, seed: int) -> list[float]:
     return [_last(result.metrics[name]) for name in SIZES]
 
 
-def propagation(seeds: int, run: Callable[..., Iterator[list[float]]]) -> Table:
+def propagation(seeds: int, run: Run) -> Table:
     """Return the table of propagation over time."""
     rows = []
     for hours in (3, 6, 12, 24, 48):
@@ -96,17 +88,8 @@ def _shown(values: list[float], digits: int = 2) -> str:
 
 def main() -> None:
     """Measure, and print a table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.feed", description="Measure a table of the page.")
-    parser.add_argument("what", choices=["propagation", "herd", "day"])
-    parser.add_argument("--seeds", type=int, default=20, help="runs of each setting (default 20)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one for each core)")
-    options = parser.parse_args()
-    if options.what == "day":
-        print(printed(day()))
-        return
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        run = partial(pool.map, chunksize=1)
-        print(printed({"propagation": propagation, "herd": herd}[options.what](options.seeds, run)))
+    tables = {"propagation": propagation, "herd": herd, "day": lambda seeds, run: day()}
+    measure("benchmarks.feed", "Measure a table of the page.", tables, seeds=20)
 
 
 if __name__ == "__main__":

@@ -6,28 +6,22 @@ Each model runs with the seeds 1, 2, ...; of Mesa it is the example of the same 
 settings. A `±` is half of the 95 % interval of a mean over seeds.
 """
 
-import argparse
-import os
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import accumulate
-from multiprocessing import get_context
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import attrs
 
 import sim
+from benchmarks.tables import SCENARIOS, Measured, Run, Table, measure
 from sim.experiments.estimate import Estimate
 
-SCENARIOS = Path(__file__).parents[1] / "scenarios"
 Series = Mapping[str, Sequence[float]]
 """By name, a value after each turn of a run."""
-Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 # -- Axelrod's culture: beside his table
 
@@ -48,9 +42,7 @@ def regions(features: int, traits: int, seed: int) -> float:
     return metrics["regions"][-1]
 
 
-def culture(
-    seeds: int, run: Callable[..., Iterator[float]], cells: Sequence[tuple[int, int]] = tuple(AXELROD)
-) -> Table:
+def culture(seeds: int, run: Run, cells: Sequence[tuple[int, int]] = tuple(AXELROD)) -> Table:
     """Return the table of Axelrod beside ours."""
     jobs = [(*cell, seed) for cell in cells for seed in _seeds(seeds)]
     found = iter(list(run(regions, *zip(*jobs, strict=True))))
@@ -218,7 +210,7 @@ PAIRS = {
 TURNS = {"wolf_sheep": 200, "civil_violence": 60}
 
 
-def beside_mesa(model: str, seeds: int, run: Callable[..., Iterator[list[float]]], turns: int | None = None) -> Table:
+def beside_mesa(model: str, seeds: int, run: Run, turns: int | None = None) -> Table:
     """Return the means of a model in Mesa beside ours."""
     rows = []
     for place, pair in enumerate(PAIRS[model]):
@@ -255,27 +247,10 @@ def _shown(one: Estimate | None) -> str:
     return f"{one.mean:.{digits}f}" + ("" if one.half is None else f" ± {one.half:.{digits}f}")
 
 
-def printed(table: Table) -> str:
-    """Return a table in Markdown."""
-    heads, rows = table
-    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows))
-
-
 def main() -> None:
     """Measure one model, and print its table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gallery", description="Compare a model of the gallery.")
-    parser.add_argument("model", choices=["culture", *PAIRS])
-    parser.add_argument("--seeds", type=int, default=20, help="runs of each setting (default 20)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one for each core)")
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        run = partial(pool.map, chunksize=1)
-        table = (
-            culture(options.seeds, run)
-            if options.model == "culture"
-            else beside_mesa(options.model, options.seeds, run)
-        )
-    print(printed(table))
+    tables: dict[str, Measured] = {"culture": culture, **{model: partial(beside_mesa, model) for model in PAIRS}}
+    measure("benchmarks.gallery", "Compare a model of the gallery.", tables, seeds=20)
 
 
 if __name__ == "__main__":

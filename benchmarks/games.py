@@ -5,20 +5,11 @@
 Each runs with the seeds 1, 2, ...; a `±` is half of the 95 % interval of a mean over seeds.
 """
 
-import argparse
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
-from pathlib import Path
 from statistics import fmean
 
 import sim
-from benchmarks.gallery import Table, printed
+from benchmarks.tables import SCENARIOS, Run, Table, measure
 from sim.experiments.estimate import Estimate
-
-SCENARIOS = Path(__file__).parents[1] / "scenarios"
 
 PUBLISHED = {
     "tit-for-tat": 504.5, "tideman-chieruzzi": 500.4, "nydegger": 485.5, "grofman": 481.9, "shubik": 480.7,
@@ -39,7 +30,7 @@ def scores(matches: int, seed: int) -> list[float]:
     return [metrics[f"score_{n}"][-1] for n in range(len(PUBLISHED))]
 
 
-def axelrod(seeds: int, run: Callable[..., Iterator[list[float]]], matches: int = 5) -> Table:
+def axelrod(seeds: int, run: Run, matches: int = 5) -> Table:
     """Return the table of the first tournament: scores, and ranks by the mean score."""
     found = list(run(scores, [matches] * seeds, range(1, seeds + 1)))
     means = {name: _estimate([row[place] for row in found]) for place, name in enumerate(PUBLISHED)}
@@ -62,7 +53,7 @@ def hawks(both: float, seed: int) -> float:
     return fmean(kept)
 
 
-def hawk_dove(seeds: int, run: Callable[..., Iterator[float]]) -> Table:
+def hawk_dove(seeds: int, run: Run) -> Table:
     """Return the table of hawks and doves."""
     jobs = [(both, seed) for both in HAWKS for seed in range(1, seeds + 1)]
     found = iter(list(run(hawks, *zip(*jobs, strict=True))))
@@ -81,14 +72,7 @@ def _estimate(values: list[float]) -> Estimate:
 
 def main() -> None:
     """Measure one game, and print its table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.games", description="Compare a game of the page.")
-    parser.add_argument("game", choices=["axelrod", "hawk_dove"])
-    parser.add_argument("--seeds", type=int, default=10, help="runs of each setting (default 10)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one for each core)")
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        run = partial(pool.map, chunksize=1)
-        print(printed(axelrod(options.seeds, run) if options.game == "axelrod" else hawk_dove(options.seeds, run)))
+    measure("benchmarks.games", "Compare a game of the page.", {"axelrod": axelrod, "hawk_dove": hawk_dove})
 
 
 if __name__ == "__main__":

@@ -6,22 +6,14 @@ Each runs with the seeds 1, 2, ...; a `±` is half of the 95 % interval of a mea
 its 95 % interval (Wilson).
 """
 
-import argparse
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from math import sqrt
-from multiprocessing import get_context
-from pathlib import Path
+from collections.abc import Sequence
 
 import attrs
 
 import sim
-from benchmarks.gallery import Table, printed
+from benchmarks.tables import SCENARIOS, Run, Table, measure
+from sim.experiments.attribution.significance import wilson
 from sim.experiments.estimate import Estimate
-
-SCENARIOS = Path(__file__).parents[1] / "scenarios"
 
 FIRST = {
     (0, 0): (26, (100, 0, 0)),
@@ -33,6 +25,9 @@ FIRST = {
 """By votes for guilty in the first ballot, from and to: how many juries, and of 100 how many acquitted, were hung and
 convicted (Kalven and Zeisel 1966, p. 488).
 """
+
+MAJORITIES = sum(count for (low, _), (count, _) in FIRST.items() if low != 6)
+"""The published juries with a majority in the first ballot."""
 
 VERDICTS = ("acquitted", "hung", "convicted")
 
@@ -49,18 +44,16 @@ class Ended:
 
     first: int
     verdict: str
-    ballots: int
-    texts: int
 
 
 def jury(seed: int) -> Ended:
     """Return how one jury of `scenarios/jury.yaml` ends."""
     found = sim.run(SCENARIOS / "jury.yaml", seed=seed, recording="samples").metrics
     (verdict,) = [name for name in VERDICTS if found[name][-1]]
-    return Ended(int(found["first"][-1]), verdict, int(found["ballots"][-1]), int(found["texts"][-1]))
+    return Ended(int(found["first"][-1]), verdict)
 
 
-def juries(seeds: int, run: Callable[..., Iterator[Ended]]) -> Table:
+def juries(seeds: int, run: Run) -> Table:
     """Return the table of juries: how they end, by their first ballots."""
     found = list(run(jury, range(1, seeds + 1)))
     rows = []
@@ -70,7 +63,7 @@ def juries(seeds: int, run: Callable[..., Iterator[Ended]]) -> Table:
         first = f"{low}" if low == high else f"{low} to {high}"
         rows.append((first, str(count), *map(str, published), str(len(own)), *shown))
     for name, part, ours in zip(("the majority", "hung", "the minority"), _of_all(), _ends(found), strict=True):
-        rows.append((name, "215", "", f"{part:.1f}", "", f"{ours[1]}", "", share(*ours), ""))
+        rows.append((name, str(MAJORITIES), "", f"{part:.1f}", "", f"{ours[1]}", "", share(*ours), ""))
     heads = ["guilty at first", "juries, 1966", *[f"{one}, %" for one in VERDICTS]]
     return (*heads, f"juries of {seeds} here", *[f"{one} here, %" for one in VERDICTS]), rows
 
@@ -83,7 +76,7 @@ def _of_all() -> tuple[float, float, float]:
             kept += count * (convicted if low > 6 else acquitted)
             hung += count * split
             lost += count * (acquitted if low > 6 else convicted)
-    return kept / 215, hung / 215, lost / 215
+    return kept / MAJORITIES, hung / MAJORITIES, lost / MAJORITIES
 
 
 def _ends(found: Sequence[Ended]) -> list[tuple[int, int]]:
@@ -98,11 +91,8 @@ def share(count: int, of: int) -> str:
     """Return a share in per cent with its 95 % interval (Wilson); empty if there is nothing to share."""
     if not of:
         return ""
-    z, part = 1.96, count / of
-    middle = (part + z**2 / (2 * of)) / (1 + z**2 / of)
-    half = z / (1 + z**2 / of) * sqrt(part * (1 - part) / of + z**2 / (4 * of**2))
-    low, high = max(0.0, middle - half), min(1.0, middle + half)
-    return f"{100 * part:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+    low, high = wilson(count, of)
+    return f"{100 * count / of:.1f} ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def subjects(others: int, partner: int, seed: int) -> tuple[float, float]:
@@ -112,7 +102,7 @@ def subjects(others: int, partner: int, seed: int) -> tuple[float, float]:
     return 100 * found["conforming"][-1], 100 * found["independent"][-1]
 
 
-def asch(seeds: int, run: Callable[..., Iterator[tuple[float, float]]]) -> Table:
+def asch(seeds: int, run: Run) -> Table:
     """Return the table of Asch's subjects: alone among others, and with a partner."""
     cases = [*((others, 0) for others in ALONE), (7, 1)]
     jobs = [(*case, seed) for case in cases for seed in range(1, seeds + 1)]
@@ -131,14 +121,7 @@ def asch(seeds: int, run: Callable[..., Iterator[tuple[float, float]]]) -> Table
 
 def main() -> None:
     """Measure one scenario, and print its table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.juries", description="Compare a group of the page.")
-    parser.add_argument("group", choices=["jury", "asch"])
-    parser.add_argument("--seeds", type=int, default=10, help="runs of each setting (default 10)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one for each core)")
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        run = partial(pool.map, chunksize=1)
-        print(printed(juries(options.seeds, run) if options.group == "jury" else asch(options.seeds, run)))
+    measure("benchmarks.juries", "Compare a group of the page.", {"jury": juries, "asch": asch})
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from statistics import fmean
 import pytest
 
 from benchmarks import gallery
+from benchmarks.tables import printed
 from sim.cli import main
 from sim.experiments.estimate import Estimate
 from sim.scenario import load
@@ -161,7 +162,7 @@ def test_as_many_cultures_remain_as_published():
 def test_the_program_prints_the_table_of_cultures():
     """The table is what its command prints: the row of 10 features and 15 traits, which has the most unequal runs."""
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        head, row = gallery.printed(gallery.culture(20, pool.map, [(10, 15)])).splitlines()[::2]
+        head, row = printed(gallery.culture(20, pool.map, [(10, 15)])).splitlines()[::2]
     assert head in SECTIONS["Culture"]
     assert row in _compared("Culture")
 
@@ -230,7 +231,7 @@ def test_the_program_prints_the_table_beside_mesa(section, model):
     pytest.importorskip("mesa")
     (seeds,) = re.findall(rf"benchmarks\.gallery {model} --seeds (\d+)", SECTIONS[section])
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        assert gallery.printed(gallery.beside_mesa(model, int(seeds), pool.map)) in SECTIONS[section]
+        assert printed(gallery.beside_mesa(model, int(seeds), pool.map)) in SECTIONS[section]
 
 
 @pytest.mark.proof

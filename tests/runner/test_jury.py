@@ -12,6 +12,7 @@ import pytest
 import sim
 from sim.llm import Access
 from sim.record import open_run
+from tests.helpers import command
 from tests.llm.endpoint import Endpoint, Seen, fitting
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -54,6 +55,34 @@ def test_a_jury_talks_in_turns_until_all_agree_or_it_is_hung(seed, tmp_path):
 
 
 SPLIT = "{tool: vote, call: {vote: {verdict: \"='guilty' if me in ['juror-1', 'juror-2'] else 'not guilty'\"}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("GUILTY, he had the key.", (1, 0)), ("ACQUIT, it was dark.", (0, 1)), ("NOT GUILTY, it was dark.", (0, 1)),
+        ("I cannot tell.", (0, 0)),
+    ],
+)  # fmt: skip
+def test_a_text_counts_for_the_side_that_it_names(text, counted):
+    """A text counts for the side of its first words; NOT GUILTY is to acquit; what names no side counts for none."""
+    asked = [f"metrics.values.{name}=state_of('clerk', '{name}')" for name in ("pro", "contra")]
+    changed = [f"models.rules=[{SPLIT}, {{say: '{text}'}}]", *asked]
+    result = sim.run(JURY, overrides=changed, until="3m")
+    pro, contra = last(result, "pro", "contra")
+    spoken = last(result, "texts")[0]
+    assert spoken > 0
+    assert (pro, contra) == tuple(spoken * one for one in counted)
+
+
+def test_one_juror_has_the_floor_is_a_property_that_can_fail(tmp_path):
+    """With the floor given to all jurors at once, the property of the file fails; as shipped, it holds."""
+    text = JURY.read_text(encoding="utf-8")
+    rule = text.index("- name: gives the floor")
+    (tmp_path / "all.yaml").write_text(text[:rule] + text[rule:].replace('to: "=floor"', "to: juror"), encoding="utf-8")
+    for file, code in ((JURY, 0), (tmp_path / "all.yaml", 1)):
+        found, out, err = command("test", file, "--seed", "1", "--until", "10m", "--property", "one-has-the-floor")
+        assert found == code, out + err
 
 
 @pytest.mark.slow
