@@ -88,6 +88,10 @@ def _report_variance(folder: Path, outcomes: tuple[str, ...], across: tuple[str,
         name, _, named = text.partition("=")
         if not name.strip() or not named.strip():
             raise UsageError(f"{text!r:.80} names no outcomes", hint="write NAME=OUTCOME,OUTCOME")
+        if name.strip() in levels:
+            raise UsageError(
+                f"--across names {name.strip()!r:.60} twice", hint="write all its outcomes in one: NAME=ONE,TWO"
+            )
         levels[name.strip()] = [one.strip() for one in named.split(",")]
     place = unpacked_experiment(folder) if is_archive(folder) else folder
     check_experiment(place).integrity.warn()

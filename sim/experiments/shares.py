@@ -14,6 +14,7 @@ from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.experiments.designs import variable
 from sim.experiments.experiment import values_of
+from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.results import Results
 from sim.experiments.variance import Cell, Component, components
@@ -30,7 +31,8 @@ class Shares:
         outcome: its name, or the names of those that are levels of one source.
         parts: the sources, the keys first, and what is left; empty: there is nothing to split, and `note` says why.
         values: the number of values that are used.
-        left_out: the number of values, also missing ones, that are not: where one lacks, a whole level is left out.
+        left_out: the number of values, of all trials that are planned or done, that are not: where one lacks, a whole
+            level is left out.
         note: what to know about it.
     """
 
@@ -52,7 +54,8 @@ def shares_of(
         across: by the name of a source, the outcomes that are its levels, such as one for each persona.
 
     Raises:
-        UsageError: if it is no sweep of all combinations, there is no such outcome, or a source has one level.
+        UsageError: if it is no sweep of all combinations, there is no such outcome, a source has one level, or the name
+            of another one.
     """
     plan = results.plan
     if plan.design != "factorial" or plan.arms or plan.bench is not None or plan.fit is not None:
@@ -68,13 +71,25 @@ def shares_of(
                 f"there is no outcome {name!r:.60}",
                 hint=did_you_mean(name, names) or f"there are {', '.join(names) or 'none: no trial was measured'}",
             )
+    own_sources = (*_sources(plan)[1], "seed", "residual")
     for source, own in across.items():
         if len(set(own)) < 2:
             raise UsageError(f"{source} has one outcome", hint=f"name two or more: {source}=ONE,OTHER")
+        if source in own_sources:
+            raise UsageError(f"{source} is a source of its own here", hint=f"take another name than {source}")
     taken = {name for own in across.values() for name in own}
-    single = outcomes or [name for name in names if name not in taken]
+    single = dict.fromkeys(outcomes) or [name for name in names if name not in taken]
     found = [_split(results, values, (name,)) for name in single]
-    return [*found, *(_split(results, values, tuple(own), (source,)) for source, own in across.items())]
+    levels = [(source, tuple(dict.fromkeys(own))) for source, own in across.items()]
+    return [*found, *(_split(results, values, own, (source,)) for source, own in levels)]
+
+
+def _sources(plan: Plan) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return the keys that a sweep varies, those that change together as one, and their names."""
+    varied = [variable(text).keys for text in plan.vary]
+    alone = set(plan.points[0]) - {key for together in varied for key in together}  # of a table of combinations
+    keys = [*varied, *((key,) for key in plan.points[0] if key in alone)]
+    return keys, [", ".join(short(key, plan.points[0]) for key in together) for together in keys]
 
 
 def _split(
@@ -82,19 +97,18 @@ def _split(
 ) -> Shares:
     """Return how one outcome is split, or several that are the levels of one source."""
     plan = results.plan
-    varied = [variable(text).keys for text in plan.vary]
-    alone = set(plan.points[0]) - {key for together in varied for key in together}  # of a table of combinations
-    keys = [*varied, *((key,) for key in plan.points[0] if key in alone)]
+    keys, names = _sources(plan)
     cells: dict[Cell, list[float]] = {}
     for number, point in enumerate(plan.points):
         own = tuple(repr([point[key] for key in together]) for together in keys)
         for level in levels:
             for seed, value in values.get(number, {}).get(level, {}).items():
                 cells[(*own, str(seed), *((level,) if source else ()))] = [value]
-    factors = [*(", ".join(short(key, plan.points[0]) for key in together) for together in keys), "seed", *source]
-    parts = [_exact(part) for part in components(cells, factors)]
+    parts = [_exact(part) for part in components(cells, [*names, "seed", *source])]
     used = _used(parts)
-    expected = len(plan.points) * len(levels) * len({cell[len(keys)] for cell in cells})
+    seeds = plan.some_seeds(plan.seeds[1])
+    trials = {(number, seed) for number in range(len(plan.points)) for seed in seeds} | results.done().keys()
+    expected = len(trials) * len(levels)
     note = "" if parts else "two sources with several values are needed: vary a key, and take two seeds or more"
     if parts and not sum(part.variance for part in parts):
         note = "all values are the same"

@@ -1,6 +1,8 @@
 """The variance of the outcomes of a sweep: split by keys, seeds and personas."""
 
 import json
+import shutil
+import sqlite3
 from contextlib import closing
 from typing import Any
 
@@ -78,6 +80,24 @@ def test_what_cannot_be_split_is_said(folder):
     assert odd.values + odd.left_out == 24
 
 
+def test_an_outcome_that_is_named_twice_counts_once(folder):
+    """Names that are repeated add no level, no value, and no other shares."""
+    once = split(folder, "chance", persona=["first", "second"])
+    assert split(folder, "chance", "chance", persona=["first", "second", "first"]) == once
+    assert once["first, second"].left_out == 0
+
+
+def test_trials_that_are_not_there_are_left_out_and_counted(folder, tmp_path):
+    """A seed that no combination has, and one that one combination lacks, are each missing values."""
+    for name, point in (("seed", "%"), ("trial", "3")):
+        shutil.copytree(folder, tmp_path / name)
+        with closing(sqlite3.connect(tmp_path / name / "results.db")) as database, database:
+            database.execute("DELETE FROM outcomes WHERE seed = 2 AND point LIKE ?", (point,))
+            database.execute("DELETE FROM trials WHERE seed = 2 AND point LIKE ?", (point,))
+        found = split(tmp_path / name, "first")["first"]
+        assert (found.values, found.left_out) == (18, 6)
+
+
 def test_the_command_prints_it(folder):
     """A line for each outcome and source; as JSON the same numbers; wrong use names what to do."""
     code, out, err = command("report", folder, "variance", "--outcome", "first", "--across", "persona=first,second")
@@ -89,6 +109,9 @@ def test_the_command_prints_it(folder):
     for words, said in (
         (["--across", "persona"], "names no outcomes"),
         (["--across", "persona=first"], "one outcome"),
+        (["--across", "seed=first,second"], "take another name than seed"),
+        (["--across", "state.x=first,second"], "a source of its own"),
+        (["--across", "p=first,second", "--across", "p=first,chance"], "twice"),
         (["--across", "persona=first,secnd"], "second"),
         (["--outcome", "thirst"], "first"),
         (["--to", "x.html"], "writes no file"),

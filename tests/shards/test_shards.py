@@ -1,6 +1,7 @@
 """Worlds with islands have the same hash in one process and on several shards."""
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -87,6 +88,24 @@ def test_processes_write_one_record_that_is_replayed_in_one(tmp_path: Path) -> N
     assert result.services["shards"]["processes"] == 2
 
 
+class Counted(Inside):
+    """A shard whose orders are counted by what they ask."""
+
+    ASKED: ClassVar[Counter[str]] = Counter()
+
+    def ask(self, order: Order) -> None:
+        """Count an order."""
+        self.ASKED[order.what] += 1
+        super().ask(order)
+
+
+def test_the_number_of_windows_has_no_other_orders() -> None:
+    """Readings for metrics and the end of the run are orders, and no windows."""
+    result = on_shards(1, Counted)(world(3), out=None)
+    assert min(Counted.ASKED["gather"], Counted.ASKED["end"]) > 0
+    assert result.services["shards"]["windows"] == Counted.ASKED["run"]
+
+
 class Killed(ShardProcess):
     """The second shard, whose first processes are killed at their eighth order; `LIVES` has as many entries."""
 
@@ -138,7 +157,8 @@ def test_a_run_whose_processes_end_is_resumed(
     monkeypatch.setattr(Killed, "LIVES", [None] * 9)
     with pytest.raises(error) as caught:
         on_shards(2, start)(world(3), out=tmp_path)
-    assert ("has ended with the exit code" if error is RunError else "sim resume") in str(caught.value)
+    said = "has ended with the exit code -9: 3 of its processes have ended during one order"
+    assert (said if error is RunError else "sim resume") in str(caught.value)
     (folder,) = tmp_path.iterdir()
     with open_run(folder) as run:
         assert run.info.status == "interrupted"

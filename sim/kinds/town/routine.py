@@ -23,12 +23,12 @@ _LOT = 14  # side length, in cells
 _COLUMNS, _ROWS = 7, 9
 _CORNER = (3, 9)  # first walkable cell of the first lot; cells with a smaller x or y are never entered
 _CAFE, _PUB, _STORE, _PARK, _COLLEGE, _OFFICE = (3, 4), (4, 4), (2, 4), (3, 3), (3, 5), (2, 3)
-_PUBLIC = (_CAFE, _PUB, _STORE, _PARK, _COLLEGE, _OFFICE)
 _WORK = ((_CAFE, 2), (_STORE, 2), (_COLLEGE, 4), (_OFFICE, 4), (_PUB, 2))  # (place, workers); the others work at home
 _LUNCH = (_CAFE, _PUB, _PARK)
 _EVENING = (_PUB, _PARK, _CAFE)
 PLACES = {"cafe": _CAFE, "pub": _PUB, "store": _STORE, "park": _PARK, "college": _COLLEGE, "office": _OFFICE}
 """The lots of the public places by name; all others are homes."""
+_PUBLIC = tuple(PLACES.values())
 _TABLES, _SEATS = (0, 7), 1  # offsets of tables in a public place along x and y; maximum offset of a seat from a table
 _ROOM = 7  # largest offset of a cell in a home
 

@@ -30,7 +30,7 @@ class Coordinator:
 
     Attributes:
         windows: the number of windows so far.
-        critical_ns: the CPU time of the slowest shard, summed over all windows, in nanoseconds.
+        critical_ns: the CPU time of the slowest shard, summed over all orders, in nanoseconds.
         total_ns: the CPU time of all shards in nanoseconds.
     """
 
@@ -68,6 +68,7 @@ class Coordinator:
             self._window(end)
 
     def _window(self, end: int) -> None:
+        self.windows += 1
         reports = self._ask([Order("run", end, tuple(letters)) for letters in self._letters])
         self._letters = [[] for _ in self._shards]
         for place, report in enumerate(reports):
@@ -86,7 +87,6 @@ class Coordinator:
             shard.ask(order)
         self._record(self.reached)  # while the shards work
         reports = [shard.report() for shard in self._shards]
-        self.windows += 1
         self.critical_ns += max(report.cpu_ns for report in reports)
         self.total_ns += sum(report.cpu_ns for report in reports)
         for rows, report in zip(self._rows, reports, strict=True):

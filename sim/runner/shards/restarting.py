@@ -88,7 +88,8 @@ class RestartedShard:
             self._attempts += 1
             self._shard.close()
             if self._attempts == ATTEMPTS:
-                raise lost
+                ended = f"{lost}: {ATTEMPTS} of its processes have ended during one order"
+                raise ShardLost(ended, hint=lost.hint) from lost
             try:
                 self._shard = self._start(self._number, self.setup)
                 self._repeat()

@@ -28,7 +28,7 @@ class RowRecorder(NullRecorder):
     Args:
         kernel: the kernel that records.
         islands: its islands.
-        keeps: whether it keeps what agents do (a shard), or what the scenario does (the coordinator).
+        keeps_agents: whether it keeps what agents do (a shard), or what the scenario does (the coordinator).
     """
 
     def __init__(self, kernel: Kernel, islands: Islands, *, keeps_agents: bool) -> None:
