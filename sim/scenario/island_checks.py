@@ -1,12 +1,13 @@
 """The check of the section `islands`: everything in a scenario that would pass between islands without a latency."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from sim.base.errors import Problem, UsageError
 from sim.base.expressions import did_you_mean
 from sim.events.topic import matches
 from sim.kernel.duration import to_ns, to_text
+from sim.scenario.island_division import Division, check_division, division_of
 from sim.scenario.island_uses import Meeting, Use, Where, groups_of, homes_of, settings_of, topics_of, uses_of
 from sim.scenario.never import awaited
 from sim.scenario.schema import Scenario
@@ -35,14 +36,16 @@ def check_islands(tree: Map, scenario: Scenario, known: Symbols) -> Iterator[Pro
     settings = settings_of(scenario)
     if settings is None:
         return
-    excluded = [*_excluded(tree, scenario), *_homeless(tree, scenario, settings)]
+    excluded = [*_excluded(tree, scenario), *check_division(tree, scenario, settings)]
+    excluded += _homeless(tree, scenario, settings)
     yield from excluded
     if excluded:
         return
-    yield from _uses(tree, scenario, settings)
-    yield from _meetings(tree, scenario, settings, known)
-    yield from _limits(tree, scenario, settings)
-    yield from _unheard(tree, scenario, settings)
+    division = division_of(scenario, settings)
+    yield from _uses(tree, scenario, settings, division)
+    yield from _meetings(tree, scenario, settings, division, known)
+    yield from _limits(tree, scenario, division)
+    yield from _unheard(tree, scenario, settings, division)
 
 
 def _excluded(tree: Map, scenario: Scenario) -> Iterator[Problem]:
@@ -77,37 +80,37 @@ def _homeless(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterat
     """Yield entries that live on no island, and names by which an agent that is made could be on two."""
     for number, (entry, raw) in enumerate(zip(scenario.agents, items(tree, "agents"), strict=True)):
         island = settings.entries.get(entry.name)
-        if island is None:
+        if island is None and entry.name not in settings.by:
             message = f"agents[{number}]: {entry.name!r} lives on no island"
-            yield _mark(raw, "name").problem(message, "name it in `islands.of`")
+            yield _mark(raw, "name").problem(message, "name it in `islands.of` or `islands.by`")
             continue
         for other in scenario.agents:
-            there = settings.entries.get(other.name, island)
+            there = settings.entries.get(other.name, island)  # agents of a divided entry are not made during the run
             if there != island and entry.name.startswith(f"{other.name}-"):
-                message = f"agents[{number}].name: {entry.name!r} of {island} begins like the agents of {other.name!r}"
-                yield _mark(raw, "name").problem(f"{message} of {there}", "give it another name")
+                message = f"{entry.name!r} of {island or 'several islands'} begins like the agents of {other.name!r}"
+                yield _mark(raw, "name").problem(f"agents[{number}].name: {message} of {there}", "give it another name")
 
 
 # -- things with a home
 
 
-def _uses(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
+def _uses(tree: Map, scenario: Scenario, settings: IslandSettings, division: Division) -> Iterator[Problem]:
     """Yield uses of a thing by agents of two islands, and things whose home is not known."""
-    homes, first = homes_of(scenario), dict[Thing, Use]()
-    for use in uses_of(scenario, settings):
+    homes, first = homes_of(scenario, division), dict[Thing, Use]()
+    for use in uses_of(scenario, division):
         if not isinstance(use, Use) or _is_agent(scenario, use.thing):
             continue
         kind, name = use.thing
         said = getattr(settings.home, kind).get(name) if kind in ("pools", "artifacts", "accounts") else None
         before = first.setdefault(use.thing, use)
-        if use.island != homes[use.thing]:
-            by = (
-                f"`islands.home` says {said}" if said is not None else f"{before.island} uses it in {before.where.path}"
-            )
-            message = f"{use.where.path}: {use.island} uses {CALLED[kind].format(name)}, but {by}"
+        away = [island for island in use.islands if island != homes[use.thing]]
+        if away:
+            by = f"{before.islands[0]} uses it in {before.where.path}"
+            by = by if said is None else f"`islands.home` says {said}"
+            message = f"{use.where.path}: {away[0]} uses {CALLED[kind].format(name)}, but {by}"
             yield _at(tree, use.where).problem(message, _MESSAGES)
-    yield from _owners(tree, scenario, settings, homes)
-    yield from _homes_of_nothing(tree, scenario, settings)
+    yield from _owners(tree, scenario, division, homes)
+    yield from _homes_of_nothing(tree, scenario, settings, division)
     computed = _computed(scenario)
     for kind, declared in (("pools", scenario.pools), ("accounts", scenario.accounts)):
         part = mapping(tree, kind)
@@ -119,10 +122,21 @@ def _uses(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[P
                 )
 
 
-def _homes_of_nothing(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
-    """Yield homes of pools and accounts that the file does not have. Artifacts can be made during a run."""
+def _homes_of_nothing(tree: Map, scenario: Scenario, settings: IslandSettings, division: Division) -> Iterator[Problem]:
+    """Yield homes on no island, and those of pools and accounts that the file does not have. Artifacts can be made
+    during a run.
+    """
+    homes = mapping(mapping(tree, "islands"), "home")
+    for kind in ("pools", "artifacts", "accounts"):
+        part = mapping(homes, kind)
+        for name, island in getattr(settings.home, kind).items():
+            if island not in division.names and isinstance(part, Map):
+                yield part.values_at[name].problem(
+                    f"islands.home.{kind}.{name}: there is no island {island!r}", did_you_mean(island, division.names)
+                )
+                return
     for kind, declared in (("pools", scenario.pools), ("accounts", scenario.accounts)):
-        part = mapping(mapping(mapping(tree, "islands"), "home"), kind)
+        part = mapping(homes, kind)
         for name in getattr(settings.home, kind):
             if name not in declared and isinstance(part, Map):
                 yield part.keys_at[name].problem(
@@ -134,20 +148,27 @@ def _is_agent(scenario: Scenario, thing: Thing) -> bool:
     return thing[0] == "accounts" and thing[1] not in scenario.accounts
 
 
-def _owners(tree: Map, scenario: Scenario, settings: IslandSettings, homes: dict[Thing, str]) -> Iterator[Problem]:
+def _owners(tree: Map, scenario: Scenario, division: Division, homes: dict[Thing, str]) -> Iterator[Problem]:
     """Yield artifacts whose owner, who is paid, lives elsewhere; and payments to agents elsewhere."""
     for number, (artifact, raw) in enumerate(zip(scenario.artifacts, items(tree, "artifacts"), strict=True)):
         home = homes.get(("artifacts", artifact.id))
-        owner = homes.get(("accounts", artifact.owner)) or _island_named(settings, artifact.owner)
-        if home is not None and owner is not None and owner != home:
-            message = f"artifacts[{number}].owner: {artifact.owner} lives on {owner}, but {home} uses {artifact.id!r}"
+        account = homes.get(("accounts", artifact.owner))
+        owners = division.islands_of(artifact.owner) if account is None else (account,)
+        away = [island for island in owners if island != home]
+        if home is not None and away:
+            message = f"artifacts[{number}].owner: {artifact.owner} lives on {away[0]}, but {home} uses {artifact.id!r}"
             yield _mark(raw, "owner").problem(message, "give it an owner of that island")
-    for use in uses_of(scenario, settings):
+    for use in uses_of(scenario, division):
         if isinstance(use, Use) and _is_agent(scenario, use.thing):
-            there = _island_named(settings, use.thing[1])
-            if there not in (None, use.island):
-                message = f"{use.where.path}: {use.island} pays {use.thing[1]} of the island {there}"
+            pair = _apart(use.islands, division.islands_of(use.thing[1]))
+            if pair is not None:
+                message = f"{use.where.path}: {pair[0]} pays {use.thing[1]} of the island {pair[1]}"
                 yield _at(tree, use.where).problem(message, "islands have no money in common; send a message")
+
+
+def _apart(some: Sequence[str], others: Collection[str]) -> tuple[str, str] | None:
+    """Return two different islands, one of each; None if there are none."""
+    return next(((one, other) for other in sorted(others) for one in some if one != other), None)
 
 
 def _computed(scenario: Scenario) -> set[str]:
@@ -166,18 +187,23 @@ def _computed(scenario: Scenario) -> set[str]:
 # -- other agents
 
 
-def _meetings(tree: Map, scenario: Scenario, settings: IslandSettings, known: Symbols) -> Iterator[Problem]:
+def _meetings(
+    tree: Map, scenario: Scenario, settings: IslandSettings, division: Division, known: Symbols
+) -> Iterator[Problem]:
     """Yield rules that name agents of another island, other than messages that take long enough."""
-    groups, least = groups_of(scenario), to_text(settings.latency)
-    for met in uses_of(scenario, settings):
+    groups, least = groups_of(scenario, division), to_text(settings.latency)
+    for met in uses_of(scenario, division):
         if not isinstance(met, Meeting):
             continue
-        islands = groups.get(met.name) or {_island_of(settings, known, met.name) or met.island}
-        there = sorted(islands - {met.island})
-        if not there:
-            continue
-        where = f"{met.where.path}: {met.island} {met.what} {met.name} of the island {there[0]}"
         mark = _at(tree, met.where)
+        if met.what == "spawns" and met.name in settings.by:
+            message = f"{met.where.path}: copies of {met.name!r} would live on no island, as its agents live on several"
+            yield mark.problem(message, "spawn another entry, which `islands.of` names")
+            continue
+        pair = _apart(met.islands, groups.get(met.name) or _islands_of(division, known, met.name))
+        if pair is None:
+            continue
+        where = f"{met.where.path}: {pair[0]} {met.what} {met.name} of the island {pair[1]}"
         if met.what != "sends to":
             yield mark.problem(where, _MESSAGES)
         elif not known.is_agent(met.name):
@@ -197,31 +223,33 @@ def _shorter(after: Any, least: int) -> bool:
         return False  # reported elsewhere
 
 
-def _island_of(settings: IslandSettings, known: Symbols, name: str) -> str | None:
+def _islands_of(division: Division, known: Symbols, name: str) -> tuple[str, ...]:
+    found = division.islands_of(name)
     try:
-        return settings.entries.get(known.entries_of(name)[0])
+        return found or division.of.get(known.entries_of(name)[0], ())
     except UsageError:
-        return None  # reported elsewhere
+        return ()  # reported elsewhere
 
 
-def _island_named(settings: IslandSettings, name: str) -> str | None:
-    return settings.entries.get(name) or settings.entries.get(name.rpartition("-")[0])
-
-
-def _limits(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
+def _limits(tree: Map, scenario: Scenario, division: Division) -> Iterator[Problem]:
     """Yield limits of all agents, or of a group, that agents of two islands use."""
-    groups, limits = groups_of(scenario), mapping(tree, "limits")
+    groups, limits = groups_of(scenario, division), mapping(tree, "limits")
     for name, limit in scenario.limits.items():
         charged = {kind for kind, prices in scenario.costs.items() if name in prices}
         users = [e for e in scenario.agents if any(do.kind in charged for rule in e.rules for do in rule.do)]
-        islands = sorted({settings.entries[entry.name] for entry in users})
+        islands = sorted({island for entry in users for island in division.of[entry.name]})
         mark = limits.keys_at[name] if isinstance(limits, Map) else tree.mark
         if limit.global_ is not None and len(islands) > 1:
-            yield mark.problem(f"limits.{name}.global: agents of {' and '.join(islands)} use it", _EACH)
+            yield mark.problem(f"limits.{name}.global: agents of {_some(islands)} use it", _EACH)
         spread = sorted({entry.group_name for entry in users if len(groups[entry.group_name]) > 1})
         if limit.group is not None and spread:
-            where = " and ".join(sorted(groups[spread[0]]))
+            where = _some(sorted(groups[spread[0]]))
             yield mark.problem(f"limits.{name}.group: the group {spread[0]!r} lives on {where}", _EACH)
+
+
+def _some(islands: Sequence[str]) -> str:
+    """Return names of islands in words, at most three."""
+    return " and ".join(islands[:3]) + (f" and {len(islands) - 3} others" if len(islands) > 3 else "")
 
 
 _EACH = "give each island a limit of its own"
@@ -230,19 +258,20 @@ _EACH = "give each island a limit of its own"
 # -- events
 
 
-def _unheard(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
+def _unheard(tree: Map, scenario: Scenario, settings: IslandSettings, division: Division) -> Iterator[Problem]:
     """Yield what agents wait for that only another island publishes, under a topic that does not reach theirs."""
-    published = list(topics_of(scenario, settings))
+    published = list(topics_of(scenario, division))
     own = [event.topic for event in scenario.events]
     for number, mark, where, pattern in _awaited_by_agents(scenario, tree):
-        here = settings.entries[scenario.agents[number].name]
-        if any(topic is None and island == here for island, topic in published):
+        if any(matches(pattern, topic) for topic in own):
             continue
-        near = [topic for island, topic in published if island == here and topic is not None]
-        matching = [(island, t) for island, t in published if island != here and t is not None and matches(pattern, t)]
-        reaching = [topic for _, topic in matching if settings.latency_of(topic) is not None]
-        if matching and not reaching and not any(matches(pattern, topic) for topic in (*near, *own)):
-            island, topic = matching[0]
+        matching = [(islands, t) for islands, t in published if t is not None and matches(pattern, t)]
+        if any(settings.latency_of(topic) is not None for _, topic in matching):
+            continue
+        heard = {island for islands, t in published if t is None or matches(pattern, t) for island in islands}
+        here = next((island for island in division.of[scenario.agents[number].name] if island not in heard), None)
+        if matching and here is not None:
+            (island, *_), topic = matching[0]
             message = f"{where}: {here} waits for {pattern!r}, which only {island} publishes, and {here} never hears it"
             yield mark.problem(message, f"add `islands: {{topics: {{{topic}: {{}}}}}}`")
 

@@ -7,6 +7,7 @@ import attrs
 
 from sim.base.expressions import Expression
 from sim.scenario.actions import Do
+from sim.scenario.island_division import Division
 from sim.scenario.schema import Agent, Rule, Scenario
 from sim.scenario.scopes import REFERS
 from sim.world.action import DEFINED
@@ -39,10 +40,10 @@ class Where:
 
 @attrs.frozen
 class Use:
-    """A use of a thing by the agents of an entry."""
+    """A use of a thing by the agents of an entry, who live on some islands."""
 
     where: Where
-    island: str
+    islands: tuple[str, ...]
     thing: Thing
 
 
@@ -51,45 +52,45 @@ class Meeting:
     """A rule that names another agent, a group or an entry.
 
     Attributes:
-        where, island: the place, and the island of the agents with this rule.
+        where, islands: the place, and the islands of the agents with this rule.
         what: what they do with the one that is named, in words.
         name: the name.
         after: of a message, its delay as written, or None without one; `...` for anything else.
     """
 
     where: Where
-    island: str
+    islands: tuple[str, ...]
     what: str
     name: str
     after: Any = ...
 
 
-def uses_of(scenario: Scenario, settings: IslandSettings) -> Iterator[Use | Meeting]:
+def uses_of(scenario: Scenario, division: Division) -> Iterator[Use | Meeting]:
     """Yield what agents use by name, and whom they name, in the order of the file."""
     for number, entry in enumerate(scenario.agents):
-        island = settings.entries.get(entry.name)
-        if island is None:
+        islands = division.of.get(entry.name)
+        if not islands:
             continue
         placed = entry.place is not None or (entry.population is not None and "place" in entry.population.others)
         if placed:
-            yield Use(Where(number, None, "place"), island, ("places", ""))
+            yield Use(Where(number, None, "place"), islands, ("places", ""))
         for place, rule in enumerate(entry.rules):
-            yield from _of_rule(Where(number, place, "do"), island, rule)
+            yield from _of_rule(Where(number, place, "do"), islands, rule)
 
 
-def _of_rule(where: Where, island: str, rule: Rule) -> Iterator[Use | Meeting]:
+def _of_rule(where: Where, islands: tuple[str, ...], rule: Rule) -> Iterator[Use | Meeting]:
     for do in rule.do:
-        yield from _of_action(where, island, do)
+        yield from _of_action(where, islands, do)
     for part, expressions in _expressions(rule):
         for expression in expressions:
-            yield from _of_expression(attrs.evolve(where, part=part), island, expression)
+            yield from _of_expression(attrs.evolve(where, part=part), islands, expression)
 
 
-def _of_action(where: Where, island: str, do: Do) -> Iterator[Use | Meeting]:
+def _of_action(where: Where, islands: tuple[str, ...], do: Do) -> Iterator[Use | Meeting]:
     if do.kind in OF_PLACES:
-        yield Use(where, island, ("places", ""))
+        yield Use(where, islands, ("places", ""))
     if do.kind in OF_TASKS:
-        yield Use(where, island, ("tasks", ""))
+        yield Use(where, islands, ("tasks", ""))
     if do.sleep is not None:
         return
     for argument in DEFINED[do.kind].arguments():
@@ -97,15 +98,15 @@ def _of_action(where: Where, island: str, do: Do) -> Iterator[Use | Meeting]:
         if value is None or not value.constant or not isinstance(value.raw, str):
             continue
         if argument.meaning in ARGUMENTS:
-            yield Use(where, island, (ARGUMENTS[argument.meaning], value.raw))
+            yield Use(where, islands, (ARGUMENTS[argument.meaning], value.raw))
         elif argument.meaning == "recipient" and do.kind == "send":
             after = do.arguments.get("after")
             given = None if after is None else after.raw if after.constant else ...
-            yield Meeting(where, island, "sends to", value.raw, given)
+            yield Meeting(where, islands, "sends to", value.raw, given)
         elif argument.meaning == "recipient":
-            yield Meeting(where, island, f"does {do.kind} with", value.raw)
+            yield Meeting(where, islands, f"does {do.kind} with", value.raw)
         elif argument.meaning == "entry":
-            yield Meeting(where, island, "spawns", value.raw)
+            yield Meeting(where, islands, "spawns", value.raw)
 
 
 def _expressions(rule: Rule) -> Iterator[tuple[Part, list[Expression]]]:
@@ -137,49 +138,54 @@ def _sleeping(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _of_expression(where: Where, island: str, expression: Expression) -> Iterator[Use | Meeting]:
+def _of_expression(where: Where, islands: tuple[str, ...], expression: Expression) -> Iterator[Use | Meeting]:
     if expression.functions & _PLACE_FUNCTIONS:
-        yield Use(where, island, ("places", ""))
+        yield Use(where, islands, ("places", ""))
     if expression.functions & _TASK_FUNCTIONS:
-        yield Use(where, island, ("tasks", ""))
+        yield Use(where, islands, ("tasks", ""))
     for literal in expression.literals:
         to = REFERS.get((literal.function, literal.position))
         if literal.function in _PLACE_FUNCTIONS or to is None:
             continue
         if to in _REFERRED:
-            yield Use(where, island, (_REFERRED[to], literal.text))
+            yield Use(where, islands, (_REFERRED[to], literal.text))
         elif to in ("agent", "group"):
-            yield Meeting(where, island, f"calls {literal.function}() of", literal.text)
+            yield Meeting(where, islands, f"calls {literal.function}() of", literal.text)
 
 
-def homes_of(scenario: Scenario) -> dict[Thing, str]:
+def homes_of(scenario: Scenario, division: Division) -> dict[Thing, str]:
     """Return the home island of each thing that has one: the island whose agents name it, or what `home` says."""
     settings = settings_of(scenario)
     assert settings is not None, "the file has islands"
     found: dict[Thing, str] = {}
     for kind in ("pools", "artifacts", "accounts"):
         found.update({(kind, name): island for name, island in getattr(settings.home, kind).items()})
-    for use in uses_of(scenario, settings):
+    for use in uses_of(scenario, division):
         if isinstance(use, Use):
-            found.setdefault(use.thing, use.island)
+            found.setdefault(use.thing, use.islands[0])
     return found
 
 
-def groups_of(scenario: Scenario) -> dict[str, set[str]]:
+def groups_of(scenario: Scenario, division: Division) -> dict[str, set[str]]:
     """Return the islands of the agents of each group, and of each entry with several agents."""
-    settings = settings_of(scenario)
-    assert settings is not None, "the file has islands"
     found: dict[str, set[str]] = {}
     for entry in scenario.agents:
-        island = settings.entries.get(entry.name)
-        for name in {entry.name, entry.group_name, *_rows(entry)}:
-            if island is not None:
-                found.setdefault(name, set()).add(island)
+        for name in {entry.name, entry.group_name}:
+            found.setdefault(name, set()).update(division.of.get(entry.name, ()))
+        for group, islands in _groups_of_rows(entry, division):
+            found.setdefault(group, set()).update(islands)
     return found
 
 
-def _rows(entry: Agent) -> Iterable[str]:
-    return () if entry.population is None else entry.population.groups
+def _groups_of_rows(entry: Agent, division: Division) -> Iterable[tuple[str, Iterable[str]]]:
+    """Return the groups of the rows of a table, each with islands of its agents."""
+    table = entry.population
+    if table is None or "group" not in table.others:
+        return ()
+    rows = division.rows.get(entry.name)
+    if rows is None:
+        return ((group, division.of.get(entry.name, ())) for group in table.groups)
+    return {(group, (island,)) for group, island in zip(table.others["group"], rows, strict=True) if group is not None}
 
 
 def settings_of(scenario: Scenario) -> IslandSettings | None:
@@ -188,11 +194,11 @@ def settings_of(scenario: Scenario) -> IslandSettings | None:
     return found if isinstance(found, IslandSettings) else None
 
 
-def topics_of(scenario: Scenario, settings: IslandSettings) -> Iterator[tuple[str, str | None]]:
+def topics_of(scenario: Scenario, division: Division) -> Iterator[tuple[tuple[str, ...], str | None]]:
     """Yield the topics that agents publish, with their islands; None as a topic: it is computed."""
     for entry in scenario.agents:
         for rule in entry.rules:
             for do in rule.do:
                 value = do.arguments.get("topic") if do.kind == "publish" else None
                 if value is not None:
-                    yield settings.entries[entry.name], value.raw if value.constant else None
+                    yield division.of[entry.name], value.raw if value.constant else None

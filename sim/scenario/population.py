@@ -14,8 +14,12 @@ from sim.kernel.rng import Draws
 
 _LEAST: Final = sys.float_info.min  # for the logarithm of a draw of 0
 
-MAX_AGENTS: Final = 100_000
-"""The most agents of a scenario."""
+MAX_AGENTS: Final = 1_000_000
+"""The most agents of a scenario. An agent needs about 3 KB, so that these need about 3 GB: what many machines have, and
+more than a mistake in a file should take."""
+
+MOST_DIGITS: Final = len(str(MAX_AGENTS))
+"""The most digits of the number of an agent."""
 
 
 @attrs.frozen

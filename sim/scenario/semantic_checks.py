@@ -11,7 +11,7 @@ from sim.base.errors import Problem, UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.words import ACTIONS
 from sim.kernel.duration import MAX_NS, to_ns
-from sim.scenario.population import MAX_AGENTS, Population
+from sim.scenario.population import MAX_AGENTS, MOST_DIGITS, Population
 from sim.scenario.symbols import Symbols, actions_of, items, mapping
 from sim.scenario.units import HOUR, MINUTE, SECOND
 from sim.scenario.yaml_tree import Map, Mark, Seq
@@ -60,7 +60,7 @@ def _at(entry: dict[str, Any], key: str) -> Mark:
 def _numbered_names(tree: Map, known: Symbols) -> Iterator[Problem]:
     for entry in items(tree, "agents"):
         base, _, number = str(entry.get("name")).rpartition("-")
-        if number.isdecimal() and len(number) < 7 and 1 <= int(number) <= known.entries.get(base, 0) > 1:
+        if number.isdecimal() and len(number) <= MOST_DIGITS and 1 <= int(number) <= known.entries.get(base, 0) > 1:
             message = f"the agent {entry['name']!r} has the same name as agent number {number} of the entry {base!r}"
             yield _at(entry, "name").problem(message)
 

@@ -11,7 +11,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
-from sim.scenario.population import Population
+from sim.scenario.population import MOST_DIGITS, Population
 from sim.world.action import DEFINED
 
 Kind = Literal[
@@ -196,7 +196,9 @@ class Symbols:
         count = self.entries.get(base)
         if count is None or not number.isdecimal() or number.startswith("0"):
             return False
-        return self.spawned or (base not in self.named and count > 1 and len(number) < 7 and int(number) <= count)
+        return self.spawned or (
+            base not in self.named and count > 1 and len(number) <= MOST_DIGITS and int(number) <= count
+        )
 
 
 def collect(

@@ -46,13 +46,18 @@ class IslandBus(EventBus):
         latency: Callable[[str], int | None],
     ) -> None:
         super().__init__(kernel)
-        self._islands = self.local = tuple(islands)
         self.away: Callable[[Event, int], None] | None = None
         self._home = home
         self._of_agent = of_agent
         self._latency = latency
         self._where: dict[Subscription, str | None] = {}
-        self._recents: dict[str | None, _Recent] = {name: {} for name in (*islands, None)}
+        self._recents: dict[str | None, _Recent] = {}
+        self.divide(tuple(islands))
+
+    def divide(self, islands: tuple[str, ...]) -> None:
+        """Say which islands there are, all of which run in this process. To be called before anything happens."""
+        self._islands = self.local = islands
+        self._recents = {name: {} for name in (*islands, None)}
 
     def publish(self, topic: str, data: object = None) -> Event:
         """See `EventBus`; the event is kept for the island where it is published."""

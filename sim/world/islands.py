@@ -59,21 +59,24 @@ class IslandSettings:
     Args:
         latency: the least time that anything takes from one island to another.
         of: by island, the entries of `agents` whose agents live there.
+        by: by entry of `agents`, by what its agents are divided: a state variable, such as a column of its table, or
+            `group`. Each agent lives on the island that has the name of its value at the start.
         topics: by topic, or pattern of topics: the events that other islands hear of, and when. All others are heard
             only on the island where they are published.
         home: the home islands of what no rule names.
 
     Raises:
-        UsageError: if an entry lives on two islands, an island is unknown or has no entry, a topic cannot be declared,
-            or its latency is below that of the islands.
+        UsageError: if there is no island, an entry lives on two, one has no entry, a topic cannot be declared, or its
+            latency is below that of the islands.
     """
 
     latency: PositiveDuration
-    of: Mapping[str, tuple[Entry, ...]]
+    of: Mapping[str, tuple[Entry, ...]] = attrs.field(factory=dict)
+    by: Mapping[str, str] = attrs.field(factory=dict)
     topics: Mapping[str, TopicSettings] = attrs.field(factory=dict)
     home: Homes = attrs.field(factory=Homes)
     entries: Mapping[str, str] = attrs.field(init=False)
-    """By entry of `agents`, its island."""
+    """By entry of `agents` that `of` names, its island."""
 
     @entries.default
     def _entries(self) -> Mapping[str, str]:
@@ -90,8 +93,8 @@ class IslandSettings:
         return found
 
     def __attrs_post_init__(self) -> None:
-        if not self.of:
-            raise UsageError("of: expected at least one island", hint="such as `of: {north: [farmer]}`")
+        if not self.of and not self.by:
+            raise UsageError("expected `of` or `by`", hint="such as `of: {north: [farmer]}`, or `by: {person: region}`")
         for pattern, topic in self.topics.items():
             check_pattern(pattern)
             if is_own(pattern):
@@ -101,10 +104,6 @@ class IslandSettings:
                     f"topics.{pattern}.latency: {to_text(topic.latency)} is shorter than {to_text(self.latency)},"
                     " the latency of the islands"
                 )
-        for what in ("pools", "artifacts", "accounts"):
-            for name, island in getattr(self.home, what).items():
-                if island not in self.of:
-                    raise UsageError(f"home.{what}.{name}: there is no island {island!r} in `of`")
 
     def latency_of(self, topic: str) -> int | None:
         """Return after how many nanoseconds other islands hear of a topic; None: never."""
@@ -113,6 +112,15 @@ class IslandSettings:
                 return self.latency if settings.latency is None else settings.latency
         return None
 
+
+def island_named(value: object) -> str | None:
+    """Return the name of the island for a value by which agents are divided; None if it cannot name one."""
+    if isinstance(value, str):
+        return value if 0 < len(value) <= _LONGEST else None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+_LONGEST: Final = 64  # characters of the name of an island, as of an agent
 
 Thing = tuple[str, str]
 """What has a home island: its kind (`pools`, `artifacts`, `accounts`, `places`, `tasks`) and its name."""
@@ -170,6 +178,7 @@ class Islands(Service):
 
     Attributes:
         settings: the section of the scenario.
+        names: the names of all islands.
         homes: the island of each thing that has one.
         groups: by group of agents, its islands.
         first: the agents that exist from the start, with their islands; empty until `begin` is called.
@@ -181,12 +190,25 @@ class Islands(Service):
 
     def __init__(self, world: "World", settings: IslandSettings) -> None:
         self.settings = settings
+        self.names = tuple(settings.of)
         self.homes: Mapping[Thing, str] = {}
         self.groups: dict[str, set[str]] = {}
         self.first: dict[str, str] = {}
-        self.local = frozenset(settings.of)
+        self.local = frozenset(self.names)
         self.away: Callable[[Letter], None] | None = None
         self._world = world
+        self._texts: dict[str, str] = {}  # the name of each island once, not for each agent
+
+    def divide(self, names: tuple[str, ...]) -> None:
+        """Say which islands there are. To be called before there are agents.
+
+        Args:
+            names: the names of all islands, also of those into which agents are divided.
+        """
+        self.names, self.local = names, frozenset(names)
+        bus = self._world.event_bus
+        assert isinstance(bus, IslandBus), "the section has made it"
+        bus.divide(names)
 
     def begin(self, homes: Mapping[Thing, str], groups: Mapping[str, set[str]]) -> None:
         """Watch what agents do from now on, when all agents of the start exist.
@@ -199,7 +221,9 @@ class Islands(Service):
         self.homes = homes
         self.groups = {name: set(islands) for name, islands in groups.items()}
         for agent_id, agent in world.agents.items():
-            self.first[agent_id] = island = self.settings.entries[_entry(agent)]
+            island = self._home_of(agent)
+            assert island is not None, "the check of the file has found an island for each agent"
+            self.first[agent_id] = island
             self.groups.setdefault(agent.group, set()).add(island)
         for kind in ALLOWED:
             handler = world.actions.find(kind)
@@ -216,10 +240,19 @@ class Islands(Service):
             agent = self._world.agents.get(name)
             entries = self.settings.entries
             if agent is not None:
-                return entries.get(_entry(agent))
+                return self._home_of(agent)
             made = [entry for entry in entries if name.startswith(f"{entry}-")]
             found = entries[max(made, key=len)] if made else None
         return found
+
+    def _home_of(self, agent: "Inhabitant") -> str | None:
+        """Return where an agent lives that was made just now."""
+        entry = _entry(agent)
+        key = self.settings.by.get(entry)
+        if key is None:
+            return self.settings.entries.get(entry)
+        island = island_named(agent.group if key == "group" else agent.state.get(key))
+        return None if island is None else self._texts.setdefault(island, island)
 
     def island_of_source(self, source: Source, topic: str) -> str | None:
         """Return the island of what causes something: of an agent; None for what comes from outside."""
@@ -335,7 +368,7 @@ class Islands(Service):
         bus = self._world.event_bus
         assert isinstance(bus, IslandBus), "the section has made it"
         self.local, self.away = frozenset(local), away
-        bus.local = tuple(island for island in self.settings.of if island in self.local)
+        bus.local = tuple(island for island in self.names if island in self.local)
 
         def tell(event: Event, due: int) -> None:
             source, counter = event.identity

@@ -9,6 +9,8 @@ import sim
 from sim.base.errors import CausalityError, ScenarioError, UsageError
 from sim.record import open_run
 from sim.scenario import load, loads
+from sim.scenario.assembly.build import build
+from sim.world.islands import Islands
 
 HEAD = """name: isles
 until: 2m
@@ -220,6 +222,122 @@ def test_an_agent_that_is_made_later_cannot_be_reached_from_another_island(tmp_p
     with open_run(result.run) as run:
         errors = {e for (e,) in run.query("SELECT data ->> '$.error' FROM events WHERE topic = 'action.send'")}
     assert errors == {"copy-clerk-1 lives on the island south and was not there from the start: north cannot know it"}
+
+
+DIVIDED = """name: isles
+until: 2m
+islands: {latency: 10s, of: {port: [harbour]}, by: {person: %s}}
+agents:
+  - name: person
+%s
+    state: {region: %s, n: 0}
+    rules: [{do: %s}, {do: {sleep: {for: 1h}}}]
+  - {name: harbour, rules: [{do: {sleep: {for: 1h}}}]}
+"""
+COUNT = "    count: 6"
+EACH = "\"=['north', 'south'][index % 2]\""
+DRAWN = "\"=choice(['north', 'south'])\""
+OURS = DIVIDED % ("region", COUNT, EACH.replace("%", "%%"), "%s")
+TABLE = "    table: people.csv"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (DIVIDED % ("regoin", COUNT, EACH, "noop"), 3, "agents of 'person' have no state variable 'regoin'"),
+        (DIVIDED % ("group", COUNT, EACH, "noop"), 3, "all agents of 'person' are of the group 'person'"),
+        (DIVIDED.replace("person:", "persons:") % ("region", COUNT, EACH, "noop"), 3, "there is no entry 'persons'"),
+        (DIVIDED.replace("[harbour]", "[harbour, person]") % ("region", COUNT, EACH, "noop"), 3, "lives on port alre"),
+        (DIVIDED % ("region", "    template: true", EACH, "noop"), 3, "a template has no agents that could be divided"),
+        (DIVIDED % ("region", COUNT, DRAWN, "noop"), 3, "the start value of region uses choice, and where agents live"),
+        (DIVIDED % ("region", COUNT, "null", "noop"), 7, "agents[0].state.region: expected the island of an agent"),
+        (DIVIDED % ("region", COUNT, '"=1 / index"', "noop"), 7, "agents[0].state.region: "),
+        (DIVIDED % ("region", "    count: 1200", "=index", "noop"), 3, "there are 1201 islands, at most 1000"),
+        (OURS % "{send: {to: harbour}}", 8, "north sends to harbour of the island port with"),
+        (OURS % "{send: {to: person-2}}", 8, "north sends to person-2 of the island south"),
+        (OURS % "{send: {to: person, after: 10s}}", 8, "person of the island north, which i"),
+        (OURS % "{transfer: {to: person-3, amount: 1}}", 8, "south pays person-3 of the is"),
+        (OURS % "{spawn: {agent: person}}", 8, "copies of 'person' would live on no island"),
+        (OURS % PUT + POOL, 8, "south uses the pool 'barn', but north uses it in agents[0]"),
+        (
+            OURS % "{put: {pool: =region, amount: 1}}" + "pools: {north: {kind: container}}\n",
+            10, "pools.north: no rule names it",
+        ),
+        (
+            OURS.replace("by:", "home: {pools: {barn: east}}, by:") % PUT + POOL, 3,
+            "islands.home.pools.barn: there is no island 'east'",
+        ),
+        (
+            OURS % "{read: {artifact: book}}" + "artifacts: [{id: book, owner: person-2}]\n",
+            8, "south uses the artifact 'book', but north uses it",
+        ),
+        (
+            (OURS % "{publish: {topic: hot}}").replace(
+                "harbour, rules: [{do: {sleep: {for: 1h}}}]", "harbour, rules: [{do: {sleep: {event: hot}}}]"
+            ), 9, "port waits for 'hot', which only north publishes, and port never hears it",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_division_cannot_be_is_refused_with_its_line(text: str, line: int, message: str) -> None:
+    """Entries that cannot be divided, and what would pass between the islands of their agents, are one problem each."""
+    with pytest.raises(ScenarioError) as caught:
+        loads(text)
+    problem = caught.value.problems[0]
+    assert (problem.line, message in problem.message) == (line, True), caught.value.problems
+
+
+PEOPLE = "id,region,party,n\n1,north,,1\n2,south,red,2\n3,,red,3\n4,2.5,blue,4\n"
+
+
+@pytest.mark.parametrize(
+    ("by", "table", "line", "message"),
+    [
+        (
+            "region",
+            PEOPLE,
+            4,
+            "row 3, column 'region': expected the island of an agent, a text of 1 to 64 characters or",
+        ),
+        (
+            "group",
+            PEOPLE,
+            2,
+            "row 1, column 'party': expected the island of an agent, a text of 1 to 64 characters or a",
+        ),
+        ("region", PEOPLE.replace("3,,", f"3,{'x' * 65},"), 4, "found the text 'xxx"),
+    ],
+)
+def test_a_row_without_an_island_is_refused_with_its_line(
+    tmp_path: Path, by: str, table: str, line: int, message: str
+) -> None:
+    """A row that has no value, or one that cannot name an island, is a problem of the table, with line and column."""
+    columns = "    columns: {id: name, party: group, region: {to: state.region, type: text}}\n"
+    text = (DIVIDED % (by, TABLE + "\n" + columns.rstrip(), "null", "noop")).replace("n: 0", "n: 0")
+    (tmp_path / "people.csv").write_text(table)
+    (tmp_path / "isles.yaml").write_text(text)
+    with pytest.raises(ScenarioError) as caught:
+        load(tmp_path / "isles.yaml")
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line, message in problem.message) == ("people.csv", line, True), problem
+
+
+@pytest.mark.parametrize(("by", "islands"), [("region", ["port", "north", "south", "2.5"]), ("group", ["red", "blue"])])
+@pytest.mark.parametrize("sample", ["", "\n    sample: 9\n    replace: true"])
+def test_the_rows_of_a_table_are_divided(tmp_path: Path, by: str, islands: list[str], sample: str) -> None:
+    """Each row lives on the island that its column names, also where rows are drawn; a row without a value has that of
+    the entry."""
+    name = "name" if not sample else "null"
+    columns = f"    columns: {{id: {name}, party: group, region: {{to: state.region, type: text}}}}{sample}"
+    text = DIVIDED % (by, TABLE + "\n" + columns, "north", "noop")
+    (tmp_path / "people.csv").write_text(PEOPLE.replace("1,north,,", "1,north,red,"))
+    (tmp_path / "isles.yaml").write_text(text)
+    world = build(load(tmp_path / "isles.yaml"), seed=3).world
+    found = Islands.of(world)
+    assert found.names == ("port", *[island for island in islands if island != "port"])
+    people = {name: agent for name, agent in world.agents.items() if name != "harbour"}
+    assert len(people) == (9 if sample else 4)
+    for name, agent in people.items():
+        assert found.island_of(name) == (agent.state["region"] if by == "region" else agent.group)
 
 
 def test_tick_mode_is_refused(tmp_path: Path) -> None:

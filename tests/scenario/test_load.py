@@ -176,7 +176,7 @@ def test_overrides_change_single_values():
         ("seed=[", "--set:1:6: not valid YAML"),
         ("seed=*a", "alias"),
         ("execution.tik.period=1s", "did you mean 'tick'"),
-        ("agents.grazer.count=1000000", "at most 100000"),
+        ("agents.grazer.count=1000001", "at most 1000000"),
         ("name=", "expected text"),
         ("name=!!str x", "the tag"),
         ("interventions.fog.set.agents.grazer.state.energi=9", "grazer has no state variable 'energi'"),

@@ -227,7 +227,7 @@ def test_the_limits_of_tables(tmp_path, monkeypatch):
     """More than the documentation says is refused, and it is not unpacked before."""
     limits = (table_files.MAX_TABLE_BYTES, table_files.MAX_ROWS, table_files.MAX_COLUMNS, table_files.MAX_TABLE_CELLS)
     assert limits == (50_000_000, 1_000_000, 500, 10_000_000)
-    assert (table_files.MAX_CELL, population.MAX_AGENTS) == (10_000, 100_000)
+    assert (table_files.MAX_CELL, population.MAX_AGENTS) == (10_000, 1_000_000)
     file = scenario(
         tmp_path, "{name: p, table: people.csv}", ",".join(f"c{n}" for n in range(501)) + "\n" + "1," * 500 + "1\n"
     )

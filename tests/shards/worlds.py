@@ -7,7 +7,8 @@ LATENCY = 5
 
 
 def world(number: int) -> dict[str, Any]:
-    """Return a scenario: two to four islands whose agents trade, talk, publish, queue and wait for each other."""
+    """Return a scenario: two to four islands whose agents trade, talk, publish, queue and wait for each other, and
+    between which the agents of one entry are divided."""
     draw = random.Random(number)
     islands = [f"i{place}" for place in range(draw.randint(2, 4))]
     of = {island: [f"{island}a", f"{island}b"] for island in islands}
@@ -20,6 +21,7 @@ def world(number: int) -> dict[str, Any]:
         "islands": {
             "latency": f"{LATENCY}s",
             "of": of,
+            "by": {"crowd": "home"},
             "topics": {"news.*": {"latency": f"{LATENCY + draw.randint(0, 6)}s"}, "alarm": {}},
         },
         "pools": {f"desk{island}": {"kind": "resource", "slots": draw.randint(1, 2)} for island in islands},
@@ -35,6 +37,7 @@ def world(number: int) -> dict[str, Any]:
         ],
         "metrics": {"every": f"{draw.randint(2, 11)}s", "values": _metrics(draw, list(counts))},
     }
+    agents.append(_crowd(draw, islands))
     if draw.random() < 0.3:
         scenario["stop"] = {"when": f"total('{draw.choice(list(counts))}', 'n') > {draw.randint(5, 40)}"}
     return scenario
@@ -85,6 +88,29 @@ def _entry(
         },
         "subscribe": draw.choice([[], ["news.*"], ["alarm", "here"]]),
         "rules": rules,
+    }
+
+
+def _crowd(draw: random.Random, islands: list[str]) -> dict[str, Any]:
+    """Return an entry whose agents live on all islands."""
+    size = draw.randint(2, 9)
+    waits = [{"event": draw.choice(["news.*", "alarm", "here"])}, {"message": True}]
+    desk = {"pool": "='desk' + home"}
+    return {
+        "name": "crowd",
+        "count": size,
+        "start": "=uniform(0, 3)",
+        "state": {"home": f"={islands}[index % {len(islands)}]", "n": 0},
+        "rules": [
+            {"when": "message is not None", "do": "noop", "set": {"n": "=n + 1"}},
+            {"when": "event is not None and chance(0.5)", "do": {"publish": {"topic": "news.crowd", "data": "=n"}}},
+            {
+                "when": "chance(0.4)",
+                "do": {"send": {"to": f"='crowd-' + str(randint(1, {size}))", "after": f"={LATENCY} + uniform(0, 3)"}},
+            },
+            {"when": "chance(0.3)", "do": [{"acquire": desk}, {"release": desk}], "set": {"n": "=n + 1"}},
+            {"do": {"sleep": {"any": waits, "timeout": draw.randint(1, 9)}}},
+        ],
     }
 
 

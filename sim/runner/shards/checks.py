@@ -10,7 +10,7 @@ from sim.runner.options import RunOptions
 from sim.runner.shards.coordinator import FUNCTIONS
 from sim.runner.spec import Spec
 from sim.scenario import Scenario
-from sim.world.islands import IslandSettings
+from sim.world.islands import Islands
 
 _HINT = "run it without --shards"
 
@@ -23,12 +23,12 @@ def check_shards(spec: Spec, options: RunOptions, shards: int) -> None:
             be divided; the message names it.
     """
     scenario = spec.simulation.scenario
-    settings = scenario.sections.get("islands")
-    if not isinstance(settings, IslandSettings):
+    if "islands" not in scenario.sections:
         raise UsageError("--shards needs a scenario with islands", hint="add `islands:`, see docs/islands.md")
-    if shards.__class__ is not int or not 1 <= shards <= len(settings.of):
+    islands = len(Islands.of(spec.simulation.world).names)
+    if shards.__class__ is not int or not 1 <= shards <= islands:
         raise UsageError(
-            f"the number of shards is from 1 to {len(settings.of)}, the number of islands, not {shards!r:.60}",
+            f"the number of shards is from 1 to {islands}, the number of islands, not {shards!r:.60}",
             hint="an island is in one process; divide islands to have more",
         )
     for what in _excluded(spec, scenario, options):

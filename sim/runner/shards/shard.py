@@ -35,7 +35,7 @@ class RowRecorder(NullRecorder):
         self.rows: list[Row] = []
         self._kernel = kernel
         self._islands = islands
-        self._places = {name: place for place, name in enumerate(islands.settings.of)}
+        self._places = {name: place for place, name in enumerate(islands.names)}
         self._keeps_agents = keeps_agents
 
     def event(self, row: EventRow, /) -> None:

@@ -71,7 +71,7 @@ def _run(source: Source, options: RunOptions, shards: int, start: Start) -> RunR
     processes: list[RestartedShard] = []
     try:
         with _interruptible():
-            for number, islands in enumerate(packed(spec, shards), 1):
+            for number, islands in enumerate(packed(Islands.of(world), shards), 1):
                 setup = Setup(
                     text=checked.source.text, file=checked.source.file, overrides=tuple(chosen.overrides),
                     allow=tuple(chosen.allow), seed=world.kernel.seed, until_ns=spec.until_ns, islands=islands,
@@ -101,17 +101,22 @@ def _run(source: Source, options: RunOptions, shards: int, start: Start) -> RunR
     )  # fmt: skip
 
 
-def packed(spec: Spec, shards: int) -> list[tuple[str, ...]]:
+def packed(islands: Islands, shards: int) -> list[tuple[str, ...]]:
     """Return the islands of each shard: the largest one first, each on the shard that has the fewest agents so far."""
-    islands = Islands.of(spec.simulation.world)
-    sizes = dict.fromkeys(islands.settings.of, 0)
-    for island in islands.first.values():
-        sizes[island] += 1
+    sizes = _sizes(islands)
     found: list[tuple[int, list[str]]] = [(0, []) for _ in range(shards)]
     for island in sorted(sizes, key=lambda name: -sizes[name]):
         place = min(range(shards), key=lambda place: (found[place][0], len(found[place][1])))
         found[place] = (found[place][0] + sizes[island], [*found[place][1], island])
     return [tuple(names) for _, names in found]
+
+
+def _sizes(islands: Islands) -> dict[str, int]:
+    """Return the number of agents of each island."""
+    found = dict.fromkeys(islands.names, 0)
+    for island in islands.first.values():
+        found[island] += 1
+    return found
 
 
 def _drive(spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink) -> tuple[dict[str, Any], Any, int]:
@@ -136,12 +141,24 @@ def _drive(spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink) -> 
     fields = merge_summaries(runner._summary("finished", {}), [report.summary or {} for report in reports])
     fields["services"] = {
         **fields["services"],
-        "shards": {
-            "processes": len(processes), "windows": coordinator.windows, "cpu seconds": coordinator.total_ns / 1e9,
-            "critical path seconds": coordinator.critical_ns / 1e9, "restarts": sum(one.restarts for one in processes),
-        },
-    }  # fmt: skip
+        "shards": _figures(Islands.of(whole.world), processes, coordinator),
+    }
     return fields, digest, kernel.now
+
+
+def _figures(islands: Islands, processes: Sequence[RestartedShard], coordinator: Coordinator) -> dict[str, float]:
+    """Return the figures of the shards themselves, which differ from run to run; `imbalance` is 1 if all shards need
+    the same CPU time in each window, and the number of shards if all work is in one of them at a time.
+    """
+    sizes = _sizes(islands)
+    agents = [sum(sizes[island] for island in process.setup.islands) for process in processes]
+    even = coordinator.total_ns / len(processes)
+    return {
+        "processes": len(processes), "windows": coordinator.windows, "most agents of a shard": max(agents),
+        "fewest agents of a shard": min(agents), "cpu seconds": coordinator.total_ns / 1e9,
+        "critical path seconds": coordinator.critical_ns / 1e9, "imbalance": coordinator.critical_ns / even,
+        "restarts": sum(one.restarts for one in processes),
+    }  # fmt: skip
 
 
 def _plain(digest: Any) -> Any:

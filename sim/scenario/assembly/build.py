@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sim.llm.service import Models
     from sim.llm.service_time import ServiceTime
 
-_MAX_SPAWNED = 100_000  # living agents
+_MAX_SPAWNED = 100_000  # living agents; fewer than a file can have, so that copies of copies end before memory does
 _NO_ROW: Final = Row("", {})
 
 
@@ -149,10 +149,9 @@ def _islands(world: World, scenario: schema.Scenario, toolbox: Toolbox) -> Calla
     """Watch what rules read of other islands; return what begins to watch actions, once there are agents."""
     if "islands" not in scenario.sections:
         return lambda: None
-    from sim.scenario.assembly.islands import begin_islands, watch_functions  # only such scenarios need it
+    from sim.scenario.assembly.islands import prepare_islands  # only such scenarios need it
 
-    watch_functions(world, toolbox)
-    return partial(begin_islands, world, scenario)
+    return prepare_islands(world, scenario, toolbox)
 
 
 def _let_spawn(manager: AgentLoopManager, factory: "AgentFactory", scenario: schema.Scenario) -> None:
@@ -341,12 +340,11 @@ class AgentFactory:
         entry = self._entries.get(agent)
         if entry is None:
             raise Refused(f"there is no entry {agent!r} in agents")
-        if entry.population is not None:
-            raise Refused(f"the agents of {agent!r} are the rows of a table, so there are no copies")
+        self._check_copies(entry)
         unknown = sorted(set(state or {}) - set(entry.state))
         if unknown:
             raise Refused(f"{agent} has no state variable {unknown[0]!r}")
-        room = _MAX_SPAWNED - len(self._world.agents)
+        room = max(0, _MAX_SPAWNED - len(self._world.agents))
         if not 0 <= count <= room:
             raise Refused(f"cannot start {count} copies; expected 0 to {room}, with at most {_MAX_SPAWNED} agents")
         key = (parent, agent)
@@ -374,6 +372,12 @@ class AgentFactory:
         if names:
             self._world.event_bus.report(AgentsSpawned(agents=names, by=parent))
         return names
+
+    def _check_copies(self, entry: schema.Agent) -> None:
+        if entry.population is not None:
+            raise Refused(f"the agents of {entry.name!r} are the rows of a table, so there are no copies")
+        if entry.name in getattr(self._scenario.sections.get("islands"), "by", ()):
+            raise Refused(f"the agents of {entry.name!r} live on several islands, so there are no copies")
 
     def _spec_of(
         self,
