@@ -95,8 +95,9 @@ def hunt(
     return halving, [one.items for one in halving.search(range(count))]
 
 
-def test_one_of_500_is_found_in_19_runs():
-    """A single candidate with an effect is found by halving: two runs for each of nine divisions, and one for all."""
+def test_one_of_500_is_found_in_20_runs():
+    """A single candidate with an effect is found by halving: two runs for each of nine divisions, one for all, and one
+    for all others."""
     for chosen in (0, 123, 499):
 
         def effect(group: frozenset[int], own: int = chosen) -> float:
@@ -104,7 +105,7 @@ def test_one_of_500_is_found_in_19_runs():
 
         halving, found = hunt(effect)
         assert found == [(chosen,)]
-        assert halving.tried <= 19
+        assert halving.tried <= 20
         assert halving.complete
 
 
@@ -121,6 +122,56 @@ def test_a_redundant_pair_is_found_as_a_pair():
     """If two can stand in for each other, neither alone has an effect, and both together are what is found."""
     _, found = hunt(lambda group: float({40, 333} <= group))
     assert found == [(40, 333)]
+
+
+@pytest.mark.parametrize(("runs", "count"), [(400, 500), (400, 20), (60, 20), (60, 50)])
+def test_a_redundant_pair_is_found_beside_a_single_one(runs, count):
+    """What stands in for each other is found beside one that is needed, whether that has the largest effect or not."""
+    for weight in (1.0, 0.2, 5.0):
+
+        def effect(group: frozenset[int], own: float = weight) -> float:
+            return own * (3 in group) + float({1, 13} <= group)
+
+        halving, found = hunt(effect, runs, count)
+        assert sorted(found) == [(1, 13), (3,)]
+        assert halving.complete
+        assert halving.tried <= runs
+
+
+def test_no_group_is_left_out_twice():
+    """Whatever is looked for, no group of candidates is left out again, in another order neither."""
+    for pair in ({3, 13}, {0, 1}, {18, 19}):
+        tried = list[frozenset[int]]()
+
+        def effects(groups, own=pair, tried=tried):
+            tried += map(frozenset, groups)
+            return [float(0 in group) + float(own <= set(group)) for group in groups]
+
+        for count in (20, 300):
+            Halving[int](effects, 200).search(range(count))
+            assert len(tried) == len(set(tried))
+            tried.clear()
+
+
+def test_candidates_need_no_hash():
+    """Candidates are told apart by their places, so that one can have a value without a hash, such as a list."""
+    lists = [[number] for number in range(8)]
+    halving = Halving[list[int]](lambda groups: [float([5] in group) for group in groups], 50)
+    assert [one.items for one in halving.search(lists)] == [([5],)]
+
+
+def test_the_effect_of_a_smallest_set_is_its_own():
+    """What is found together has the effect of leaving that out, and not of the group in which it was found."""
+    halving = Halving[int](lambda groups: [2.0 * ({0, 3} <= set(one)) + (len(one) == 4) for one in groups], 50)
+    assert [(one.items, one.effect) for one in halving.search(range(4))] == [((0, 3), 2.0)]
+
+
+def test_what_was_not_divided_is_counted():
+    """If the runs do not suffice, the largest effect of a group that was not divided is known."""
+    halving, found = hunt(lambda group: float(3 in group), 8)
+    assert (found, halving.undivided, halving.complete) == ([], 1.0, False)
+    halving, found = hunt(lambda group: float(len(group)), 400, 20)
+    assert (len(found), halving.complete) == (5, False)
 
 
 def test_what_is_not_known_is_counted():
@@ -150,7 +201,7 @@ def test_a_few_are_left_out_one_by_one():
             return own if len(group) == 20 else float(group in ({7}, {9}))
 
         halving, found = hunt(effect, 60, 20)
-        assert (found, halving.whole, halving.tried, halving.complete) == ([(7,), (9,)], whole, 21, True)
+        assert (found, halving.whole, halving.tried, halving.complete) == ([(7,), (9,)], whole, 22, True)
 
 
 def test_what_could_offset_each_other_is_counted():
@@ -170,9 +221,16 @@ def test_parts_that_are_not_known_are_no_complete_search():
     assert (halving.whole, halving.unknown, halving.complete) == (1.0, 6, False)
 
 
-def of_hunt(kind: str, whole: float | None, unknown: int = 0, *, complete: bool = True) -> Hunt:
+def of_hunt(
+    kind: str, whole: float | None, unknown: int = 0, *, complete: bool = True, found: int = 0, undivided: float = 0.0
+) -> Hunt:
     """Return what a search among ten candidates has found."""
-    return Hunt(kind, 10, whole, 5, unknown, 0, complete, 0, 0)
+    return Hunt(kind, 10, whole, 5, unknown, 0, undivided, complete, found, 0)
+
+
+def cause(here: float, *names: str) -> Cause:
+    """Return an event without which the outcome differs, or several that can stand in for each other."""
+    return Cause("event", names, here, None, 1.0, significant=False)
 
 
 def test_the_verdict_claims_no_more_than_was_tried():
@@ -187,11 +245,38 @@ def test_the_verdict_claims_no_more_than_was_tried():
     unknown = verdict([of_hunt("event", 1.0, 2, complete=False)], [])
     assert unknown.startswith("Among the messages and published events it is not known which decided it")
     assert "spread over several" in verdict([of_hunt("event", 1.0)], [])
-    pair = Cause("event", ("a", "b"), 1.0, None, 1.0, significant=False)
+    assert "the budget did not suffice" in verdict([of_hunt("event", 1.0, complete=False, undivided=1.0)], [])
+    pair = cause(1.0, "a", "b")
     assert "it is not known whether fewer of them did" in verdict([of_hunt("event", 1.0, 2, complete=False)], [pair])
     mixed = verdict([of_hunt("event", 1.0), of_hunt("agent", None, 1)], [pair])
     assert "can stand in for each other" in mixed
     assert mixed.endswith("Among the agents, it is not known what decided it.")
+
+
+@pytest.mark.parametrize(
+    ("whole", "causes", "said"),
+    [
+        (None, [cause(1, "a")], ("Among the {}, leaving out a (+1) makes a difference; without all of them it is not"
+         " known.")),
+        (0.0, [cause(1, "a")], ("Leaving out all {} together makes no difference, but leaving out only this does: a"
+         " (+1).")),
+        (0.0, [cause(1, "a"), cause(1, "b")], ("Leaving out all {} together makes no difference, but leaving out one of"
+         " these does: a (+1) and b (+1).")),
+        (0.0, [cause(5, "a"), cause(-5, "b")], ("Leaving out all {} together makes no difference, as they offset each"
+         " other: a (+5) and b (-5).")),
+        (0.0, [], "Leaving out all {} together makes no difference, but leaving out a part of them does."),
+        (1.0, [cause(1, "a"), cause(1, "b", "c")], ("Among the {}, a is needed for it (with new draws this is not"
+         " significant), and so is one of b; c, which can stand in for each other.")),
+        (1.0, [cause(1, "a"), cause(1, "b")], ("Among the {}, each of 2 or more is needed for it, such as a (with new"
+         " draws this is not significant).")),
+        (4.0, [cause(3, "b", "c"), cause(1, "a")], ("Among the {} there is no single decider: b; c can stand in for"
+         " each other; leaving out one changes nothing, leaving out all does.")),
+    ],
+)  # fmt: skip
+def test_the_verdict_says_what_was_found_whatever_all_together_do(whole, causes, said):
+    """If all together make no difference, or theirs is not known, it does not say that all offset each other."""
+    found = verdict([of_hunt("event", whole, found=max(1, len(causes)))], causes)
+    assert found == said.format("messages and published events")
 
 
 def test_every_error_has_a_hint():

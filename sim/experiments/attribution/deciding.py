@@ -42,6 +42,7 @@ _MOST_LISTED: Final = 12
 """The most candidates that are tested with new draws."""
 
 _MOST_NAMED: Final = 4  # members of a group in a text
+_ALIKE: Final = 1e-9  # sums of effects that differ by less, as a share, do so by rounding
 
 IN_THE_MODEL: Final = (
     "Effects that were found by leaving something out hold in the model: they say what the model does without it."
@@ -87,6 +88,7 @@ class Hunt:
         tried: how many groups were tried.
         unknown: how many of these are not known.
         silent: how many candidates are in groups of several that make no difference together, and were not divided.
+        undivided: the largest effect of a group that was not divided, as there were no more runs or enough findings.
         complete: whether everything with an effect was found.
         singles, groups: how many were found, alone and as groups that stand in for each other.
     """
@@ -97,6 +99,7 @@ class Hunt:
     tried: int
     unknown: int
     silent: int
+    undivided: float
     complete: bool
     singles: int
     groups: int
@@ -142,10 +145,11 @@ class Explanation:
         found += [jump_text(jump, "the expected outcome") for jump in self.jumps]
         for hunt in self.hunts:
             what = f"{hunt.count:,} {_KINDS[hunt.kind]}"
+            groups = "1 group was" if hunt.tried == 1 else f"{hunt.tried} groups were"
             if hunt.whole is None:
-                found.append(f"Without all of {what}, the outcome is not known.")
+                found.append(f"Without all of {what}, the outcome is not known; {groups} left out.")
                 continue
-            rest = "; others with an effect are not divided further" if hunt.whole and not hunt.complete else ""
+            rest = "; others with an effect are not divided further" if hunt.undivided else ""
             if hunt.unknown:
                 rest = f"; of {hunt.unknown} of these the effect is not known"
             if hunt.silent:
@@ -154,7 +158,6 @@ class Explanation:
                     " offset each other"
                 )
             same = f"it is {number(self.value - hunt.whole)}" if hunt.whole else "the outcome is the same"
-            groups = "1 group was" if hunt.tried == 1 else f"{hunt.tried} groups were"
             found.append(f"Without all of {what}, {same}; {groups} left out{rest}.")
         found += [self.lacks] if self.lacks else []
         found += [self.verdict, IN_THE_MODEL]
@@ -294,7 +297,8 @@ class _Why:
             hunts.append(
                 Hunt(
                     kind=kind, count=len(own), whole=halving.whole, tried=halving.tried, unknown=halving.unknown,
-                    silent=halving.silent, complete=halving.complete, singles=singles, groups=len(results) - singles,
+                    silent=halving.silent, undivided=halving.undivided, complete=halving.complete, singles=singles,
+                    groups=len(results) - singles,
                 )
             )  # fmt: skip
             found += results
@@ -348,12 +352,11 @@ def verdict(hunts: Sequence[Hunt], causes: Sequence[Cause]) -> str:
         return _without_difference(hunts)
     found = []
     for hunt in hunts:
-        if hunt.whole is None:
-            found.append(f"Among the {_KINDS[hunt.kind]}, it is not known what decided it.")
-        elif not hunt.whole and hunt.singles + hunt.groups:
-            found.append(_offset(hunt, [one for one in causes if one.kind == hunt.kind and one.here]))
-        elif hunt.whole:
-            found.append(_verdict_of(hunt, hunt.whole, [one for one in causes if one.kind == hunt.kind and one.here]))
+        own = [one for one in causes if one.kind == hunt.kind and one.here]
+        if hunt.whole:
+            found.append(_verdict_of(hunt, hunt.whole, own))
+        elif hunt.whole is None or hunt.singles + hunt.groups:
+            found.append(_apart(hunt, own))
     return " ".join(found)
 
 
@@ -370,38 +373,59 @@ def _without_difference(hunts: Sequence[Hunt]) -> str:
     )
 
 
-def _offset(hunt: Hunt, own: Sequence[Cause]) -> str:
-    """Return what follows if candidates of one kind make a difference, and all of them together make none."""
+def _apart(hunt: Hunt, own: Sequence[Cause]) -> str:
+    """Return what follows if candidates of one kind make a difference, and all of them together are not known to."""
+    what = _KINDS[hunt.kind]
     shown = " and ".join(f"{one.text} ({one.here:+.4g})" for one in own[:_MOST_NAMED])
-    return (
-        f"Leaving out all {_KINDS[hunt.kind]} together makes no difference, as they offset each other: {shown}."
-        if own
-        else f"Among the {_KINDS[hunt.kind]}, some offset each other."
-    )
+    if len(own) > _MOST_NAMED:
+        shown += f" and {len(own) - _MOST_NAMED} more"
+    if hunt.whole is None:
+        if not own:
+            return f"Among the {what}, it is not known what decided it."
+        return f"Among the {what}, leaving out {shown} makes a difference; without all of them it is not known."
+    same = f"Leaving out all {what} together makes no difference"
+    if not own:
+        return f"{same}, but leaving out a part of them does."
+    apart = [one.here or 0.0 for one in own]
+    if len(apart) > 1 and abs(sum(apart)) < max(map(abs, apart)) * _ALIKE:
+        return f"{same}, as they offset each other: {shown}."
+    return f"{same}, but leaving out {'one of these' if len(own) > 1 else 'only this'} does: {shown}."
 
 
 def _verdict_of(hunt: Hunt, whole: float, own: Sequence[Cause]) -> str:
     """Return what follows from what was found among candidates of one kind, which make a difference together."""
     what = _KINDS[hunt.kind]
-    largest = max(own, key=lambda one: (abs(one.here or 0), len(one.names) == 1), default=None)
-    if largest is None or abs(largest.here or 0) < abs(whole) / 2:
+    large = [one for one in own if abs(one.here or 0) >= abs(whole) / 2]
+    singles, groups = ([one for one in large if (len(one.names) == 1) is alone] for alone in (True, False))
+    if not large:
         if hunt.unknown:
             return (
                 f"Among the {what} it is not known which decided it: the effect of {hunt.unknown} groups that were left"
                 " out is not known."
             )
+        if hunt.undivided >= abs(whole) / 2:
+            return (
+                f"Among the {what} it is not known which decided it: the budget did not suffice to divide a group that"
+                " makes a difference."
+            )
         return f"Among the {what} there is no single decider: the effect is spread over several."
-    if len(largest.names) > 1:
+    if not singles:
+        first = groups[0].text
         if hunt.unknown:
-            return f"Among the {what}, {largest.text} decided it together; it is not known whether fewer of them did."
+            return f"Among the {what}, {first} decided it together; it is not known whether fewer of them did."
         return (
-            f"Among the {what} there is no single decider: {largest.text} can stand in for each other; leaving out"
-            " one changes nothing, leaving out all does."
+            f"Among the {what} there is no single decider: {first} can stand in for each other; leaving out one changes"
+            " nothing, leaving out all does."
         )
-    alike = [one for one in own if len(one.names) == 1 and abs(one.here or 0) >= abs(whole) / 2]
+    largest = max(singles, key=lambda one: abs(one.here or 0))
     sure = "also with new draws" if largest.significant else "with new draws this is not significant"
-    if len(alike) > 1:
-        return f"Among the {what}, each of {len(alike)} or more is needed for it, such as {alike[0].text} ({sure})."
+    if groups:
+        return (
+            f"Among the {what}, {largest.text} is needed for it ({sure}), and so is one of {groups[0].text}, which can"
+            " stand in for each other."
+        )
+    if len(singles) > 1:
+        return f"Among the {what}, each of {len(singles)} or more is needed for it, such as {largest.text} ({sure})."
     return f"Among the {what}, {largest.text} decided it ({sure})."
 
 
