@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from sim.base.errors import UsageError
+from sim.base.errors import SimError, UsageError
 from sim.base.pages import Chart, Dot, Table, lane_chart, tag
 from sim.kernel import to_seconds
 from sim.kernel.duration import MAX_NS, seconds_text
@@ -17,7 +17,7 @@ from sim.runner.edited import time_of
 from sim.runner.kept_replay import KeptReplay
 from sim.runner.moments import ReplayCost, cost_of
 from sim.runner.options import ReplayOptions
-from sim.runner.session import FORKS, answer_all, write
+from sim.runner.session import FORKS, answer_all, as_answer, write
 from sim.runner.trace import OUTSIDE, START, Trace
 from sim.runner.walk import Walk
 
@@ -266,6 +266,7 @@ class _Traced:
         self._options = options
         self._answers = answers
         self._trace: Trace | None = None
+        self._failed: SimError | None = None  # why there is no trace: a second one would fail as well
 
     def serve(self, requests: int) -> None:
         """Answer requests until their pipe is closed."""
@@ -276,20 +277,33 @@ class _Traced:
             with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
                 _check_one_time(walk)
                 return attrs.asdict(cost_of(walk, MAX_NS, RATE))
-        if self._trace is None:
-            with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
-                _check_one_time(walk)
-                trace = walk.trace()
-                walk.to_end()
-                steps, events = len(trace.times), len(trace.step_of)
-                walk.verify()
-                trace.cut(steps, events)  # the end of the agents is no part of the run
-                self._trace = trace
+        trace = self._traced()
         if "causes" in asked:
-            _check_step(self._trace, asked["causes"])
-            return _causes(self._trace, asked["causes"], asked["most"]).to_json()
-        _check_step(self._trace, asked["influence"])
-        return _influence(self._trace, asked["influence"]).to_json()
+            _check_step(trace, asked["causes"])
+            return _causes(trace, asked["causes"], asked["most"]).to_json()
+        _check_step(trace, asked["influence"])
+        return _influence(trace, asked["influence"]).to_json()
+
+    def _traced(self) -> Trace:
+        if self._failed is not None:
+            raise self._failed
+        if self._trace is None:
+            try:
+                self._trace = self._new()
+            except Exception as error:  # whatever agents raise
+                self._failed = as_answer(error)
+                raise self._failed from error
+        return self._trace
+
+    def _new(self) -> Trace:
+        with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
+            _check_one_time(walk)
+            trace = walk.trace()
+            walk.to_end()
+            steps, events = len(trace.times), len(trace.step_of)
+            walk.verify()
+            trace.cut(steps, events)  # the end of the agents is no part of the run
+            return trace
 
 
 def _time_of(stored: StoredRun, event: int) -> int:

@@ -21,7 +21,7 @@ from sim.runner.kept_replay import KeptReplay
 from sim.runner.moment import Moment
 from sim.runner.moments import Place, arrive, cost_of, moment_of, place_of
 from sim.runner.options import ReplayOptions
-from sim.runner.session import FORKS, answer_all, in_child, write, write_error
+from sim.runner.session import FORKS, answer_all, as_answer, in_child, write, write_error
 from sim.runner.walk import Walk
 
 MOST: Final = 64
@@ -136,9 +136,9 @@ class _Head:
             return
         try:
             walk.to(self._marks[0])
-        except SimError as error:
-            self._failed = error
-            raise
+        except Exception as error:  # whatever agents raise: half of a step cannot be repeated
+            self._failed = as_answer(error)
+            raise self._failed from error
         self._now = self._marks.pop(0)
         self._checkpoints.append((self._now, self._checkpoint(walk)))
 
@@ -208,5 +208,5 @@ def _go_on(walk: Walk, run: Path, place: Place, answers: int) -> None:
         else:
             os._exit(_OF_THE_END)
         write(answers, found.to_json())
-    except SimError as error:
-        write_error(answers, error)
+    except Exception as error:  # whatever agents raise
+        write_error(answers, as_answer(error))

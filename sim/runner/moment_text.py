@@ -98,5 +98,10 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else encode(value).decode()
 
 
+def cut(text: str, most: int, where: str = "--json has all") -> str:
+    """Return the beginning of a text that is longer than so many characters, and say where the rest is."""
+    return text if len(text) <= most else f"{text[:most]} ... [{len(text) - most:,} more characters; {where}]"
+
+
 def _since(seconds: float) -> str:
     return f", under way since {seconds_text(seconds)}"

@@ -3,6 +3,7 @@
 Questions and answers are JSON, a line each. Where a process cannot be forked, there is no session.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -86,7 +87,8 @@ class Session:
         """End the process, and those that it has made."""
         for pipe in (self._asked, self._answers):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # a process that has ended takes no rest of a question
+                    pipe.close()
         self._asked = self._answers = None
         _BEGUN.discard(self)
         if sys.platform == "linux" and self._process:
@@ -119,13 +121,21 @@ def in_child(work: Callable[[], object]) -> NoReturn:
 
 
 def answer_all(requests: int, answers: int, answer: Callable[[Any], object]) -> None:
-    """Call `answer` with each question until no more can come. It writes its answer, unless it raises a `SimError`."""
+    """Call `answer` with each question until no more can come. It writes its answer, unless it raises an error."""
     with os.fdopen(requests, "rb") as lines:
         while line := lines.readline():
             try:
                 answer(json.loads(line))
-            except SimError as error:
-                write_error(answers, error)
+            except Exception as error:  # whatever agents raise
+                write_error(answers, as_answer(error))
+
+
+def as_answer(error: Exception) -> SimError:
+    """Return an error as one that can be the answer."""
+    if isinstance(error, SimError):
+        return error
+    text = f"{type(error).__name__}: {error}".replace("\n", " ")
+    return RunError(f"the run could not be repeated: {text:.500}", hint="`sim replay RUN` says where it fails")
 
 
 def write_error(answers: int, error: SimError) -> None:

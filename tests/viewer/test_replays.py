@@ -121,6 +121,49 @@ def test_causes_and_influence_are_those_of_a_trace_of_their_own(shop):
 
 
 @pytest.mark.slow
+def test_a_trace_that_failed_fails_once(shop):
+    """If a run cannot be traced, each question has the same error as its answer, and nothing is replayed again."""
+    scenario = shop.path / "scenario.yaml"
+    text = scenario.read_text("utf-8")
+    scenario.write_text(text.replace("for: 10s", "for: 20s"), encoding="utf-8")
+    with ViewServer(shop) as server:
+        failed = asked(server, "causes?event=30")
+        assert "differs from its record" in failed["error"]
+        scenario.write_text(text, encoding="utf-8")
+        assert asked(server, "influence?event=31") == failed
+    with ViewServer(shop) as server:
+        assert asked(server, "causes?event=30")["event"] == 30
+
+
+@pytest.mark.slow
+def test_an_answer_has_a_most_and_says_what_is_cut(ran):
+    """Texts of a page end with how many characters are left out, and with the command that has them; so do steps."""
+    long = "x" * 20_000
+    text = SHOP.replace("state: {sold: 0}", f"state: {{sold: 0, note: {long}}}")
+    with ViewServer(ran(text)) as server:
+        rows = {row[0]: row for row in asked(server, "moment?t=5")["rows"]}
+        assert rows["keeper"][5].endswith("more characters; sim show RUN state --json has all]")
+        assert len(rows["keeper"][5]) < 400
+        (variables, *_) = asked(server, "moment?t=5&agent=keeper")["lists"]
+        assert 10_000 < len(dict(variables["rows"])["note"]) < 10_100
+        assert len(asked(server, "causes?event=30&most=1")["steps"]) == 1
+        for most in (0, 501):
+            refused = asked(server, f"causes?event=30&most={most}")
+            assert "a page shows 1 to 500 steps" in refused["error"]
+            assert "--limit 0" in refused["hint"]
+
+
+@pytest.mark.slow
+def test_what_agents_share_is_cut_too(ran):
+    """The state of what agents share can be long as well: of 600 pools, a page has the beginning."""
+    pools = ", ".join(f"pool-{number}: {{kind: resource, slots: {number + 1}}}" for number in range(600))
+    with ViewServer(ran(SHOP.replace("pools: {", f"pools: {{{pools}, "))) as server:
+        shared = dict(asked(server, "moment?t=5")["shared"])
+        assert len(shared["pools"]) < 10_100
+        assert shared["pools"].endswith("more characters; sim show RUN state --json has all]")
+
+
+@pytest.mark.slow
 def test_servers_end_their_processes_in_any_order(shop):
     """Two servers of one run can be closed in the order in which they were opened: neither holds the other's pipes."""
     one, other = ViewServer(shop), ViewServer(shop)

@@ -5,6 +5,7 @@ import pytest
 from sim.inspect.viewer import ViewServer, write_view
 from sim.runner.causes import causes_of, influence_of
 from sim.runner.options import ReplayOptions
+from tests.helpers import command
 from tests.viewer.test_browser import text_of, until, until_text, wait
 from tests.viewer.test_replays import SHOP
 from tests.viewer.test_replays import shop as shop
@@ -74,6 +75,45 @@ def test_the_moment_has_the_events_of_the_page(shop, browser):
             until(browser, "document.querySelector('[data-events]')")
             found = browser.evaluate("Number(document.querySelector('[data-events]').dataset.events)")
             assert found == rows or rows == 60, seconds  # the list begins with 60
+
+
+@pytest.mark.slow
+def test_a_question_that_failed_can_be_asked_again(shop, browser):
+    """After an error the panel shows the next moment, and a button asks for the failed one again."""
+    scenario = shop.path / "scenario.yaml"
+    scenario.write_text(scenario.read_text("utf-8").replace("for: 10s", "for: 20s"), encoding="utf-8")
+    with ViewServer(shop) as server:
+        browser.open(Address(server.url), anchor="#t=59")
+        press(browser, "m")
+        until(browser, "document.querySelector('#find-moment')")
+        press(browser, "m")
+        again = "[...document.querySelectorAll('.around button')].find((one) => one.textContent === 'ask again')"
+        until(browser, again)
+        assert "differs from its record" in text_of(browser, ".failure")
+        browser.evaluate("document.querySelector('.failure').remove()")
+        browser.evaluate(f"{again}.click()")
+        until_text(browser, ".failure", "differs from its record")
+        press(browser, "Home")
+        until_text(browser, "[data-events]", "After all that was due until 0s")
+    assert browser.said == []
+
+
+@pytest.mark.slow
+def test_the_command_of_a_page_stands_where_the_page_does(shop, browser):
+    """A file names a command that has the state of the bar, also at the end and just before it."""
+    last = shop.info.id
+    for seconds, option in (
+        ("3.5", " --at 3500000001ns"),
+        ("60", ""),
+        ("59.9999999995", ""),
+        ("59.9", " --at 59900000001ns"),
+    ):
+        browser.open(write_view(shop).file, anchor=f"#t={seconds}&tab=moment")
+        until(browser, "document.querySelector('.offer code')")
+        codes = browser.evaluate("[...document.querySelectorAll('.offer code')].map((one) => one.textContent)")
+        assert f"sim show {last} state{option}" in codes
+        code, _, err = command("show", str(shop.path), "state", *option.split())
+        assert code == 0, err
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from sim.cli.render.table import print_pairs, print_table
 from sim.kernel.duration import seconds_text
 from sim.record import StoredRun
 from sim.runner.moment import HEADINGS, Moment
-from sim.runner.moment_text import Listed, ahead_of, facts_of, lists_of, shared_of, text_of
+from sim.runner.moment_text import Listed, ahead_of, cut, facts_of, lists_of, shared_of, text_of
 from sim.runner.moments import Place, ReplayCost, moment_of
 from sim.runner.options import ReplayOptions
 
@@ -68,12 +68,12 @@ def _print_world(found: Moment, limit: int | None) -> None:
     rows = found.rows()
     print_table(
         HEADINGS,
-        [(name, state, seconds_text(since), _cut(waits, _SHORT), mail, _cut(variables, _SHORT))
+        [(name, state, seconds_text(since), cut(waits, _SHORT), mail, cut(variables, _SHORT))
          for name, state, since, waits, mail, variables in rows[:limit]],
         named=True,
     )  # fmt: skip
     _print_more(len(rows), limit)
-    shared = [(name, _cut(text_of(value))) for name, value in shared_of(found)]
+    shared = [(name, cut(text_of(value), _LONG)) for name, value in shared_of(found)]
     click.echo()
     print_pairs(shared)
     if found.ahead:
@@ -82,7 +82,7 @@ def _print_world(found: Moment, limit: int | None) -> None:
 
 
 def _print_agent(name: str, one: Mapping[str, Any], limit: int | None) -> None:
-    print_pairs([(key, _cut(text)) for key, text in facts_of(name, one)])
+    print_pairs([(key, cut(text, _LONG)) for key, text in facts_of(name, one)])
     for listed in lists_of(one):
         click.echo()
         click.secho(listed.title, bold=True)
@@ -90,7 +90,7 @@ def _print_agent(name: str, one: Mapping[str, Any], limit: int | None) -> None:
 
 
 def _print_rows(listed: Listed, limit: int | None) -> None:
-    rows = [[_cut(cell) if isinstance(cell, str) else cell for cell in row] for row in listed.rows[:limit]]
+    rows = [[cut(cell, _LONG) if isinstance(cell, str) else cell for cell in row] for row in listed.rows[:limit]]
     print_table(listed.headings, rows)
     _print_more(listed.total, limit)
 
@@ -98,7 +98,3 @@ def _print_rows(listed: Listed, limit: int | None) -> None:
 def _print_more(total: int, limit: int | None) -> None:
     if limit is not None and total > limit:
         say(f"sim: note: {number(total - limit)} more are left out; --limit 0 shows all")
-
-
-def _cut(text: str, most: int = _LONG) -> str:
-    return text if len(text) <= most else f"{text[:most]} ... [{len(text) - most:,} more characters; --json has all]"

@@ -4,7 +4,7 @@ Two processes answer, each with its own replay, which begins with the first ques
 server has threads, and wait. What a replay costs is a question of its own, which the page asks first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,15 +17,18 @@ from sim.runner.branching import end_of
 from sim.runner.causes import Traces
 from sim.runner.checkpoints import Moments
 from sim.runner.moment import HEADINGS, Moment
-from sim.runner.moment_text import ahead_of, facts_of, lists_of, shared_of, text_of
+from sim.runner.moment_text import ahead_of, cut, facts_of, lists_of, shared_of, text_of
 from sim.runner.moments import ReplayCost
 from sim.runner.options import ReplayOptions
 
 OF_TRACES: Final = ("trace_cost", "causes", "influence")
 """The questions that the process with the trace answers; the other process answers the others, each one at a time."""
 
-_LONG: Final = 300  # characters of a text in a row of all agents; the page of one agent has all
+_LONG: Final = 300  # characters of a text in a row of all agents
+_LONGEST: Final = 10_000  # of the state of what agents share, and of a text of one agent
 _STEPS: Final = 20  # of the causes of an event, if the page does not say how many
+_MOST_STEPS: Final = 500  # of these, as many as a document can have
+_ALL: Final = "sim show RUN state --json has all"
 
 
 class Replays:
@@ -55,8 +58,8 @@ class Replays:
 
         Args:
             what: `cost`, `ahead`, `moment`, `trace_cost`, `causes` or `influence`.
-            asked: `t` (simulated seconds) or `event` (a number): where; `agent`: of whom; `most`: how many steps, where
-            0 means all.
+            asked: `t` (simulated seconds) or `event` (a number): where; `agent`: of whom; `most`: how many steps, up to
+                500.
         """
         question = {
             "cost": self._cost, "ahead": self._ahead, "moment": self._moment,
@@ -82,9 +85,10 @@ class Replays:
         if "agent" in asked:
             name = asked["agent"]
             one = found.agent(name)
-            return shown | {"facts": facts_of(name, one), "lists": [attrs.asdict(each) for each in lists_of(one)]}
-        rows = [[cell[:_LONG] if isinstance(cell, str) else cell for cell in row] for row in found.rows()]
-        shared = [[name, text_of(value)] for name, value in shared_of(found)]
+            lists = [attrs.asdict(each) | {"rows": _cut(each.rows, _LONGEST)} for each in lists_of(one)]
+            return shown | {"facts": _cut(facts_of(name, one), _LONGEST), "lists": lists}
+        rows = _cut(found.rows(), _LONG)
+        shared = _cut([(name, text_of(value)) for name, value in shared_of(found)], _LONGEST)
         return shown | {"headings": HEADINGS, "rows": rows, "shared": shared, "ahead": attrs.asdict(ahead_of(found))}
 
     def _at(self, asked: Mapping[str, str]) -> Moment:
@@ -105,7 +109,11 @@ class Replays:
 
     def _causes(self, asked: Mapping[str, str]) -> dict[str, Any]:
         most = _number(asked.get("most", str(_STEPS)))
-        return self._traces.causes(_event(asked), most or None)
+        if not 1 <= most <= _MOST_STEPS:
+            raise UsageError(
+                f"a page shows 1 to {_MOST_STEPS} steps, not {most}", hint="sim show RUN causes EVENT --limit 0 has all"
+            )
+        return self._traces.causes(_event(asked), most)
 
     def _influence(self, asked: Mapping[str, str]) -> dict[str, Any]:
         return self._traces.influence(_event(asked))
@@ -113,6 +121,10 @@ class Replays:
 
 def _told(cost: ReplayCost) -> dict[str, Any]:
     return {"events": cost.events, "seconds": max(1, round(cost.seconds)), "changed": cost.changed}
+
+
+def _cut(rows: Iterable[Sequence[object]], most: int) -> list[list[object]]:
+    return [[cut(cell, most, _ALL) if isinstance(cell, str) else cell for cell in row] for row in rows]
 
 
 def _event(asked: Mapping[str, str]) -> int:

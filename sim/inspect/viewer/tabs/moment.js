@@ -12,7 +12,7 @@ function makeMoment() {
   let begun = false, asked = false, found = null, one = null, wanted = "", had = "", busy = false, waiting = 0;
 
   const place = () => (chosen.event === null ? { t: String(chosen.time) } : { event: chosen.event });
-  const command = () => `sim show ${ABOUT.run.id} state --at ${chosen.event === null ? commandTime(chosen.time) : `event:${chosen.event}`}`;
+  const command = () => `sim show ${ABOUT.run.id} state${chosen.event === null ? atTime(chosen.time) : ` --at event:${chosen.event}`}`;
 
   /** Say what it costs, before anything is repeated. */
   async function offer() {
@@ -64,26 +64,25 @@ function makeMoment() {
   async function ask() {
     if (busy) return;
     busy = true;
-    try {
-      while (had !== key()) {
-        const now = key(), where = place(), agent = chosen.agent;
-        const began = performance.now();
-        body.setAttribute("aria-busy", "true");
+    body.setAttribute("aria-busy", "true");
+    while (had !== key()) {
+      const now = key(), where = place(), agent = chosen.agent;
+      const began = performance.now();
+      try {
         const name = ABOUT.names[agent], all = await replayed("moment", where);
         const single = agent < 0 ? null : all.rows.some(([known]) => known === name) ? await replayed("moment", { ...where, agent: name }) : { missing: true };
         [found, one] = [all, single];
-        had = now;
         body.dataset.took = String(Math.round(performance.now() - began)); // milliseconds, for measurements
         show();
+      } catch (error) { // the next place may be found
+        found = one = null;
+        say(progress);
+        body.replaceChildren(failure(error), button("ask again", "ask for this moment again", () => { had = ""; ask(); }));
       }
-    } catch (error) {
-      had = key();
-      found = one = null;
-      body.replaceChildren(failure(error));
-    } finally {
-      busy = false;
-      body.removeAttribute("aria-busy");
+      had = now;
     }
+    busy = false;
+    body.removeAttribute("aria-busy");
   }
 
   const key = () => JSON.stringify([place(), chosen.agent]);
@@ -129,7 +128,10 @@ function makeMoment() {
   return { box, draw, begin: () => { if (asked) begin(); } };
 }
 
-/** A time as a duration of a command: what is due at it has happened, too. */
-const commandTime = (seconds) => `${Math.round(seconds * 1e9) + 1}ns`;
+/** The option of a command that stands after all that is due at a time; none at the end, where it stands without one. */
+function atTime(seconds) {
+  const after = Math.round(seconds * 1e9) + 1;
+  return ABOUT.instant || after >= Math.round(END * 1e9) ? "" : ` --at ${after}ns`;
+}
 
 tab("moment", "Moment", 25, makeMoment);

@@ -1,6 +1,6 @@
 // What led to an event, and what it may have influenced: from the trace of a replay that a server makes.
 
-const MOST_CAUSES = 20, MOST_INFLUENCED = 20; // steps and agents in the document at first
+const FIRST_CAUSES = 20, MOST_CAUSES = 500, MOST_INFLUENCED = 20; // steps at first and at most, and agents, in the document
 let traced = false; // whether the cost of the trace has been accepted
 
 /** The causes of an event, as an element for its drawer; first what they cost. */
@@ -19,18 +19,21 @@ function causesOf(number) {
       const start = button("trace it", "replay the run with a trace (C)", () => { traced = true; find(); }, { id: "trace-run" });
       box.replaceChildren(h("p", {}, "Which step led to an event is not on record. A replay with a trace finds it, once for all events."), ...costNodes(cost).filter(Boolean), start);
       start.focus();
-    } catch (error) { box.replaceChildren(failure(error)); }
+    } catch (error) { box.replaceChildren(failure(error), again(offer)); }
   }
 
-  async function find(most = MOST_CAUSES) {
+  async function find(most = FIRST_CAUSES) {
     box.replaceChildren(h("p", { class: "note" }, "Tracing the run."));
     try {
       const [causes, influence] = [await replayed("causes", { event: number, most }), await replayed("influence", { event: number })];
       const lines = await linesOf(causes.steps);
-      box.replaceChildren(...backwards(causes, lines, () => find(0)), ...forwards(influence));
+      const more = most < MOST_CAUSES ? button("show more", `show up to ${MOST_CAUSES} steps that led to it`, () => find(MOST_CAUSES)) : h("code", {}, `${command} --limit 0`);
+      box.replaceChildren(...backwards(causes, lines, more), ...forwards(influence));
       box.dataset.event = String(number);
-    } catch (error) { box.replaceChildren(failure(error)); }
+    } catch (error) { box.replaceChildren(failure(error), again(find)); }
   }
+
+  const again = (what) => button("ask again", "ask again", () => what());
   return box;
 }
 
@@ -42,8 +45,8 @@ async function linesOf(steps) {
 
 const OTHER_CAUSES = { start: "the start of the run", outside: "something outside: an input, or the answer to a call", unknown: "a step that the trace does not know" };
 
-/** The steps that led to an event, the nearest first. */
-function backwards({ steps, cut, ancestors, of }, events, all) {
+/** The steps that led to an event, the nearest first; `more` is what shows those that are left out. */
+function backwards({ steps, cut, ancestors, of }, events, more) {
   const places = new Map(steps.map(({ step }, at) => [step, at + 1]));
   const named = (step) => (places.has(step) ? h("a", { href: `#step-${places.get(step)}`, onclick: (event) => { event.preventDefault(); document.getElementById(`step-${places.get(step)}`).scrollIntoView(); } }, `#${places.get(step)}`) : "a step that is left out");
   const event = (one) => [eventLink(one, `event ${one}`), ": ", events.get(one).actor, " ", h("b", {}, events.get(one).topic), " ", eventText(events.get(one))];
@@ -58,7 +61,7 @@ function backwards({ steps, cut, ancestors, of }, events, all) {
     step.drew && h("div", {}, "drew random numbers"));
   return [h("h3", {}, "What led to it"), h("ol", { class: "steps" }, steps.map(node)),
     h("p", { class: "note" }, `${number(ancestors[0])} of the ${counted(of, "step")} before it, of ${number(ancestors[1])} agents and other sources, may have influenced it.`),
-    cut > 0 && h("p", { class: "note" }, `${number(cut)} more steps are left out, and what led to them. `, button("show all", "show all steps that led to it", all))].filter(Boolean);
+    cut > 0 && h("p", { class: "note" }, `${number(cut)} more steps are left out, and what led to them. `, more)].filter(Boolean);
 }
 
 /** What an event may have influenced: a bound. */
