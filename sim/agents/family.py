@@ -96,6 +96,11 @@ class Family:
         actions: kinds of action that only worlds with such agents have.
         tools: tools that only worlds with such agents have.
         views: SQL views of a run file by name; see `sim.record.views`. Run files have them from `define_family` on.
+        needs: the sections that a scenario with such agents needs, each with what for, as in `{"memory": "remembers"}`;
+            `models` and `places` can be among them.
+        fits: called with the scenario, an entry of such agents and their params by name: before the run, with those
+            that the file gives as they are, and with those of each agent if some are computed. It raises `UsageError`
+            if they name what the scenario does not have.
         position: whether its agents bring their own position in space; see `Agent.home`.
         base: the kind that it is like, if it was made for a class that inherits from the class of that kind.
         draws: what its agents draw at random, one phrase each, beside what their rules and models draw; None: not said,
@@ -110,16 +115,16 @@ class Family:
     actions: tuple[ActionHandler, ...] = ()
     tools: tuple[Tool, ...] = ()
     views: Mapping[str, str] = attrs.field(factory=dict)
+    needs: Mapping[str, str] = attrs.field(factory=dict)
+    fits: Callable[[Any, Any, Mapping[str, Any]], object] | None = None
     position: bool = False
     base: str | None = None
     draws: tuple[str, ...] | None = None
 
     def begin(self, plan: WorldPlan) -> Make:
         """Add to a world what the family needs, and return the function that creates one agent."""
-        actions, tools = plan.world.actions, Tools.on(plan.world)
-        for handler in self.actions:  # two families can have an action or a tool in common
-            if actions.find(handler.kind) is not handler:
-                actions.register(handler)
+        tools = Tools.on(plan.world)
+        plan.world.actions.add(*self.actions)
         tools.add(*(tool for tool in self.tools if tools.known.get(tool.name) is not tool))
         if "memories" in plan.world.services:
             from sim.memory.service import Memories  # the import is slow

@@ -339,7 +339,7 @@ async def interview(
     """
     asked = tuple(messages or interview_prompt(world, agent, question))
     ask = partial(Models.of(world).interview, agent)
-    request = ModelRequest(asked, use=USE, preferred_format=question.schema)
+    request = ModelRequest(asked, use=USE)
     return await answer_in_form(ask, agent.agent_id, question, request)
 
 
@@ -352,8 +352,9 @@ async def answer_in_form(
         ask: calls the model.
         agent_id: the agent that the answer is of.
         question: the question, for its form.
-        request: the request.
+        request: the request; its `preferred_format` is that of the question.
     """
+    request = attrs.evolve(request, preferred_format=question.schema)
     found = SurveyAnswer(agent_id, question.ask, None)
     for _ in range(_ASKS):
         try:

@@ -4,10 +4,19 @@ A world has one toolbox. An evaluation never waits, so the functions act for the
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
-from sim.base.expressions import PURE_FUNCTIONS, ExpressionError, Refers, did_you_mean, functions_at, rule_function
+from sim.base.errors import UsageError
+from sim.base.expressions import (
+    PURE_FUNCTIONS,
+    Expression,
+    ExpressionError,
+    Refers,
+    did_you_mean,
+    functions_at,
+    rule_function,
+)
 from sim.kernel.rng import Draws
 from sim.resources import MICRO
 from sim.world import World
@@ -337,6 +346,23 @@ def _whole(radius: Any) -> int:
 
 def _plain(position: Any) -> Any:
     return list(position) if isinstance(position, tuple) else position
+
+
+def agent_expression(text: str, names: Collection[str], where: str) -> Expression:
+    """Return an expression of a setting, in which an agent can use the functions of rules.
+
+    Args:
+        text: the expression; a leading `=` is optional.
+        names: the names that it can use.
+        where: where it stands, for the error.
+
+    Raises:
+        UsageError: if it is none, or uses a name or function that there is not.
+    """
+    try:
+        return Expression.parse(text.removeprefix("="), names, {*PURE_FUNCTIONS, *functions_at("agent")})
+    except ExpressionError as error:
+        raise UsageError(f"{where}: {error}", hint=error.hint) from None
 
 
 DRAWS: Final = frozenset(name for name, function in functions_at("agent").items() if function.draws)

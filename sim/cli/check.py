@@ -104,12 +104,17 @@ def _unchecked(scenario: Scenario, allow: tuple[str, ...]) -> list[Problem]:
     return found
 
 
+def _checks_params(entry: Any) -> bool:
+    family = family_for(entry)
+    return family is not None and family.fits is not None and family.agent.__module__.startswith("sim.kinds.")
+
+
 def _start_values(scenario: Scenario) -> None:
     """Compute the initial values of agents, and the metrics and the stop condition on them.
 
-    A valid expression can still fail. Imported agent code is not run.
+    A valid expression can still fail. Imported agent code is not run, but for that of kinds of `sim` that check params.
     """
-    if any(entry.kind != "policy" for entry in scenario.agents):
+    if not all(entry.kind == "policy" or _checks_params(entry) for entry in scenario.agents):
         return
     metric_functions = build(scenario).metric_functions
     found = [(f"metrics.values.{name}", one, True) for name, one in scenario.metrics.values.items()]

@@ -8,14 +8,11 @@ from sim.world.section import define_section, draws_nothing
 from sim.world.world import World
 
 
-def make(world: World, settings: MemorySettings) -> None:
-    """Add the memories and their actions to a world."""
+def _make(world: World, settings: MemorySettings) -> Memories:
     memories = Memories(world, settings)
     if world.calendar is not None:
         memories.time_frame = civil_time_frame(world.calendar)
-    world.add_service(memories)
-    for handler in ACTIONS:
-        world.actions.register(handler)
+    return memories
 
 
-MEMORY = define_section("memory", MemorySettings, make, draws=draws_nothing)
+MEMORY = define_section("memory", MemorySettings, _make, actions=ACTIONS, draws=draws_nothing)

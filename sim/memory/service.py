@@ -242,9 +242,27 @@ class Memories(Service):
         most = self._limit(limit)
         held, keep = self._search(agent_id, kind, task, since_ns)
         self._counts["recalls"] += 1
+        scores = await self._by_meaning(held, keep, query, embed)
+        best = sorted(scores, key=lambda id: (scores[id], id), reverse=True)[:most]
+        return [Hit(self.get(agent_id, id), scores[id]) for id in best]
+
+    async def relevance_by_meaning(self, agent_id: str, query: str, embed: Embed) -> Mapping[int, int]:
+        """Return the scores of `recall_by_meaning` by the numbers of memories, for a rank that counts more.
+
+        Args:
+            agent_id, query, embed: see `recall_by_meaning`.
+
+        Raises:
+            UsageError: if the number or the length of vectors is wrong.
+        """
+        return await self._by_meaning(*self._search(agent_id, None, None, None), query, embed)
+
+    async def _by_meaning(
+        self, held: AgentMemories, keep: Callable[[int], bool], query: str, embed: Embed
+    ) -> dict[int, int]:
         missing = [memory for memory in held if memory.id not in held.vectors and keep(memory.id)]
         if not missing and not any(keep(memory.id) for memory in held):
-            return []
+            return {}
         texts = [query, *(memory.content for memory in missing)]
         vectors: list[tuple[float, ...]] = []
         for start in range(0, len(texts), _TEXTS):
@@ -259,9 +277,7 @@ class Memories(Service):
         for memory, vector in zip(missing, vectors[1:], strict=True):
             if held.get(memory.id) is not None:  # it can have been deleted during the call
                 held.vectors[memory.id] = vector
-        scores = {m.id: _cosine(vectors[0], held.vectors[m.id]) for m in held if m.id in held.vectors and keep(m.id)}
-        best = sorted(scores, key=lambda id: (scores[id], id), reverse=True)[:most]
-        return [Hit(self.get(agent_id, id), scores[id]) for id in best]
+        return {m.id: _cosine(vectors[0], held.vectors[m.id]) for m in held if m.id in held.vectors and keep(m.id)}
 
     def _search(
         self, agent_id: str, kind: str | None, task: int | None, since_ns: int | None

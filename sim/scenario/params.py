@@ -65,6 +65,11 @@ class ParamsTemplate:
         except FieldError as error:
             raise UsageError(str(error), hint=error.hint) from None
 
+    @property
+    def known(self) -> Mapping[str, Any]:
+        """The values that are the same for all agents, by name, with the defaults."""
+        return self.given if self.computed else attrs.asdict(self.shared, recurse=False)
+
     def _check(self, name: str) -> Callable[[Any], Any]:
         def check(value: Any) -> Any:
             try:

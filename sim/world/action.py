@@ -410,6 +410,16 @@ class ActionRegistry:
             raise UsageError(f"the action kind {handler.kind!r} is already registered")
         self._handlers[handler.kind] = handler
 
+    def add(self, *handlers: ActionHandler) -> None:
+        """Add kinds of action, but for those that it has already: a section and a kind of agents can share some.
+
+        Raises:
+            UsageError: if another kind of one of these names is registered.
+        """
+        for handler in handlers:
+            if self._handlers.get(handler.kind) is not handler:
+                self.register(handler)
+
     def replace(self, handler: ActionHandler) -> None:
         """Use another handler for a kind that is registered, from now on.
 

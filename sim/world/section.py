@@ -21,6 +21,8 @@ from sim.base.registry import Registry
 from sim.base.words import SECTIONS as OF_SIM
 
 if TYPE_CHECKING:
+    from sim.world.action import ActionHandler
+    from sim.world.service import Service
     from sim.world.world import World
 
 Setting = Literal[
@@ -100,17 +102,27 @@ class Section:
         key: the key.
         settings: the class of its settings.
         make: called with the world and the settings when the world is built: after limits, prices, pools, places,
-            artifacts and models, and before agents. Normally it adds a service. None: the settings are for agents.
+            artifacts and models, and before agents. A service that it returns is added to the world, so it can be the
+            class of one. None: the settings are for agents.
         by_name: whether the section is a mapping of such settings by name. A text stands for settings of which it is
             the first one.
         draws: what the part draws at random; see `Draws`.
+        actions: kinds of action that worlds with the section have.
     """
 
     key: str
     settings: type
-    make: "Callable[[World, Any], None] | None"
+    make: "Callable[[World, Any], Service | None] | None"
     by_name: bool = False
     draws: "Draws | None" = None
+    actions: "tuple[ActionHandler, ...]" = ()
+
+    def add_to(self, world: "World", settings: Any) -> None:
+        """Add the part that settings describe to a world."""
+        made = None if self.make is None else self.make(world, settings)
+        if made is not None:
+            world.add_service(made)
+        world.actions.add(*self.actions)
 
 
 Draws = Callable[[Any], Iterable[str]]
@@ -128,8 +140,8 @@ SECTIONS: Final[Registry[Section]] = Registry("sections", OF_SIM)
 
 
 def define_section(
-    key: str, settings: type, make: "Callable[[World, Any], None] | None" = None, *, by_name: bool = False,
-    draws: Draws | None = None,
+    key: str, settings: type, make: "Callable[[World, Any], Service | None] | None" = None, *, by_name: bool = False,
+    draws: Draws | None = None, actions: "tuple[ActionHandler, ...]" = (),
 ) -> Section:  # fmt: skip
     """Define a section; see `Section` for the arguments.
 
@@ -139,7 +151,7 @@ def define_section(
     if not SECTIONS.is_free(key, settings.__module__):
         raise UsageError(f"the section {key!r} is already defined")
     check_settings(settings)
-    section = SECTIONS[key] = Section(key, settings, make, by_name, draws)
+    section = SECTIONS[key] = Section(key, settings, make, by_name, draws, actions)
     return section
 
 

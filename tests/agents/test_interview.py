@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.agents.interview import Question, SurveyAnswer, interview, interview_prompt, record_answer
+from sim.agents.interview import Question, SurveyAnswer, answer_in_form, interview, interview_prompt, record_answer
 from sim.agents.latest_events import MOST, LatestEvents
 from sim.base.errors import UsageError
 from sim.llm import Access
+from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
 from sim.record import HashRecorder
 from sim.scenario import loads
 from sim.scenario.assembly.build import Simulation, build
@@ -265,6 +266,19 @@ def test_a_wrong_form_is_asked_for_once_more():
     assert found.error == "the answer does not have the form of the question"
     assert found.tokens > 100
     assert found.cost_micro > 0
+
+
+def test_each_request_has_the_form_of_the_question():
+    """Endpoints that enforce a JSON Schema get that of the question, whoever asks in a form, and at each request."""
+    question, seen = Question("?", options=("yes", "no")), []
+
+    async def ask(request: ModelRequest) -> Answer:
+        seen.append(request.preferred_format)
+        raise ModelError("server", "it is down")
+
+    with pytest.raises(StopIteration):
+        answer_in_form(ask, "a", question, ModelRequest((ChatMessage("user", "?"),))).send(None)
+    assert seen == [question.schema]
 
 
 def test_a_model_that_fails_is_named():

@@ -28,7 +28,7 @@ from sim.inspect.viewer.states import MOST_VALUES
 from sim.kinds.goals import service as goals
 from sim.kinds.sop import channels, watchers
 from sim.kinds.sop import service as sop
-from sim.kinds.town.family import STEP_NS
+from sim.kinds.town.trace import STEP_NS
 from sim.llm import access, client, defaults
 from sim.llm.batches import lines
 from sim.llm.batches.settings import Batching

@@ -40,6 +40,17 @@ def test_the_nearest_is_first_and_each_text_is_embedded_once(book):
     assert embed.asked == [["lawn", "lawn lawn", "lawn price", "roof", "lawn"], ["roof", "roof roof"]]
 
 
+def test_the_scores_of_all_memories_are_those_of_recall(book):
+    """`relevance_by_meaning` has the score of each memory, and shares the vectors."""
+    for text in ("lawn lawn", "lawn price", "roof"):
+        book.add(text)
+    embed = Embedder()
+    found = book.main(book.memories.relevance_by_meaning("a", "lawn", embed))
+    assert found == {1: SCALE, 2: 707107, 3: 0}
+    assert sorted(found.items()) == sorted(find(book, "lawn", embed))
+    assert embed.asked == [["lawn", "lawn lawn", "lawn price", "roof"], ["lawn"]]
+
+
 def test_filters_come_before_the_embedding(book):
     """What a filter leaves out is not sent; without anything to rank, nothing is."""
     book.add("lawn", kind="context")

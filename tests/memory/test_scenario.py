@@ -34,7 +34,7 @@ agents:
 def lab() -> Lab:
     """A world with memories and two agents."""
     lab = Lab()
-    section.make(lab.world, MemorySettings())
+    section.MEMORY.add_to(lab.world, MemorySettings())
     lab.add("a")
     lab.add("b")
     return lab

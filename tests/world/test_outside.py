@@ -212,7 +212,7 @@ KEEPS: Mapping[type, str] = {
     Mailbox: "discard has_room hold is_pending notify offer_again pending read reopen set_aside state"
     " take wait wait_for_room watch",
     Tasks: "all blockers check_new check_unmanaged define_words get metrics of open records state summary warnings",
-    Memories: "add_kinds all get load metrics of prune recall recall_by_meaning relevance search"
+    Memories: "add_kinds all get load metrics of prune recall recall_by_meaning relevance relevance_by_meaning search"
     " session_messages sessions state summarise summary warnings",
     Audit: "metrics of state summary warnings",
 }

@@ -5,7 +5,7 @@ has the pure functions that are available everywhere, and `errors` the error cla
 """
 
 from sim.base.expressions.declared import Refers, functions_at, rule_function
-from sim.base.expressions.errors import ExpressionError, did_you_mean, nearest
+from sim.base.expressions.errors import ExpressionError, did_you_mean, nearest, no_such
 from sim.base.expressions.expression import Expression
 from sim.base.expressions.functions import PURE_FUNCTIONS
 from sim.base.expressions.grammar import Literal
@@ -19,5 +19,6 @@ __all__ = [
     "did_you_mean",
     "functions_at",
     "nearest",
+    "no_such",
     "rule_function",
 ]

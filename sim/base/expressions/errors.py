@@ -30,3 +30,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return a hint with the nearest name, or None if none is close."""
     name = nearest(word, known)
     return None if name is None else f"did you mean {name!r}?"
+
+
+def no_such(what: str, given: object, known: Iterable[str], hint: str = "") -> UsageError:
+    """Return the error for a name that there is not; its hint has the nearest name that there is.
+
+    Args:
+        what: the place and the kind of thing, as in `policy: there is no policy`.
+        given: the name.
+        known: the names that there are.
+        hint: what to do if none is near; by default, all names are listed.
+    """
+    names = list(known)
+    return UsageError(
+        f"{what} {given!r:.60}", hint=did_you_mean(str(given), names) or hint or f"there are {', '.join(names)}"
+    )

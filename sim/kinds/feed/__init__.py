@@ -2,7 +2,7 @@
 
 Modules: `settings` (what a scenario says of a feed), `posts` (posts and users), `policies` (which posts a user is
 shown), `follows` (who follows whom at first), `service` (all that is known of a feed), `user` (the kind `feed_user`),
-`actions`, `asking` (users that ask models), `checks`, `section`, `events` and `views`.
+`actions`, `asking` (users that ask models), `section`, `events` and `views`.
 """
 
 from typing import TYPE_CHECKING
@@ -10,21 +10,9 @@ from typing import TYPE_CHECKING
 from sim.base.late import late_names
 
 if TYPE_CHECKING:
-    from sim.kinds.feed.posts import Member, Post
-    from sim.kinds.feed.section import FEED
-    from sim.kinds.feed.service import Feed
-    from sim.kinds.feed.settings import FeedSettings, Follows, Reactions, Treatments
     from sim.kinds.feed.user import FeedUser
 
-__all__ = ["FEED", "Feed", "FeedSettings", "FeedUser", "Follows", "Member", "Post", "Reactions", "Treatments"]
-
-_HOMES = {
-    "posts": "Member Post",
-    "section": "FEED",
-    "service": "Feed",
-    "settings": "FeedSettings Follows Reactions Treatments",
-    "user": "FeedUser",
-}
+__all__ = ["FeedUser"]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = late_names(__name__, _HOMES)
+    __getattr__, __dir__ = late_names(__name__, {"user": "FeedUser"})

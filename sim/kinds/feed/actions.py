@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sim.kernel.waits import NOTHING
-from sim.kinds.feed.asking import MODEL, asked
+from sim.kinds.feed.asking import asked
 from sim.kinds.feed.service import Feed
+from sim.kinds.feed.settings import MODEL
 from sim.world import Inhabitant, Refused, World
 from sim.world.action import ActionHandler, Recipient, action
 
@@ -92,6 +93,9 @@ def mute_user(world: World, agent: Inhabitant, user: Recipient, on: bool = True)
     Feed.of(world).mute(agent.agent_id, user, on=on)
 
 
+_REACTIONS: Final = (write_post, reply_to_post, repost, like_post, dislike_post, follow_user, mute_user)
+
+
 def _ready(world: World, agent: Any) -> Any:
     """Return nothing to wait for, unless a model is asked."""
     if not hasattr(agent, "visit"):
@@ -100,7 +104,7 @@ def _ready(world: World, agent: Any) -> Any:
 
 
 async def _wait(world: World, agent: Any) -> Mapping[str, Any]:
-    return await asked(world, agent)
+    return await asked(world, agent, [one.kind for one in _REACTIONS])
 
 
 @action("visit_feed", wait=_wait, ready=_ready, ends=True, everywhere=False, draws=False)
@@ -109,7 +113,5 @@ def visit_feed(world: World, agent: Any, answered: Mapping[str, Any]) -> Mapping
     return answered or agent.visit()
 
 
-ACTIONS: Final[tuple[ActionHandler, ...]] = (
-    browse_feed, write_post, reply_to_post, repost, like_post, dislike_post, follow_user, mute_user, visit_feed,
-)  # fmt: skip
+ACTIONS: Final[tuple[ActionHandler, ...]] = (browse_feed, *_REACTIONS, visit_feed)
 """The actions of a feed."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from sim.base.errors import UsageError
 from sim.base.expressions import Expression
 from sim.kernel import NS
 from sim.kinds.feed.posts import Member, Post
@@ -78,7 +79,8 @@ def _followed(feed: "Feed", member: Member) -> Iterator[Found]:
 
 
 def _interest(feed: "Feed", member: Member) -> Iterator[Found]:
-    lists = [reversed(feed.by_topic.get(topic, ())) for topic in feed.interests(member.name)]
+    topics = dict.fromkeys(topic.casefold() for topic in feed.interests(member.name))
+    lists = [reversed(feed.by_topic.get(topic, ())) for topic in topics]
     return ((post, None) for post in _newest_first(lists))
 
 
@@ -143,6 +145,9 @@ def _mixed(feed: "Feed", member: Member) -> list[Shown]:
 
 def _by_value(feed: "Feed", member: Member, expression: Expression) -> Iterator[Found]:
     """Yield the newest posts by the value of an expression, the highest first, and of equal ones the newest."""
-    found = list(_allowed(feed, member, _latest))
-    values = [feed.value(expression, member, post) for post, _ in found]
+    found, value = list(_allowed(feed, member, _latest)), feed.reader(member.name)
+    values = [value(expression, post) for post, _ in found]
+    wrong = [one for one in values if not isinstance(one, int | float)]
+    if wrong:
+        raise UsageError(f"feed.policy: the value of a post is a number, not {wrong[0]!r:.60}", hint="such as '=likes'")
     return (found[n] for n in sorted(range(len(found)), key=lambda n: -values[n]))

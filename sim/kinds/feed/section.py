@@ -5,15 +5,7 @@ from collections.abc import Iterator
 from sim.kinds.feed.actions import ACTIONS
 from sim.kinds.feed.service import Feed
 from sim.kinds.feed.settings import FeedSettings
-from sim.world import World
 from sim.world.section import define_section
-
-
-def _make(world: World, settings: FeedSettings) -> None:
-    world.add_service(Feed(world, settings))
-    for handler in ACTIONS:
-        if world.actions.find(handler.kind) is not handler:
-            world.actions.register(handler)
 
 
 def _draws(settings: FeedSettings) -> Iterator[str]:
@@ -23,4 +15,4 @@ def _draws(settings: FeedSettings) -> Iterator[str]:
         yield "which posts of the feed are treated, and how"
 
 
-FEED = define_section("feed", FeedSettings, _make, draws=_draws)
+define_section("feed", FeedSettings, Feed, actions=ACTIONS, draws=_draws)

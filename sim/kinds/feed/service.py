@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from sim.agents.toolbox import Toolbox
-from sim.base.expressions import Expression, did_you_mean
+from sim.base.expressions import Expression, did_you_mean, no_such
 from sim.kernel import NS
 from sim.kernel.codec import ABSENT
 from sim.kinds.feed.events import PostReposted, PostsShown, PostVoted, PostWritten, TieChanged, UserJoined
 from sim.kinds.feed.follows import Graph
 from sim.kinds.feed.policies import Ranking, Shown, choose
 from sim.kinds.feed.posts import Member, Post
-from sim.kinds.feed.settings import CHANCES, FeedSettings, Reactions, over_post
+from sim.kinds.feed.settings import CHANCES, FeedSettings, Reactions, probability
 from sim.world import Refused, Service, Warned, World
 
 FEED_USER: Final = "feed_user"
@@ -19,6 +19,12 @@ FEED_USER: Final = "feed_user"
 
 MOST_TEXT: Final = 10_000
 """The most characters of a post."""
+
+MOST_TOPIC: Final = 100
+"""The most characters of a topic."""
+
+Value = Callable[..., Any]
+"""Returns the value of an expression, over a post and its place in the feed if there are; see `POST_NAMES`."""
 
 _OF_POST: Final[Mapping[str, Callable[[Post], Any]]] = {
     "author": lambda post: post.author, "topic": lambda post: post.topic, "text": lambda post: post.text,
@@ -40,7 +46,7 @@ class Feed(Service):
     Attributes:
         settings: the settings.
         posts: all posts, the oldest first; the number of a post is its place, counted from 1.
-        by_topic: the posts of each topic.
+        by_topic: the posts of each topic, in small letters.
         ranking: the posts by popularity.
         own_policy: the policy, if it is an expression.
         counts: how many visits, exposures, votes, ... there were.
@@ -64,7 +70,7 @@ class Feed(Service):
         self._members: dict[str, Member] = {}
         self._names: list[str] = []
         named = settings.reactions or {"": Reactions()}
-        self.own_policy = over_post(settings.policy, "policy") if settings.policy.startswith("=") else None
+        self.own_policy = settings.own_policy
         self._chances = {name: {kind: one.chance(kind) for kind in CHANCES} for name, one in named.items()}
 
     # -- users
@@ -84,13 +90,26 @@ class Feed(Service):
         return any(self._world.in_group(agent, name) for name in self.settings.users)
 
     def _join(self, names: Sequence[str]) -> None:
+        """Make agents users, all or none of them."""
+        before = len(self._names)
         self._members |= {name: Member(name) for name in names}
         self._names += names
-        for name in names:
-            follows = self._graph.of(name, self._members, self._names)
-            for other in follows:
+        try:
+            follows = {name: self._graph.of(name, self._members, self._names) for name in names}
+        except BaseException:
+            del self._names[before:]
+            for name in names:
+                del self._members[name]
+            raise
+        for name, others in follows.items():
+            for other in others:
                 self._tie(self._members[name], self._members[other])
-            self._world.event_bus.report(UserJoined(follows=follows, user=name))
+            self._world.event_bus.report(UserJoined(follows=others, user=name))
+        if self.settings.follows.by == "places":
+            for name, others in follows.items():
+                for other in others:  # those that were users before follow back
+                    if name not in self._members[other].follows:
+                        self.follow(other, name)
 
     def _tie(self, member: Member, other: Member) -> None:
         member.follows[other.name] = None
@@ -104,53 +123,53 @@ class Feed(Service):
 
     # -- what expressions read
 
-    def chances(self, reactions: str) -> Mapping[str, Expression | float]:
-        """Return the probabilities of reactions by their name; empty: the first ones of the feed, or the defaults."""
-        return self._chances[reactions or next(iter(self._chances))]
+    def chance(self, reactions: str, kind: str, name: str, post: Post | None = None, place: int | None = None) -> float:
+        """Return the probability of a reaction of a user.
 
-    def writes(self, reactions: str, name: str) -> float:
-        """Return the probability that a visit of a user ends with a post of its own."""
-        chance = self.chances(reactions)["write"]
-        return (
-            chance if isinstance(chance, float) else float(chance.evaluate(self.own_names(name), self._functions(name)))
-        )
+        Args:
+            reactions: the name of the reactions; empty: the first ones of the feed, or the defaults.
+            kind: which of them.
+            name: the user.
+            post: the post that it reacts to; None: to none, as with `write`.
+            place: the place of the post in the feed.
 
-    def _functions(self, name: str) -> Mapping[str, Callable[..., object]]:
-        """Return the functions of rules, for a user."""
+        Raises:
+            UsageError: if there are no such reactions, or an expression gives no number from 0 to 1.
+        """
+        reactions = reactions or next(iter(self._chances))
+        chances = self._chances.get(reactions)
+        if chances is None:
+            raise no_such(f"{name}: there are no reactions", reactions, self._chances)
+        found = chances[kind]
+        if isinstance(found, float):
+            return found
+        return probability(self.reader(name)(found, post, place), f"feed.reactions.{reactions}.{kind} of {name}")
+
+    def reader(self, name: str) -> Value:
+        """Return a function that evaluates expressions over posts for a user, until it is called for another user."""
         agent: Any = self._world.agents[name]
-        return self._toolbox.used_by(agent)
+        member, functions = self.member(name), self._toolbox.used_by(agent)
+        own = {"my": agent.state, "me": name, "now": self._world.now}
 
-    def value(self, expression: Expression, member: Member, post: Post, place: int | None = None) -> float:
-        """Return the value of an expression over a post, for a user; see `POST_NAMES`."""
-        given = {
-            name: _OF_POST[name](post) if name in _OF_POST else self._name(name, member, post, place)
-            for name in expression.names
-        }
-        return float(expression.evaluate(given, self._functions(member.name)))
+        def value(expression: Expression, post: Post | None = None, place: int | None = None) -> Any:
+            given = {**own, "place": place}
+            if post is not None:
+                given |= {word: _OF_POST[word](post) for word in expression.names & _OF_POST.keys()}
+                given |= {"age": self._age(post), "followed": post.author in member.follows}
+                if "interest" in expression.names:
+                    given["interest"] = post.topic.casefold() in map(str.casefold, self.interests(name))
+            return expression.evaluate(given, functions)
 
-    def _name(self, name: str, member: Member, post: Post, place: int | None) -> Any:
-        """Return what a name stands for that does not depend on the post alone."""
-        if name == "age":
-            return (self._world.kernel.now - post.time_ns) / NS
-        if name == "followed":
-            return post.author in member.follows
-        if name == "interest":
-            return post.topic in self.interests(member.name)
-        if name == "place":
-            return place
-        return self.own_names(member.name)[name]
+        return value
 
-    def own_names(self, name: str) -> dict[str, Any]:
-        """Return what the names stand for that depend on no post."""
-        agent: Any = self._world.agents[name]
-        return {"my": agent.state, "me": name, "now": self._world.now}
+    def _age(self, post: Post) -> float:
+        return (self._world.kernel.now - post.time_ns) / NS
 
     def told(self, shown: Shown) -> dict[str, Any]:
         """Return what a user is told of a post that it is shown."""
         post = shown.post
         about = {name: _OF_POST[name](post) for name in _OF_POST if name != "score"}
-        age = (self._world.kernel.now - post.time_ns) / NS
-        return {"post": post.number, **about, "age": age, "via": shown.via}
+        return {"post": post.number, **about, "age": self._age(post), "via": shown.via}
 
     # -- what users do; each is refused before anything has changed
 
@@ -176,6 +195,8 @@ class Feed(Service):
         """Add a post of a user, and return it; a reply has the topic of what it replies to, unless it names one."""
         if len(text) > MOST_TEXT:
             raise Refused(f"a post has at most {MOST_TEXT:,} characters, not {len(text):,}")
+        if len(topic) > MOST_TOPIC:
+            raise Refused(f"a topic has at most {MOST_TOPIC} characters, not {len(topic):,}: one word is enough")
         parent = None if reply_to is None else self.post(reply_to)
         member = self.member(name)
         post = Post(
@@ -184,7 +205,7 @@ class Feed(Service):
         )  # fmt: skip
         self._treat(post)
         self.posts.append(post)
-        self.by_topic.setdefault(post.topic, []).append(post)
+        self.by_topic.setdefault(post.topic.casefold(), []).append(post)
         self.ranking.put(post, new=True)
         self.counts["posts"] += 1
         if parent is not None:

@@ -1,14 +1,18 @@
 """The settings of a feed: the section `feed` of a scenario."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import attrs
 
+from sim.agents.toolbox import agent_expression
 from sim.base.errors import UsageError
-from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
+from sim.base.expressions import Expression, ExpressionError, no_such
 from sim.kernel import NS
 from sim.world.section import PositiveDuration, Range, Recipient
+
+MODEL: Final = "model"
+"""The reactions of users that ask a language model."""
 
 POST_NAMES: Final = (
     "author", "topic", "text", "likes", "dislikes", "reposts", "replies", "score", "age", "followed", "interest",
@@ -92,15 +96,31 @@ class Reactions:
             UsageError: if it is none of both.
         """
         given = getattr(self, name)
-        if isinstance(given, str):
-            return over_post(given, name, POST_NAMES if name != "write" else ("my", "me", "now"))
-        if isinstance(given, bool) or not 0 <= given <= 1:
-            raise UsageError(f"{name}: a probability is a number from 0 to 1, not {given!r:.60}")
-        return float(given)
+        if not isinstance(given, str):
+            return probability(given, name)
+        expression = agent_expression(given, POST_NAMES if name != "write" else ("my", "me", "now"), name)
+        if not expression.names and not expression.functions:
+            try:
+                probability(expression.evaluate({}, {}), name)
+            except ExpressionError as error:
+                raise UsageError(f"{name}: {error}", hint=error.hint) from None
+        return expression
 
 
 CHANCES: Final = tuple(attrs.fields_dict(Reactions))
 """The names of the probabilities."""
+
+
+def probability(value: object, where: str) -> float:
+    """Return a value as a probability; true and false are 1 and 0 if an expression has them as its value.
+
+    Raises:
+        UsageError: if it is none.
+    """
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        hint = "for example `min(1, likes / 10)`"
+        raise UsageError(f"{where}: a probability is a number from 0 to 1, not {value!r:.60}", hint=hint)
+    return float(value)
 
 
 @attrs.frozen
@@ -122,7 +142,7 @@ class FeedSettings:
         reactions: how users of the kind `feed_user` react, by a name that they give as `reactions`.
 
     Raises:
-        UsageError: if the policy does not exist, or a weight or an expression is wrong.
+        UsageError: if the policy does not exist, a weight or an expression is wrong, or reactions are named `model`.
     """
 
     users: tuple[Recipient, ...] = ()
@@ -142,34 +162,21 @@ class FeedSettings:
 
     def _problems(self) -> Iterator[UsageError]:
         known = (*SIMPLE, "mixed")
-        if self.policy.startswith("="):
-            over_post(self.policy, "policy")
-        elif self.policy not in known:
-            hint = did_you_mean(self.policy, known) or f"there are {', '.join(known)}, and expressions such as '=likes'"
-            yield UsageError(f"policy: there is no policy {self.policy!r:.60}", hint=hint)
+        if self.own_policy is None and self.policy not in known:
+            hint = f"there are {', '.join(known)}, and expressions such as '=likes'"
+            yield no_such("policy: there is no policy", self.policy, known, hint)
         for name in self.mix:
             if name not in SIMPLE:
-                hint = did_you_mean(name, SIMPLE) or f"there are {', '.join(SIMPLE)}"
-                yield UsageError(f"mix.{name}: there is no policy {name!r:.60} to mix", hint=hint)
+                yield no_such(f"mix.{name}: there is no policy", name, SIMPLE)
+        if MODEL in self.reactions:
+            hint = "give them another name, such as `crowd`"
+            yield UsageError(f"reactions.{MODEL}: users with these reactions ask a language model", hint=hint)
         if self.policy == "mixed" and not any(self.mix.values()):
             yield UsageError("mix: nothing is mixed", hint="for example mix: {followed: 2, popular: 1}")
         if self.mix and self.policy != "mixed":
             yield UsageError(f"mix: the policy {self.policy:.60} mixes nothing", hint="use policy: mixed")
 
-
-def over_post(text: str, where: str, names: tuple[str, ...] = POST_NAMES) -> Expression:
-    """Return an expression over a post.
-
-    Args:
-        text: the expression; a leading `=` is optional.
-        where: where it stands, for the error.
-        names: the names that it can use.
-
-    Raises:
-        UsageError: if it is none, or uses a name or function that there is not.
-    """
-    functions: Any = {*PURE_FUNCTIONS, *functions_at("agent")}
-    try:
-        return Expression.parse(text.removeprefix("="), names, functions)
-    except ExpressionError as error:
-        raise UsageError(f"{where}: {error}", hint=error.hint) from None
+    @property
+    def own_policy(self) -> Expression | None:
+        """The policy, if it is an expression."""
+        return agent_expression(self.policy, POST_NAMES, "policy") if self.policy.startswith("=") else None

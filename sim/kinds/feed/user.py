@@ -1,17 +1,19 @@
 """Users of a feed: agents that visit it now and then, and react by probabilities, or ask a language model."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from sim.actors import Agent
-from sim.agents.family import Family, define_family
+from sim.agents.family import Family, define_family, is_kind
 from sim.base.errors import UsageError
+from sim.base.expressions import no_such
 from sim.kernel import NS
 from sim.kinds.feed.actions import ACTIONS
-from sim.kinds.feed.checks import check_feed
 from sim.kinds.feed.policies import Shown
 from sim.kinds.feed.service import FEED_USER, Feed
+from sim.kinds.feed.settings import MODEL, FeedSettings
 from sim.world import Action, ActionResult, Refused
+from sim.world.section import Range
 
 REACTIONS: Final = ("like", "dislike", "repost", "reply", "mute", "follow")
 """What a user can do with a post."""
@@ -28,12 +30,12 @@ class FeedUser(Agent):
         """How a user uses the feed.
 
         Args:
-            every: the mean time between two visits in seconds; the times are exponentially distributed.
+            every: the mean time between two visits in seconds, from 0.001; the times are exponentially distributed.
             reactions: the name of reactions of the feed, or `model`; empty: the first ones, or the defaults.
             wording: for a model: its instructions.
         """
 
-        every: float = 21600.0
+        every: Annotated[float, Range(0.001)] = 21600.0
         reactions: str = ""
         wording: str = ""
 
@@ -48,7 +50,8 @@ class FeedUser(Agent):
 
     def profile(self) -> list[str]:
         """Return its state variables but whom it follows, for prompts, one line each."""
-        return [f"{name}: {value}" for name, value in self.state.items() if name != "follows" and value is not None]
+        told = ((name, value) for name, value in self.state.items() if name != "follows" and value is not None)
+        return [" ".join(f"{name}: {value}".split()) for name, value in told]
 
     async def decide_action(self) -> Action | None:
         """Visit the feed; at the first time, begin to wait for a visit."""
@@ -88,12 +91,9 @@ class FeedUser(Agent):
             shown: the post, as it is shown.
             place: its place in the feed, from 1.
         """
-        feed, draws = Feed.of(self.world), self.rng
-        chances, liked = feed.chances(self.reactions), False
+        feed, draws, liked = Feed.of(self.world), self.rng, False
         for kind in REACTIONS:
-            chance = chances[kind]
-            if not isinstance(chance, float):
-                chance = feed.value(chance, feed.member(self.agent_id), shown.post, place)
+            chance = feed.chance(self.reactions, kind, self.agent_id, shown.post, place)
             if not (kind == "dislike" and liked) and draws.chance(chance):
                 liked = liked or kind == "like"
                 yield kind
@@ -101,7 +101,7 @@ class FeedUser(Agent):
     def compose(self) -> tuple[str, str] | None:
         """Return the text and the topic of an own post, or None. A subclass can override it."""
         feed = Feed.of(self.world)
-        if not self.rng.chance(feed.writes(self.reactions, self.agent_id)):
+        if not self.rng.chance(feed.chance(self.reactions, "write", self.agent_id)):
             return None
         interests = feed.interests(self.agent_id)
         topic = self.rng.choice(interests) if interests else ""
@@ -130,9 +130,59 @@ class FeedUser(Agent):
         return 1
 
 
+def check(scenario: Any, until_ns: int | None = None) -> None:
+    """Refuse a feed whose users follow places that there are not, or lack a state variable.
+
+    Args:
+        scenario: a checked scenario.
+        until_ns: not used.
+
+    Raises:
+        UsageError: saying what does not fit.
+    """
+    feed: FeedSettings | None = scenario.sections.get("feed")
+    if feed is None:
+        return
+    if feed.follows.by == "places" and scenario.places is None:
+        raise UsageError("feed.follows.by: it needs places, but the scenario has none", hint="add `places:`")
+    for entry in scenario.agents:
+        if is_kind(entry, FEED_USER):
+            for name, why in _variables(feed, entry):
+                if name not in entry.state:
+                    hint = f"give it a state variable or a column `{name}`, with words that are separated by spaces"
+                    raise UsageError(f"agents.{entry.name}: {why} needs a state variable {name!r}", hint=hint)
+
+
+def _variables(feed: FeedSettings, entry: Any) -> Iterable[tuple[str, str]]:
+    """Yield the state variables that users need, and what for."""
+    if feed.follows.by == "profile":
+        yield "follows", "feed.follows.by: profile"
+    if feed.policy == "interest" or "interest" in feed.mix:
+        yield "interests", "the policy interest"
+    if feed.own_policy is not None and "interest" in feed.own_policy.names:
+        yield "interests", "interest in feed.policy"
+    named = None if entry.params is None else entry.params.known.get("reactions", "")
+    first = next(iter(feed.reactions), "")
+    for name, one in feed.reactions.items():
+        chances = [] if named is not None and name != (named or first) else map(one.chance, REACTIONS)
+        if any(not isinstance(chance, float) and "interest" in chance.names for chance in chances):
+            yield "interests", f"interest in feed.reactions.{name}"
+
+
+def fits(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
+    """Refuse users whose reactions there are not. See `Family.fits`."""
+    reactions, where = params.get("reactions"), f"agents.{entry.name}.params.reactions"
+    known = [*scenario.sections["feed"].reactions, MODEL]
+    if reactions == MODEL and scenario.models is None:
+        raise UsageError(f"{where}: it asks a language model, but the scenario has none", hint="add `models:`")
+    if reactions and reactions not in known:
+        hint = f"there are {', '.join(known)}; add it to feed.reactions"
+        raise no_such(f"{where}: there are no reactions", reactions, known, hint)
+
+
 define_family(
     Family(
-        FEED_USER, FeedUser, check=check_feed, actions=ACTIONS,
+        FEED_USER, FeedUser, needs={"feed": "uses a feed"}, check=check, fits=fits, actions=ACTIONS,
         draws=("when users visit the feed", "how they react to posts without a model, and whether they write one"),
     )
 )  # fmt: skip

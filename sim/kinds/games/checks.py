@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
-
 from sim.agents.family import is_kind
 from sim.base.errors import UsageError
-from sim.base.expressions import did_you_mean
+from sim.base.expressions import no_such
 from sim.kinds.games.prompts import MODEL
 from sim.kinds.games.service import PLAYER
 from sim.kinds.games.settings import GameSettings
@@ -26,9 +24,6 @@ def check_games(scenario: Any, until_ns: int | None = None) -> None:
     """
     games: Mapping[str, GameSettings] = scenario.sections.get("games") or {}
     entries = [entry for entry in scenario.agents if is_kind(entry, PLAYER)]
-    if entries and not games:
-        hint = "add `games: {dilemma: {payoffs: {c: {c: 3, d: 0}, d: {c: 5, d: 1}}}}`"
-        raise UsageError(f"agents.{entries[0].name} plays a game, but the scenario has none", hint=hint)
     taken: dict[str, str] = {}
     for name, game in games.items():
         _check_players(scenario, name, game, entries, several=len(games) > 1)
@@ -37,8 +32,6 @@ def check_games(scenario: Any, until_ns: int | None = None) -> None:
                 raise UsageError(
                     f"agents.{entry.name} plays two games, {taken[entry.name]} and {name}", hint="make two entries"
                 )
-            if is_kind(entry, PLAYER):
-                _check_player(scenario, name, game, entry)
 
 
 def _entries_of(scenario: Any, game: GameSettings, players: Sequence[Any]) -> Sequence[Any]:
@@ -70,24 +63,24 @@ def _check_players(scenario: Any, name: str, game: GameSettings, players: Sequen
                 )
 
 
-def _check_player(scenario: Any, name: str, game: GameSettings, entry: Any) -> None:
-    where = f"agents.{entry.name}.params"
-    strategy = _literal(entry.params, "strategy")
+def _plays(scenario: Any, game: GameSettings, entry: Any) -> bool:
+    return any(one is entry for one in _entries_of(scenario, game, (entry,)))
+
+
+def fits(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
+    """Refuse players whose strategy or wording their game does not have. See `Family.fits`."""
+    games: Mapping[str, GameSettings] = scenario.sections["games"]
+    found = next(((name, one) for name, one in games.items() if _plays(scenario, one, entry)), None)
+    if found is None:
+        return
+    (name, game), where = found, f"agents.{entry.name}.params"
+    strategy, wording = params.get("strategy"), params.get("wording")
     if strategy == MODEL and scenario.models is None:
         raise UsageError(f"{where}.strategy: it asks a language model, but the scenario has none", hint="add `models:`")
     known = [*known_strategies(game), *game.strategies, MODEL]
-    if strategy not in (None, "", *known):
-        hint = did_you_mean(str(strategy), known) or f"add it to games.{name}.strategies; there are {', '.join(known)}"
-        raise UsageError(f"{where}.strategy: there is no strategy {strategy!r:.60}", hint=hint)
-    wording = _literal(entry.params, "wording")
+    if strategy and strategy not in known:
+        hint = f"add it to games.{name}.strategies; there are {', '.join(known)}"
+        raise no_such(f"{where}.strategy: there is no strategy", strategy, known, hint)
     if wording and wording not in game.wordings:
-        hint = did_you_mean(str(wording), game.wordings) or f"add it to games.{name}.wordings"
-        raise UsageError(f"{where}.wording: there is no wording {wording!r:.60}", hint=hint)
-
-
-def _literal(params: Any, name: str) -> Any:
-    """Return a param if the file gives it as it is; None for an expression, whose value is known only in the run."""
-    fields = {} if params is None else attrs.fields_dict(params.declared)
-    if name not in fields or name in params.computed:
-        return None
-    return params.given.get(name, fields[name].default)
+        hint = f"add it to games.{name}.wordings"
+        raise no_such(f"{where}.wording: there is no wording", wording, game.wordings, hint)

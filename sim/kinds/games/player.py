@@ -5,16 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.actors import Agent
-from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
-from sim.agents.toolbox import Toolbox
-from sim.base.errors import UsageError
-from sim.base.permissions import Permission
+from sim.agents.family import Family, define_family
+from sim.agents.toolbox import agent_expression
+from sim.base.expressions import no_such
 from sim.kinds.games.actions import play
-from sim.kinds.games.checks import check_games
+from sim.kinds.games.checks import check_games, fits
 from sim.kinds.games.prompts import MODEL
 from sim.kinds.games.seat import Move, Seat
 from sim.kinds.games.service import PLAYER, Games
-from sim.kinds.games.settings import strategy_of
+from sim.kinds.games.settings import MOVE_NAMES
 from sim.kinds.games.strategies import Strategy, known_strategies
 from sim.world import Action, ActionResult, World
 
@@ -24,7 +23,6 @@ class Player(Agent):
 
     Args:
         agent_id, world, group, permission, params: see `Agent`.
-        toolbox: the functions of rules, for strategies that are expressions.
     """
 
     class Params:
@@ -38,19 +36,9 @@ class Player(Agent):
         strategy: str = "tit_for_tat"
         wording: str = ""
 
-    def __init__(
-        self,
-        agent_id: str,
-        world: World,
-        *,
-        group: str | None = None,
-        permission: Permission = Permission.USER,
-        params: Any = None,
-        toolbox: Toolbox | None = None,
-    ) -> None:
-        super().__init__(agent_id, world, group=group, permission=permission, params=params)
+    def __init__(self, agent_id: str, world: World, **given: Any) -> None:
+        super().__init__(agent_id, world, **given)
         self.state = {"strategy": getattr(self.params, "strategy", ""), "payoff": None, "cooperation": None}
-        self._toolbox = toolbox or Toolbox(world)
         self._strategies: dict[str, Strategy] = {}
 
     def about(self) -> Mapping[str, Any]:
@@ -75,10 +63,9 @@ class Player(Agent):
         if text is None:
             known = known_strategies(game.settings)
             if name not in known:
-                have = ", ".join([*known, *game.settings.strategies])
-                raise UsageError(f"{self.agent_id}: there is no strategy {name!r:.60}", hint=f"there are {have}")
+                raise no_such(f"{self.agent_id}: there is no strategy", name, [*known, *game.settings.strategies])
             return known[name]
-        expression = strategy_of(text, name)
+        expression, toolbox = agent_expression(text, MOVE_NAMES, name), Games.of(self.world).toolbox
 
         def move(seat: Seat, draws: Any) -> Move:
             names = {
@@ -86,7 +73,7 @@ class Player(Agent):
                 "left": seat.left, "other": seat.others[0] if len(seat.others) == 1 else None, "me": self.agent_id,
                 "now": self.world.now, "pi": math.pi,
             }  # fmt: skip
-            found: Move = expression.evaluate(names, self._toolbox.used_by(self))
+            found: Move = expression.evaluate(names, toolbox.used_by(self))
             return found
 
         return move
@@ -111,20 +98,9 @@ class Player(Agent):
             self.state["payoff"], self.state["cooperation"] = tally.mean, tally.share
 
 
-def _prepare(plan: WorldPlan) -> Make:
-    def make(agent: AgentPlan) -> Player:
-        given = {} if agent.params is None else {"params": agent.params}
-        made: Player = plan.agent(
-            agent.name, agent.world, group=agent.group, permission=agent.permission, toolbox=plan.toolbox, **given
-        )
-        return made
-
-    return make
-
-
 define_family(
     Family(
-        PLAYER, Player, prepare=_prepare, check=check_games, actions=(play,),
+        PLAYER, Player, needs={"games": "plays a game"}, check=check_games, fits=fits, actions=(play,),
         draws=("the moves of strategies that are not certain of theirs",),
     )
 )  # fmt: skip

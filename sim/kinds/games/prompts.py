@@ -35,10 +35,8 @@ async def _asked(world: World, agent: Any, game: Game, seat: Seat) -> Move:
     )
     wording = game.settings.wordings.get(agent.params.wording, _WORDING)
     system = prompt(wording, [("persona", agent.persona), ("rules", _rules(seat)), ("rounds", _past(seat))])
-    request = ModelRequest(
-        (ChatMessage("system", system), ChatMessage("user", f"{question.ask} {question.form}")),
-        use=USE, preferred_format=question.schema,
-    )  # fmt: skip
+    messages = ChatMessage("system", system), ChatMessage("user", f"{question.ask} {question.form}")
+    request = ModelRequest(messages, use=USE)
     answer = await answer_in_form(partial(Models.of(world).complete, agent), agent.agent_id, question, request)
     if answer.value is None:
         game.miss(agent.agent_id, str(answer.error))

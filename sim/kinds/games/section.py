@@ -5,14 +5,7 @@ from collections.abc import Iterator, Mapping
 from sim.kinds.games.actions import play
 from sim.kinds.games.service import Games
 from sim.kinds.games.settings import GameSettings
-from sim.world import World
 from sim.world.section import define_section
-
-
-def _make(world: World, settings: Mapping[str, GameSettings]) -> None:
-    world.add_service(Games(world, settings))
-    if world.actions.find(play.kind) is not play:
-        world.actions.register(play)
 
 
 def _draws(settings: Mapping[str, GameSettings]) -> Iterator[str]:
@@ -29,4 +22,4 @@ def _draws(settings: Mapping[str, GameSettings]) -> Iterator[str]:
             yield f"which players of the game {name} take a strategy of the first generation at random, and which"
 
 
-GAMES = define_section("games", GameSettings, _make, by_name=True, draws=_draws)
+define_section("games", GameSettings, Games, by_name=True, actions=(play,), draws=_draws)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
+from sim.agents.toolbox import Toolbox
 from sim.base.errors import ActorError
 from sim.base.expressions import did_you_mean
 from sim.kernel import NS
@@ -295,12 +296,16 @@ class Games(Service):
     Args:
         world: the world.
         settings: the games by name.
+
+    Attributes:
+        toolbox: the functions of rules, for strategies that are expressions.
     """
 
     name: ClassVar[str] = "games"
 
     def __init__(self, world: World, settings: Mapping[str, GameSettings]) -> None:
         self.games = {name: Game(name, one, world) for name, one in settings.items()}
+        self.toolbox = Toolbox(world)
 
     def of_agent(self, agent: Any) -> Game:
         """Return the game that an agent plays.

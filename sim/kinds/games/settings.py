@@ -1,12 +1,13 @@
 """The settings of games: the section `games` of a scenario, a game for each name."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import attrs
 
+from sim.agents.toolbox import agent_expression
 from sim.base.errors import UsageError
-from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, did_you_mean, functions_at
+from sim.base.expressions import did_you_mean, no_such
 from sim.kernel import NS
 from sim.world.section import PositiveDuration, Range, Recipient
 
@@ -105,7 +106,7 @@ class GameSettings:
         for problem in (*self._of_payoffs(), *self._of_pairing()):
             raise problem
         for name, text in self.strategies.items():
-            strategy_of(text, f"strategies.{name}")
+            agent_expression(text, MOVE_NAMES, f"strategies.{name}")
 
     def _of_payoffs(self) -> Iterator[UsageError]:
         """Yield what is wrong with the payoffs."""
@@ -132,8 +133,7 @@ class GameSettings:
             hint = "name in `against` who is the second of each pair"
             yield UsageError("column_payoffs: nothing says who is the second of a pair", hint=hint)
         if self.cooperation is not None and self.cooperation not in rows:
-            hint = did_you_mean(self.cooperation, rows) or f"there are {', '.join(rows)}"
-            yield UsageError(f"cooperation: there is no move {self.cooperation!r:.60}", hint=hint)
+            yield no_such("cooperation: there is no move", self.cooperation, rows)
 
     def _different(self, rows: tuple[str, ...]) -> UsageError:
         """Return the error for a matrix in which the two players have different moves."""
@@ -173,20 +173,3 @@ class GameSettings:
 
 
 _EXAMPLE: Final = "for example payoffs: {c: {c: 3, d: 0}, d: {c: 5, d: 1}}, or public_good: {}"
-
-
-def strategy_of(text: str, where: str) -> Expression:
-    """Return the expression of a strategy.
-
-    Args:
-        text: the expression; a leading `=` is optional.
-        where: where it stands, for the error.
-
-    Raises:
-        UsageError: if it is none, or uses a name or function that there is not.
-    """
-    functions: Any = {*PURE_FUNCTIONS, *functions_at("agent")}
-    try:
-        return Expression.parse(text.removeprefix("="), MOVE_NAMES, functions)
-    except ExpressionError as error:
-        raise UsageError(f"{where}: {error}", hint=error.hint) from None

@@ -13,18 +13,8 @@ from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.kinds.generative.agent import GenerativeAgent
-    from sim.kinds.generative.section import GENERATIVE
-    from sim.kinds.generative.service import Generative
-    from sim.kinds.generative.settings import Fact, GenerativeSettings
 
-__all__ = ["GENERATIVE", "Fact", "Generative", "GenerativeAgent", "GenerativeSettings"]
-
-_HOMES = {
-    "agent": "GenerativeAgent",
-    "section": "GENERATIVE",
-    "service": "Generative",
-    "settings": "Fact GenerativeSettings",
-}
+__all__ = ["GenerativeAgent"]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = late_names(__name__, _HOMES)
+    __getattr__, __dir__ = late_names(__name__, {"agent": "GenerativeAgent"})

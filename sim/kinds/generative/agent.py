@@ -1,16 +1,13 @@
 """Generative agents: they look around, remember, reflect, plan their days and talk."""
 
-from collections.abc import Mapping
-from itertools import combinations
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from sim.actors import Agent
-from sim.agents.conversation.section import CONVERSATIONS
-from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family, is_kind
+from sim.agents.family import Family, WorldPlan, define_family, is_kind
 from sim.base.errors import UsageError
-from sim.base.expressions import did_you_mean
-from sim.base.permissions import Permission
+from sim.base.expressions import no_such
 from sim.kernel.duration import to_duration
 from sim.kinds.generative.actions import live
 from sim.kinds.generative.events import FactPlanted
@@ -47,18 +44,9 @@ class GenerativeAgent(Agent):
         {"observation": 3, "acquaintance": 3, "talk": 5, "plan": 4, "reflection": 6, "fact": 8}
     )
 
-    def __init__(
-        self,
-        agent_id: str,
-        world: World,
-        *,
-        group: str | None = None,
-        permission: Permission = Permission.USER,
-        params: Any = None,
-    ) -> None:
-        super().__init__(agent_id, world, group=group, permission=permission, params=params)
-        town = Generative.of(world)
-        self.home = self._mind.spot(town.step)
+    def __init__(self, agent_id: str, world: World, **given: Any) -> None:
+        super().__init__(agent_id, world, **given)
+        self.home = self._mind.spot(Generative.of(world).step)
         self.state = {"doing": "", "talks": 0}
 
     @property
@@ -77,10 +65,11 @@ class GenerativeAgent(Agent):
             return
         mind.begun = True
         town = Generative.of(self.world)
-        for other, where in acquaintances(town).get(self.agent_id, {}).items():
-            memories.add(self.agent_id, f"{self.agent_id} knows {other} from {where}.", kind="acquaintance")
+        for other in town.minds.values():
+            if (where := shared(mind, other)) is not None:
+                memories.add(self.agent_id, f"{self.agent_id} knows {other.agent} from {where}.", kind="acquaintance")
         for name, fact in town.settings.facts.items():
-            if fact.agent in (self.agent_id, self.group):
+            if fact.agent == self.agent_id:
                 memory = memories.add(self.agent_id, fact.text, kind="fact", importance=fact.importance)
                 self.world.event_bus.report(
                     FactPlanted(agent=self.agent_id, ask=fact.ask, fact=name, memory=memory.id, words=list(fact.words))
@@ -104,19 +93,9 @@ class GenerativeAgent(Agent):
         self.state["doing"], self.state["talks"] = self._mind.doing, len(self._mind.talked_ns)
 
 
-def acquaintances(town: Generative) -> dict[str, dict[str, str]]:
-    """Return whom each agent knows at the start, and from where: those of its house, and those of its place of work."""
-    found: dict[str, dict[str, str]] = {}
-    for one, other in combinations(town.minds.values(), 2):
-        where = _shared(one, other)
-        if where is not None:
-            found.setdefault(one.agent, {})[other.agent] = where
-            found.setdefault(other.agent, {})[one.agent] = where
-    return found
-
-
-def _shared(one: Mind, other: Mind) -> str | None:
-    if one.number // TOWN != other.number // TOWN:
+def shared(one: Mind, other: Mind) -> str | None:
+    """Return from where two residents know each other at the start: their house, or their place of work."""
+    if one is other or one.number // TOWN != other.number // TOWN:
         return None
     if lot_at(one.resident.bed) == lot_at(other.resident.bed):
         return "home"
@@ -125,69 +104,58 @@ def _shared(one: Mind, other: Mind) -> str | None:
 
 
 def check(scenario: Any, until_ns: int | None = None) -> None:
-    """Refuse generative agents that lack something, before the run.
+    """Refuse a town without residents, with a space of its own, or with names that are none of its residents.
 
     Args:
         scenario: a checked scenario.
         until_ns: not used.
 
     Raises:
-        UsageError: saying what is lacking.
+        UsageError: saying what does not fit.
     """
-    entries = [entry for entry in scenario.agents if is_kind(entry, KIND)]
     settings: GenerativeSettings | None = scenario.sections.get("generative")
-    if not entries:
-        if settings is not None:
-            raise UsageError("generative: there are no generative agents", hint=f"add agents of the kind {KIND}")
-        return
-    where = f"agents.{entries[0].name}"
+    entries = [entry for entry in scenario.agents if is_kind(entry, KIND)]
     if settings is None:
-        raise UsageError(f"{where} lives in a town, but there is none", hint="add `generative: {}`")
-    if scenario.models is None:
-        raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
-    for key, why in (("memory", "remembers"), (CONVERSATIONS.key, "talks")):
-        if key not in scenario.sections:
-            raise UsageError(f"{where} {why}, which needs `{key}`", hint=f"add `{key}: {{}}`")
+        return
+    if not entries:
+        raise UsageError("generative: there are no generative agents", hint=f"add agents of the kind {KIND}")
     if scenario.space is not None:
         raise UsageError("space and generative exclude each other: the town has its own space", hint="remove `space`")
     template = next((entry for entry in entries if entry.template), None)
     if template is not None:
         hint = "list all residents; a town has its people from the start"
         raise UsageError(f"agents.{template.name}: generative agents cannot be spawned", hint=hint)
-    _check_names(settings, [name for entry in entries for name in entry.agent_names()], where)
-
-
-def _check_names(settings: GenerativeSettings, names: list[str], where: str) -> None:
+    names = _names(entries)
     if len(names) > MAX_AGENTS:
+        where = f"agents.{entries[0].name}"
         raise UsageError(
             f"{where}: there are at most {MAX_AGENTS} residents, not {len(names)}", hint="use a lower count"
         )
-    for fact, one in settings.facts.items():
-        if one.agent not in names:
-            hint = did_you_mean(one.agent, names) or f"there are {', '.join(names[:10])}"
-            raise UsageError(f"generative.facts.{fact}.agent: {one.agent!r:.60} is no generative agent", hint=hint)
+    for name, fact in settings.facts.items():
+        if fact.agent not in names:
+            hint = f"there are {', '.join(names[:10])}"
+            raise no_such(f"generative.facts.{name}.agent: there is no generative agent", fact.agent, names, hint)
 
 
-def _prepare(plan: WorldPlan) -> Make:
+def _names(entries: Iterable[Any]) -> list[str]:
+    return [name for entry in entries if is_kind(entry, KIND) for name in entry.agent_names()]
+
+
+def _prepare(plan: WorldPlan) -> None:
     """Give each agent a resident of the town."""
-    names = [name for entry in plan.scenario.agents if is_kind(entry, KIND) for name in entry.agent_names()]
     town = Generative.of(plan.world)
     if not town.minds:
-        town.settle(names)
+        town.settle(_names(plan.scenario.agents))
 
-    def make(agent: AgentPlan) -> GenerativeAgent:
-        given = {} if agent.params is None else {"params": agent.params}
-        made: GenerativeAgent = plan.agent(
-            agent.name, agent.world, group=agent.group, permission=agent.permission, **given
-        )
-        return made
 
-    return make
-
+NEEDS: Final = {
+    "generative": "lives in a town", "models": "asks language models", "memory": "remembers", "conversations": "talks",
+}  # fmt: skip
+"""What generative agents need in a scenario, and what for."""
 
 define_family(
     Family(
-        KIND, GenerativeAgent, prepare=_prepare, check=check, actions=(live,), position=True,
+        KIND, GenerativeAgent, prepare=_prepare, check=check, needs=NEEDS, actions=(live,), position=True,
         draws=("the home, the work and the usual day of each resident of the town",),
     )
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from sim.events.event_type import Published, event_type
+from sim.kernel.codec import ABSENT, Absent
 
 
 @event_type("generative.planted")
@@ -33,6 +34,7 @@ class Planned(Published, frozen=True, gc=False, kw_only=True):
         because: why it has changed a plan; empty for the first plan of a time.
         items: the plan, a line for each item.
         level: what is planned: `day`, `hour` or `minutes`.
+        surplus: how many further lines were left out, because a plan has no more than 40 items; left out if none was.
         unreadable: how many lines of the model had no readable time; if all, the plan of the longer time counts.
     """
 
@@ -40,6 +42,7 @@ class Planned(Published, frozen=True, gc=False, kw_only=True):
     because: str
     items: list[str]
     level: str
+    surplus: int | Absent = ABSENT
     unreadable: int
 
 
@@ -81,7 +84,7 @@ class Talked(Published, frozen=True, gc=False, kw_only=True):
         agent: who began.
         conversation: the conversation that has what was said.
         ending: why it ended: `end`, if one had nothing to add; `turns`, if the limit was reached; `error`, if no model
-            answered.
+            gave an answer.
         to: the other.
         turns: how many times the two have spoken, in all.
     """

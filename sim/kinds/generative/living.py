@@ -5,13 +5,14 @@ from typing import Any, Final
 
 from sim.agents.conversation import Conversations
 from sim.agents.engine.core_loop import cut
+from sim.kernel.codec import ABSENT
 from sim.kinds.generative import prompts
 from sim.kinds.generative.events import ActivityBegun, Planned, Reacted, Reflected, Talked
 from sim.kinds.generative.mind import Mind
 from sim.kinds.generative.plans import item_at, lines
 from sim.kinds.generative.service import ASLEEP, Generative
-from sim.kinds.generative.settings import DAY_NS
 from sim.kinds.town.routine import place_at
+from sim.kinds.town.trace import DAY_NS
 from sim.memory.memory import Memory
 from sim.memory.service import Memories
 from sim.world import Inhabitant, World
@@ -87,18 +88,22 @@ async def _plan_hour(world: World, agent: Any, mind: Mind, because: str = "") ->
 async def _make(
     world: World, agent: Any, mind: Mind, level: str, memories: Sequence[Memory], above: list[str], because: str = ""
 ) -> None:
-    items, unreadable = await prompts.planned(world, agent, level, memories, above, because)
-    Generative.of(world).count("unreadable", unreadable)
-    mind.plans[level] = items
+    plan = await prompts.planned(world, agent, level, memories, above, because)
+    Generative.of(world).count("unreadable", plan.unreadable)
+    Generative.of(world).count("surplus", plan.surplus)
+    mind.plans[level] = plan.items
     world.event_bus.report(
-        Planned(agent=mind.agent, because=because, items=lines(items), level=level, unreadable=unreadable)
-    )
+        Planned(
+            agent=mind.agent, because=because, items=lines(plan.items), level=level, surplus=plan.surplus or ABSENT,
+            unreadable=plan.unreadable,
+        )
+    )  # fmt: skip
 
 
 async def _act(world: World, agent: Any, mind: Mind) -> None:
     """Begin what the plans say for now, and remember it if it is something else than before."""
     town = Generative.of(world)
-    item = mind.item(town.minute)
+    item = next(mind.items(town.minute), None)
     place = mind.place(town.minute) or mind.usual_place(town.step)
     doing = item.what if item is not None else "is at home" if place == "home" else f"is at the {place}"
     if doing != mind.doing:
@@ -214,5 +219,6 @@ async def reflect(world: World, agent: Any, mind: Mind) -> None:
         for text, ids in await prompts.insights_of(world, agent, question, found):
             memory = await remember(world, agent, text, "reflection")
             evidence[str(memory.id)] = ids
+            town.count("unfounded", not ids)
     town.count("reflections")
     world.event_bus.report(Reflected(agent=mind.agent, evidence=evidence, importance=importance, questions=questions))

@@ -1,6 +1,7 @@
 """The mind of an agent: what the service keeps of it beside its memories."""
 
 from array import array
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -31,7 +32,6 @@ class Mind:
         next_ns: when it looks around next.
         doing: what it does.
         begun: whether it has its first memories.
-        vectors: embeddings of its memories by their number, as far as they were needed.
     """
 
     agent: str
@@ -50,23 +50,15 @@ class Mind:
     next_ns: int = 0
     doing: str = ""
     begun: bool = False
-    vectors: dict[int, tuple[float, ...]] = attrs.field(factory=dict)
 
-    def item(self, minute: int) -> Item | None:
-        """Return what its plans say for a minute of the day: of minutes, else of the hour, else of the day."""
-        for level in ("minutes", "hour", "day"):
-            found = item_at(self.plans.get(level, ()), minute)
-            if found is not None:
-                return found
-        return None
+    def items(self, minute: int) -> Iterator[Item]:
+        """Yield what its plans say for a minute of the day: that of minutes, that of the hour, that of the day."""
+        found = (item_at(self.plans.get(level, ()), minute) for level in ("minutes", "hour", "day"))
+        return (item for item in found if item is not None)
 
     def place(self, minute: int) -> str | None:
         """Return where its plans have it at a minute of the day; None: where the resident is."""
-        for level in ("minutes", "hour", "day"):
-            found = item_at(self.plans.get(level, ()), minute)
-            if found is not None and found.place is not None:
-                return found.place
-        return None
+        return next((item.place for item in self.items(minute) if item.place is not None), None)
 
     def spot(self, step: int) -> Spot:
         """Return where the resident is at a step of the day."""

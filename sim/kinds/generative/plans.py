@@ -12,7 +12,7 @@ NAMES: Final = (HOME, *PLACES)
 """The places that a plan can name."""
 
 _DAY = 24 * 60
-_TIME = r"(\d{1,2})[:.h](\d{2})\s*([ap]\.?m\.?)?"
+_TIME = r"(\d{1,2})[:.h](\d{2})\s*(?:([ap]\.?m)\b\.?)?"
 _LINE = re.compile(
     rf"^\W*(?:\d{{1,2}}[.)]\s+)?{_TIME}(?:\s*(?:-|\u2013|to|until)\s*{_TIME})?\s*[-\u2013:.,)|]*\s*(\S.*)$",
     re.IGNORECASE,
@@ -50,28 +50,42 @@ def place_in(text: str) -> str | None:
     return found[-1].lower() if found else None
 
 
-def read_plan(text: str) -> tuple[list[Item], int]:
-    """Return the items of a plan in the order of their beginnings, and how many lines have no readable time.
+class Plan(Record, frozen=True):
+    """A plan: its items in the order of their beginnings, and how many lines of its text are not among them.
+
+    Those that are `unreadable` have no readable time, and those that are `surplus` come after the 40th item.
+    """
+
+    items: list[Item]
+    unreadable: int
+    surplus: int
+
+
+def read_plan(text: str) -> Plan:
+    """Return the plan that a text has.
 
     Args:
         text: the answer of a model: a line for each item, such as `12:00 has lunch at the cafe` or `17:00-19:00 ...`.
     """
     items: list[Item] = []
-    unreadable = 0
+    unreadable = surplus = 0
     for line in text.splitlines():
         if not line.strip():
             continue
         found = _LINE.match(line)
         start = None if found is None else _minute(*found.group(1, 2, 3))
-        if found is None or start is None or len(items) == _MOST:
+        if found is None or start is None:
             unreadable += 1
+            continue
+        if len(items) == _MOST:
+            surplus += 1
             continue
         end = _minute(*found.group(4, 5, 6)) if found[4] else None
         what = " ".join(found[7].split())[:_LONGEST]
         items.append(
             Item(start=start, end=end if end is None or end > start else None, what=what, place=place_in(what))
         )
-    return sorted(items, key=lambda item: item.start), unreadable
+    return Plan(items=sorted(items, key=lambda item: item.start), unreadable=unreadable, surplus=surplus)
 
 
 def _minute(hour: str, minute: str, half: str | None) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sim.agents.engine import prompt
 from sim.agents.interview import Question, answer_in_form
 from sim.base.errors import LimitError
-from sim.kinds.generative.plans import NAMES, Item, read_plan, shown
+from sim.kinds.generative.plans import NAMES, Plan, read_plan, shown
 from sim.kinds.generative.service import Generative
 from sim.llm.service import Models
 from sim.llm.types import ChatMessage, ModelError, ModelRequest
@@ -58,12 +58,17 @@ async def _chosen(world: World, agent: Any, question: Question, request: ModelRe
 
 
 async def _text(world: World, agent: Any, request: ModelRequest, instead: str) -> str | None:
-    """Return the text of an answer, or None if no model answered, which is noted."""
+    """Return the text of an answer, or None if no model answered or the text has no words, which is noted."""
     try:
-        return (await Models.of(world).complete(agent, request)).completion.text.strip()
+        text = (await Models.of(world).complete(agent, request)).completion.text.strip()
     except (ModelError, LimitError) as error:
         Generative.of(world).miss(agent.agent_id, request.use, str(error), instead)
         return None
+    text = text.removeprefix(f"{agent.agent_id}:")  # as some models begin what they say for somebody
+    if not re.search(r"[^\W\d_]", _EVIDENCE.sub("", text)):
+        Generative.of(world).miss(agent.agent_id, request.use, f"the answer has no words: {text:.80}", instead)
+        return None
+    return text
 
 
 async def importance_of(world: World, agent: Any, text: str, instead: int) -> int:
@@ -80,8 +85,8 @@ async def importance_of(world: World, agent: Any, text: str, instead: int) -> in
 
 async def planned(
     world: World, agent: Any, level: str, memories: Sequence[Memory], above: Sequence[str], because: str
-) -> tuple[list[Item], int]:
-    """Return a plan of a model, and how many of its lines could not be read.
+) -> Plan:
+    """Return a plan of a model; it is empty if no model answered.
 
     Args:
         world, agent: whose plan.
@@ -104,8 +109,7 @@ async def planned(
     )
     sections = [("usual_day" if level == "day" else "plan", list(above)), ("memories", remembered(memories))]
     request = _request(world, agent, f"plan_{level}", f"{what}{reason} {form}", sections)
-    text = await _text(world, agent, request, "the plan of the longer time")
-    return ([], 0) if text is None else read_plan(text)
+    return read_plan(await _text(world, agent, request, "the plan of the longer time") or "")
 
 
 async def reaction(world: World, agent: Any, seen: str, memories: Sequence[Memory], choices: tuple[str, ...]) -> str:
@@ -120,7 +124,7 @@ async def reaction(world: World, agent: Any, seen: str, memories: Sequence[Memor
 async def utterance(
     world: World, agent: Any, other: str, memories: Sequence[Memory], said: Sequence[str], place: int
 ) -> str | None:
-    """Return what an agent says next in a talk; empty: it has nothing to add; None: no model answered."""
+    """Return what an agent says next in a talk; empty: it has nothing to add; None: no model gave an answer."""
     sections = [("memories", remembered(memories)), ("said", list(said))]
     task = (
         f"You talk with {other}; this is utterance {place}. Say one to three sentences as {agent.agent_id},"
@@ -129,7 +133,7 @@ async def utterance(
     text = await _text(world, agent, _request(world, agent, "talk", task, sections), "the end of the talk")
     if text is None:
         return None
-    text = " ".join(text.removeprefix(f"{agent.agent_id}:").split()).strip('"')
+    text = " ".join(text.split()).strip('"')
     return "" if text.strip(".! ").upper() == _END else text
 
 

@@ -1,22 +1,22 @@
 """The service of generative agents: their minds, and which of their memories they recall."""
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
-from sim.base.errors import LimitError
+from sim.base.errors import LimitError, UsageError
 from sim.kernel.codec import encode
 from sim.kernel.rng import Stream, derive
 from sim.kinds.generative.events import AnswerMissed
 from sim.kinds.generative.mind import Mind
 from sim.kinds.generative.plans import HOME
 from sim.kinds.generative.scores import ranked, recencies
-from sim.kinds.generative.settings import DAY_NS, STEP_NS, GenerativeSettings
+from sim.kinds.generative.settings import GenerativeSettings
 from sim.kinds.town.generation import RADIUS, SPEED
 from sim.kinds.town.routine import HEIGHT, TOWN, WIDTH, corner_of, path, residents
-from sim.kinds.town.trace import DAY_STEPS
+from sim.kinds.town.trace import DAY_NS, DAY_STEPS, STEP_NS
 from sim.llm.service import Models
 from sim.llm.types import ModelError
 from sim.memory.memory import Memory
@@ -53,7 +53,7 @@ class Generative(Service):
         self.settings = settings
         self.minds: dict[str, Mind] = {}
         self.missed: Counter[str] = Counter()
-        self._counts = dict.fromkeys(("talks", "reflections", "unreadable"), 0)
+        self._counts = dict.fromkeys(("talks", "reflections", "unreadable", "surplus", "unfounded"), 0)
         self._world = world
 
     def settle(self, names: Sequence[str]) -> None:
@@ -158,20 +158,16 @@ class Generative(Service):
 
     async def _relevance(self, agent: Any, query: str, held: Mapping[int, Memory]) -> dict[int, float]:
         """Return the relevance of memories: by embeddings if the settings say so and a model answers, else by words."""
+        memories, name = Memories.of(self._world), agent.agent_id
+        scores: Mapping[int, int] | None = None
         if self.settings.relevance == "embeddings":
+            embed = partial(Models.of(self._world).embed, agent, use=EMBED)
             try:
-                return await self._by_meaning(agent, query, held)
-            except (ModelError, LimitError) as error:
-                self.miss(agent.agent_id, EMBED, str(error), "relevance by words")
-        scores = Memories.of(self._world).relevance(agent.agent_id, query)
+                scores = await memories.relevance_by_meaning(name, query, embed)
+            except (ModelError, LimitError, UsageError) as error:
+                self.miss(name, EMBED, str(error), "relevance by words")
+        scores = memories.relevance(name, query) if scores is None else scores
         return {id: float(scores.get(id, 0)) for id in held}
-
-    async def _by_meaning(self, agent: Any, query: str, held: Mapping[int, Memory]) -> dict[int, float]:
-        mind, models = self.minds[agent.agent_id], Models.of(self._world)
-        new = [id for id in held if id not in mind.vectors]
-        first, *rest = await models.embed(agent, [query, *(held[id].content for id in new)], use=EMBED)
-        mind.vectors |= dict(zip(new, rest, strict=True))
-        return {id: _cosine(first, mind.vectors[id]) for id in held}
 
     def miss(self, agent_id: str, use: str, error: str, instead: str) -> None:
         """Note that no model gave a usable answer, and what was done instead."""
@@ -179,7 +175,7 @@ class Generative(Service):
         self._world.event_bus.report(AnswerMissed(agent=agent_id, error=error[:500], instead=instead, use=use))
 
     def count(self, what: str, number: int = 1) -> None:
-        """Count a talk, a reflection, or unreadable lines of plans."""
+        """Count a talk, a reflection, lines of plans that are not used, or conclusions that name no memory."""
         self._counts[what] += number
 
     # -- the service
@@ -207,6 +203,14 @@ class Generative(Service):
             text = f"{self._counts['unreadable']:,} lines of plans had no readable time and were left out"
             hint = "the events generative.planned count them; larger models keep to `12:00 has lunch at the cafe`"
             found.append(Warned(text, hint))
+        if self._counts["surplus"]:
+            hint = "the events generative.planned count them"
+            found.append(Warned(f"{self._counts['surplus']:,} lines came after the 40th item of their plan", hint))
+        if self._counts["unfounded"]:
+            hint = "`sim show RUN reflections` has them with an empty list; larger models write (because of 1, 5)"
+            found.append(
+                Warned(f"{self._counts['unfounded']:,} conclusions named no memory that they follow from", hint)
+            )
         return found
 
 
@@ -216,8 +220,3 @@ def _towards(here: tuple[int, int], goal: tuple[int, int], most: int) -> tuple[i
     along = max(-most, min(most, goal[0] - x))
     left = most - abs(along)
     return x + along, y + max(-left, min(left, goal[1] - y))
-
-
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    length = math.sqrt(math.fsum(a * a for a in one) * math.fsum(b * b for b in other))
-    return math.fsum(a * b for a, b in zip(one, other, strict=True)) / length if length else 0.0

@@ -1,18 +1,14 @@
 """The settings of generative agents: the section `generative` of a scenario."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.kernel import NS
+from sim.kinds.town.trace import DAY_NS, STEP_NS
 from sim.world.section import Duration, PositiveDuration, Range, Recipient
-
-STEP_NS: Final = 10 * NS
-"""A step of the town: a resident walks one cell in it, as in the released code of Generative Agents."""
-
-DAY_NS: Final = 86_400 * NS
 
 Variant = Literal["paper", "code"]
 """Which scores of memories: those of the paper, or those of the released code."""

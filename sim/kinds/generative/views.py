@@ -27,16 +27,21 @@ _FIRST = len(_KNOWS) + 1
 
 VIEWS["acquaintances"] = f"""
     -- One row a pair of agents that were asked `Do you know of NAME?` about each other: what both say.
-    WITH said AS (
+    -- A round of a survey begins with its intervention; models that take their time answer later than others.
+    WITH rounds AS (
+        SELECT id, data ->> '$.name' AS name FROM events
+        WHERE topic = 'intervention.applied' AND data ->> '$.does' = 'survey'
+    ), said AS (
         SELECT id, time, time_ns, data ->> '$.survey' AS survey, data ->> '$.agent' AS agent,
                data ->> '$.value' AS says,
-               substr(data ->> '$.question', {_FIRST}, length(data ->> '$.question') - {_FIRST}) AS other
+               substr(data ->> '$.question', {_FIRST}, length(data ->> '$.question') - {_FIRST}) AS other,
+               (SELECT max(rounds.id) FROM rounds WHERE rounds.id < events.id AND name = data ->> '$.survey') AS round
         FROM events WHERE topic = 'survey.answer' AND data ->> '$.question' LIKE '{_KNOWS}%?'
     )
     SELECT one.id, one.time, one.time_ns, one.survey AS survey, one.agent AS agent, one.other AS other,
            one.says AS says, two.says AS other_says, coalesce(one.says = 'yes' AND two.says = 'yes', 0) AS mutual
     FROM said AS one JOIN said AS two
-    ON two.time_ns = one.time_ns AND two.survey = one.survey AND two.agent = one.other AND two.other = one.agent
+    ON two.round IS one.round AND two.survey = one.survey AND two.agent = one.other AND two.other = one.agent
        AND one.agent < two.agent
 """  # noqa: S608 - all parts are constants
 

@@ -6,20 +6,15 @@ import attrs
 
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family, family_for, is_kind
 from sim.base.errors import UsageError
-from sim.kernel import NS, Kernel, to_text
+from sim.kernel import Kernel, to_text
 from sim.kinds.town.generation import MAX_AGENTS, generate
-from sim.kinds.town.trace import DAY_STEPS, Trace
+from sim.kinds.town.trace import DAY_NS, STEP_NS, Trace
 from sim.kinds.town.villager import Villager, villagers
 from sim.world.section import Duration, define_section, draws_nothing
 from sim.world.space import Reach, Space, chebyshev, manhattan, within
 
 VILLAGER = "villager"
 """The kind of agents of a town."""
-
-STEP_NS = 10 * NS
-"""Simulated time of one step of a villager."""
-
-_DAY_NS = DAY_STEPS * STEP_NS
 
 
 @attrs.frozen
@@ -64,10 +59,10 @@ def check_town(scenario: Any, until_ns: int | None = None) -> Any:
     begins, until = town.begins, until_ns or scenario.end_ns
     if begins % STEP_NS:
         raise UsageError(f"town.begins must be a multiple of 10s, the step of a town, but is {to_text(begins)}")
-    if begins + until > _DAY_NS:
+    if begins + until > DAY_NS:
         raise UsageError(
             f"a town lasts one day: from town.begins ({to_text(begins)}) a run of {to_text(until)} is too long",
-            hint=f"--set until={to_text(_DAY_NS - begins)}" if begins < _DAY_NS else "town.begins must be below 24h",
+            hint=f"--set until={to_text(DAY_NS - begins)}" if begins < DAY_NS else "town.begins must be below 24h",
         )
     if entries[0].population is not None:
         where = f"agents.{entries[0].name}.table"

@@ -11,8 +11,15 @@ from typing import NamedTuple
 
 import attrs
 
+from sim.kernel import NS
+
+STEP_NS = 10 * NS
+"""Simulated time of a step, in which a resident walks one cell, as in the released code of Generative Agents."""
+
 DAY_STEPS = 8640
-"""Steps of 10 s in a day."""
+"""Steps in a day."""
+
+DAY_NS = DAY_STEPS * STEP_NS
 
 
 class TraceCall(NamedTuple):  # a named tuple is created twice as fast as a frozen class, and a trace has very many

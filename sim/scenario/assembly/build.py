@@ -169,8 +169,11 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
         until_ns: the end of the run in simulated nanoseconds, if it is not the scenario's `until`.
 
     Raises:
-        UsageError: as the check of a family raises it, or if a rule of access or of approvals fits no tool.
+        UsageError: as the check of a family raises it, if agents need a section that there is not, or if a rule of
+            access or of approvals fits no tool.
     """
+    for entry in scenario.agents:
+        _check_needs(scenario, entry)
     for family in _to_check(scenario):
         if family.check is not None:
             try:
@@ -180,6 +183,30 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
     known = known_tools(scenario)
     if known is not None:
         _check_patterns(scenario, known, DEFINED)
+
+
+def _check_needs(scenario: schema.Scenario, entry: schema.Agent) -> None:
+    """Refuse an entry whose agents need a section that there is not, or whose params name what there is not."""
+    family = family_for(entry)
+    if family is None:
+        return
+    for key, why in family.needs.items():
+        if key not in scenario.sections and getattr(scenario, key, None) is None:
+            section = SECTIONS.get(key)
+            bare = section is not None and not section.by_name  # `key: {}` is enough
+            hint = f"add `{key}: {{}}`" if bare else f"add `{key}:`"
+            raise scenario.located(UsageError(f"agents.{entry.name} {why}, which needs `{key}`", hint=hint))
+    if family.fits is not None and family.agent.Params is not None:
+        params = default_params(family.agent.Params) if entry.params is None else entry.params
+        _check_fit(scenario, entry, family, params.known)
+
+
+def _check_fit(scenario: schema.Scenario, entry: schema.Agent, family: Family, params: Mapping[str, Any]) -> None:
+    try:
+        if family.fits is not None:
+            family.fits(scenario, entry, params)
+    except UsageError as error:
+        raise scenario.located(error) from None
 
 
 def _to_check(scenario: schema.Scenario) -> Iterable[Family]:
@@ -207,8 +234,8 @@ def _check_patterns(scenario: schema.Scenario, tools: Iterable[str], actions: It
 def add_sections(world: World, scenario: schema.Scenario) -> None:
     """Add the parts to a world that the sections of a scenario describe."""
     for key in SECTIONS:
-        if key in scenario.sections and (make := SECTIONS[key].make) is not None:
-            make(world, scenario.sections[key])
+        if key in scenario.sections:
+            SECTIONS[key].add_to(world, scenario.sections[key])
 
 
 def _allow(tools: Tools, rights: Rights) -> None:
@@ -518,7 +545,10 @@ class AgentFactory:
 
         try:
             template = default_params(declared) if entry.params is None else entry.params
-            return template.of(compute)
+            params = template.of(compute)
+            if template.computed and (family := family_for(entry)) is not None:
+                _check_fit(self._scenario, entry, family, attrs.asdict(params, recurse=False))
+            return params
         except ScenarioError:
             raise
         except UsageError as error:

@@ -19,7 +19,7 @@ class Desk:
 
     def __init__(self, **settings: Any) -> None:
         self.lab = Lab()
-        section.make(self.lab.world, ConversationSettings(**settings))
+        section.CONVERSATIONS.add_to(self.lab.world, ConversationSettings(**settings))
         self.service = Conversations.of(self.lab.world)
         for name in ("ann", "bot"):
             self.lab.add(name)

@@ -1,6 +1,8 @@
 """Generative agents: which memories they recall, how they plan, talk and reflect, and that a run of them repeats."""
 
 import json
+import sqlite3
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ from hypothesis import strategies as st
 
 import sim
 from sim.base.errors import ScenarioError, UsageError
-from sim.kinds.generative.plans import NAMES, Item, item_at, place_in, read_plan
+from sim.kinds.generative.plans import NAMES, Item, Plan, item_at, place_in, read_plan
 from sim.kinds.generative.scores import DECAY, WEIGHTS, normalised, ranked, recencies
 from sim.kinds.town.generation import generate
 from sim.record import open_run
+from sim.record.views import VIEWS
 from sim.scenario import loads
 from tests.agents.kills import killed_and_resumed
 from tests.agents.same import same_everywhere, same_in_a_replay, same_when_renewed
@@ -150,6 +153,9 @@ def test_the_constants_are_those_that_were_published():
         ("07:30 is at home", (450, None, "is at home", "home")),
         ("- 12:00 pm: has lunch at the Cafe", (720, None, "has lunch at the Cafe", "cafe")),
         ("12:15 am - sleeps", (15, None, "sleeps", None)),
+        ("1:15 p.m. sleeps", (795, None, "sleeps", None)),
+        ("8:00 ambles to the park", (480, None, "ambles to the park", "park")),
+        ("9:00pm. Pampers the cat", (1260, None, "Pampers the cat", None)),
         ("5:00 pm - 7:00 pm, the party at the cafe", (1020, 1140, "the party at the cafe", "cafe")),
         ("3) 17:00-19:00 walks home from the park", (1020, 1140, "walks home from the park", "park")),
     ],
@@ -157,15 +163,22 @@ def test_the_constants_are_those_that_were_published():
 def test_a_line_of_a_plan_is_read_as_models_write_it(line, item):
     """Times of 12 and of 24 hours, ranges, bullets and numbers are understood; the place is the last that is named."""
     start, end, what, place = item
-    assert read_plan(line) == ([Item(start=start, end=end, what=what, place=place)], 0)
+    assert read_plan(line) == Plan(items=[Item(start=start, end=end, what=what, place=place)], unreadable=0, surplus=0)
 
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_read_as_a_plan(text):
     """Nothing that a model writes is an error: each line is an item of this day, or is counted as unreadable."""
-    items, unreadable = read_plan(text)
-    assert len(items) + unreadable == len([line for line in text.splitlines() if line.strip()])
-    assert all(0 <= item.start < 1440 and (item.end is None or item.start < item.end < 1440) for item in items)
+    plan = read_plan(text)
+    assert len(plan.items) + plan.unreadable == len([line for line in text.splitlines() if line.strip()])
+    assert all(0 <= item.start < 1440 and (item.end is None or item.start < item.end < 1440) for item in plan.items)
+
+
+def test_lines_after_the_most_items_are_surplus():
+    """A plan has its first 40 items; further ones are not called unreadable, and lines without a time still are."""
+    plan = read_plan("\n".join([*(f"{n // 60:02}:{n % 60:02} works" for n in range(43)), "later"]))
+    assert (len(plan.items), plan.unreadable, plan.surplus) == (40, 1, 3)
+    assert plan.items[-1].start == 39
 
 
 @given(st.lists(st.tuples(st.integers(0, 1439), st.integers(1, 300), st.booleans()), max_size=8), st.integers(0, 1439))
@@ -249,6 +262,9 @@ def test_agents_reflect_on_what_matters(tmp_path):
     assert rows
     assert all(importance > 150 and questions == 3 for importance, questions in rows)
     assert result.services["generative"]["reflections"] == len(rows)
+    unfounded = ask("SELECT count(*) FROM reflections WHERE evidence = '[]'")[0][0]
+    assert result.services["generative"]["unfounded"] == unfounded > 0
+    assert any("named no memory" in str(one) for one in result.warnings)
     kept = set(
         ask(
             "SELECT data ->> '$.agent', data ->> '$.id' FROM events"
@@ -276,6 +292,48 @@ def test_unusable_answers_are_counted_and_reported(tmp_path):
     } == {5}
     assert any("did without answers of models" in str(one) for one in result.warnings)
     assert any("no readable time" in str(one) for one in result.warnings)
+
+
+@pytest.mark.slow
+def test_answers_without_words_are_counted(tmp_path):
+    """What has no words is no utterance, no question and no conclusion: it is noted with what was done instead."""
+    for use, old, new in (
+        ("talk", "say: Hello.", "say: '...'"),
+        ("insights", 'say: "- Life is calm', 'say: "(because of 1)\\n'),
+        ("questions", 'say: "1. What is new?', 'say: "1. ...'),
+    ):
+        text = TOWN.replace(old + TOWN.partition(old)[2].partition("}\n")[0], new + ('"' if '"' in new else ""))
+        result, ask = run(tmp_path, text.replace("until: 15h", "until: 6h"), IMPORTANCE='"10"')
+        found = ask("SELECT data ->> '$.use', count(*) FROM events WHERE topic = 'generative.missed' AND data ->>"
+                    " '$.error' LIKE 'the answer has no words%' GROUP BY 1")  # fmt: skip
+        assert [(one, count > 0) for one, count in found] == [(use, True)]
+        assert result.services["generative"]["missed"] == sum(count for _, count in found)
+
+
+def test_answers_of_one_round_belong_together_whenever_they_come():
+    """A pair has one row for each round of a survey, also if one answers later, or another survey asks then."""
+    events = [
+        ("intervention.applied", 1, {"does": "survey", "name": "night"}),
+        ("intervention.applied", 1, {"does": "survey", "name": "day"}),
+        *(_said("night", at, one, other, "yes") for at, one, other in ((1, "a", "b"), (4, "b", "a"))),
+        *(_said("day", 4, one, other, "no") for one, other in ("ab", "ba")),
+        ("intervention.applied", 4, {"does": "survey", "name": "night"}),
+        *(_said("night", at, one, other, says) for at, one, other, says in ((4, "b", "a", "no"), (9, "a", "b", "yes"))),
+    ]
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE events (id INTEGER PRIMARY KEY, topic, time, time_ns, data)")
+        rows = [(topic, time, time * 10**9, json.dumps(data)) for topic, time, data in events]
+        database.executemany("INSERT INTO events (topic, time, time_ns, data) VALUES (?, ?, ?, ?)", rows)
+        found = database.execute(
+            f"SELECT survey, agent, other, says, other_says, mutual FROM ({VIEWS['acquaintances']})"  # noqa: S608
+        )
+        assert sorted(found) == [
+            ("day", "a", "b", "no", "no", 0), ("night", "a", "b", "yes", "no", 0), ("night", "a", "b", "yes", "yes", 1),
+        ]  # fmt: skip
+
+
+def _said(survey: str, at: int, one: str, other: str, says: str) -> tuple[str, int, dict[str, str]]:
+    return "survey.answer", at, {"survey": survey, "agent": one, "question": f"Do you know of {other}?", "value": says}
 
 
 @pytest.mark.parametrize("relevance", ["words", "embeddings"])
@@ -343,7 +401,7 @@ def test_residents_need_a_town_and_a_town_residents():
     """Generative agents without `generative`, and the section without them, are refused."""
     body = "name: x\nuntil: 1h\nmemory: {}\nconversations: {}\nmodels: {rules: [{say: hi}]}\n"
     for rest, said in (
-        ("agents: [{name: r, kind: generative_agent}]", "lives in a town, but there is none"),
+        ("agents: [{name: r, kind: generative_agent}]", "lives in a town, which needs `generative`"),
         ("generative: {}\nagents: [{name: r}]", "there are no generative agents"),
     ):
         with pytest.raises((ScenarioError, UsageError), match=said):
