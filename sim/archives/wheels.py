@@ -106,9 +106,9 @@ def _tree(folder: Path, prefix: str) -> Iterator[tuple[str, bytes]]:
 
 def _top_levels(found: metadata.Distribution) -> list[str]:
     """Return the names of the modules that a package installs."""
-    told = found.read_text("top_level.txt")
-    if told is not None:
-        return sorted(told.split())
+    declared = found.read_text("top_level.txt")
+    if declared is not None:
+        return sorted(declared.split())
     names = set()
     for file in found.files or ():
         first = PurePosixPath(file).parts[0]

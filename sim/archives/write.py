@@ -90,7 +90,7 @@ def archive_run(run: str | Path, target: Path, details: Details | None = None, *
         study = _study_of_run(stored, text, given)
         odd = odd_of_run(stored, text, software)
         files = _run_files(RUN, folder)
-        if info.status == "killed":  # a lock that nobody holds tells it from a run under way
+        if info.status == "killed":  # a lock that no process holds: the run is not under way
             files[f"{RUN}{folder.name}/{LOCK}"] = b""
         return _write(target, files, software, odd, study, given)
 

@@ -54,7 +54,7 @@ _RUNS = options_of(
 )
 _CARRIED_OUT = (
     click.option("--plan", "plan_file", type=PATH, metavar="FILE", help="Carry out a plan.json that was written."),
-    click.option("--resume", type=PATH, metavar="FOLDER", help="Go on with a stopped sweep or bench, or with arms."),
+    click.option("--resume", type=PATH, metavar="FOLDER", help="Continue a stopped sweep or bench, or arms."),
     options_of(
         ReplayOptions, "allow_change", allow_change="Arms: accept a changed scenario or code. The past is verified."
     ),

@@ -236,8 +236,8 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
         for place, value in series.values:
             parts.append(_point(x(place), value, y, series, f"{series.name}, {axis} {number(place)}"))
         parts.append([_single(x(at), y(value), series.colour) for one in series.singles for at, value in one])
-    told = len(given) > 1 or not label.startswith(given[0].name)
-    return Drawing(label, height, parts, given if told else ())
+    keyed = len(given) > 1 or not label.startswith(given[0].name)
+    return Drawing(label, height, parts, given if keyed else ())
 
 
 def scatter(label: str, given: Sequence[tuple[str, float]], axis: str) -> Drawing:
@@ -263,9 +263,9 @@ def scatter(label: str, given: Sequence[tuple[str, float]], axis: str) -> Drawin
     def y(value: float) -> float:
         return height - 44 - (value - floor) / span * (height - 54 - _ABOVE)
 
-    told = [(float(at), name) for at, name in enumerate(names)] if names else [(at, number(at)) for at in (low, high)]
+    ends = [(float(at), name) for at, name in enumerate(names)] if names else [(at, number(at)) for at in (low, high)]
     parts: list[Iterable[Markup | str]] = [_levels(marks, y)]
-    parts.append([_text(x(at), height - 22, _cut(name), "middle") for at, name in told])
+    parts.append([_text(x(at), height - 22, _cut(name), "middle") for at, name in ends])
     parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
     parts.append([
         tag("circle", cx=f"{x(at):.1f}", cy=f"{y(value):.1f}", r=2.2, fill="var(--c0)", fill_opacity=0.45)
@@ -344,8 +344,8 @@ def areas(label: str, given: Sequence[Series], axis: str, *, signed: bool = Fals
         return height - 40 - max(value - marks[0], 0.0) / (marks[-1] - marks[0]) * (height - 40 - _ABOVE)
 
     parts: list[Iterable[Markup | str]] = [_levels(marks, y)]
-    told = [at for at in ticks(begin, begin + span, 5) if begin <= at <= begin + span * 1.001]
-    parts.append([_text(x(at), height - 22, number(at), "middle") for at in told])
+    times = [at for at in ticks(begin, begin + span, 5) if begin <= at <= begin + span * 1.001]
+    parts.append([_text(x(at), height - 22, number(at), "middle") for at in times])
     parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
     if signed:
         parts.append([_line(_LEFT, y(0), WIDTH - _RIGHT, y(0), "soft")])

@@ -306,7 +306,7 @@ def untried(variables: Sequence[Variable], points: Sequence[Point], design: Desi
         points: the combinations of the design.
         design: the design.
     """
-    told = []
+    notes = []
     for one in variables:
         tried = {tuple(point[key] for key in one.keys) for point in points}
         count = one.count
@@ -314,12 +314,12 @@ def untried(variables: Sequence[Variable], points: Sequence[Point], design: Desi
             left = [value for value in one.values if tuple(each({one.key: value}).values()) not in tried]
             if left:
                 several = f"{len(left):,} of {len(one.values):,} values of {one.key} are in no combination"
-                told.append(f"{several}: {_some(left)}; take more samples")
+                notes.append(f"{several}: {_some(left)}; take more samples")
         elif design == "morris" and count is not None and len(tried) < count:
             values = sorted((value for (value,) in tried), key=int)
             several = f"{len(tried):,} of {count:,} values of {one.key} are tried: {_some(values)}"
-            told.append(f"{several}; a list has a level for each value, a range has not")
-    return told
+            notes.append(f"{several}; a list has a level for each value, a range has not")
+    return notes
 
 
 def _some(values: Sequence[str]) -> str:

@@ -29,17 +29,17 @@ def outcome_drawings(
         singles: the values of single seeds by label, which are drawn in place of the interval; see `singles_of`.
     """
     few = singles or {}
-    told = [row for row in rows if name in row.outcomes]
-    keys = [key for key in (rows[0].point if rows else ()) if _is_axis(told, key)]  # the baseline has none
+    valued = [row for row in rows if name in row.outcomes]
+    keys = [key for key in (rows[0].point if rows else ()) if _is_axis(valued, key)]  # the baseline has none
     if not keys:
-        given = [_bar(row.label or "all seeds", row.outcomes[name], few.get(row.label, ())) for row in told[:_BARS]]
+        given = [_bar(row.label or "all seeds", row.outcomes[name], few.get(row.label, ())) for row in valued[:_BARS]]
         if given:
             what = "combinations" if rows[0].point else "arms"
-            yield "", _part(bars(f"{name} by {what.removesuffix('s')}", given), len(given), len(told), what)
+            yield "", _part(bars(f"{name} by {what.removesuffix('s')}", given), len(given), len(valued), what)
         return
     for key in keys:
         axis = short(key, rows[0].point)
-        yield f"over {axis}", lines(f"{name} over {axis}", _series(told, name, key, few), axis)
+        yield f"over {axis}", lines(f"{name} over {axis}", _series(valued, name, key, few), axis)
 
 
 def _bar(name: str, value: Estimate, singles: Sequence[float]) -> Bar:

@@ -19,7 +19,7 @@ WIDE: Final = 0.5
 """The share of a range from which on the data says little about a value."""
 
 ALONG: Final = 0.2
-"""The share of both ranges from which on two values that go together cannot be told apart."""
+"""The share of both ranges from which on two values that go together cannot be distinguished."""
 
 TOGETHER: Final = 0.8
 """The correlation of ranks from which on two values go together."""
@@ -241,7 +241,7 @@ def _left_open(variables: Sequence[Variable], intervals: Sequence[Value], agreei
         return [f"{count} with the data, so intervals are as wide as the gaps between candidates: try more candidates"]
     if not agreeing:
         return []
-    told = [f"this data says little about {one.key}: {_spread(one)}" for one in intervals if _is_wide(one)]
+    notes = [f"this data says little about {one.key}: {_spread(one)}" for one in intervals if _is_wide(one)]
     numbers = [(one, value) for one, value in zip(variables, intervals, strict=True) if value.low is not None]
     for place, (one, value) in enumerate(numbers):
         for other, another in numbers[place + 1 :]:
@@ -251,11 +251,11 @@ def _left_open(variables: Sequence[Variable], intervals: Sequence[Value], agreei
             ranks = correlation(*map(_ranks, pairs))
             if abs(ranks) >= TOGETHER:
                 how = "together" if ranks > 0 else "while the other falls"
-                told.append(
-                    f"{value.key} and {another.key} cannot be told apart by this data: one can rise {how}, and the"
+                notes.append(
+                    f"{value.key} and {another.key} cannot be distinguished by this data: one can rise {how}, and the"
                     " candidates still agree with it"
                 )
-    return told
+    return notes
 
 
 def _is_wide(one: Value) -> bool:

@@ -95,7 +95,7 @@ class _Check:
         if results.orphans():
             self.damaged.append(f"{results.folder} is damaged: its results have values of no trial on record")
         if absent:
-            self.notes.append(f"{absent} trials are missing; go on with: {self._resume}")
+            self.notes.append(f"{absent} trials are missing; continue with: {self._resume}")
         self._check_derived()
         self._check_scenario()
         self._check_past()

@@ -122,7 +122,7 @@ def _over_time(results: Results) -> Markup | None:
     if not cards:
         return None
     fewest, most = _seeds_over_time(bands(plan, trials, shown))
-    told = [
+    notes = [
         "Mean over seeds at each sampled time, in its 95 % band (Student, for each time by itself).",
         "Fewer than five seeds have a thin line each, and no band." if few else "",
         f"Means are over {fewest} to {most} seeds, others have no value then; drawn is what at least half of them have."
@@ -132,7 +132,7 @@ def _over_time(results: Results) -> Markup | None:
         thinning(trials),
     ]
     return tag(
-        "section", tag("h2", "Over time"), tag("p", " ".join(filter(None, told)), class_="note"),
+        "section", tag("h2", "Over time"), tag("p", " ".join(filter(None, notes)), class_="note"),
         tag("div", cards, class_="cards wide"),
     )  # fmt: skip
 

@@ -251,8 +251,8 @@ def _finish(axes: "Axes", plan: Plan, name: str, logarithmic: bool, *, signed: b
     definition = next((one for one in plan.definitions if one.name == name), None)
     own = definition is not None and (not over_time or _is_metric(definition))
     shown = plan.shown(name) if own else name
-    told = f"difference in {shown}" if signed else shown
-    axes.set_ylabel("\n".join(_plain(line) for line in textwrap.wrap(told, _LONGEST)))
+    quantity = f"difference in {shown}" if signed else shown
+    axes.set_ylabel("\n".join(_plain(line) for line in textwrap.wrap(quantity, _LONGEST)))
     if signed:
         axes.axhline(0, color="0.5", linewidth=0.6, zorder=0)
     if logarithmic:

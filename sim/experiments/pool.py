@@ -34,7 +34,7 @@ _AHEAD = 2
 
 @attrs.frozen
 class Ended:
-    """What came of a job whose process ended early: it was killed, or ran out of memory."""
+    """The outcome of a job whose process ended early: it was killed, or ran out of memory."""
 
     problem: str = "the process of the run ended early"
 

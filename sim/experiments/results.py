@@ -226,7 +226,7 @@ class Results:
             point, seed = facts[:2]
             if seals[point, seed] != self._seal_of(facts):
                 what = f"the trial of combination {point}, seed {seed} was changed since it was recorded"
-                raise self._damaged(what, "remove that line of `trials`, and go on with: sim sweep --resume FOLDER")
+                raise self._damaged(what, "remove that line of `trials`, and continue with: sim sweep --resume FOLDER")
 
     def _candidates(self) -> tuple[Point, ...]:
         """Return the candidates of a fit so far.
@@ -395,9 +395,9 @@ class Results:
                 concurrency = tuple((at, calls) for at, calls in json.loads(figures["concurrency"] or "[]"))
             except (TypeError, ValueError) as error:
                 raise self._damaged(f"the calls in flight of point {point}, seed {seed}, are {error}") from error
-            told = {name: value for name, value, _ in outcomes}
+            by_name = {name: value for name, value, _ in outcomes}
             yield Trial(
-                point=point, seed=seed, mode=mode_of(self.plan, self.plan.points[point]), outcomes=told,
+                point=point, seed=seed, mode=mode_of(self.plan, self.plan.points[point]), outcomes=by_name,
                 own=tuple(name for name, _, own in outcomes if own), **{**figures, "concurrency": concurrency},
             )  # fmt: skip
 
@@ -526,7 +526,7 @@ class Results:
         if isinstance(value, float) and math.isfinite(value):
             return value
         where = f"{what} of combination {point}, seed {seed}"
-        hint = "remove that line of `trials`, and go on with: sim sweep --resume FOLDER"
+        hint = "remove that line of `trials`, and continue with: sim sweep --resume FOLDER"
         raise RunError(f"{self.folder / FILE} is damaged: {where} is {value!r:.60}, not a number", hint=hint)
 
     def series(self, first: int = 0) -> Iterator[tuple[int, int, Samples]]:

@@ -172,10 +172,10 @@ def _summary(name: str, judge: str, scores: Sequence[Score], options: Sequence[s
     units = [mean_of([mean_of(values) for values in own.values()]) for own in by_run.values()]
     if len(by_run) == 1:
         units = [mean_of(values) for own in by_run.values() for values in own.values()]
-    told = [score for score in scores if score.value is not None or score.option is not None]
-    runs, agents = (len(set(own)) for own in ([one.run for one in told], [one.agent for one in told]))
+    scored = [score for score in scores if score.value is not None or score.option is not None]
+    runs, agents = (len(set(own)) for own in ([one.run for one in scored], [one.agent for one in scored]))
     return ScoreSummary(
-        measure=name, judge=judge, runs=runs, agents=agents, missing=len(scores) - len(told), mean=Estimate.of(units),
+        measure=name, judge=judge, runs=runs, agents=agents, missing=len(scores) - len(scored), mean=Estimate.of(units),
         options={option: chosen[option] for option in options},
     )  # fmt: skip
 

@@ -97,7 +97,7 @@ def read_measures(file: str | PathLike[str]) -> Measures:
     """
     text = read_text(Path(file))
     tree, _ = read_tree(text, str(file))
-    missing = {"name": "measures", "agents": "[{name: nobody, rules: [{do: stop}]}]"}
+    missing = {"name": "measures", "agents": "[{name: placeholder, rules: [{do: stop}]}]"}
     known = tree if isinstance(tree, Map) else missing
     added = tuple(f"{key}={value}" for key, value in missing.items() if key not in known)
     return _measures_of(loads(text, str(file), added), str(file))
@@ -384,7 +384,7 @@ async def _ask_all(
             return
         done = 0
 
-        def told(score: Score) -> None:
+        def keep(score: Score) -> None:
             nonlocal done
             done += 1
             found.append(score)
@@ -394,7 +394,7 @@ async def _ask_all(
         for world, models, own in worlds:
             await models.prepare()
             try:
-                await _ask_some(world, models, own, told)
+                await _ask_some(world, models, own, keep)
             finally:
                 await models.aclose()
 
@@ -404,7 +404,7 @@ def _models(world: World, scenario: Scenario, access: Access) -> Models:
     return set_up_models(world, scenario.models, Toolbox(world), access)
 
 
-async def _ask_some(world: World, models: Models, pending: Sequence[_Pending], told: Callable[[Score], object]) -> None:
+async def _ask_some(world: World, models: Models, pending: Sequence[_Pending], keep: Callable[[Score], object]) -> None:
     """Ask judges, several at once."""
     waiting = iter(pending)
 
@@ -416,7 +416,7 @@ async def _ask_some(world: World, models: Models, pending: Sequence[_Pending], t
             if answer.answer is not None:  # else no model answered, and it is asked again next time
                 with ScoreBook(one.folder) as book:
                     book.add(one.definition, score)
-            told(score)
+            keep(score)
 
     actors = [world.kernel.spawn(f"judge:{n}", judge()) for n in range(min(_CONCURRENT, len(pending)))]
     await world.run(until=lambda: all(actor.exit is not None for actor in actors))

@@ -229,22 +229,22 @@ def _too_few(method: Method, whole: int, blocks: int) -> str:
 
 def _caution(plan: Plan, method: Method, used: _Used, blocks: int, found: Indices) -> str:
     """Return what to know about indices; empty if there is nothing."""
-    told = []
+    notes = []
     if (whole := len(used.blocks)) < blocks:
-        told.append(
+        notes.append(
             f"{blocks - whole:,} of {blocks:,} samples are left out, because a combination has no value; what the"
             " others show can differ from the whole"
         )
     if used.left_out:
-        told.append(
+        notes.append(
             f"{len(used.left_out):,} of {len(used.seeds) + len(used.left_out):,} seeds are left out, because some"
             " combinations have no value with them, and means of other seeds cannot be compared"
         )
-    told += untried([variable(text) for text in plan.vary], plan.points, plan.design)
+    notes += untried([variable(text) for text in plan.vary], plan.points, plan.design)
     if method == "fast":
-        told.append("intervals of a fast design are rough: the bootstrap along its curve is known to be unreliable")
-    told += _wide(_names(plan), found)
-    return "; ".join(told)
+        notes.append("intervals of a fast design are rough: the bootstrap along its curve is known to be unreliable")
+    notes += _wide(_names(plan), found)
+    return "; ".join(notes)
 
 
 def _wide(keys: Sequence[str], found: Indices) -> Iterable[str]:

@@ -58,7 +58,7 @@ def render_sensitivity(results: Results, found: Sequence[Sensitivity], alerts: I
 def _section(results: Results, found: Sensitivity) -> Markup:
     plan = results.plan
     what = about(plan, found.outcome, results.names(), results.metrics())
-    told = [tag("p", one, class_="note") for one in (what, found.note, chance_text(found)) if one]
+    notes = [tag("p", one, class_="note") for one in (what, found.note, chance_text(found)) if one]
     cards = [bars_of(found, what).card(what) for what in _kinds(found)] if found.inputs else []
     dots = [drawing.card(f"over {key}", note) for key, note, drawing in _scatters(plan, found)]
     parts = [
@@ -67,7 +67,7 @@ def _section(results: Results, found: Sensitivity) -> Markup:
         table_of(pairs_table(found), 2) if found.pairs else None,
         tag("div", dots, class_="cards wide") if dots else None,
     ]
-    return tag("section", tag("h2", plan.shown(found.outcome)), told, parts)
+    return tag("section", tag("h2", plan.shown(found.outcome)), notes, parts)
 
 
 def _kinds(found: Sensitivity) -> list[str]:

@@ -101,10 +101,10 @@ def outcomes_of(result: RunResult) -> tuple[Mapping[str, float | None], tuple[st
     counts = zip(COUNTS, (result.kinds, result.refused, result.states), strict=True)
     others = {f"{word}{name}": count for word, given in counts for name, count in given.items()}
     found = {**others, **own}.items()
-    told = {
+    outcomes = {
         name: None if value is None else float(value) for name, value in found if value is None or _is_number(value)
     }
-    return told, tuple(sorted(name for name in own if name in told))
+    return outcomes, tuple(sorted(name for name in own if name in outcomes))
 
 
 def _is_number(value: object) -> bool:
@@ -162,9 +162,9 @@ def _service(service: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of service time of a run, if it has any."""
     if not service:
         return {}
-    told = {name: service[name] for name in ("makespan", "calls", "waiting", "waits", "critical_path")}
+    shown = {name: service[name] for name in ("makespan", "calls", "waiting", "waits", "critical_path")}
     concurrency = tuple((at, calls) for at, calls in service["in_flight"])
-    return told | {"basis": "service", "in_flight": service["in_flight_mean"], "concurrency": concurrency}
+    return shown | {"basis": "service", "in_flight": service["in_flight_mean"], "concurrency": concurrency}
 
 
 def sentence(error: BaseException) -> str:

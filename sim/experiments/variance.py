@@ -23,7 +23,7 @@ class Component:
 
     Attributes:
         source: a factor; `interaction`, the sum over two and more factors that act together; or `repetition`. Without
-            repetitions, these two cannot be told apart, and are `residual`.
+            repetitions, these two cannot be separated, and are `residual`.
         levels: the number of levels of a factor; 0 for the others.
         variance: the variance that it adds; at least 0.
         share: its share of the sum.

@@ -182,7 +182,7 @@ class Access(Service):
         """Return why one member of a chain may not make a call."""
         level = self._permission(name)
         if level is None:
-            return f"{tool.name} cannot be called for {name!r:.60}, whom nobody knows"
+            return f"{tool.name} cannot be called for {name!r:.60}, which is no known agent or user"
         if level < tool.permission:
             return f"{tool.name} needs the permission {tool.permission.name.lower()}, which {name} does not have"
         names = self._names(name)
@@ -194,7 +194,7 @@ class Access(Service):
         return f"{name} may not call {tool.name}{f' with the operation {operation!r:.40}' if operation else ''}"
 
     def _permission(self, name: str) -> Permission | None:
-        """Return the level of an agent or user, the lower one if both have the name; None if nobody has it."""
+        """Return the level of an agent or user, the lower one if both have the name; None if neither exists."""
         known = (self._agent(name), self.users.get(name))
         return min((one.permission for one in known if one is not None), default=None)
 

@@ -7,7 +7,7 @@ and it belongs to one run. Only a decision or the passing of time moves it, neve
     pending → denied | expired | cancelled
     approved → denied (revoked before its use) | expired | cancelled (the agent gave up)
 
-`require` marks an approved gate as used in the step in which the call goes on. There is no await between the two, and
+`require` marks an approved gate as used in the step in which the call continues. There is no await between the two, and
 the record holds what led to this step (the decision) and not the step itself. So after a crash at any point, the step
 either has not happened or happens again as a whole: an approval is neither lost nor used without the call.
 
@@ -139,7 +139,7 @@ class ApprovalRule:
             not help.
         above: the largest sum that needs no approval.
         within: the time for which amounts are added up.
-        reason: what the person is told; by default the rule itself.
+        reason: the reason shown to the person; by default the rule itself.
     """
 
     tool: Pattern
@@ -215,7 +215,7 @@ class ApprovalSettings:
 
 @attrs.define(eq=False)
 class _Open:
-    """What goes on about an open gate: who waits for it, and what will move it."""
+    """What belongs to an open gate: who waits for it, and what will move it."""
 
     decided: Latch
     names: Mapping[str, Any]  # for the condition of a simulated person
@@ -314,7 +314,7 @@ class Approvals(Service):
             reason: why it needs approval, for the person.
 
         Raises:
-            Refused: if the call was denied, nobody decided in time, or too many gates are open.
+            Refused: if the call was denied, no person decided in time, or too many gates are open.
         """
         gate = await self.decided(agent, self.ask(agent, tool, arguments, reason))
         if (why := ending_of(gate)) is not None:
@@ -322,7 +322,7 @@ class Approvals(Service):
         try:
             return self.use(gate.id, agent.agent_id, tool, arguments)
         finally:
-            self._give_up(gate.id)  # unless it is used: the arguments have changed, and nobody else may use it
+            self._give_up(gate.id)  # unless it is used: the arguments have changed, and no other call may use it
 
     async def decided(self, agent: "Inhabitant", gate: Gate) -> Gate:
         """Wait until a pending gate is decided or expires, and return it as it is then.
@@ -443,7 +443,7 @@ class Approvals(Service):
         if gate is None:
             raise Refused(f"there is no gate {gate_id!r:.80} in this run")
         if by == gate.agent or not by:
-            raise Refused(f"{gate_id} cannot be decided by {by or 'nobody'}: a person must decide")
+            raise Refused(f"{gate_id} cannot be decided by {by or 'an empty name'}: a person must decide")
         after: GateStatus = "approved" if decision == "approve" else "denied"
         if after not in _MOVES[gate.status] or self._kernel.now >= gate.expires_ns:
             raise Refused(f"{gate_id} cannot be {after} any more: it is {gate.status}")

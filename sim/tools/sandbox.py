@@ -190,7 +190,7 @@ def _unshare(flags: int) -> None:
 
 @contextlib.contextmanager
 def _map_from_outside() -> Iterator[None]:
-    """Let a process outside map root, for the building of the sandbox, and nobody, for the command.
+    """Let a process outside map root, for the building of the sandbox, and the user `nobody`, for the command.
 
     A process can map only itself from inside. The command must not be root, because limits do not hold for root.
     """
@@ -523,7 +523,7 @@ class _Warden:
     """Watches the command until it ends, or must end.
 
     Attributes:
-        told: what init said.
+        reported: what process 1 reported.
         killed_by: the limit that was exceeded, `caller` if standard input was closed, or None.
     """
 
@@ -533,7 +533,7 @@ class _Warden:
         self._status = status
         self._outputs = {fd: _Output(limits["output"]) for fd in streams}
         self._streams = streams
-        self.told: dict[str, Any] = {}
+        self.reported: dict[str, Any] = {}
         self.killed_by: str | None = None
 
     def wait_until_built(self) -> None:
@@ -544,13 +544,13 @@ class _Warden:
         """
         poll = self._poll(0, self._status)
         deadline = time.monotonic() + BUILDING
-        while "built" not in self.told and self.killed_by is None:
+        while "built" not in self.reported and self.killed_by is None:
             for fd, _ in poll.poll(TICK * 1000):
                 if fd == 0:
                     self.killed_by = "caller"  # standard input was closed
                 elif not self._read(fd):
                     self._end()
-                    raise RefusedError(self.told.get("refused", "process 1 of the sandbox was killed"))
+                    raise RefusedError(self.reported.get("refused", "process 1 of the sandbox was killed"))
             if time.monotonic() >= deadline:
                 self._end()
                 raise RefusedError(f"the sandbox could not be built in {BUILDING:g} seconds")
@@ -591,7 +591,7 @@ class _Warden:
         data = os.read(fd, 2**16)
         if fd == self._status:
             for line in data.splitlines():  # each is written at once, so it arrives whole
-                self.told |= json.loads(line)
+                self.reported |= json.loads(line)
         else:
             output = self._outputs[fd]
             output.add(data)
@@ -626,10 +626,10 @@ class _Warden:
 _SIGNALS = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "file_size"}
 
 
-def _ending(told: dict[str, Any], killed_by: str | None) -> dict[str, Any]:
+def _ending(reported: dict[str, Any], killed_by: str | None) -> dict[str, Any]:
     """Return how the command ended: `exit_code`, or what it was killed by."""
-    if killed_by is None and "status" in told:
-        code = os.waitstatus_to_exitcode(told["status"])
+    if killed_by is None and "status" in reported:
+        code = os.waitstatus_to_exitcode(reported["status"])
         if code >= 0:
             return {"exit_code": code, "killed_by": None}
         number = signal.Signals(-code)
@@ -751,11 +751,11 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
     warden.wait_until_built()
     os.write(go[1], b"!")
     warden.watch()
-    if "refused" in warden.told:
-        raise RefusedError(warden.told["refused"])
+    if "refused" in warden.reported:
+        raise RefusedError(warden.reported["refused"])
     if warden.killed_by == "caller":
         return {}
-    ending = _ending(warden.told, warden.killed_by)
+    ending = _ending(warden.reported, warden.killed_by)
     return {**ending, **warden.report(job["pythons"]), **_changes(job)}
 
 

@@ -56,7 +56,7 @@ def signature_of(function: Callable[..., Any], name: str, injected: Collection[s
     summary = (inspect.getdoc(function) or "").partition("\n\nArgs:")[0].partition("\n\nReturns:")[0]
     if not summary:
         raise UsageError(f"the tool {name!r} has no docstring", hint="describe it in the first lines of one")
-    hints, told = get_type_hints(function, include_extras=True), described(function)
+    hints, descriptions = get_type_hints(function, include_extras=True), described(function)
     properties: dict[str, Any] = {}
     required, given = [], []
     for parameter in inspect.signature(function).parameters.values():
@@ -67,14 +67,14 @@ def signature_of(function: Callable[..., Any], name: str, injected: Collection[s
         if marked or key in injected:
             given.append(key)
             continue
-        if not told.get(key):
+        if not descriptions.get(key):
             raise UsageError(
                 f"the parameter {key!r} of the tool {name!r} has no description",
                 hint="add it under `Args:` in the docstring of the function",
             )
         properties[key] = {
             **_schema_of(annotation, f"the parameter {key!r} of the tool {name!r}"),
-            "description": told[key],
+            "description": descriptions[key],
         }
         if parameter.default is inspect.Parameter.empty:
             required.append(key)

@@ -42,7 +42,7 @@ _OF_PLACE: Final = ("platform", "channel", "thread", "platform_channel_id", "pla
 
 
 def injected(name: str) -> tuple[str, ...]:
-    """Return the parameters of a tool of this name that the runtime fills in without being told so.
+    """Return the parameters of a tool of this name that the runtime fills in by itself.
 
     `user_id` of every tool; where the conversation is, for the modules `scheduler` and `location`; the conversation for
     `scheduler.add_job`.

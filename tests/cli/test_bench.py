@@ -322,7 +322,7 @@ def test_a_bench_that_is_ended_keeps_what_it_has(start, tiny, tmp_path, number):
     _, err = process.communicate(timeout=30)
 
     assert process.returncode == 1
-    assert "sim: interrupted; go on with: sim bench --resume bench/tiny-1\n" in err
+    assert "sim: interrupted; continue with: sim bench --resume bench/tiny-1\n" in err
     told = json.loads((tmp_path / "bench" / "tiny-1" / "bench.json").read_text())
     assert (told["complete"], len(told["trials"])) == (False, 1)
 

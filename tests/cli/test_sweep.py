@@ -182,7 +182,7 @@ def test_trials_that_failed_and_were_not_tried_again_are_told(dice: Path, monkey
         patched.setattr(Results, "add", interrupted)
         code, out, err = command("sweep", "--resume", folder, "--again", "--json")
     assert (code, json.loads(out)["complete"]) == (1, False)
-    assert f"sim: interrupted; go on with: sim sweep --resume {folder} --again\n" in err
+    assert f"sim: interrupted; continue with: sim sweep --resume {folder} --again\n" in err
     code, out, err = command("sweep", "--resume", folder, "--again", "--json")
     assert (code, json.loads(out)["complete"], "interrupted" in err) == (1, True, False)
 

@@ -189,7 +189,9 @@ def test_what_the_data_leaves_open_is_said(place: Path, tmp_path: Path) -> None:
     )
     with closing(carried_out(plan, tmp_path / "e")) as results:
         notes = " ".join(found_by(results).notes)
-    assert "state.rate and state.start cannot be told apart by this data: one can rise while the other falls" in notes
+    assert (
+        "state.rate and state.start cannot be distinguished by this data: one can rise while the other falls" in notes
+    )
 
 
 def test_several_targets_have_a_pareto_front(place: Path, tmp_path: Path) -> None:

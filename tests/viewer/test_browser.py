@@ -333,7 +333,7 @@ def test_forged_events_are_shown(stored, browser):
         browser.evaluate("document.querySelectorAll('.more').forEach((one) => one.click())")
         wait(browser)
     assert text_of(browser, ".panel h2") == "a"
-    assert text_of(browser, "#told") == ""
+    assert text_of(browser, "#problem") == ""
     assert browser.said == []
 
 

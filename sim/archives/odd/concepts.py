@@ -9,7 +9,7 @@ from sim.archives.odd.chance import chance_of
 from sim.archives.odd.code import class_of
 from sim.archives.odd.subject import Subject, expressions_in, follows_rules
 from sim.archives.odd.text import by_author, code, codes, listed, pairs, table, words
-from sim.archives.odd.variants import told
+from sim.archives.odd.variants import by_variant
 from sim.base.expressions import functions_at
 from sim.kernel import to_text
 from sim.scenario.schedule import END, Scheduled
@@ -33,14 +33,14 @@ def concepts(subject: Subject) -> Iterator[str]:
     for name, what in _FIRST:
         yield f"**{name}.** {by_author(what)}\n"
     yield "**Sensing.** What agents read; those that follow rules read nothing else:\n"
-    yield from told(subject, _all_sensing)
+    yield from by_variant(subject, _all_sensing)
     yield "\n**Interaction.** By which actions agents change what others can notice:\n"
-    yield from told(subject, _all_acting)
+    yield from by_variant(subject, _all_acting)
     yield "\n**Stochasticity.** " + "\n".join(_chance(subject)) + "\n"
     yield "**Collectives.** Each agent belongs to a group, by which it can be counted, addressed and limited:\n"
-    yield from told(subject, lambda one: _groups(one.scenario))
+    yield from by_variant(subject, lambda one: _groups(one.scenario))
     yield by_author("whether agents form collectives that affect them, or that they form themselves") + "\n"
-    yield from told(subject, lambda one: observation(one.scenario))
+    yield from by_variant(subject, lambda one: observation(one.scenario))
 
 
 # -- sensing

@@ -10,7 +10,7 @@ from sim.archives.odd.code import class_of
 from sim.archives.odd.concepts import concepts, when_of
 from sim.archives.odd.subject import Pace, Subject, expressions_in, follows_rules
 from sim.archives.odd.text import by_author, code, codes, comment_of, listed, pairs, quoted, table, words
-from sim.archives.odd.variants import told
+from sim.archives.odd.variants import by_variant
 from sim.base.expressions import functions_at
 from sim.base.text import plain
 from sim.kernel import to_text
@@ -63,12 +63,12 @@ def _page(subject: Subject) -> Iterator[str]:
     yield "\n" + by_author("the patterns by which the model is judged to be good enough for its purpose")
     yield "\n## 2. Entities, state variables, and scales\n"
     for number in range(len(subject.scenario.agents)):
-        yield from told(subject, partial(_heading, number=number), start=True)
-        yield from told(subject, partial(_variables, number=number), start=True)
-    yield from told(subject, _environment, start=True)
+        yield from by_variant(subject, partial(_heading, number=number), start=True)
+        yield from by_variant(subject, partial(_variables, number=number), start=True)
+    yield from by_variant(subject, _environment, start=True)
     yield "**Scales**\n"
-    yield from told(subject, lambda one: [*_time(one), _space(one.scenario)])
-    yield from told(subject, lambda one: _end(one.scenario))
+    yield from by_variant(subject, lambda one: [*_time(one), _space(one.scenario)])
+    yield from by_variant(subject, lambda one: _end(one.scenario))
     yield "\n## 3. Process overview and scheduling\n"
     yield from _processes(subject)
     yield "\n## 4. Design concepts\n"
@@ -76,12 +76,12 @@ def _page(subject: Subject) -> Iterator[str]:
     yield "\n## 5. Initialization\n"
     yield from _initialization(subject)
     yield "\n## 6. Input data\n"
-    yield from told(subject, _input)
+    yield from by_variant(subject, _input)
     yield "\n## 7. Submodels\n"
-    yield from told(subject, _deciding)
-    yield from told(subject, _functions)
-    yield from told(subject, lambda one: _actions(one.scenario))
-    yield from told(subject, _parts)
+    yield from by_variant(subject, _deciding)
+    yield from by_variant(subject, _functions)
+    yield from by_variant(subject, lambda one: _actions(one.scenario))
+    yield from by_variant(subject, _parts)
 
 
 # -- 2. entities, state variables, and scales
@@ -184,11 +184,11 @@ _WHEN: Final = ("at", "every", "daily", "cron", "times")
 
 
 def _processes(subject: Subject) -> Iterator[str]:
-    yield from told(subject, _paces)
-    yield from told(subject, _ties)
-    yield from told(subject, _all_rules)
-    yield from told(subject, lambda one: _by_themselves(one.scenario))
-    yield from told(subject, _events)
+    yield from by_variant(subject, _paces)
+    yield from by_variant(subject, _ties)
+    yield from by_variant(subject, _all_rules)
+    yield from by_variant(subject, lambda one: _by_themselves(one.scenario))
+    yield from by_variant(subject, _events)
     if subject.changes:
         yield "**Changes during the run**\n"
         for change in subject.changes:
@@ -320,7 +320,7 @@ _AT_START: Final = (
 
 
 def _initialization(subject: Subject) -> Iterator[str]:
-    yield from told(subject, _start, start=True)
+    yield from by_variant(subject, _start, start=True)
     if subject.overrides:
         yield f"\nChanged for this study: {codes(subject.overrides)}."
     if subject.combinations:

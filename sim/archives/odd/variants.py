@@ -1,4 +1,4 @@
-"""Statements about several variants of a scenario: what holds in all is said once, the rest with its variant."""
+"""Statements about several variants of a scenario: what is true of all is said once, the rest with its variant."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
@@ -11,7 +11,7 @@ Kind = TypeVar("Kind", bound=Hashable)
 _MOST: Final = 6  # different texts, or names of variants, that are shown of one statement
 
 
-def told(subject: Subject, of: Callable[[Subject], Iterable[str]], *, start: bool = False) -> Iterator[str]:
+def by_variant(subject: Subject, of: Callable[[Subject], Iterable[str]], *, start: bool = False) -> Iterator[str]:
     """Yield lines about a subject: once, or, where its variants differ, for each of them.
 
     Args:
@@ -37,7 +37,7 @@ def told(subject: Subject, of: Callable[[Subject], Iterable[str]], *, start: boo
 
 
 def noted(variants: Sequence[Variant], phrases: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the phrases that hold in any variant, each with the variants in which it holds, if not in all."""
+    """Return the phrases that are true of any variant, each with the names of those variants, if not of all."""
     found = []
     for phrase in dict.fromkeys(one for some in phrases for one in some):
         names = labels(variants, [phrase in some for some in phrases])

@@ -37,7 +37,7 @@ from sim.experiments.results import Results
 from sim.experiments.tables import differences_table, estimates_table, reach_table
 
 _SHOWN = 40
-_RELIABLE = 10  # trials after which the time left is told: the first ones wait for processes to start
+_RELIABLE = 10  # trials after which the time left is shown: the first ones wait for processes to start
 
 
 def work_on(
@@ -81,7 +81,7 @@ def _say_interrupted(results: Results, hosting: TrialHosting, *, again: bool) ->
     plan = results.plan
     allow = "".join(f" --allow {name}" for name in plan.allow)
     options = f"{plain(results.folder)}{' --again' if again else ''}{plain(allow)}"
-    say(f"sim: interrupted; go on with: sim {plan.verb} --resume {options}")
+    say(f"sim: interrupted; continue with: sim {plan.verb} --resume {options}")
 
 
 def _say_missing(results: Results) -> None:

@@ -44,12 +44,12 @@ def to_json(bench: Bench) -> dict[str, Any]:
 
 
 def _row(row: Row, point: Point) -> dict[str, Any]:
-    told = attrs.asdict(row)
+    values = attrs.asdict(row)
     for name in ("concurrency", "singles"):  # the trials contain them
-        del told[name]
-    for outcome in told["outcomes"].values():
+        del values[name]
+    for outcome in values["outcomes"].values():
         del outcome["singles"]
-    return told | {"point": dict(point)}
+    return values | {"point": dict(point)}
 
 
 def to_csv(bench: Bench) -> str:
@@ -71,7 +71,7 @@ def to_csv(bench: Bench) -> str:
 
 
 def _values(trial: Trial, point: Point, names: list[str], outcomes: list[str]) -> Iterator[Any]:
-    told: Mapping[str, Any] = attrs.asdict(trial, recurse=False)
+    values: Mapping[str, Any] = attrs.asdict(trial, recurse=False)
     yield from point.values()
-    yield from (told[name] for name in names)
+    yield from (values[name] for name in names)
     yield from (trial.outcomes.get(name) for name in outcomes)

@@ -24,10 +24,10 @@ def outcome_distance(one: Outcomes, other: Outcomes) -> float:
     value in one run is left out.
     """
     found = [(value_of(one, name), value_of(other, name)) for name in {**one, **other}]
-    told = [
+    distances = [
         distance(left, right) for left, right in found if left is not None and right is not None and (left or right)
     ]
-    return statistics.fmean(told) if told else 0.0
+    return statistics.fmean(distances) if distances else 0.0
 
 
 def value_of(outcomes: Outcomes, name: str) -> float | None:

@@ -90,8 +90,8 @@ def _table(base: Row, compared: list[Row]) -> Markup:
         headings += [row.mode, "difference"]
     lines: list[list[Child]] = []
     heat: list[list[int]] = []
-    told = [name for name in base.outcomes if any(_tells(row, name) for row in (base, *others))]
-    for name in told[:_ROWS]:
+    differing = [name for name in base.outcomes if any(_tells(row, name) for row in (base, *others))]
+    for name in differing[:_ROWS]:
         line, warm = [name, figure(base.outcomes[name].value)], [0]
         for row in others:
             found = row.outcomes.get(name)
@@ -100,8 +100,8 @@ def _table(base: Row, compared: list[Row]) -> Markup:
         lines.append(line)
         heat.append(warm)
     notes = [f"Every event is the same in {', '.join(alike)}."] if alike else []
-    if len(told) > _ROWS:
-        notes.append(f"{len(told) - _ROWS} more outcomes are in bench.json.")
+    if len(differing) > _ROWS:
+        notes.append(f"{len(differing) - _ROWS} more outcomes are in bench.json.")
     note = tag("p", " ".join(notes), class_="note") if notes else None
     return tag("div", table(headings, lines, heat=heat), note)
 

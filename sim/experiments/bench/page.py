@@ -150,10 +150,10 @@ def _over(bench: Bench, key: str) -> Iterator[Markup]:
         given = []
         for mode in bench.modes:
             rows = [row for row in bench.rows if row.mode == mode.name and row.point in here]
-            told = sorted((places[row.point] or 0.0, row.point, row) for row in rows if "speed_up" in row.figures)
-            if told and mode.name != PARALLEL:
-                values = [(at, row.figures["speed_up"]) for at, _, row in told]
-                singles = [[(at, one) for one in row.singles.get("speed_up", ())] for at, _, row in told]
+            timed = sorted((places[row.point] or 0.0, row.point, row) for row in rows if "speed_up" in row.figures)
+            if timed and mode.name != PARALLEL:
+                values = [(at, row.figures["speed_up"]) for at, _, row in timed]
+                singles = [[(at, one) for one in row.singles.get("speed_up", ())] for at, _, row in timed]
                 given.append(series(mode.name, values, singles))
         if given:
             yield lines("speed-up", given, name, mark=1).card(f"over {name}", label_of(other))

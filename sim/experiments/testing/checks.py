@@ -1,6 +1,7 @@
 """The checks of the properties of a scenario, each of which watches one run.
 
-A check is asked after each instant, told of each event, and asked once more at the end. It stops at its first finding.
+A check is evaluated after each instant, is given each event, and is evaluated once more at the end. It stops at its
+first finding.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -563,11 +564,11 @@ class Coded(_Quiet):
         try:
             value = self._function(view.world)
         except AssertionError as error:
-            value, told = False, str(error)
+            value, failure = False, str(error)
         except Exception as error:
             return Finding("error", view.now_ns, f"it cannot be evaluated: {type(error).__name__}: {error}")
         else:
-            told = ""
+            failure = ""
         if value is None:
             return None
         self.judged += 1
@@ -575,7 +576,7 @@ class Coded(_Quiet):
             self._met = bool(value)
         elif bool(value) is not (form == "always"):
             name = self._function.name
-            text = told or f"{name} is {'false' if form == 'always' else 'true'}"
+            text = failure or f"{name} is {'false' if form == 'always' else 'true'}"
             return Finding("not true" if form == "always" else "true", view.now_ns, text)
         return None
 

@@ -497,7 +497,7 @@ class Experiment:
 def sweep(scenario: str | PathLike[str], options: SweepArguments) -> Experiment:
     """Run a scenario with other values and seeds, and estimate its outcomes with 95 % intervals; see `sim sweep`.
 
-    Each trial is written as soon as it is done. If the call is interrupted, `Experiment.open(folder).resume()` goes on.
+    Each trial is written as soon as it is done. `Experiment.open(folder).resume()` continues an interrupted call.
 
     Args:
         scenario: the scenario file.
@@ -615,7 +615,7 @@ def _carry_out(results: Results, chosen: WorkerOptions, hosting: TrialHosting, *
                 if is_cancelled():
                     break
     except KeyboardInterrupt as interrupt:
-        interrupt.add_note(f"sim.Experiment.open({str(results.folder)!r}).resume() goes on")
+        interrupt.add_note(f"sim.Experiment.open({str(results.folder)!r}).resume() continues")
         raise
     finally:
         write(results, evaluate(results))

@@ -43,7 +43,7 @@ class Run(StoredRun):
 
     def __init__(self, path: Path, database: Database) -> None:
         super().__init__(path, database)
-        weakref.finalize(self, database.close)  # in a notebook, nobody closes it
+        weakref.finalize(self, database.close)  # notebooks rarely close it
 
     def frame(
         self,

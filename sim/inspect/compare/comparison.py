@@ -231,8 +231,8 @@ def _settings(info: RunInfo) -> dict[str, Any]:
 
 def _outcomes(left: Fields, right: Fields) -> Pairs:
     words = ("stopped_by", "error", "commonest_error")
-    told = _used({name: Pair(left.get(name), right.get(name)) for name in words})
-    return {name: Pair(left[name], right[name]) for name in ("status", "hash")} | told
+    endings = _used({name: Pair(left.get(name), right.get(name)) for name in words})
+    return {name: Pair(left[name], right[name]) for name in ("status", "hash")} | endings
 
 
 def _pairs(left: Fields | None, right: Fields | None) -> Pairs:

@@ -73,7 +73,7 @@ class Replays:
             return {"error": str(error), "hint": error.hint}
 
     def _cost(self, _: Mapping[str, str]) -> dict[str, Any]:
-        return _told(self._moments.cost())
+        return _fields_of(self._moments.cost())
 
     def _ahead(self, _: Mapping[str, str]) -> dict[str, Any]:
         made, total = self._moments.ahead()
@@ -105,7 +105,7 @@ class Replays:
         return self._latest[1]
 
     def _trace_cost(self, _: Mapping[str, str]) -> dict[str, Any]:
-        return _told(self._traces.cost())
+        return _fields_of(self._traces.cost())
 
     def _causes(self, asked: Mapping[str, str]) -> dict[str, Any]:
         most = _number(asked.get("most", str(_STEPS)))
@@ -119,7 +119,7 @@ class Replays:
         return self._traces.influence(_event(asked))
 
 
-def _told(cost: ReplayCost) -> dict[str, Any]:
+def _fields_of(cost: ReplayCost) -> dict[str, Any]:
     return {"events": cost.events, "seconds": max(1, round(cost.seconds)), "changed": cost.changed}
 
 

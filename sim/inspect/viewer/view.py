@@ -106,12 +106,12 @@ class View:
 
     def _run(self) -> dict[str, Any]:
         info = self.info
-        told = [[name, without_folder(info, text)] for name, text in pairs({**fields_of(info), "run": info.id})]
+        fields = [[name, without_folder(info, text)] for name, text in pairs({**fields_of(info), "run": info.id})]
         error = (info.summary or {}).get("error")
         error = error and without_folder(info, error)
         return {
             "id": info.id, "name": info.name, "seed": str(info.seed), "status": info.status,
-            "error": error, "hash": info.hash, "told": told,
+            "error": error, "hash": info.hash, "fields": fields,
             "description": self._description,
         }  # fmt: skip
 

@@ -7,7 +7,7 @@ section("agents", ({ rows: all, total, models }) => {
   const columns = [["agent", "name"], ["group", "group"], [atTheEnd(), "state"], ["states over time", null], ["actions", "done"], ["refused", "refused"],
     ["errors", "errors"], ["wake-ups", "wakeups"], ["sent", "sent"], ["received", "received"], models ? ["cost", "cost"] : ["balance", "balance"]];
   let rows = all.slice(), sorted = null, downwards = false;
-  const inner = h("div", {}), view = h("div", { class: "view", role: "rowgroup", tabindex: 0 }, inner), told = h("p", { class: "note" });
+  const inner = h("div", {}), view = h("div", { class: "view", role: "rowgroup", tabindex: 0 }, inner), tally = h("p", { class: "note" });
 
   const cells = (agent) => columns.map(([, key], at) => {
     if (key === null) return drawing(14, (context, width) => paintLane(context, agent.lane, 0, 14, width));
@@ -36,7 +36,7 @@ section("agents", ({ rows: all, total, models }) => {
     inner.style.height = rows.length * ROW + "px";
     view.style.height = Math.min(VIEW, Math.max(1, rows.length) * ROW) + "px";
     const left = total > all.length ? `; of ${number(total)} agents, only those with errors or most events are shown` : "";
-    told.textContent = `${number(rows.length)} of ${counted(all.length, "row")}${left}`;
+    tally.textContent = `${number(rows.length)} of ${counted(all.length, "row")}${left}`;
     view.scrollTop = 0;
     show();
   }
@@ -48,6 +48,6 @@ section("agents", ({ rows: all, total, models }) => {
   }, name)));
   view.addEventListener("scroll", () => requestAnimationFrame(show));
   arrange();
-  const grid = [h("div", { class: "head" }, told, search), h("div", { class: "grid", role: "table" }, h("div", { class: "wide" }, heads, view))];
+  const grid = [h("div", { class: "head" }, tally, search), h("div", { class: "grid", role: "table" }, h("div", { class: "wide" }, heads, view))];
   return ["click on an agent to see what it has, and what it did", folded(grid, all.length, "agents"), h("div", { id: "row" })];
 });

@@ -6,7 +6,7 @@ section("executions", ({ total, shown, roots }) => {
 });
 
 function execution(one) {
-  const line = ({ time: at, kind, text }) => (kind === "step" ? h("h4", {}, "step " + text) : spoken(at, kind, text, "told " + kind));
+  const line = ({ time: at, kind, text }) => (kind === "step" ? h("h4", {}, "step " + text) : spoken(at, kind, text, "message " + kind));
   const colour = { success: "good", failed: "bad", escalated: "bad" }[one.status] || "accent";
   const what = one.ending ? `${one.status} (${one.ending.replaceAll("_", " ")})` : one.agent ? "under way" : "waits";
   return h("div", { class: "task" },

@@ -5,9 +5,9 @@ const ROW_HEIGHT = 26;
 function makeAgents() {
   const search = h("input", { type: "search", placeholder: "name, group, state or place", "aria-label": "filter agents", oninput: () => { arrange(); show(); } });
   const inner = h("div", { class: "rows" }), view = h("div", { class: "table" }, inner);
-  const told = h("span", { class: "note" });
+  const tally = h("span", { class: "note" });
   const heads = h("div", { class: "cells heads" });
-  const list = h("div", { class: "panel" }, h("div", { class: "head" }, search, told), heads, view);
+  const list = h("div", { class: "panel" }, h("div", { class: "head" }, search, tally), heads, view);
   const story = h("div", { class: "panel" });
   const box = h("div", { class: "panel" }, list, story);
   let rows = [], sorted = "name", downwards = false;
@@ -27,7 +27,7 @@ function makeAgents() {
     if (downwards) rows.reverse();
     inner.style.height = rows.length * ROW_HEIGHT + "px";
     const text = `${number(rows.length)} of ${counted(agents().length, "agent")}`;
-    if (told.textContent !== text) told.textContent = text;
+    if (tally.textContent !== text) tally.textContent = text;
   }
 
   /** Put the visible rows into the document. */

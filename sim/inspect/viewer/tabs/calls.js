@@ -3,9 +3,9 @@
 const MOST_CALLS = 50; // in the document at the same time
 
 function makeCalls() {
-  const told = h("p", { class: "note" });
+  const tally = h("p", { class: "note" });
   const list = h("div", { class: "around", tabindex: 0 });
-  const box = h("div", { class: "panel" }, told, list);
+  const box = h("div", { class: "panel" }, tally, list);
   let rows = null, key = "", turn = 0;
 
   async function show() {
@@ -18,7 +18,7 @@ function makeCalls() {
     if (wanted === key) return;
     key = wanted;
     const who = chosen.agent < 0 ? "" : ` of ${label(chosen.agent)}`;
-    told.textContent = rows.length ? `${number(now)} of ${counted(own.length, "call")}${who} so far; the latest is first.`
+    tally.textContent = rows.length ? `${number(now)} of ${counted(own.length, "call")}${who} so far; the latest is first.`
       : "No call of a model outside is on record. Models that are scripted or simulated answer inside the run: what agents asked them is under Chat, and what they took under Events (model.call). `sim view RUN --repeat` replays the run and adds their prompts and answers.";
     list.replaceChildren(...own.slice(Math.max(0, now - MOST_CALLS), now).reverse().map((call) => callNode(call)));
     if (now > MOST_CALLS) list.append(h("p", { class: "note" }, "Earlier calls: go to an earlier time, or search."));

@@ -70,14 +70,14 @@ function answerOf(result) {
 
 async function fillCall(call, body) {
   const { facts, request, result } = await loadCall(call);
-  const asked = JSON.parse(request), told = JSON.parse(result);
-  const completion = told && told.answer && told.answer.completion;
+  const asked = JSON.parse(request), answered = JSON.parse(result);
+  const completion = answered && answered.answer && answered.answer.completion;
   const messages = Array.isArray(asked.messages) ? asked.messages : [];
   body.replaceChildren(
     h("div", { class: "by" }, facts.safety === "repeated" ? `${facts.actor}, repeated by a replay, ` : `effect ${facts.ordinal} of ${facts.actor}, ${facts.outcome || facts.ending || "no outcome"}, `, facts.safety === "repeated" ? eventLink(call.before + 1, `event ${call.before + 1}`) : await eventOfCall(call)),
     ...messages.map((message) => h("div", { class: "prompt" }, h("small", {}, textOf(message.role)), (message.content || !message.tool_calls) && h("pre", {}, textOf(message.content)), message.tool_calls && h("pre", {}, indented(JSON.stringify(message.tool_calls))))),
     !messages.length && h("pre", {}, indented(request)),
-    h("div", { class: "prompt answer" }, h("small", {}, "answer"), h("pre", { class: "exact" }, completion ? completion.text : answerOf(told)),
+    h("div", { class: "prompt answer" }, h("small", {}, "answer"), h("pre", { class: "exact" }, completion ? completion.text : answerOf(answered)),
       completion && (completion.tool_calls || []).length > 0 && h("pre", {}, indented(JSON.stringify(completion.tool_calls)))),
     h("details", {}, h("summary", {}, "request and result as they are recorded"), h("pre", { class: "request" }, request), h("pre", { class: "result" }, result),
       button("copy", "copy both", () => navigator.clipboard.writeText(request + "\n" + result))),
@@ -101,9 +101,9 @@ function makeChat() {
   const whom = h("select", { "aria-label": "who", onchange: () => choose({ agent: Number(whom.value), other: -1 }) });
   const other = h("select", { "aria-label": "with whom", onchange: () => choose({ other: Number(other.value) }) });
   const calls = h("input", { type: "checkbox", checked: true, onchange: () => { chosen.calls = calls.checked; renew(); } });
-  const told = h("p", { class: "note" });
+  const hint = h("p", { class: "note" });
   const content = h("div", { class: "fill" });
-  const box = h("div", { class: "panel" }, h("div", { class: "head" }, h("span", {}, whom, " with ", other), h("label", {}, calls, " model calls")), told, content);
+  const box = h("div", { class: "panel" }, h("div", { class: "head" }, h("span", {}, whom, " with ", other), h("label", {}, calls, " model calls")), hint, content);
   let list = null, key = "", callList = null, filled = "";
 
   function fillChoices() {
@@ -167,7 +167,7 @@ function makeChat() {
         },
       });
       content.replaceChildren(list.list);
-      told.textContent = chosen.agent < 0 ? "All messages, conversations, posts and questions to models. Choose an agent to see its model calls as well."
+      hint.textContent = chosen.agent < 0 ? "All messages, conversations, posts and questions to models. Choose an agent to see its model calls as well."
         : chosen.other < 0 ? "" : "What both said to each other.";
       whom.value = String(chosen.agent);
       other.value = String(chosen.other);

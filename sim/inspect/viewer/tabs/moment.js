@@ -4,9 +4,9 @@ const MOST_ROWS = 200; // agents in the document at the same time
 
 function makeMoment() {
   const search = h("input", { type: "search", placeholder: "name, state, or what it waits for", "aria-label": "filter agents of the moment", oninput: () => show() });
-  const told = h("span", { class: "note", role: "status" });
+  const note = h("span", { class: "note", role: "status" });
   const body = h("div", { class: "around", tabindex: 0 });
-  const head = h("div", { class: "head" }, search, told);
+  const head = h("div", { class: "head" }, search, note);
   const box = h("div", { class: "panel" }, head, body);
   head.hidden = true;
   let begun = false, asked = false, found = null, one = null, wanted = "", had = "", busy = false, waiting = 0;
@@ -45,7 +45,7 @@ function makeMoment() {
     try {
       for (let known = { made: 0, total: 1 }; known.made < known.total;) {
         known = await replayed("ahead");
-        told.dataset.ready = String(known.made >= known.total);
+        note.dataset.ready = String(known.made >= known.total);
         say(known.made < known.total ? `${number(known.made)} of ${number(known.total)} checkpoints` : "");
       }
     } catch (error) {
@@ -57,7 +57,7 @@ function makeMoment() {
   function say(text) {
     progress = text;
     const agents = found && !one ? counted(found.rows.length, "agent") : "";
-    told.textContent = [agents, progress].filter(Boolean).join(", ");
+    note.textContent = [agents, progress].filter(Boolean).join(", ");
   }
 
   /** Ask for the moment that is wanted, until it is there; one question at a time. */

@@ -42,11 +42,11 @@ const agentLink = (name) => h("button", { type: "button", class: "link", onclick
 function facts() {
   const { run } = OVERVIEW;
   const given = Object.entries(run.options).map(([name, value]) => `${name} ${Array.isArray(value) ? value.join(", ") : value}`);
-  const told = [`seed ${run.seed}`, `${run.mode} mode`, run.tick && `a tick every ${lasting(run.tick)}`, run.backend,
+  const traits = [`seed ${run.seed}`, `${run.mode} mode`, run.tick && `a tick every ${lasting(run.tick)}`, run.backend,
     run.stopped_by && `stopped by ${run.stopped_by}`, ...given, run.origin && `branched from ${run.origin.run}`].filter(Boolean);
   const made = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`).join(", ");
   const when = [run.started, run.ended].filter(Boolean).map((one) => one.slice(0, 16).replace("T", " ") + " UTC");
-  return [h("p", { class: "lead" }, told.join(" · ")),
+  return [h("p", { class: "lead" }, traits.join(" · ")),
     h("p", { class: "lead made" }, `Run ${run.id}, ${[...new Set(when)].join(" to ")}${made && `, with ${made}`}`),
     run.description && h("p", { class: "lead" }, run.description), run.error && h("p", { class: "lead error" }, run.error),
     run.warnings.map((one) => h("p", { class: "lead warning" }, `warning: ${one}`))];

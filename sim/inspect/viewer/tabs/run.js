@@ -8,7 +8,7 @@ function makeRun() {
   const text = h("pre", {}, "");
   const box = h("div", { class: "panel scrolls" },
     ABOUT.run.description && h("p", {}, ABOUT.run.description),
-    h("table", {}, h("tbody", {}, ABOUT.run.told.map(([name, value]) => h("tr", {}, h("th", {}, name), h("td", {}, value))))),
+    h("table", {}, h("tbody", {}, ABOUT.run.fields.map(([name, value]) => h("tr", {}, h("th", {}, name), h("td", {}, value))))),
     h("p", { class: "note" }, `${counted(ABOUT.events, "event")} in ${counted(ABOUT.chunks.length, "chunk")}, ${counted(ABOUT.calls_in_all, "call")}`),
     ABOUT.pairs_in_all > ABOUT.pairs.length && h("p", { class: "note" }, `Of ${number(ABOUT.pairs_in_all)} pairs of names that wrote to each other, the ${number(ABOUT.pairs.length)} with most messages are in the lists.`),
     h("h3", {}, "Keys"), h("table", {}, h("tbody", {}, HELP.map(([key, what]) => h("tr", {}, h("th", {}, h("kbd", {}, key)), h("td", {}, what))))),

@@ -4,8 +4,8 @@ const MOST_HITS = 300;
 
 function makeSearch() {
   const input = h("input", { type: "search", placeholder: "text in names, events, messages, prompts, answers", "aria-label": "search", onkeydown: (event) => event.key === "Enter" && search(), oninput: soon });
-  const told = h("p", { class: "note" }), hits = h("div", { class: "around", tabindex: 0 });
-  const box = h("div", { class: "panel" }, h("div", { class: "head" }, input, button("search", "search all of the run", search)), told, hits);
+  const tally = h("p", { class: "note" }), hits = h("div", { class: "around", tabindex: 0 });
+  const box = h("div", { class: "panel" }, h("div", { class: "head" }, input, button("search", "search all of the run", search)), tally, hits);
   let turn = 0, waiting = 0;
 
   function soon() {
@@ -23,7 +23,7 @@ function makeSearch() {
     clearTimeout(waiting);
     const wanted = input.value.trim().toLowerCase(), mine = ++turn;
     hits.replaceChildren();
-    told.textContent = "";
+    tally.textContent = "";
     if (!wanted) return;
     let count = 0;
     const add = (make) => { if (count++ < MOST_HITS) hits.append(make()); };
@@ -31,9 +31,9 @@ function makeSearch() {
       if (ABOUT.names[name].toLowerCase().includes(wanted)) add(() => h("div", { class: "row" }, h("span", { class: "who" }, roleOf(name)), nameLink(name)));
     }
     const written = JSON.stringify(wanted).slice(1, -1); // as it is in the record
-    await searchEvents(written, add, (share) => { told.textContent = `${number(count)} hits, ${percent(share)} searched`; return mine === turn; });
+    await searchEvents(written, add, (share) => { tally.textContent = `${number(count)} hits, ${percent(share)} searched`; return mine === turn; });
     if (mine === turn) await searchCalls(written, add, () => mine === turn);
-    if (mine === turn) told.textContent = `${number(count)} hits` + (count > MOST_HITS ? `; the first ${MOST_HITS} are shown` : "");
+    if (mine === turn) tally.textContent = `${number(count)} hits` + (count > MOST_HITS ? `; the first ${MOST_HITS} are shown` : "");
   }
 
   async function searchEvents(wanted, add, going) {

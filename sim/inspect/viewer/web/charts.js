@@ -10,7 +10,7 @@ function makeCharts() {
   function card({ title, names, colours, times, values, note }) {
     const holder = h("div", { class: "plot" }), reading = h("span", { class: "reading" });
     const needle = h("div", { class: "needle" });
-    const shown = { plot: null, holder, needle, reading, title, names, times, values, told: "" };
+    const shown = { plot: null, holder, needle, reading, title, names, times, values, read: "" };
     box.append(h("figure", {}, h("figcaption", {}, h("b", {}, title), note && h("span", { class: "note", title: "There are more points than are drawn." }, note), reading), holder));
     const width = Math.max(180, holder.clientWidth);
     const plot = new uPlot({
@@ -104,7 +104,7 @@ function makeCharts() {
       const at = firstPlace(times.length, (place) => times[place] > moment.time) - 1;
       const text = at < 0 ? "" : names.map((name, index) => [name, values[index][at]]).filter(([, value]) => names.length === 1 || value > 0)
         .map(([name, value]) => (names.length > 1 ? `${visible(name)} ` : "") + number(value)).join(", ");
-      if (text !== one.told) reading.textContent = one.told = text;
+      if (text !== one.read) reading.textContent = one.read = text;
     }
   }
 

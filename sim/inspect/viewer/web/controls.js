@@ -5,8 +5,8 @@ const collator = new Intl.Collator("en", { numeric: true });
 
 /** Something went wrong: say so on the page. */
 function complain(error) {
-  const told = document.getElementById("told");
-  if (told) told.textContent = "This page has a problem: " + visible(String(error && error.message || error));
+  const banner = document.getElementById("problem");
+  if (banner) banner.textContent = "This page has a problem: " + visible(String(error && error.message || error));
   throw error;
 }
 

@@ -39,7 +39,7 @@ function main() {
 
   const problem = ABOUT.run.error;
   document.getElementById("page").append(
-    h("header", {}, h("h1", {}, ABOUT.run.name), h("span", { class: "note" }, `seed ${ABOUT.run.seed}`), status, problem && h("span", { class: "error", title: problem }, problem), h("span", { id: "told", class: "error" })),
+    h("header", {}, h("h1", {}, ABOUT.run.name), h("span", { class: "note" }, `seed ${ABOUT.run.seed}`), status, problem && h("span", { class: "error", title: problem }, problem), h("span", { id: "problem", class: "error" })),
     h("main", {},
       h("section", { class: "left" },
         h("div", { class: "tools" }, h("label", {}, "colour by ", colours), h("label", {}, lines, " messages and payments"),
@@ -94,14 +94,14 @@ function main() {
   refresh();
 }
 
-/** Ask the server for what is new, as long as the run goes on; at the end of the bar, stay there. */
+/** Ask the server for what is new, while the run is under way; at the end of the bar, stay there. */
 function follow(renew, say) {
   const lists = ["chunks", "names", "groups", "topics", "calls", "parts"];
   async function ask() {
     const have = ["chunks", "names", "topics", "calls", "parts"].map((name) => `${name}=${ABOUT[name].length}`).join("&");
     const answer = await fetch(`news?version=${ABOUT.version}&${have}${live ? live.asks() : ""}`);
-    const { unfinished = [], live: told, ...given } = await answer.json();
-    if (live && !live.show(told)) return; // the page is of another run now
+    const { unfinished = [], live: state, ...given } = await answer.json();
+    if (live && !live.show(state)) return; // the page is of another run now
     say(unfinished);
     if (given.version !== undefined && given.version !== ABOUT.version) {
       const atEnd = chosen.event === null && chosen.time >= END - 1e-9;
@@ -116,7 +116,7 @@ function follow(renew, say) {
     if (live) ask().catch(gone); // the server answers when there is something new
     else if (ABOUT.follows) setTimeout(() => ask().catch(gone), 1000);
   }
-  const gone = () => { if (live) { live.lost(); setTimeout(() => ask().catch(gone), 1000); return; } say([]); document.getElementById("told").textContent = "The server has ended: what came so far is shown."; ABOUT.follows = false; };
+  const gone = () => { if (live) { live.lost(); setTimeout(() => ask().catch(gone), 1000); return; } say([]); document.getElementById("problem").textContent = "The server has ended: what came so far is shown."; ABOUT.follows = false; };
   ask().catch(gone);
 }
 

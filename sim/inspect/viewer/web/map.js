@@ -57,8 +57,8 @@ const namedColour = (value) => ({ red: palette.c4, blue: palette.c0, green: pale
 
 function makeMap() {
   const canvas = h("canvas", { class: "map", role: "img", "aria-label": "the map of the agents", tabindex: 0 });
-  const nobody = h("p", { class: "nobody", hidden: true }, "Nobody is on the map at this time.");
-  const box = h("div", { class: "mapbox" }, canvas, nobody);
+  const absent = h("p", { class: "empty", hidden: true }, "No agent is on the map at this time.");
+  const box = h("div", { class: "mapbox" }, canvas, absent);
   const context = canvas.getContext("2d");
   let ground = null, past = null, known = "", width = 0, height = 0, ratio = 1;
   let zoom = 1, left = 0, top = 0; // screen = (world - offset) * scale
@@ -292,7 +292,7 @@ function makeMap() {
 
   function drawLabels(radius) {
     const many = shown.reduce((count, one) => count + one, 0);
-    nobody.hidden = many > 0;
+    absent.hidden = many > 0;
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "left";
     context.lineWidth = 3;

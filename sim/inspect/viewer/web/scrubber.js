@@ -7,7 +7,7 @@ const speedText = (speed) => `${lasting(speed)} a second`;
 
 function makeScrubber() {
   const canvas = h("canvas", { class: "scrubber", role: "slider", tabindex: 0, "aria-label": "time", "aria-valuemin": 0, "aria-valuemax": END });
-  const told = h("output", { class: "time" });
+  const clock = h("output", { class: "time" });
   const playing = button("▶", "play or pause (space)", () => play());
   const speeds = h("select", { title: "simulated time a second", "aria-label": "speed", onchange: () => { chosen.speed = Number(speeds.value); refresh(); } });
   const context = canvas.getContext("2d");
@@ -73,7 +73,7 @@ function makeScrubber() {
     context.arc(x, height - 6, 5, 0, 7);
     context.fill();
     const text = ABOUT.instant ? "0s" : `${time(moment.time, true)} of ${time(END)}`;
-    if (told.textContent !== text) told.textContent = text;
+    if (clock.textContent !== text) clock.textContent = text;
     playing.textContent = chosen.playing ? "❚❚" : "▶";
     if (milliseconds - spoken > 500) {
       spoken = milliseconds;
@@ -110,6 +110,6 @@ function makeScrubber() {
 
   const bar = h("div", { class: "bar-time" },
     button("|◀◀", "to the start (Home)", () => goTo(0)), button("|◀", "previous event (,)", () => stepEvent(-1)), playing,
-    button("▶|", "next event (.)", () => stepEvent(1)), button("▶▶|", "to the end (End)", () => goTo(END)), speeds, canvas, told);
+    button("▶|", "next event (.)", () => stepEvent(1)), button("▶▶|", "to the end (End)", () => goTo(END)), speeds, canvas, clock);
   return { bar, draw, faster, renew: () => { still = null; if (!chosen.playing) fillSpeeds(); canvas.setAttribute("aria-valuemax", END); refresh(); } };
 }
