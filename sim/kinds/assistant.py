@@ -95,7 +95,7 @@ class Assistant(Agent):
 
 @attrs.frozen
 class _Answered:
-    """What came of an answer, and the number of the latest message that it answers."""
+    """The result of an answer, and the number of the latest message that it answers."""
 
     result: LoopResult
     seen: int

@@ -56,7 +56,7 @@ def test_denials_gates_and_help_are_told(ran: str) -> None:
     doubt = shown(ran, "task", "8")
     assert "confidence  0.40 (uncertain): 0.4 It does not know what is wanted." in doubt
     assert "asked       Low confidence: 0.40 (gate-1)" in doubt
-    assert "approved    lead let it go on" in doubt
+    assert "approved    lead let it continue" in doubt
     loop = shown(ran, "task", "3")
     assert loop.count("tried ") == 9
     assert "asked       Loop detected: 3 identical errors in a row" in loop

@@ -133,7 +133,7 @@ class FileRecord:
 
 @attrs.frozen
 class Job:
-    """A message that is sent at a later time, to go on with a conversation.
+    """A message that is sent at a later time, to continue a conversation.
 
     Args:
         id: its id, such as `job-2`.

@@ -114,7 +114,7 @@ class Chats(Service):
 
     def _make(self, incoming: IncomingMessage) -> Any:
         if not self.template or self._world.spawner is None:
-            raise Refused("nobody answers here: the scenario has no template of the kind chat_agent")
+            raise Refused("no agent answers here: the scenario has no template of the kind chat_agent")
         name = self._world.spawner(DESK, self.template, 1)[0]
         self.workers[incoming.place] = name
         self._places[name] = incoming.place
@@ -245,7 +245,7 @@ class Chats(Service):
         return job
 
     def run_job(self, id: str) -> None:
-        """Send the message of a job. If nobody can take it, that is on record."""
+        """Send the message of a job. If no agent can take it, that is on record."""
         job = self.jobs.pop(id)
         self._timers.pop(id, None)
         message = attrs.evolve(job.message, sent_ns=self._world.kernel.now)
@@ -317,7 +317,7 @@ class Chats(Service):
         return {**found, "answer_seconds": seconds, "agents": len(self.workers), "resets": self.budgets.resets}
 
     def summary(self) -> Mapping[str, Any]:
-        """Return the same numbers; empty if nobody wrote."""
+        """Return the same numbers; empty if no message was written."""
         return self.metrics() if self.counts else {}
 
     def warnings(self) -> Sequence[Warned]:

@@ -155,7 +155,7 @@ async def _run_python(world: World, agent: Inhabitant, code: str) -> dict[str, A
     """Run the code in a sandbox, with the files that were loaded for the user of the conversation."""
     context = Tools.of(world).context(agent.agent_id)
     if not context:
-        raise Refused(f"{agent.agent_id} answers nobody")
+        raise Refused(f"{agent.agent_id} has no conversation to answer")
     chats, user = Chats.of(world), str(context["user"])
     own = [chats.files[id] for id in chats.loaded.get(str(context["conversation"]), ()) if chats.files[id].user == user]
     files = {one.filename.replace("/", "_"): one.content or "" for one in own}

@@ -141,7 +141,7 @@ class BaseAgent(Agent):
         return await evaluate_confidence(execution)
 
     def should_terminate(self, execution: Execution, validation: ValidationResult | None) -> Ending | None:
-        """Return why a task ends now; None if it goes on.
+        """Return why a task ends now; None if it continues.
 
         Args:
             execution: the task and its world.

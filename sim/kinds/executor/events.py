@@ -202,7 +202,7 @@ class ConfidenceChecked(Published, frozen=True, gc=False, kw_only=True):
 
 @event_type("execution.escalated")
 class ExecutionEscalated(Published, frozen=True, gc=False, kw_only=True):
-    """A person has to decide whether a task goes on.
+    """A person has to decide whether a task continues.
 
     Attributes:
         agent: the executor that works on the task; empty: none does.
@@ -225,7 +225,7 @@ class ExecutionEscalated(Published, frozen=True, gc=False, kw_only=True):
 
 @event_type("execution.approved")
 class ExecutionApproved(Published, frozen=True, gc=False, kw_only=True):
-    """A person lets a task go on.
+    """A person lets a task continue.
 
     Attributes:
         agent: the executor that works on the task; empty: none does.
@@ -277,7 +277,7 @@ class ExecutionRetried(Published, frozen=True, gc=False, kw_only=True):
 
 @event_type("execution.resumed")
 class ExecutionResumed(Published, frozen=True, gc=False, kw_only=True):
-    """A task that waited for help goes on.
+    """A task that waited for help continues.
 
     Attributes:
         agent: the executor that works on the task; empty: none does.
@@ -306,7 +306,7 @@ class ExecutionEnded(Published, frozen=True, gc=False, kw_only=True):
         agent: the executor that works on the task; empty: none does.
         cost: what it cost, in units of money.
         ending: why it ended.
-        escalation_reason: why a person had to decide, if one had to and has not let it go on.
+        escalation_reason: why a person had to decide, if one had to and has not let it continue.
         execution: the id of the execution.
         name: the name of the task.
         project: the project.

@@ -55,7 +55,7 @@ class Execution:
     settings: ExecutorSettings
 
     def is_over(self) -> bool:
-        """Return whether the step under way must not go on: its time or money is used up, or a person is needed."""
+        """Return whether the step under way must not continue: its time or money is used up, or a person is needed."""
         state = self.state
         state.timeout_reached = state.timeout_reached or not self.executors.time.left_ns(state)
         return state.timeout_reached or state.resource_limit_hit or state.escalation_triggered

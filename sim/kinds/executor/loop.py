@@ -121,7 +121,7 @@ def _begun(execution: Execution) -> StepDraft:
 
 
 def should_terminate(execution: Execution, validation: ValidationResult | None = None) -> Ending | None:
-    """Return why a task ends now; None if it goes on. The criteria are those of the seed, in its order.
+    """Return why a task ends now; None if it continues. The criteria are those of the seed, in its order.
 
     Args:
         execution: the execution.
@@ -352,11 +352,11 @@ def _error(attempts: Sequence[Attempt], fault: str | None) -> str | None:
 
 @attrs.frozen
 class Concern:
-    """Why a person decides whether a task goes on.
+    """Why a person decides whether a task continues.
 
     Attributes:
         reason: why, in words.
-        ending: how the task ends if nobody lets it go on.
+        ending: how the task ends if no person lets it continue.
         context: what else the person should know.
     """
 
@@ -403,7 +403,7 @@ def should_request_confidence_check(execution: Execution) -> bool:
 
 
 async def ask_person(execution: Execution, concern: Concern) -> None:
-    """Ask a person about a concern. If the person lets the task go on, it begins with a clean slate."""
+    """Ask a person about a concern. If the person lets the task continue, its counts begin at zero."""
     state = execution.state
     await create_gate(execution, concern.reason, concern.ending, **concern.context)
     if not state.escalation_triggered:

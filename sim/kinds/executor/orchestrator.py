@@ -3,7 +3,7 @@
     executor → orchestrator → access → tool → audit → orchestrator → executor
 
 An executor that may not call a tool gets, in this order: an allowed alternative, the help of a specialist, or a gate at
-which a person decides whether the task goes on.
+which a person decides whether the task continues.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from sim.tools.approvals import Approvals, ending_of
 from sim.world import Action, Refused
 
 CONTINUE: Final = "executor.continue"
-"""The name under which a person is asked whether a task goes on."""
+"""The name under which a person is asked whether a task continues."""
 
 _CONFIDENCE: Final = (
     "You watch an agent that works on a task. How confident are you that it reaches its goal if it goes on like this?"
@@ -188,19 +188,19 @@ _REASONS: Final = {"uncertain": "uncertain", "request_confidence_check": "reques
 
 
 async def create_gate(execution: Execution, reason: str, ending: Ending = "escalation", **context: Any) -> str | None:
-    """Ask a person whether the task goes on, and wait for the decision; the executor is PAUSED meanwhile.
+    """Ask a person whether the task continues, and wait for the decision; the executor is PAUSED meanwhile.
 
-    If the person agrees, `escalation_triggered` is cleared and the task goes on. If not, if nobody decides in time, or
-    if nobody can be asked, it stays set, and the task ends as escalated.
+    If the person agrees, `escalation_triggered` is cleared and the task continues. If not, if no person decides in
+    time, or if no person can be asked, it stays set, and the task ends as escalated.
 
     Args:
         execution: the execution.
         reason: why a person is needed.
-        ending: how the task ends if nobody lets it go on.
+        ending: how the task ends if no person lets it continue.
         context: what else the person should know.
 
     Returns:
-        The gate; None if nobody can be asked.
+        The gate; None if no person can be asked.
     """
     state, executors, world = execution.state, execution.executors, execution.world
     state.escalation_triggered, state.escalation_reason = True, reason
@@ -225,7 +225,7 @@ async def create_gate(execution: Execution, reason: str, ending: Ending = "escal
     world.tasks.update(state.number, ORCHESTRATOR, status="paused", note=reason[:500])
     try:
         gate = await approvals.decided(execution.agent, gate)
-    except (Cancelled, Exception):  # the executor was stopped: nobody has decided, so another one goes on
+    except (Cancelled, Exception):  # the executor was stopped: no decision yet, so another executor takes over
         state.escalation_triggered = False
         raise
     finally:

@@ -136,7 +136,7 @@ class Planner:
         self.messages += result.messages
         if result.ending == "decision":
             by_wire = {tool.wire_name: tool for tool in tools}
-            call = result.calls[0]  # a step is one action; further calls are told so
+            call = result.calls[0]  # a step is one action; further calls are answered with an error that says so
             return self._plan(result.text, by_wire[call["name"]], call["arguments"] or {})
         stop = None if result.completion is None else result.completion.stop
         whole = result.ending == "natural_completion" and stop not in _UNFINISHED and result.text.strip()
@@ -155,8 +155,8 @@ class Planner:
         """Tell the model what became of its last plan, and what is wanted now."""
         for index, call in enumerate(self.messages[-1].tool_calls):
             error = result.error if index == 0 else "a step is one action, so this call was not run"
-            told = encode({"success": False, "error": error}).decode()
-            self.messages.append(ChatMessage("tool", told, tool_call_id=call.id))
+            content = encode({"success": False, "error": error}).decode()
+            self.messages.append(ChatMessage("tool", content, tool_call_id=call.id))
         self.messages.append(ChatMessage("user", f"{section('error', result.error)}\n\n{then}"))
 
 

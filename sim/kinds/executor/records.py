@@ -18,8 +18,8 @@ Ending = Literal[
 
 - `criteria_met`: all criteria are met;
 - `max_steps`: all steps are used;
-- `loop_detected`: it got nowhere, and no person let it go on;
-- `escalation`: a person was needed for another reason, and did not let it go on;
+- `loop_detected`: it got nowhere, and no person let it continue;
+- `escalation`: a person was needed for another reason, and did not let it continue;
 - `timeout`: its time is up;
 - `cost_limit`: the next call of a model could exceed its cost limit;
 - `no_model`: no model planned or judged, also later;
@@ -41,7 +41,7 @@ ResultStatus = Literal["ok", "failed", "denied", "passed_on", "decided"]
 - `ok`, `failed`: the tool ran, and did or did not succeed;
 - `denied`: the executor may not call it, and nothing else helped;
 - `passed_on`: another executor got a task of help;
-- `decided`: a person let the task go on without it.
+- `decided`: a person let the task continue without it.
 """
 
 _LONGEST: Final = 2_000  # characters of a text in a record of a step; the record of the action has the whole

@@ -90,7 +90,7 @@ class Executors(Service):
         self._world = world
         self._numbers: dict[str, int] = {}  # name of a task → its number
         self._own: dict[str, dict[int, None]] = {}  # executor → its tasks that have not ended
-        self._ready: dict[str, list[tuple[bool, int, int]]] = {}  # type → tasks that nobody has, as a heap
+        self._ready: dict[str, list[tuple[bool, int, int]]] = {}  # type → tasks that no executor has, as a heap
         self._idle: dict[str, dict[str, None]] = {}  # type → executors that sleep
         self._dependents: dict[int, list[int]] = {}
         self._unlogged: dict[int, None] = {}  # tasks whose last step is not on record yet
@@ -107,7 +107,7 @@ class Executors(Service):
         self._own.setdefault(agent_id, {})
 
     def leave(self, agent_id: str, *, last: bool = False) -> None:
-        """Give the tasks of an executor that stops back, so that others of its type can go on with them.
+        """Give the tasks of an executor that stops back, so that others of its type can continue them.
 
         Args:
             agent_id: the executor.
@@ -142,8 +142,8 @@ class Executors(Service):
     def next_task(self, agent_id: str) -> TaskState | None:
         """Return the task on which an executor works next, or None: it then counts as idle.
 
-        Its own tasks that can go on come first, help for others before; then the most urgent task of its type that
-        nobody has, which is its own from now on.
+        Its own tasks that can continue come first, help for others before; then the most urgent task of its type that
+        no executor has, which is its own from now on.
         """
         settings, now = self.agents[agent_id], self._world.kernel.now
         own = self.tasks_of(agent_id)
@@ -159,7 +159,7 @@ class Executors(Service):
         return None
 
     def next_due_ns(self, agent_id: str) -> int | None:
-        """Return when a task of an executor can go on by itself, in simulated nanoseconds; None: none can."""
+        """Return when a task of an executor can continue by itself, in simulated nanoseconds; None: none can."""
         due = [self._due_ns(state) for state in self.tasks_of(agent_id)]
         return min((one for one in due if one < _NEVER), default=None)
 
@@ -399,7 +399,7 @@ class Executors(Service):
         status, now = FINAL[ending], self._world.kernel.now
         state.ending, state.completed_ns = ending, now
         state.metadata["reason"] = reason
-        if status != "escalated":  # a person has let it go on since
+        if status != "escalated":  # a person has let it continue since
             state.escalation_triggered, state.escalation_reason = False, None
         judged = state.tests_judged if status == "success" else 0
         self.counts["tests_judged"] += judged > 0
@@ -421,7 +421,7 @@ class Executors(Service):
             self._offer(self.states[number])
 
     def _tell_waiting(self, state: TaskState) -> None:
-        """Give the result of a task of help to the task that waits for it, which goes on."""
+        """Give the result of a task of help to the task that waits for it, which then continues."""
         if state.helps is None:
             return
         waiting = self.states[state.helps]

@@ -187,10 +187,10 @@ class ExecutorsSettings:
         limits: the limits of planning one step.
         same_plans: how often a plan that was tried before is refused, before the step fails.
         check_every: the steps from one check of the confidence to the next.
-        confidence: below this, a person decides whether a task goes on.
+        confidence: below this, a person decides whether a task continues.
         accept: the judgement of a model from which on criteria are met.
         monitoring: what shows that an execution gets nowhere.
-        gates: how often a person can let one task go on.
+        gates: how often a person can let one task continue.
         help: how deep tasks of help for others can be nested.
         parts: how deep tasks can be nested that executors assign as parts of their own.
         alternatives: for a tool that was denied, the tools that can replace it.

@@ -222,19 +222,19 @@ def _denied(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
 
 def _confidence(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     """Tell a check of the confidence, which belongs to the step that is on record next."""
-    told = data.get("why")
-    why = f" ({', '.join(map(str, told))})" if isinstance(told, list) and told != ["interval"] else ""
+    reasons = data.get("why")
+    why = f" ({', '.join(map(str, reasons))})" if isinstance(reasons, list) and reasons != ["interval"] else ""
     story.last.append(_line(time_ns, "confidence", f"{_number(data.get('score')):.2f}{why}: {_text(data, 'said')}"))
 
 
 def _escalated(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    where = f" ({data['gate']})" if data.get("gate") else " (nobody could be asked)"
+    where = f" ({data['gate']})" if data.get("gate") else " (no person could be asked)"
     story.add(time_ns, "asked", _text(data, "reason") + where)
 
 
 def _approved(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     note = f": {_text(data, 'note')}" if data.get("note") else ""
-    story.add(time_ns, "approved", f"{_text(data, 'by')} let it go on{note}")
+    story.add(time_ns, "approved", f"{_text(data, 'by')} let it continue{note}")
 
 
 def _retry(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
@@ -250,7 +250,7 @@ def _resumed(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
 
 
 def _returned(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped; another executor of its type can go on")
+    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped; another executor of its type can continue")
 
 
 def _ended(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Games: players meet in pairs or groups, make moves, and are paid: by a matrix or by a public good.
 
 Modules: `settings` (what a scenario says of a game), `seat` (what a player knows of a match), `matches` (who meets
-whom, payoffs, inheritance), `service` (rounds), `strategies`, `player`, `actions`, `prompts` (what models are told),
+whom, payoffs, inheritance), `service` (rounds), `strategies`, `player`, `actions`, `prompts` (the text for models),
 `checks`, `section`, `events` and `views`.
 """
 

@@ -1,4 +1,4 @@
-"""Prompts: what a language model is told that plays a game, and how its answers become moves."""
+"""Prompts: the text for a language model that plays a game, and how its answers become moves."""
 
 from functools import partial
 from typing import Any, Final

@@ -359,7 +359,7 @@ def _warnings(game: Game) -> Iterator[Warned]:
         )
     if game.over and not game.total.rounds:
         hint = "are there enough players? pairs need two, groups their `size`, and networks neighbours"
-        yield Warned(f"nobody met anybody in the game {game.name}, so that it has no payoffs", hint)
+        yield Warned(f"no two players met in the game {game.name}, so that it has no payoffs", hint)
     if not game.over:
         left = "it had not begun" if not game.total.rounds else f"it had come to match {game.match}, round {game.round}"
         hint = "use a later `until`; if players failed, mend what their errors say"

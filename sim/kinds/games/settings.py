@@ -74,7 +74,7 @@ class GameSettings:
         noise: the probability that a move is replaced by another one, drawn at random.
         patience: how long a round waits for the last move after the first one; what is missing then has no payoff.
         strategies: further strategies, an expression for each name, for agents of the kind `player`.
-        wordings: what models are told that play as `player`, a text for each name.
+        wordings: the instructions for models that play as `player`, a text for each name.
         inheritance: how strategies pass to further generations; null: there is one generation.
 
     Raises:

@@ -196,7 +196,7 @@ def stein_rapoport(seat: Seat, draws: Draws) -> bool:
 
 
 def _seems_random(seat: Seat) -> bool:
-    """Return whether the transitions of the other's moves cannot be told from those of a fair coin, by chi-squared."""
+    """Return whether the transitions of the other's moves look like those of a fair coin, by chi-squared."""
     moves = [move == seat.d for move in seat.theirs]
     counts = dict.fromkeys([(False, False), (False, True), (True, False), (True, True)], 0)
     for pair in pairwise(moves):

@@ -152,9 +152,9 @@ def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
         raise UsageError(f"{where} works for people whose level is guest, for whom no tool may be used", hint=hint)
     check_tools(scenario, f"{where}.settings.tools", settings.tools)
     if entry.template and settings.user:
-        raise UsageError(f"{where}.settings.user: a template works for nobody yet", hint="leave it out")
+        raise UsageError(f"{where}.settings.user: a template works for no user yet", hint="leave it out")
     if not entry.template and not settings.user:
-        raise UsageError(f"{where} works for nobody", hint="give `user` in its settings, or make it a `template`")
+        raise UsageError(f"{where} works for no user", hint="give `user` in its settings, or make it a `template`")
     tasks = any(one.template and (what := _kind_of(one)) is not None and what.finishes for one in scenario.agents)
     if CREATE_TASK in kind.tools and not tasks:
         hint = f"add {{name: task, kind: {AGENT_TASK.name}, template: true}} to `agents`"

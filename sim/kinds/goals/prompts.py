@@ -43,7 +43,7 @@ def about(goals: Goals, record: AgentRecord) -> dict[str, Any]:
 
 
 def _about(goals: Goals, record: AgentRecord) -> list[str]:
-    """Return what an agent is about. A task is told what its goal is about."""
+    """Return what an agent is about. Of a task, this includes what its goal is about."""
     goal = goals.records.get(record.goal, record)
     lines = [f"title: {record.title}", f"description: {record.description or goal.description}"]
     return [" ".join(line.split()) for line in lines if not line.endswith(": ")]

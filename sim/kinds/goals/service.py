@@ -1,6 +1,6 @@
 """The service of goals, tasks and user agents: all that is known of them.
 
-The agents keep nothing themselves. An agent that is made anew before each run does the same.
+The agents keep nothing themselves. An agent object that is replaced before each run does the same.
 """
 
 from collections import Counter, deque
@@ -29,7 +29,7 @@ PLATFORM: Final = "app"
 """The platform of all threads; the channel is the name of the agent."""
 
 ORCHESTRATOR: Final = "orchestrator"
-"""The author of messages to a model that nobody wrote, and the sender of the message that wakes an agent."""
+"""The author of messages of the runtime to a model, and the sender of the message that wakes an agent."""
 
 WAKE_UP: Final = "orchestrate"
 """The topic of the message that wakes an agent."""
@@ -261,7 +261,7 @@ class Goals(Service):
         return message.id
 
     def instruct(self, record: AgentRecord, text: str, reason: Reason) -> None:
-        """Keep a message for the model of an agent that nobody wrote, and schedule a run."""
+        """Keep a message of the runtime for the model of an agent, and schedule a run."""
         message = self.conversations.append(record.conversation, "user", ORCHESTRATOR, text, audience="model")
         self._expect(record, message.id, reason)
 
@@ -398,7 +398,7 @@ class Goals(Service):
             self.report(GoalStatusChanged(agent=record.agent_id, before=before, status=record.status))
 
     def end(self, record: AgentRecord, stage: Stage, result: str) -> None:
-        """End an agent: its tasks are cancelled, its parent is told, and its loop stops after the present iteration.
+        """End an agent: its tasks are cancelled, its parent is informed, and its loop stops after the iteration.
 
         Args:
             record: the agent.
@@ -458,7 +458,7 @@ class Goals(Service):
             self._world.tasks.update(record.task, record.agent_id, status="paused", note=why[:200])
 
     def resume(self, record: AgentRecord) -> None:
-        """Let a paused task go on, and schedule a run."""
+        """Let a paused task continue, and schedule a run."""
         self.set_stage(record, "idle")
         if record.task is not None:
             self._world.tasks.update(record.task, record.agent_id, status="active")

@@ -193,7 +193,7 @@ def _patterns(world: World, sops: Sops, desk: Desk, seen: Survey) -> list[Note]:
             continue
         sops.faults.ends(what)
         if holds:
-            text = sops.told(desk, f"The pattern {pattern.when.text} holds", pattern.text, stats=seen.stats)
+            text = sops.text_or_usual(desk, f"The pattern {pattern.when.text} holds", pattern.text, stats=seen.stats)
             notes.append(Note(text, pattern.kind, pattern.importance, posted=pattern.post))
             desk.noted[index] = now
     return notes
@@ -309,7 +309,7 @@ def _remembered(sops: Sops, desk: Desk, task: Task) -> Note:
     procedure = procedure_of(sops, task)
     text = f"Processed new task #{task.id}: {task.title}"
     if procedure.remember is not None:
-        text = sops.told(desk, text, procedure.remember, **sops.names(task))
+        text = sops.text_or_usual(desk, text, procedure.remember, **sops.names(task))
     return Note(text, importance=desk.settings.importance, task=task.id)
 
 
@@ -360,7 +360,7 @@ def _concluded(sops: Sops, desk: Desk) -> list[Note]:
     for task in sops.take_concluded(desk):
         procedure = procedure_of(sops, task)
         usual = f"Completed task #{task.id}: {task.title}"
-        text = sops.told(desk, usual, procedure.concluded, **sops.names(task))
+        text = sops.text_or_usual(desk, usual, procedure.concluded, **sops.names(task))
         notes.append(Note(text, "decision_log", task=task.id))
     return notes
 
@@ -391,7 +391,7 @@ def _remember(world: World, sops: Sops, desk: Desk, notes: list[Note]) -> int:
                 desk.agent.agent_id, text, kind=note.kind, importance=note.importance, expires_ns=expires,
                 related_task_id=note.task, source=note.source,
             )  # fmt: skip
-        except LimitError:  # too many memories: the work goes on, and the maintenance prunes them
+        except LimitError:  # too many memories: the work continues, and the maintenance prunes them
             break
         kept += 1
     sops.counts["memories"] += kept

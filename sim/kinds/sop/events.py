@@ -171,7 +171,7 @@ class StepFailed(Published, frozen=True, gc=False, kw_only=True):
 
 @event_type("sop.ready")
 class TaskReady(Published, frozen=True, gc=False, kw_only=True):
-    """A task of an employee can go on.
+    """A task of an employee can continue.
 
     Attributes:
         agent: the employee.

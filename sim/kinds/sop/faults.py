@@ -118,11 +118,11 @@ class Faults:
         if self._first is not None:
             count = self._counts["dead_letters"]
             letters = "1 dead letter, of which" if count == 1 else f"{count:,} dead letters, of which"
-            told = f"{letters} no task was made; the first, of {self._first.source}: {self._first.why}"
-            yield Warned(told, "list them with: sim show RUN dead_letters")
+            text = f"{letters} no task was made; the first, of {self._first.source}: {self._first.why}"
+            yield Warned(text, "list them with: sim show RUN dead_letters")
         if lost := self._counts["lost"]:
-            told = f"{lost:,} events or triggers were lost, because too many waited for an employee or a watcher"
-            yield Warned(told, "shorten their intervals, or filter earlier")
+            text = f"{lost:,} events or triggers were lost, because too many waited for an employee or a watcher"
+            yield Warned(text, "shorten their intervals, or filter earlier")
         for what, why in self._lasting.items():
             yield Warned(f"at the end of the run, {what[0].lower()}{what[1:]} cannot be used: {why}")
 

@@ -1,6 +1,6 @@
 """The service of employees: their cycles, procedures, step queue, watchers and heartbeats.
 
-Employees and step workers keep nothing themselves. An agent that is made anew before each cycle does the same.
+Employees and step workers keep nothing themselves. An agent object that is replaced before each cycle does the same.
 """
 
 import math
@@ -382,7 +382,7 @@ class Sops(Service):
             desk, what = self.desks[watcher.settings.agent], f"The watcher {watcher.name}"
             try:
                 look = watcher.look(self._world, desk.agent, self.evaluator, self._world.tasks.room)
-            except (UsageError, LimitError, Refused) as error:  # the employee and its other watchers go on
+            except (UsageError, LimitError, Refused) as error:  # the employee and its other watchers continue
                 watcher.last_checked_ns = self._world.kernel.now
                 self.faults.begins(what, str(error), desk.settings.title)
                 self._tell_look(watcher, desk, fault=str(error))
@@ -425,8 +425,8 @@ class Sops(Service):
                 )
 
     def _tell_look(self, watcher: WatcherState, desk: Desk, **found: Any) -> None:
-        told = {key: value for key, value in found.items() if value}
-        self._world.event_bus.report(WatcherLooked(agent=desk.agent.agent_id, watcher=watcher.name, **told))
+        counts = {key: value for key, value in found.items() if value}
+        self._world.event_bus.report(WatcherLooked(agent=desk.agent.agent_id, watcher=watcher.name, **counts))
 
     def say(self, desk: Desk, warning: str) -> None:
         """Post a warning of an employee."""
@@ -512,7 +512,7 @@ class Sops(Service):
         """
         return self.evaluator.value(value, self.desk(task.assignee or "").agent, **self.names(task))
 
-    def told(self, desk: Desk, usual: str, value: Any, **names: Any) -> str:
+    def text_or_usual(self, desk: Desk, usual: str, value: Any, **names: Any) -> str:
         """Return a text that an employee remembers; the usual one, and a warning, if it cannot be made.
 
         Args:
@@ -629,7 +629,7 @@ class Sops(Service):
             self._announce(task)
 
     def _with_result(self, task: Task, step: Step, progress: Progress, result: Any) -> Raw:
-        """Return the results of a task with that of a step; one too long for the record is left out, and told."""
+        """Return the results of a task with that of a step; one too long for the record is left out, with a warning."""
         earlier = decode(progress.results)
         results = freeze({**earlier, step.name: result})
         if self._fits(results):

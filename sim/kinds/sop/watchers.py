@@ -73,7 +73,7 @@ class WatcherState:
     last_checked_ns: int | None = None
     found: int = 0
     missed: int = 0
-    _heard: int = 0  # the number of its events so far, by which they are told apart
+    _heard: int = 0  # the number of its events so far, by which they are distinguished
     _keys: dict[str, None] = attrs.field(factory=dict)
     _unfit: dict[str, Raw] = attrs.field(factory=dict)  # what it has reported, by usual key
     _events: deque[tuple[int, Any]] = attrs.field(factory=deque)

@@ -136,7 +136,7 @@ async def _perform(world: World, sops: Sops, agent: Inhabitant, task: Task, step
 
 
 def _ask_person(world: World, sops: Sops, agent: Inhabitant, task: Task, step: Step) -> None:
-    """Ask for approval and have the task wait; the worker goes on with other steps."""
+    """Ask for approval and have the task wait; the worker continues with other steps."""
     question = str(sops.evaluate(task, step.approval))
     about = {"task": task.id, "step": step.name, "question": question}
     gate = Approvals.of(world).ask(agent, f"sop.{sops.progress[task.id].procedure}", about, question)

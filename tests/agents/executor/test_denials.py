@@ -97,7 +97,7 @@ def test_the_last_resort_is_a_person(tmp_path: Path) -> None:
     assert ran.ended() == ("success", "criteria_met")
     assert ran.rows("SELECT reason FROM gates") == [
         "Blocked: release.publish: coder may not call release.publish"
-    ]  # the person lets the task go on; the right to publish is not the person's to give here
+    ]  # the person lets the task continue; the right to publish is not the person's to give here
     assert published(ran) == []
     ran = team(tmp_path / "nobody", {"job": [PUBLISH, write()]}, **given)
     assert ran.ended() == ("escalated", "escalation")

@@ -242,7 +242,7 @@ def test_an_executor_that_stops_gives_its_tasks_back(tmp_path: Path) -> None:
     assert ran.rows("SELECT agent_id, total_steps FROM agent_execution_history") == [("more", 4)]
     code, out, _ = command("show", ran.folder, "task", "1")
     assert code == 0
-    assert "coder has stopped; another executor of its type can go on" in out
+    assert "coder has stopped; another executor of its type can continue" in out
 
 
 def test_a_task_that_waits_for_its_model_waits_on_when_it_is_given_back(tmp_path: Path) -> None:

@@ -427,4 +427,4 @@ def test_a_game_without_a_meeting_is_reported():
     """One player alone meets nobody: the run says so, because no payoff is not a payoff of 0."""
     text = "name: alone\nuntil: 5s\ngames: {d: {payoffs: {c: {c: 3, d: 0}, d: {c: 5, d: 1}}}}\n"
     result = sim.run(loads(text + "agents: [{name: a, kind: player}]\n"), out=None)
-    assert ["nobody met anybody" in str(one) for one in result.warnings] == [True]
+    assert ["no two players met" in str(one) for one in result.warnings] == [True]
