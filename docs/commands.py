@@ -17,7 +17,7 @@ _EVERYWHERE = ("--debug", "-h, --help", "--help")
 def reference() -> str:
     """Return a table of the commands, and a chapter for each: what it does, its usage, options and examples."""
     parent = click.Context(verbs, info_name="sim")
-    rows = (f"| [`{name}`](#sim-{name}) | {_text(told)} |" for name, told in VERBS.items())
+    rows = (f"| [`{name}`](#sim-{name}) | {_text(summary)} |" for name, summary in VERBS.items())
     table = "\n".join(["| command | what it does |", "| --- | --- |", *rows])
     return "\n\n".join([table, *(chapter for name in VERBS for chapter in _chapters(name, parent))])
 

@@ -117,12 +117,12 @@ OVERVIEW = Board(
             _panel("Failed iterations", "As a share of all, by group.", "lines", "percentunit",
                    ((f"sum by (group) (rate(sim_iteration_errors_total%{_RATE})) / "
                     f"(sum by (group) (rate(sim_iterations_total%{_RATE})) > 0)"), "{{group}}"), most=1),
-            _panel("Silent, started anew, crashed", "Counts since the run began.", "lines", "none",
+            _panel("Silent, restarted, crashed", "Counts since the run began.", "lines", "none",
                    ("sim_heartbeats_missed_total%", "heartbeats missed"),
                    ("sim_locks_held_total%", "iterations that last too long"),
                    ("sim_effects_overdue_total%", "effects past their deadline"),
                    ("sum(sim_restarts_total%)", "restarts"), ("sim_crashes_total%", "crashes")),
-            _panel("Mailboxes", "Messages that wait, by group, and those that nobody will read.", "lines", "none",
+            _panel("Mailboxes", "Messages that wait, by group, and those that no agent will read.", "lines", "none",
                    ("sum by (group) (sim_mailbox_messages%)", "{{group}}"),
                    ("sim_mailbox_dropped_total%", "dropped so far"),
                    ("sim_mailbox_dead_letters_total%", "dead letters so far"),
@@ -172,7 +172,7 @@ RESOURCES = Board(
             _panel("Asked for", "Times a second that units were granted, refused, or waited for.", "lines", "none",
                    (f"sum by (resource, outcome) (rate(sim_rate_requests_total%{_RATE}))",
                     "{{resource}}: {{outcome}}")),
-            _panel("Paused agents", "By reason; `resources` wait until a limit lets them go on.", "stack", "none",
+            _panel("Paused agents", "By reason; `resources` wait until a limit lets them continue.", "stack", "none",
                    ("sum by (reason) (sim_agents_paused%)", "{{reason}}")),
         ),
         "Budgets and quotas": (

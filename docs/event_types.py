@@ -34,10 +34,10 @@ def page(text: str) -> str:
 def _chapter(topic: str, kind: type[EventData]) -> str:
     about = " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].split())
     seen = " *Published.*" if issubclass(kind, Published) else ""
-    told, kinds = described_fields(kind), json_kinds(kind)
+    meanings, kinds = described_fields(kind), json_kinds(kind)
     if issubclass(kind, OpenData):
-        return f"## {topic.replace('*', 'KIND')}\n\n{about}{seen} The data: {told['values']}"
-    rows = (f"| `{key}` | {_words(kinds[key])} | {_cell(told[name])} |" for name, key in json_keys(kind).items())
+        return f"## {topic.replace('*', 'KIND')}\n\n{about}{seen} The data: {meanings['values']}"
+    rows = (f"| `{key}` | {_words(kinds[key])} | {_cell(meanings[name])} |" for name, key in json_keys(kind).items())
     table = "\n".join(["| field | value | meaning |", "| --- | --- | --- |", *rows])
     return f"## {topic.replace('*', 'KIND')}\n\n{about}{seen}\n\n{table}"
 

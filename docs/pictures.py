@@ -199,7 +199,7 @@ def live(hours: float = 41.5, speed: float = 3600.0) -> str:
 
     Args:
         hours: simulated.
-        speed: simulated seconds a real second, for the rates: here nobody waits.
+        speed: simulated seconds a real second, for the rates: here no reader waits.
     """
     runner = RunController(build(load(ROOT / "scenarios" / "ecology.yaml")), until_ns=48 * HOUR, mode="autonomous")
     kernel, pulse = runner.simulation.world.kernel, RateMeter()

@@ -197,7 +197,7 @@ class Agent(ABC):
 
         Returns:
             A call that need not be awaited. For a host program, whose call is an input, awaiting it waits until the
-            agent is told; `loop.join` waits until it has stopped.
+            request has reached the agent; `loop.join` waits until it has stopped.
         """
         return self._set_alive(False)
 

@@ -36,7 +36,7 @@ _ENDED = (AgentState.STOPPING, AgentState.STOPPED)
 
 @attrs.frozen
 class PersonAnswer:
-    """What came of something that a person asked for.
+    """The outcome of something that a person asked for.
 
     Attributes:
         time_ns: when it was applied, in simulated nanoseconds.
@@ -115,7 +115,7 @@ class Inputs:
         if loop.try_resume():
             return None
         if loop.pause_reason is PauseReason.RESOURCES:
-            return f"{loop.agent_id} waits for resources, and goes on when they are there"
+            return f"{loop.agent_id} waits for resources, and continues when they are there"
         return f"{loop.agent_id} is not paused"
 
     def pause_all(self, _: object) -> None:
@@ -198,7 +198,7 @@ class Inputs:
     def tell(self, data: Mapping[str, Any]) -> str | None:
         """Deliver the words of a person to an agent; record a refusal with its reason."""
         if PERSON in self._manager.world.agents:
-            return f"an agent is called {PERSON!r}, so nobody could tell its messages from those of a person"
+            return f"an agent is called {PERSON!r}, so its messages would look like those of a person"
         return self._deliver(PERSON, data["agent"], data["topic"], data["text"])
 
     def _deliver(self, sender: str, agent_id: str, topic: str, data: Any) -> str | None:
@@ -209,7 +209,7 @@ class Inputs:
         return why
 
     def person(self, data: Mapping[str, Any]) -> None:
-        """Apply what a person asked for in the inbox of the run, and keep what came of it."""
+        """Apply what a person asked for in the inbox of the run, and keep the outcome."""
         world = self._manager.world
         why = world.kernel.inputs[data["kind"]](data["data"])
         self._manager.answers[data["row"]] = PersonAnswer(world.kernel.now, why if isinstance(why, str) else None)

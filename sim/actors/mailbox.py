@@ -25,7 +25,7 @@ MOST_TOPICS: Final = 50
 """The most topics by which a mailbox counts unread messages; those of further topics are counted together."""
 
 
-_NOBODY: dict["Watcher", None] = {}  # shared by all mailboxes without watchers, to save memory; never modified
+_NO_WATCHERS: dict["Watcher", None] = {}  # shared by all mailboxes without watchers, to save memory; never modified
 
 
 class Room:
@@ -237,7 +237,7 @@ class Mailbox:
         self.dropped = 0
         self.dead = 0
         self.unmatched = 0
-        self.watchers: dict[Watcher, None] = _NOBODY
+        self.watchers: dict[Watcher, None] = _NO_WATCHERS
 
     def __len__(self) -> int:
         offered = self.offered
@@ -344,7 +344,7 @@ class Mailbox:
     def watch(self, callback: Callable[[], None]) -> Watcher:
         """Call `callback` after each accepted message, until the returned watcher is cancelled."""
         watcher = Watcher(self, callback)
-        if self.watchers is _NOBODY:
+        if self.watchers is _NO_WATCHERS:
             self.watchers = {}
         self.watchers[watcher] = None
         return watcher

@@ -97,7 +97,7 @@ class AgentLoopManager:
         self.check_set: Callable[[Mapping[str, Any]], object] | None = None  # checks values, for `Control.set`
         self.ended: dict[str, Totals] = {}  # group → counts of its removed loops
         self._unread: dict[tuple[str, str, Why], int] = {}  # what removed loops did not read
-        self.answers: dict[str, PersonAnswer] = {}  # by row of the inbox: what came of what a person asked for
+        self.answers: dict[str, PersonAnswer] = {}  # by row of the inbox: the outcomes of requests of people
         self.on_forgotten: Callable[[AgentLoop], None] | None = None  # called with each loop that is removed
         self._loops: dict[str, AgentLoop] = {}
         self._made = 0

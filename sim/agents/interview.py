@@ -1,8 +1,8 @@
 """Interviews: questions to an agent that it does not notice.
 
 A model speaks for the agent: it gets what the world knows of it as a prompt, and answers in its place. Nothing of the
-agent changes: no state, memory, message, limit or random draw, and no simulated time passes. So a run goes on as it
-would have gone on without the interview.
+agent changes: no state, memory, message, limit or random draw, and no simulated time passes. So a run continues as it
+would without the interview.
 
     answer = await interview(world, agent, Question("How worried are you?", scale=(1, 7)))
 

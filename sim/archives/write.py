@@ -36,7 +36,7 @@ RUN: Final = "run/"
 EXPERIMENT_FOLDER: Final = EXPERIMENT.rpartition("/")[0] + "/"
 DESCRIPTION: Final = "ODD.md"
 PAST: Final = "past/"
-"""The folder of the run from which the arms of an experiment go on."""
+"""The folder of the run from which the arms of an experiment branch."""
 
 _OTHER_FILES: Final = 1100  # of an archive: the code of agents, the software, descriptions
 

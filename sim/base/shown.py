@@ -1,4 +1,4 @@
-"""How a field of a record of options is written on the command line, told at the field itself.
+"""How a field of a record of options is written on the command line, declared at the field itself.
 
 The command line makes its options from this, so an option of runs is declared once: its name, its type for Python, its
 check, and its help.
@@ -27,7 +27,7 @@ class Shown:
         above: what a number must be above.
         many: whether it can be given several times.
         flag: whether it has no value.
-        told: whether the help tells the default.
+        show_default: whether the help shows the default.
     """
 
     help: str
@@ -40,20 +40,20 @@ class Shown:
     above: float | None = None
     many: bool = False
     flag: bool = False
-    told: bool = False
+    show_default: bool = False
 
 
 def shown(
     text: str, *, written: str | None = None, metavar: str | None = None, words: tuple[str, ...] = (),
     least: float | None = None, most: int | None = None, above: float | None = None, many: bool = False,
-    flag: bool = False, told: bool = False,
+    flag: bool = False, show_default: bool = False,
 ) -> Mapping[str, Shown]:  # fmt: skip
     """Return the metadata of a field that is an option of the command line; see `Shown`."""
     number = least is not None or above is not None
     return {
         KEY: Shown(
             help=text, written=written, metavar=metavar, words=words, number=number, least=least, most=most,
-            above=above, many=many, flag=flag, told=told,
+            above=above, many=many, flag=flag, show_default=show_default,
         )
     }  # fmt: skip
 

@@ -105,9 +105,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     tolerate_all_text()
     logging.getLogger("sim.actors").addHandler(logging.NullHandler())  # the summary counts failures
     try:
-        with tidy_at_sigterm(), telling_of_records() as told:
+        with tidy_at_sigterm(), telling_of_records() as warned:
             code = verbs.main(given, prog_name="sim", standalone_mode=False) or 0
-        if told and not flags & {"--allow-change", "--allow-loss"}:
+        if warned and not flags & {"--allow-change", "--allow-loss"}:
             code = code or 1  # what was read may not be what happened
         sys.stdout.flush()
     except BrokenPipeError:

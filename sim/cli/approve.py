@@ -28,7 +28,7 @@ from sim.record import find_run
 def command(run: str, gate: str, note: str, out: Path, *, deny: bool, wait: float, no_wait: bool, as_json: bool) -> int:
     """Approve GATE of RUN: the one call of a tool that it stands for can then be made, once.
 
-    The run must be going on.
+    The run must be under way.
     """
     return ask_run(
         find_run(out, run, running=True), "approve",

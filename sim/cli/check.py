@@ -99,8 +99,8 @@ def _unchecked(scenario: Scenario, allow: tuple[str, ...]) -> list[Problem]:
             if family_for(entry) is None:
                 family_named_by(entry, {}, allow)
         except UsageError as error:
-            told = scenario.located(UsageError(f"{error}; so its settings were not checked", hint=error.hint))
-            found += told.problems if isinstance(told, ScenarioError) else []
+            located = scenario.located(UsageError(f"{error}; so its settings were not checked", hint=error.hint))
+            found += located.problems if isinstance(located, ScenarioError) else []
     return found
 
 

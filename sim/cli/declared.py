@@ -12,16 +12,16 @@ from sim.base.shown import Shown, shown_fields
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def options_of(record: type, *names: str, **told: str) -> Callable[[Command], Command]:
+def options_of(record: type, *names: str, **own: str) -> Callable[[Command], Command]:
     """Return what adds the options of a record to a command, which gets each under the name of its field.
 
     Args:
         record: the record.
         names: the fields whose options to add, in order; none: all that are options.
-        told: the help of options that mean more for this command, by field.
+        own: the help of options that mean more for this command, by field.
     """
     fields = shown_fields(record)
-    fields |= {name: attrs.evolve(fields[name], help=text) for name, text in told.items()}
+    fields |= {name: attrs.evolve(fields[name], help=text) for name, text in own.items()}
     made = [_option(record, name, fields[name]) for name in names or fields]
     return lambda command: reduce(lambda under, option: option(under), reversed(made), command)
 
@@ -43,6 +43,6 @@ def _option(record: type, name: str, given: Shown) -> Callable[[Command], Comman
         more["metavar"] = given.metavar
     if given.many:
         more["multiple"] = True
-    if given.told:
+    if given.show_default:
         more |= {"default": getattr(attrs.fields_dict(record)[name], "default", None), "show_default": True}
     return click.option(written, name, **more)

@@ -27,8 +27,8 @@ from sim.scenario.overrides import parse_all
 def command(run: str, values: tuple[str, ...], out: Path, *, wait: float, no_wait: bool, as_json: bool) -> int:
     """Set live parameters of RUN: all of them, or none.
 
-    The run must be going on. Keys and values are those of `--set`. Live are limits, costs, events, interventions, stop,
-    and of agents their state, rules, limits, permission and the delays of their loops.
+    The run must be under way. Keys and values are those of `--set`. Live are limits, costs, events, interventions,
+    stop, and of agents their state, rules, limits, permission and the delays of their loops.
     """
     given = {override.key: plain(override.value) for override in parse_all(values)}
     return ask_run(

@@ -25,7 +25,7 @@ from sim.record import find_run
 def command(run: str, agent: str | None, out: Path, *, wait: float, no_wait: bool, as_json: bool) -> int:
     """Pause RUN, or only AGENT, until `sim resume RUN [AGENT]`.
 
-    While the run is paused, simulated time stands still. While one agent is paused, the others go on, and so does time.
+    While the run is paused, simulated time stands still. While one agent is paused, time passes and the others act.
     An agent that sleeps is paused when it wakes, and one that is at work after its present iteration.
     """
     folder = find_run(out, run, running=True)

@@ -28,7 +28,7 @@ def wait_options(command: Command) -> Command:
 
 
 def ask_run(folder: Path, verb: Verb, done: str, *, wait: float, no_wait: bool, as_json: bool, **arguments: Any) -> int:
-    """Ask something of a run that is going on, print what came of it, and return the exit code.
+    """Ask something of a run that is under way, print the outcome, and return the exit code.
 
     Args:
         folder: the run folder.
@@ -40,7 +40,7 @@ def ask_run(folder: Path, verb: Verb, done: str, *, wait: float, no_wait: bool, 
         arguments: those of the method of `Control`.
 
     Raises:
-        UsageError: if the run is not going on, or there is no such agent or gate. Nothing has changed then.
+        UsageError: if the run is not under way, or there is no such agent or gate. Nothing has changed then.
         RunError: if the run refused it, or did not take it in.
     """
     key = ask(folder, verb, **arguments)

@@ -31,7 +31,7 @@ from sim.record import find_run
 def command(run: str, topic: str, data: str | None, out: Path, *, wait: float, no_wait: bool, as_json: bool) -> int:
     """Publish an event with TOPIC and data in RUN, for all agents that listen to it. With JSON - it is read from stdin.
 
-    The run must be going on. The source of the event is `host`.
+    The run must be under way. The source of the event is `host`.
     """
     return ask_run(
         find_run(out, run, running=True), "publish",

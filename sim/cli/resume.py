@@ -1,4 +1,4 @@
-"""`sim resume`: continue a run that was killed, interrupted or failed, or end the pause of one that is going on."""
+"""`sim resume`: continue a run that was killed, interrupted or failed, or end the pause of one that is under way."""
 
 from pathlib import Path
 from typing import Any
@@ -45,15 +45,15 @@ def command(
     An effect without a recorded outcome is repeated with the same key if it is pure or idempotent. An unsafe effect is
     in doubt: nothing is changed until you resolve all in-doubt effects with --effect.
 
-    If RUN is going on, this ends its pause and those of its agents, or only that of AGENT; see `sim pause`.
+    If RUN is under way, this ends its pause and those of its agents, or only that of AGENT; see `sim pause`.
     """
     folder = find_run(out, run)
     if agent is not None:
         return ask_run(
-            folder, "resume", f"{agent} goes on", wait=wait, no_wait=no_wait, as_json=as_json, agent_id=agent
+            folder, "resume", f"{agent} continues", wait=wait, no_wait=no_wait, as_json=as_json, agent_id=agent
         )
     if not take_over and status_of(folder) == "running" and paused_by_people(folder):
-        return ask_run(folder, "resume_all", "the run goes on", wait=wait, no_wait=no_wait, as_json=as_json)
+        return ask_run(folder, "resume_all", "the run continues", wait=wait, no_wait=no_wait, as_json=as_json)
     if paused_by_people(folder):
         say("sim: people have paused this run, or agents of it; this is ended by: sim resume RUN, in another terminal")
     access = access_of(endpoint, models_of(folder))

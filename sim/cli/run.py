@@ -263,8 +263,8 @@ def print_result(result: RunResult, *, as_json: bool, quiet: bool) -> None:
         say(f"sim: warning: {plain(line)}")
     if len(result.never) > _MOST_WARNINGS:
         say(f"sim: warning: {len(result.never) - _MOST_WARNINGS} more things cannot happen; sim check lists them")
-    for told, hint in unread_advice(fields):
-        say(f"sim: warning: {plain(told)}")
+    for advice, hint in unread_advice(fields):
+        say(f"sim: warning: {plain(advice)}")
         say(f"hint: {plain(hint)}")
     _say_warnings(result)
     if result.deadlock:

@@ -162,9 +162,9 @@ def _size(plan: Plan) -> str:
     size = size_text(plan.design, len(plan.vary), plan.samples or 0, second_order=plan.second_order)
     count = plan.seeds[1]
     seeds = f"{count:,} seed{'' if count == 1 else 's'}"
-    told = [f"design {plan.design}: {size} × {seeds}: {len(plan.points) * count:,} runs"]
-    told += untried([variable(text) for text in plan.vary], plan.points, plan.design)
-    return "\n".join(f"sim: {line}" for line in told)
+    lines = [f"design {plan.design}: {size} × {seeds}: {len(plan.points) * count:,} runs"]
+    lines += untried([variable(text) for text in plan.vary], plan.points, plan.design)
+    return "\n".join(f"sim: {line}" for line in lines)
 
 
 _HOSTED = ("other_endpoint", "allow_change", "ceiling", "ceiling_tokens")

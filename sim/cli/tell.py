@@ -31,7 +31,7 @@ def command(
 ) -> int:
     """Send TEXT to AGENT of RUN, as a message from `person` whose data is the text. With TEXT - it is read from stdin.
 
-    The run must be going on. The text is data for the agent and never an order to the run.
+    The run must be under way. The text is data for the agent and never an order to the run.
     """
     if text == "-":
         text = sys.stdin.read()

@@ -64,8 +64,8 @@ def command(
 ) -> int:  # fmt: skip
     """Run SCENARIOS with many seeds and orders of simultaneous events, and look for violations of their `properties`.
 
-    The first violation of each kind is told with its seed, order, time and agent, the events before it, and the command
-    that repeats it. The exit code is 1 if a property is violated or a run fails. docs/testing.md explains all.
+    The first violation of each kind is shown with its seed, order, time and agent, the events before it, and the
+    command that repeats it. The exit code is 1 if a property is violated or a run fails. docs/testing.md explains all.
     """
     campaigns = _campaigns(scenarios, options)
     reports = []
@@ -115,7 +115,7 @@ def _carry_out(campaign: Campaign, jobs: int, kept: Path | None) -> TestReport:
     progress = _Progress(campaign)
     with stoppable(), contextlib.closing(campaign.carry_out(jobs, kept)) as results:
         for result in results:
-            progress.told(result)
+            progress.counted(result)
     progress.clear()
     return campaign.report()
 
@@ -129,7 +129,7 @@ class _Progress:
         self._next = time.monotonic() + PLAIN_SECONDS
         self._violated = 0
 
-    def told(self, result: CaseResult) -> None:
+    def counted(self, result: CaseResult) -> None:
         """Count a run, and show it."""
         self._violated += bool(result.violations)
         if not self._line.live and time.monotonic() < self._next:

@@ -32,7 +32,7 @@ DEFAULT_LIMIT = 1000
 
 _TOPICS = 65536  # maximum number of topics whose matching patterns are cached
 
-_TIDY = 1024  # minimum number of publications before events that nobody can miss any more are removed
+_TIDY = 1024  # minimum number of publications before events that no subscriber can miss any more are removed
 
 Past = tuple[int, int, str, Raw | EventData, tuple[int, int]]
 """(sequence, time, source, data, identity) of a recent event. An `Event` is created from it only if it is needed."""

@@ -1,7 +1,7 @@
 """The one judgement of an experiment, as `sim.record.integrity` is that of a run: is all of it as it was recorded?
 
 The results are sealed trial by trial. What people read is derived from them: the plan, the table and the page are made
-once more and compared. The run from which arms go on, and the runs of recorded trials, are judged as any other run.
+once more and compared. The run from which arms branch, and the runs of recorded trials, are judged as any other run.
 """
 
 import hashlib
@@ -142,12 +142,12 @@ class _Check:
                 self.damaged.append(str(error))
 
     def _check_past(self) -> None:
-        """Check the run from which arms go on."""
+        """Check the run from which arms branch."""
         plan = self.results.plan
         if plan.past is None:
             return
         run = self.results.folder / plan.past.run  # an absolute path stays as it is
-        self.damaged += _problems_of(run, "the run from which the arms go on", {"uid": plan.past.uid})
+        self.damaged += _problems_of(run, "the run from which the arms branch", {"uid": plan.past.uid})
 
     def _check_runs(self) -> None:
         """Check the runs of recorded trials, and that they are those of the results."""

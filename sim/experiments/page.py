@@ -155,7 +155,7 @@ def _reach(results: Results) -> Markup | None:
     ]
     note = (
         "An agent is reached when its events begin to differ from those of the baseline with the same seed, as long as "
-        "both runs go on. The chart has the mean number of reached agents, the table up to "
+        "both runs last. The chart has the mean number of reached agents, the table up to "
         f"{_AGENTS} agents of each arm."
     )
     return tag(

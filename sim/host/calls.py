@@ -156,7 +156,7 @@ class HostCalls:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody runs the world now, and the caller, in the thread of the world, may."""
+        """Whether the world is not being run, and the caller, in the thread of the world, may."""
         return not (self._running or self._driving or self._closed or self._host.in_other_thread())
 
     # -- calls

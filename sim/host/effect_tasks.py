@@ -144,10 +144,10 @@ class EffectTasks:
         door = self.door
         assert door is not None, "opened before"
 
-        def told(error: Exception | None) -> None:
+        def written(error: Exception | None) -> None:
             door.call(then if error is None else lambda: self._failed(error))
 
-        self._kernel.recorder.durable(told)
+        self._kernel.recorder.durable(written)
 
     def _start(self, batch: list[EffectHandle]) -> None:
         if self._group is None:

@@ -84,9 +84,9 @@ class Inbox:
         Raises:
             Exception: the error of the recorder.
         """
-        told: Future[Exception | None] = Future()
-        self._kernel.recorder.durable(told.set_result)
-        error = told.result()
+        stored: Future[Exception | None] = Future()
+        self._kernel.recorder.durable(stored.set_result)
+        error = stored.result()
         self.uncommitted = False
         if error is not None:
             raise error

@@ -30,8 +30,8 @@ def check_answer(completion: Completion, request: ModelRequest) -> str | None:
     broken = faults(completion, request.tools)
     if broken:
         names = {call.id: dotted_name(call.name) for call in completion.tool_calls}
-        told = " ".join(f"The call of {names[id][:64]} was not run: {fault}." for id, fault in broken.items())
-        return f"{told} Call it again."
+        unrun = " ".join(f"The call of {names[id][:64]} was not run: {fault}." for id, fault in broken.items())
+        return f"{unrun} Call it again."
     return wrong_choice(completion, request.tool_choice) or wrong_text(completion, request)
 
 

@@ -146,7 +146,7 @@ class Client:
                 fallbacks.append(f"{target} → {chain[position + 1]}: {lacking}")
                 continue
             if lacking is not None:
-                raise call.told(lacking)
+                raise call.with_attempts(lacking)
             tried = len(call.attempts)
             outcome = await call.ask(target, keep=below)
             if isinstance(outcome, Completion):
@@ -155,7 +155,7 @@ class Client:
                     outcome, tuple(call.attempts), cost, tuple(fallbacks), tuple(call.refused_formats), tuple(call.lost)
                 )
             if not below or not steps_down(outcome.kind) or call.is_spent:
-                raise call.told(outcome)
+                raise call.with_attempts(outcome)
             fallbacks.append(step_down(target, chain[position + 1], outcome, len(call.attempts) - tried))
         raise AssertionError("the last model of a chain answers or raises")
 
@@ -191,7 +191,7 @@ class _Call:
         used_up = len(self.attempts) >= self._policy.requests or self._is_interrupted_too_often
         return used_up or self.spent >= self._policy.deadline
 
-    def told(self, error: ModelError) -> ModelError:
+    def with_attempts(self, error: ModelError) -> ModelError:
         """Return the failure of the call, with what was tried."""
         error.attempts, error.refused_formats = tuple(self.attempts), tuple(self.refused_formats)
         error.lost = tuple(self.lost)

@@ -1,5 +1,5 @@
-"""Reads what a model has written: the one place in which reasoning, Markdown and tool calls written as text are told
-apart from what the model says.
+"""Reads what a model has written: the one place in which reasoning, Markdown and tool calls written as text are
+separated from what the model says.
 
 Endpoints differ in what they put into the text of an answer. Some send the reasoning before it, between tags, and some
 forget the first tag, because the chat template of the model ends with it. Many put JSON into a Markdown fence. All that

@@ -199,7 +199,7 @@ class Models(Service):
         on_cost: called with the agent, the use case, the tokens and the cost in micro-units of each call when it is
             settled, however it ended.
         listen: called with the caller, the request and the outcome of each call that has ended (None: it was
-            abandoned), before its event `model.call`; None: nobody listens.
+            abandoned), before its event `model.call`; None: there is no listener.
         observers: called with the caller and each part of its answers as it arrives, from the thread of the run. What
             they see is never recorded, and they must not change the world.
         followers: as `observers`, for answers that arrive in parts in any case: they never have an endpoint stream.

@@ -31,7 +31,7 @@ class ServiceTime:
 
     def __init__(self, seed: int) -> None:
         self.kernel = Kernel(seed, max_deltas=_ROUNDS)
-        self.take: Callable[[Actor, Work, float], None] = _nobody
+        self.take: Callable[[Actor, Work, float], None] = _no_synchroniser
 
     async def spend(self, work: Work, alone: float) -> Any:
         """Suspend the acting agent until `work` is done. This takes no world time.
@@ -49,7 +49,7 @@ class ServiceTime:
         return value
 
 
-def _nobody(actor: Actor, work: Work, alone: float) -> None:
+def _no_synchroniser(actor: Actor, work: Work, alone: float) -> None:
     raise KernelError(f"{actor.name} transfers work to service time, but no synchroniser is set")
 
 

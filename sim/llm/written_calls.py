@@ -1,7 +1,7 @@
 """Finds tool calls that a model has written as text, because the endpoint does not read them.
 
 Each form here is that of a family of models. A call counts only if a tool of its name was offered, or if it stands
-between tags, which nothing else has; then the model is told that there is no such tool.
+between tags, which nothing else has; then the model gets the error that there is no such tool.
 """
 
 import re

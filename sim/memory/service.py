@@ -44,8 +44,8 @@ class Hit(Record, frozen=True):
 class Memories(Service):
     """The memories of the agents of one world.
 
-    A method takes the id of an agent, or of anybody else who has memories, such as a user. Nobody sees the memories of
-    another. All changes are published as events.
+    A method takes the id of an agent, or of anybody else who has memories, such as a user. Each sees only
+    its own. All changes are published as events.
 
     Args:
         world: the world.

@@ -44,7 +44,7 @@ class MemorySettings:
         minor: the importance below which old memories are summarised.
         batch: the fewest such memories of an agent that are summarised; fewer wait for more.
         originals: what happens to memories that were summarised: `delete`, or `archive`, which keeps them for recall.
-        hits: how many results recall and the search in sessions return unless told otherwise.
+        hits: how many results recall and the search in sessions return by default.
         session_bytes: the most bytes of the messages of one archived session, as JSON.
 
     Raises:

@@ -1,10 +1,10 @@
-"""Edge: the inbox of a run, in which people outside put what they ask of a run that is going on.
+"""Edge: the inbox of a run, in which people outside put what they ask of a run that is under way.
 
 It is a database of its own beside the run file, so a person who writes never waits for the writer of the run, nor the
 writer for a person. It has one row for each request. The process of the run reads new rows and answers them.
 
 Whether a request was applied is decided by the record of the run alone, which has the key of the row: an answer here
-is only what the person is told. A process reads and answers only as long as no later process has claimed the inbox, by
+is only for the person who asked. A process reads and answers only as long as no later process has claimed the inbox, by
 its epoch, which is checked in the same transaction.
 """
 
@@ -43,10 +43,10 @@ Verb = Literal[
 POLL: Final = 0.075
 """Real seconds between two looks into the inbox: too short to notice, and a look takes less than a thousandth of it."""
 
-_LOOK: Final = 0.5  # real seconds between two looks whether the run still goes on
+_LOOK: Final = 0.5  # real seconds between two looks whether the run is still under way
 
 Outcome = Literal["done", "refused", "wrong"]
-"""What came of a request: it was applied, refused inside the run, or could not be passed on to it (wrong usage)."""
+"""The outcome of a request: it was applied, refused inside the run, or could not be passed on to it (wrong usage)."""
 
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS requests (
@@ -71,7 +71,7 @@ class Answer:
     """The answer to a request.
 
     Attributes:
-        outcome: what came of it.
+        outcome: whether it was applied; see `Outcome`.
         time_ns: when it was applied, in simulated nanoseconds; None if it was not passed on to the run.
         reason: why it was not done; None if it was.
         hint: what to do instead, or None.
@@ -283,7 +283,7 @@ def _answer(outcome: Outcome | None, time_ns: int | None, reason: str | None, hi
 
 
 def ask(folder: Path, verb: Verb, **arguments: Any) -> str:
-    """Ask something of a run that is going on, and return the key of the request.
+    """Ask something of a run that is under way, and return the key of the request.
 
     Args:
         folder: the run folder.
@@ -291,7 +291,7 @@ def ask(folder: Path, verb: Verb, **arguments: Any) -> str:
         arguments: those of the method of `Control`.
 
     Raises:
-        UsageError: if the run is not going on, or the arguments are not valid.
+        UsageError: if the run is not under way, or the arguments are not valid.
         RunError: if the inbox cannot be used, or is full.
     """
     epoch = _epoch_of(folder)
@@ -326,7 +326,7 @@ def await_answer(folder: Path, key: str, seconds: float) -> Answer | None:
 
 
 def status_of(folder: Path) -> str:
-    """Return the status of a run, `running` if it is going on."""
+    """Return the status of a run, `running` if it is under way."""
     with open_run(folder, verify=False) as stored:
         return stored.info.status
 
@@ -356,5 +356,5 @@ def _epoch_of(folder: Path) -> int:
     if info.status == "running":
         return info.epoch
     if info.status == "finished":
-        raise UsageError(f"{folder} is not going on: it has finished", hint="sim branch makes a new run from it")
-    raise UsageError(f"{folder} is not going on: it was {info.status}", hint="continue it first with: sim resume RUN")
+        raise UsageError(f"{folder} is not under way: it has finished", hint="sim branch makes a new run from it")
+    raise UsageError(f"{folder} is not under way: it was {info.status}", hint="continue it first with: sim resume RUN")

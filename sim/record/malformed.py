@@ -1,6 +1,6 @@
 """Malformed events of a record: those whose data are not what their topic requires, counted by topic.
 
-A record that is intact can have them: another version of sim wrote it, or whoever changed it made its hashes anew.
+A record that is intact can have them: another version of sim wrote it, or whoever changed it computed its hashes again.
 """
 
 from collections.abc import Callable, Sequence

@@ -585,7 +585,7 @@ def run_folder(run: str | PathLike[str], root: str | PathLike[str] = "runs") -> 
 
 
 RESULTS = "results.db"
-"""The file by which the folder of an experiment is told from that of a run."""
+"""The file by which the folder of an experiment is distinguished from that of a run."""
 
 
 def find_run(root: str | PathLike[str], text: str, *, running: bool = False) -> Path:

@@ -58,13 +58,13 @@ def without_folder(info: RunInfo, text: str) -> str:
 
 def sentence(fields: Fields) -> str:
     """Return a run in one sentence of plain text, without anything that differs between two equal runs."""
-    told = [f"{fields['scenario']} (seed {fields['seed']}): {_status(fields)}"]
+    phrases = [f"{fields['scenario']} (seed {fields['seed']}): {_status(fields)}"]
     if fields.get("sim_seconds") is not None:
-        told.append(f"{seconds_text(fields['sim_seconds'])} simulated")
-    told += [f"{number(fields[name])} {name}" for name in ("agents", "events") if fields.get(name) is not None]
+        phrases.append(f"{seconds_text(fields['sim_seconds'])} simulated")
+    phrases += [f"{number(fields[name])} {name}" for name in ("agents", "events") if fields.get(name) is not None]
     if fields.get("hash"):
-        told.append(f"hash {fields['hash'][:16]}")
-    return plain(", ".join(told))
+        phrases.append(f"hash {fields['hash'][:16]}")
+    return plain(", ".join(phrases))
 
 
 def metrics_of(metrics: Metrics) -> Metrics:

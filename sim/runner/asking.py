@@ -76,8 +76,8 @@ class Survey:
     def _table(self) -> "Table":
         from sim.base.pages import Table  # a run needs no page
 
-        told = [(one.agent, one.question, one.answer if one.error is None else one.error) for one in self.answers]
-        return Table(("agent", "question", "answer"), told)
+        answers = [(one.agent, one.question, one.answer if one.error is None else one.error) for one in self.answers]
+        return Table(("agent", "question", "answer"), answers)
 
     def __repr__(self) -> str:
         when = f"{self.cost.agents} agents of {Path(self.run).name} at {seconds_text(self.seconds)}"
@@ -111,7 +111,7 @@ async def ask_async(run: str | PathLike[str], questions: Sequence[Question | str
     if options.access is not None and options.access.batching:
         raise UsageError("questions to agents are answered online, not in batches", hint="leave --batch out")
     if len({one.ask for one in asked}) < len(asked):
-        raise UsageError("a question is asked twice", hint="word it differently, so that its answers can be told apart")
+        raise UsageError("a question is asked twice", hint="word it differently, to separate its answers")
     with open_run(run_folder(run)) as stored:
         check_not_running(stored)
         end = end_of(stored)

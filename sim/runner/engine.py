@@ -78,7 +78,7 @@ def controller(
 
     Args:
         spec, hosting, kept, past, then: as in `execute`.
-        watcher: is told of the progress.
+        watcher: gets the progress.
     """
     simulation = spec.simulation
     kernel = simulation.world.kernel

@@ -188,7 +188,7 @@ def _in_new_loop(work: Callable[[], Coroutine[Any, Any, T]], backend: Backend) -
     interrupts: list[BaseException] = []
 
     async def main() -> list[T]:
-        # After a second Ctrl-C, nobody looks at asyncio's task, which would print what it raised as a traceback.
+        # After a second Ctrl-C, no code awaits asyncio's task, which would print what it raised as a traceback.
         try:
             with anyio.CancelScope() as scope:
                 thread, token = threading.current_thread(), anyio.lowlevel.current_token()

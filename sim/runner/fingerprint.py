@@ -84,8 +84,8 @@ def other_packages(versions: Mapping[str, Any]) -> list[OtherPackage]:
     Args:
         versions: the versions on record.
     """
-    told = {str(name): str(version) for name, version in versions.items() if name not in _OWN}
-    found = [OtherPackage(name, version, installed_version(name)) for name, version in islice(told.items(), _MOST)]
+    others = {str(name): str(version) for name, version in versions.items() if name not in _OWN}
+    found = [OtherPackage(name, version, installed_version(name)) for name, version in islice(others.items(), _MOST)]
     return [one for one in found if one.installed != one.recorded]
 
 

@@ -105,7 +105,7 @@ class InboxReader:
             if self._runner.sync is not None:
                 raise UsageError("a run with execution.sync takes nothing in from outside", hint="run it without")
             if len(request.data) > LARGEST or request.kind not in get_args(Verb):
-                raise UsageError(f"nobody can ask {request.kind!r:.80} of a run")
+                raise UsageError(f"no run takes a request of the kind {request.kind!r:.80}")
             getattr(control, request.kind)(**decode(request.data))
         except UsageError as error:
             return Answer("wrong", reason=str(error), hint=error.hint)

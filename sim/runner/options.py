@@ -238,7 +238,7 @@ class Hosting(Options, Rights):
     backend: Backend = attrs.field(
         default="asyncio",
         validator=check_backend,
-        metadata=shown("The async library that hosts the run.", words=("asyncio", "trio"), told=True),
+        metadata=shown("The async library that hosts the run.", words=("asyncio", "trio"), show_default=True),
     )
     access: "Access | None" = None
     edge_workers: int = attrs.field(
@@ -246,7 +246,7 @@ class Hosting(Options, Rights):
         validator=_check_edge_workers,
         metadata=shown(
             "Worker processes that make the calls of models at endpoints; 0: the process of the run does.",
-            metavar="N", least=0, most=MOST_EDGE_WORKERS, told=True,
+            metavar="N", least=0, most=MOST_EDGE_WORKERS, show_default=True,
         ),
     )  # fmt: skip
     stuck: Callable[[Stuck], None] | None = None

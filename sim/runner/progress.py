@@ -72,11 +72,11 @@ def shown(progress: Watcher | bool | None) -> Iterator[Watcher | None]:
             yield None
             return
 
-        def told(runner: RunController) -> None:
+        def report(runner: RunController) -> None:
             share = None if runner.until is None else runner.simulation.world.now / runner.until
             show(runner.simulation.scenario.name, f"{reached(runner)}, {activity(runner)}", share)
 
-        yield told
+        yield report
 
 
 @contextmanager
@@ -109,8 +109,8 @@ def _terminal_bar() -> Iterator[Bar]:
 
     def show(name: str, text: str, share: float | None) -> None:
         full = round(_BAR * min(1.0, share or 0.0))
-        told = plain(f"{name} {'━' * full}{' ' * (_BAR - full)} {text}")
-        write(told[: shutil.get_terminal_size().columns - 1])
+        line = plain(f"{name} {'━' * full}{' ' * (_BAR - full)} {text}")
+        write(line[: shutil.get_terminal_size().columns - 1])
 
     try:
         yield show
@@ -126,8 +126,8 @@ def _notebook_bar() -> Iterator[Bar]:
 
     def show(name: str, text: str, share: float | None) -> None:
         made = tag("progress", value=share, max=1, style="width: 20em; vertical-align: middle")
-        told = f"{name}: {text}"
-        handle.update({"text/html": tag("div", made, " ", told), "text/plain": plain(told)}, raw=True)
+        line = f"{name}: {text}"
+        handle.update({"text/html": tag("div", made, " ", line), "text/plain": plain(line)}, raw=True)
 
     try:
         yield show

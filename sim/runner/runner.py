@@ -119,7 +119,7 @@ class RunController:
         self.health: HealthMonitor | None = None
         self._world = simulation.world
         self._manager = simulation.manager
-        told = None if progress is None else (lambda: progress(self))
+        report = None if progress is None else (lambda: progress(self))
         self.live = LiveParameters(simulation)
         self.feed = ScenarioTimers(simulation)
         self.interventions = Interventions(simulation, self.live)
@@ -128,7 +128,7 @@ class RunController:
         going = None if live is None else (lambda doubtful: live(self, doubtful))
         world = simulation.world
         self.host = Host(
-            self.clockwork, speed=speed, progress=told, history=history, live=going, held=lambda: world.on_hold
+            self.clockwork, speed=speed, progress=report, history=history, live=going, held=lambda: world.on_hold
         )
         simulation.world.attach(self.host)
         tick, shuffled = simulation.scenario.execution.tick, simulation.scenario.execution.tick.order == "shuffled"
@@ -361,12 +361,12 @@ class RunController:
     def _warnings(self) -> list[Mapping[str, Any]]:
         """Return what should be known before the numbers are trusted."""
         lost = may_lose_events(self.simulation.scenario) if self.mode == "tick" and self.sync is None else ()
-        told = [Warned(problem.message, problem.hint) for problem in lost]
-        told += [one for service in self._world.services.values() for one in service.warnings()]
+        warnings = [Warned(problem.message, problem.hint) for problem in lost]
+        warnings += [one for service in self._world.services.values() for one in service.warnings()]
         if self._held_up and self.deadlock is None:
-            told.append(_behind_unread(self._held_up))
-        told += without_numbers(self._world, self.simulation.scenario.metrics.values, self.feed.samples)
-        return [attrs.asdict(one) for one in told]
+            warnings.append(_behind_unread(self._held_up))
+        warnings += without_numbers(self._world, self.simulation.scenario.metrics.values, self.feed.samples)
+        return [attrs.asdict(one) for one in warnings]
 
     def _never(self) -> list[str]:
         """Return what could not happen in the run, such as an event that was due after its end."""

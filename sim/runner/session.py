@@ -76,7 +76,7 @@ class Session:
             line = b""
         if not line:
             self.close()
-            raise RunError("the process that repeats the run has ended", hint="ask again: it begins anew")
+            raise RunError("the process that repeats the run has ended", hint="ask again: a new process begins")
         answer = json.loads(line)
         if "error" in answer:
             kind, text, hint = answer["error"]

@@ -82,7 +82,7 @@ class Trace:
         self._shared: dict[int, Source] = {}  # sources that are no agents: they can act in any step
         self._entry: Any = None
         self._own: Source | None = None  # that of the entry
-        self._anew = False  # whether the entry has replaced the one that runs
+        self._replaced = False  # whether the entry has replaced the one that runs
         self._owned = 0  # how many sources that act for one owner are looked at
         self._open: dict[int, int] = {}  # by ordinal: its step in the entry that runs
         self._rows: dict[tuple[int, int], int] = {}  # by identity: the events of the entry that runs
@@ -194,13 +194,13 @@ class Trace:
     def _turn(self, entry: Any) -> None:
         """Take note of another entry. One without a target replaces that of the step under way, as in a tick."""
         self._entry = entry
-        self._anew = entry[4] is None
-        self._own = self._shared.get(identity(entry[2])) if self._anew else _source_of(entry[4])
+        self._replaced = entry[4] is None
+        self._own = self._shared.get(identity(entry[2])) if self._replaced else _source_of(entry[4])
 
     def _begin_step(self, source: Source) -> int:
         entry, own = self._entry, self._own
         if own is source or own is None:
-            if self._anew:  # its own entry is not known any more: it is that of its latest wait
+            if self._replaced:  # its own entry is not known any more: it is that of its latest wait
                 cause, woken = self._last.get(source.ordinal, START), 0
             else:
                 cause, woken = self._cause(identity(entry[2]), entry[3])

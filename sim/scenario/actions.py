@@ -64,8 +64,8 @@ def _arguments_of(handler: ActionHandler) -> type[_Arguments]:
     """Return the model of the arguments that a rule gives to a kind of action."""
     fields: dict[str, Any] = {}
     for argument in handler.arguments():
-        read, told = FIELDS[argument.meaning], Field(description=argument.description)
-        fields[argument.name] = Annotated[read, told] if argument.required else (Annotated[read | None, told], None)
+        read, field = FIELDS[argument.meaning], Field(description=argument.description)
+        fields[argument.name] = Annotated[read, field] if argument.required else (Annotated[read | None, field], None)
     model = create_model(handler.kind, __base__=_Arguments, __doc__=handler.summary, **fields)
     model.either = handler.either
     return model
@@ -82,8 +82,8 @@ def _made_model(kinds: tuple[str, ...], applied: tuple[Any, ...], conditions: tu
     fields: dict[str, Any] = {
         kind: ((sleep_model() if kind == "sleep" else _arguments_of(DEFINED[kind])) | None, None) for kind in kinds
     }
-    told = "One action: its kind and its arguments."
-    model: type[f.Part] = create_model("action", __base__=f.Part, __doc__=told, **fields)
+    summary = "One action: its kind and its arguments."
+    model: type[f.Part] = create_model("action", __base__=f.Part, __doc__=summary, **fields)
     return model
 
 

@@ -90,8 +90,8 @@ def graph_from(found: Any) -> PlaceGraph:
         raise UsageError(f"it has several nodes with the name {twice!r}")
     about = {name: _attributes(data, f"the node {name}") for name, (_, data) in zip(names, nodes, strict=True)}
     lines = [(_name(a), _name(b), _attributes(data, f"the edge {a} - {b}")) for a, b, data in edges if a != b]
-    told = {name: attributes for name, attributes in about.items() if attributes}
-    return PlaceGraph(tuple(names), tuple(lines), told, bool(found.is_directed()))
+    described = {name: attributes for name, attributes in about.items() if attributes}
+    return PlaceGraph(tuple(names), tuple(lines), described, bool(found.is_directed()))
 
 
 def _name(node: object) -> str:

@@ -209,11 +209,11 @@ def _recorded_states(tree: Map, known: Symbols) -> Iterator[Problem]:
     if not isinstance(names, Seq):
         return
     declared = frozenset[str]().union(*known.states.values())
-    told = all(kind == "policy" for kind in known.kinds.values())
+    known_states = all(kind == "policy" for kind in known.kinds.values())
     for number, (name, mark) in enumerate(zip(names, names.values_at, strict=True)):
         if name in names[:number]:
             yield mark.problem(f"recording.state[{number}]: {name!r} is named twice")
-        elif told and isinstance(name, str) and name not in declared:
+        elif known_states and isinstance(name, str) and name not in declared:
             hint = did_you_mean(name, declared) or "declare it in `state` of the agents"
             yield mark.problem(f"recording.state[{number}]: no agent has a state variable {name[:80]!r}", hint)
 

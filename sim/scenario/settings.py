@@ -105,11 +105,15 @@ def model_of(settings: type) -> type[f.Part]:
 
 def fields_of(settings: type) -> Iterator[tuple[str, Any, Any]]:
     """Yield the name, the validated type and the default of each setting of a class."""
-    told, hints = described(settings), get_type_hints(settings, include_extras=True)
+    meant, hints = described(settings), get_type_hints(settings, include_extras=True)
     for attribute in attrs.fields(settings):
         if attribute.init:
             name = attribute.alias or attribute.name
-            yield name, Annotated[_field(hints[attribute.name]), Field(description=told.get(name))], _default(attribute)
+            yield (
+                name,
+                Annotated[_field(hints[attribute.name]), Field(description=meant.get(name))],
+                _default(attribute),
+            )
 
 
 def reads(settings: type, name: str) -> Setting | None:

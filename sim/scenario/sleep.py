@@ -71,15 +71,15 @@ def _model(names: tuple[str, ...]) -> type[SleepPart]:
     fields: dict[str, Any] = {}
     for kind in types:
         for argument in (*kind.heads, *kind.more):
-            told = Field(description=argument.description)
+            description = Field(description=argument.description)
             if argument.meaning == "conditions":
                 parts = Field(strict=False, min_length=1, description=argument.description)
                 fields[argument.name] = (Annotated[_PARTS, parts], None)
             else:
-                fields[argument.name] = (Annotated[FIELDS[argument.meaning] | None, told], None)
+                fields[argument.name] = (Annotated[FIELDS[argument.meaning] | None, description], None)
     heads = ", ".join(head.name for kind in types for head in kind.heads)
-    told_of_all = f"Sleep until something happens; exactly one of {heads}."
-    model = create_model("sleep", __base__=SleepPart, __doc__=told_of_all, **fields, timeout=(_TIMEOUT, None))
+    summary = f"Sleep until something happens; exactly one of {heads}."
+    model = create_model("sleep", __base__=SleepPart, __doc__=summary, **fields, timeout=(_TIMEOUT, None))
     model.types = types
     model.model_rebuild(_types_namespace={"sleep": model})
     return model

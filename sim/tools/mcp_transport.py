@@ -150,7 +150,7 @@ async def keep(server: McpServer, *, task_status: anyio.abc.TaskStatus[Connectio
                 connection.client = client
                 task_status.started(connection)
                 await connection.closed.wait()
-    except* Exception as errors:  # with `*`: a cancellation can come together with errors, and must go on
+    except* Exception as errors:  # with `*`: a cancellation can come together with errors, and must be passed on
         connection.end(_reason(errors))
     if scope.cancelled_caught:
         connection.end(f"it did not start in {server.timeout:g} seconds")

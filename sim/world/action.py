@@ -221,7 +221,7 @@ class ActionHandler:
         Raises:
             UsageError: if an argument has no description, or its annotation has no meaning in a scenario.
         """
-        told = described(self.apply)
+        descriptions = described(self.apply)
         found = []
         for parameter in self._parameters():
             name, meaning = parameter.name, _meaning(parameter.annotation)
@@ -231,13 +231,13 @@ class ActionHandler:
                     " which has no meaning in a scenario",
                     hint="use a plain type, or Annotated[..., Means(...)] as in sim.world.action",
                 )
-            if not told.get(name):
+            if not descriptions.get(name):
                 raise UsageError(
                     f"the argument {name!r} of the action {self.kind!r} has no description",
                     hint="add it under `Args:` in the docstring of the function",
                 )
             required = parameter.default is inspect.Parameter.empty
-            found.append(Argument(name, meaning, told[name], required, self.allowed[name]))
+            found.append(Argument(name, meaning, descriptions[name], required, self.allowed[name]))
         return tuple(found)
 
     def forbidden(self) -> Refused:

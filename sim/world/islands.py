@@ -257,7 +257,7 @@ class Islands(Service):
     def island_of_source(self, source: Source, topic: str) -> str | None:
         """Return the island of what causes something: of an agent; None for what comes from outside."""
         if topic.startswith("task."):
-            return self.homes.get(("tasks", ""))  # their timers act for nobody on an island
+            return self.homes.get(("tasks", ""))  # their timers act for no agent of an island
         return self.island_of(source.name) if source.__class__ is Actor else None
 
     def check_thing(self, agent_id: str, kind: str, name: str) -> None:

@@ -198,11 +198,11 @@ def _check_class(settings: type, outside: tuple[type, ...], *, explained: bool =
         raise UsageError(f"{settings.__name__} must be a frozen attrs class", hint="decorate it with @attrs.frozen")
     if explained and not (settings.__doc__ or "").strip():
         raise UsageError(f"{settings.__name__} has no docstring", hint="describe it in the first line of one")
-    told, hints = described(settings), _hints(settings)
+    meanings, hints = described(settings), _hints(settings)
     for attribute in attrs.fields(settings):
         if not attribute.init:
             continue
-        if explained and not told.get(attribute.alias or attribute.name):
+        if explained and not meanings.get(attribute.alias or attribute.name):
             raise UsageError(
                 f"the setting {attribute.name!r} of {settings.__name__} has no description",
                 hint="add it under `Args:` in the docstring of the class",

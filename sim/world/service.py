@@ -1,6 +1,6 @@
 """Services: parts of a world that hold state for agents of several kinds, such as tools, memories and conversations.
 
-An agent keeps nothing of such state itself, so an agent object that is made anew behaves as the old one. A service has
+An agent keeps nothing of such state itself, so an agent object that is replaced behaves as the old one. A service has
 a name. Its state is part of the final digest of a run, its numbers are metrics, and its summary is part of the result.
 """
 

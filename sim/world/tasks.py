@@ -2,7 +2,7 @@
 
 A task has one of seven statuses. A kind of task can have words of its own for them (see `Tasks.define_words`), so that
 a family speaks its own language while the board, the views and the metrics speak one. A task that is overdue, or that
-nobody has touched for a time, publishes an event; nothing polls.
+has not changed for a time, publishes an event; nothing polls.
 """
 
 from collections import Counter
@@ -413,7 +413,7 @@ class Tasks(Service):
     # -- time
 
     def _arm(self, task: Task) -> None:
-        """Set the timers of a task anew; one that has ended has none."""
+        """Set the timers of a task again; one that has ended has none."""
         for timer in self._timers.pop(task.id, ()):
             timer.cancel()
         if not task.open:

@@ -34,7 +34,7 @@ class ActiveWaits:
         self.passed(agent_id)
 
     def passed(self, agent_id: str) -> None:
-        """Report that an agent has just been able to go on, also if it had nothing to wait for."""
+        """Report that an agent has just been able to continue, also if it had nothing to wait for."""
         self._ended[agent_id] = self._kernel.now
 
     def under_way(self, agent_id: str) -> bool:

@@ -109,7 +109,7 @@ def test_a_sweep_that_ends_early_goes_on(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt) as stopped:
         sim.sweep("dice.yaml", vary={SIDES: [4, 6]}, seeds=3, jobs=1, out="part", progress=stop)
-    assert stopped.value.__notes__ == ["sim.Experiment.open('part').resume() goes on"]
+    assert stopped.value.__notes__ == ["sim.Experiment.open('part').resume() continues"]
     part = sim.Experiment.open("part")
     assert not part.complete
     assert "not complete" in repr(part)

@@ -143,7 +143,7 @@ def test_a_new_field_is_an_option_at_once():
 
     @attrs.frozen(kw_only=True)
     class More(RunOptions):
-        patience: int = attrs.field(default=3, metadata=shown("How long.", least=1, told=True))
+        patience: int = attrs.field(default=3, metadata=shown("How long.", least=1, show_default=True))
 
     made: Any = options_of(More, "patience")(lambda: None)
     (option,) = made.__click_params__

@@ -1,4 +1,4 @@
-"""`sim sweep`: combinations and seeds, intervals, precision, failures, stopping and going on."""
+"""`sim sweep`: combinations and seeds, intervals, precision, failures, stopping and resuming."""
 
 import contextlib
 import csv

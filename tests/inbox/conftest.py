@@ -15,7 +15,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[], Program]]:
 
 @pytest.fixture
 def desk(tmp_path: Path, start: Callable[[], Program]) -> tuple[Path, Program]:
-    """A run of `DESK` that is going on: its folder, and its process."""
+    """A run of `DESK` that is under way: its folder, and its process."""
     (tmp_path / "desk.yaml").write_text(DESK)
     program = start().begin("run", "desk.yaml", "--json")
     return going_on(tmp_path / "runs"), program

@@ -89,7 +89,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 30) -> Any:
 
 
 def going_on(runs: Path) -> Path:
-    """Wait until a run below `runs` is going on, and return its folder."""
+    """Wait until a run below `runs` is under way, and return its folder."""
 
     def look() -> Path | None:
         for folder in runs.glob("[!.]*/"):
@@ -103,7 +103,7 @@ def going_on(runs: Path) -> Path:
 
 
 def is_running(folder: Path) -> bool:
-    """Return whether a run is recorded as going on."""
+    """Return whether a run is recorded as under way."""
     with open_run(folder, verify=False) as stored:
         return stored.info.status == "running"
 

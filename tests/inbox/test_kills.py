@@ -91,7 +91,7 @@ def _stopped(run: Path, program: Program) -> bool:
         return True
     try:
         key = ask(run, "stop_all")
-    except UsageError:  # it is not going on yet
+    except UsageError:  # it is not under way yet
         return False
     return await_answer(run, key, 30) is not None
 

@@ -1,4 +1,4 @@
-"""People take part in a run that is going on, from other processes."""
+"""People take part in a run that is under way, from other processes."""
 
 import json
 import stat
@@ -154,7 +154,7 @@ def test_a_run_that_is_not_going_on_says_so(tmp_path, call, monkeypatch, verb):
     name, *rest = verb.split()
     code, _, err = call(name, "desk", *rest)
     assert code == 2
-    assert "is not going on: it has finished\nhint: " in err
+    assert "is not under way: it has finished\nhint: " in err
     (run,) = (tmp_path / "runs").iterdir()
     assert not (run / INBOX).exists()
 
@@ -167,7 +167,7 @@ def test_a_killed_run_says_so_and_takes_in_the_rest_later(desk, start):
     key = ask(run, "tell", agent_id="helper", text="are you there?", topic="")
     assert await_answer(run, key, 0.3) is None
     program.kill()
-    with pytest.raises(sim.UsageError, match="is not going on: it was killed"):
+    with pytest.raises(sim.UsageError, match="is not under way: it was killed"):
         ask(run, "stop_all")
     again = start().begin("resume", run)
     answer = await_answer_of_resumed(run, key)

@@ -1,4 +1,4 @@
-"""A person sets values and publishes events in a run that is going on, from other processes."""
+"""A person sets values and publishes events in a run that is under way, from other processes."""
 
 import json
 import sys

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 import attrs
 
 End = Literal["done", "cut", "reset", "hang", "endless"]
-"""How a reply ends: whole; closed without the end of the body; by a reset; not at all, silent; not at all, going on."""
+"""How a reply ends: whole; closed without the end of the body; by a reset; not at all, silent; without an end."""
 
 
 @attrs.frozen

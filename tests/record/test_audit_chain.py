@@ -287,7 +287,7 @@ def test_a_run_whose_chain_was_tampered_with_is_not_resumed(killed):
 
 
 def test_a_running_run_can_be_checked(start):
-    """While a run is going on, its chain can be checked."""
+    """While a run is under way, its chain can be checked."""
     recorder = start()
     add(recorder, rows(3))
     wait_until_durable(recorder)

@@ -82,8 +82,8 @@ def history_of(messages: Sequence[ConversationMessage], names: Mapping[str, str]
     Args:
         messages: the messages.
         names: the names of users by id. If several users wrote, each text is in a section that names its author, in
-            which it is escaped, so that nobody can speak for another. What the runtime wrote for the model alone is not
-            in such a section.
+            which it is escaped, so that no text can pose as that of another. What the runtime wrote for the model alone
+            is not in such a section.
     """
     several = len({m.author for m in messages if _of_person(m)}) > 1
     calls = _Calls(messages)

@@ -380,7 +380,7 @@ class Conversations(Service):
             self._wait(id, due)
 
     def settle(self, conversation_id: str) -> None:
-        """Note that nobody waits for an answer, for example because the agent chose not to answer."""
+        """Note that no answer is due, for example because the agent chose not to answer."""
         self._wait(conversation_id, None)
 
     def remove(self, conversation_id: str) -> None:
@@ -540,10 +540,9 @@ class Conversations(Service):
     # -- who waits
 
     def waiting(self) -> list[Conversation]:
-        """Return the conversations that wait for an answer and that nobody works on, the longest waiting first.
+        """Return the conversations that wait for an answer and that no agent works on, the longest waiting first.
 
-        These are the ones with a message of a person that nobody has answered, or with an error after which a retry is
-        due.
+        These are the ones with a message of a person without an answer, or with an error after which a retry is due.
         """
         now = self._world.kernel.now
         due = [(since, id) for id, since in self._due.items() if since <= now and id not in self.claims]
@@ -639,7 +638,7 @@ class Conversations(Service):
         return self._history(for_model([m for m in held.messages if session.first <= m.id <= session.last]))
 
     def session_words(self, session: Session) -> list[str]:
-        """Return what people wrote in a session that has ended, without what programs told the model in their place."""
+        """Return what people wrote in a session that has ended, without what programs wrote in their place."""
         held = self._get(session.conversation)
         shown = for_model([m for m in held.messages if session.first <= m.id <= session.last])
         return [m.content for m in shown if m.role == "user" and m.audience != "model"]
@@ -664,8 +663,8 @@ class Conversations(Service):
         if not for_model(old):
             return False
         # one line each, so that no text can look like a line of somebody else
-        told = (m for m in old if m.role in VISIBLE and not was_refused(m))
-        lines = [" ".join(f"{self._shown(m.author)}: {m.content}".split()) for m in told]
+        spoken = (m for m in old if m.role in VISIBLE and not was_refused(m))
+        lines = [" ".join(f"{self._shown(m.author)}: {m.content}".split()) for m in spoken]
         try:
             text: object = await summariser("\n".join([before.summary, *lines] if before.summary else lines))
             if not isinstance(text, str) or not text.strip():
@@ -735,7 +734,7 @@ class Conversations(Service):
         }  # fmt: skip
 
     def summary(self) -> Mapping[str, Any]:
-        """Return the numbers of `metrics`; empty if nobody wrote."""
+        """Return the numbers of `metrics`; empty if no message was written."""
         return self.metrics() if self._held else {}
 
     def warnings(self) -> Sequence[Warned]:

@@ -77,6 +77,6 @@ def read_calls(
     return tuple(found)
 
 
-def told(calls: Sequence[Called]) -> str:
+def refusal(calls: Sequence[Called]) -> str:
     """Return in sentences why none of the calls of an answer was run."""
     return " ".join(f"The call of {dotted_name(one.call.name)[:64]} was not run: {one.fault}." for one in calls)

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from sim.agents.engine.calls import Called, read_calls, spec_of, told
+from sim.agents.engine.calls import Called, read_calls, refusal, spec_of
 from sim.agents.engine.limits import Ending, LoopLimits, ending_of, passes
 from sim.base.errors import LimitError
 from sim.kernel.codec import encode
@@ -169,7 +169,7 @@ class CoreLoop:
         done.calls = read_calls(completion, request, self.tools, self.decisions, self._not_offered)
         if done.calls:  # kept before anything is run, whatever is wrong with them
             self._add(done, ChatMessage("assistant", completion.text, completion.tool_calls))
-            return told(done.calls) if all(one.fault is not None for one in done.calls) else None
+            return refusal(done.calls) if all(one.fault is not None for one in done.calls) else None
         fault = wrong_choice(completion, request.tool_choice) or wrong_text(completion, request)
         if fault is None:
             self._add(done, ChatMessage("assistant", completion.text))

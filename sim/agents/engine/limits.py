@@ -28,7 +28,7 @@ Ending = Literal[
 - `llm_calls`, `llm_tokens`, `llm_cost`: the limit or budget of this name in the scenario has none;
 - `other_limit`: another limit has none, which the error names;
 - `quota`: the ceiling of the run, or a hard limit of an account, refused the next call;
-- `invalid_answer`: its answers could not be used, although it was told why;
+- `invalid_answer`: its answers could not be used, although it was informed why;
 - `model_error`: no model answered.
 """
 

@@ -328,7 +328,7 @@ def _initialization(subject: Subject) -> Iterator[str]:
     for what in subject.unchecked[:_MOST_UNCHECKED]:
         yield f"\nNot described, because it cannot be checked here: {words(what)}."
     if (left := len(subject.unchecked) - _MOST_UNCHECKED) > 0:
-        yield f"\nThe same holds of {left:,} more."
+        yield f"\nThe same is true of {left:,} more."
     yield ""
     yield from pairs(("of this study", "value"), subject.facts.items())
 

@@ -107,8 +107,8 @@ def rule_function(
     def declare(function: Function) -> Function:
         name = function.__name__.lstrip("_")
         places = frozenset((place,) if isinstance(place, str) else place)
-        told = (inspect.getdoc(function) or "").split("\n\n", 1)[0].replace("\n", " ")
-        summary = told.removeprefix("Return ").removesuffix(".")
+        paragraph = (inspect.getdoc(function) or "").split("\n\n", 1)[0].replace("\n", " ")
+        summary = paragraph.removeprefix("Return ").removesuffix(".")
         if not summary:
             raise UsageError(f"the function {name!r} of rules has no docstring", hint="say what it returns")
         signature = inspect.signature(function)

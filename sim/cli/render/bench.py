@@ -51,8 +51,8 @@ def _print_outcomes(bench: Bench) -> None:
     lines = []
     for row in bench.rows:
         cells: list[Entry] = [*bench.points[row.point].values(), *([row.mode] if several else []), row.measured]
-        told = {name: row.outcomes[name].value for name in sorted(own) if name in row.outcomes}
-        lines.append(Line(cells, told, row.measured))
+        means = {name: row.outcomes[name].value for name in sorted(own) if name in row.outcomes}
+        lines.append(Line(cells, means, row.measured))
     if several and own:
         click.echo(f"\noutcomes, mean over {len(bench.seeds)} seeds")
     if own or not several:

@@ -35,7 +35,7 @@ def print_chat(
         as_json: whether to print one JSON object.
 
     Raises:
-        UsageError: if the run has nobody of a name.
+        UsageError: if the run has no agent or user of a name.
     """
     rows = _table(stored, "conversations", stored.stream("conversations"))
     _check(stored, rows, [name] if other is None else [name, other])
@@ -44,8 +44,8 @@ def print_chat(
     all_asked = [] if prompts is None else _table(stored, "prompts", prompts)
     asked = [row for row in all_asked if row["agent"] in (name, other)]
     if as_json:
-        told = {"agent": name, "with": other, "total": len(said), "said": shown}
-        print_json(told if prompts is None else {**told, "prompts": asked})
+        found = {"agent": name, "with": other, "total": len(said), "said": shown}
+        print_json(found if prompts is None else {**found, "prompts": asked})
         return
     clock = clock_of(stored)
     for row in sorted([*shown, *asked], key=lambda row: (row["time_ns"], row["id"] or 0)):

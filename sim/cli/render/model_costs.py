@@ -50,8 +50,8 @@ def _row(name: str, tally: Mapping[str, Any], most: bool) -> tuple[str | int | f
 def _print_special(summary: Mapping[str, Any]) -> None:
     """Print what went wrong with the calls, and what endpoints can do, as far as there is any of it."""
     if failures := summary.get("failures"):
-        told = ", ".join(f"{number(count)} {kind}" for kind, count in failures.items())
-        click.echo(f"requests without an answer: {plain(told)}")
+        listed = ", ".join(f"{number(count)} {kind}" for kind, count in failures.items())
+        click.echo(f"requests without an answer: {plain(listed)}")
         if "reasoning" in failures:
             click.echo("hint: answers that end in their reasoning need a higher models.max_tokens, or no reasoning")
     if empty := summary.get("empty"):

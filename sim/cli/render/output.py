@@ -32,7 +32,7 @@ INTERRUPTED = RunError("interrupted")
 
 @contextmanager
 def tidy_at_sigterm() -> Iterator[None]:
-    """End the process at SIGTERM as if it had been told to exit, so that drafts are removed."""
+    """End the process at SIGTERM as if it had called `exit`, so that drafts are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -77,20 +77,20 @@ def reading(out: Path, run: str, *, verify: bool = True) -> Iterator["StoredRun"
 @contextmanager
 def telling_of_records() -> Iterator[set[str]]:
     """Write each warning about a record that is not whole to stderr, once, and yield the set of them."""
-    told: set[str] = set()
+    written: set[str] = set()
 
     def tell(message: Warning | str, category: type[Warning], *others: Any, **more: Any) -> None:
         if not issubclass(category, RecordWarning):
             before(message, category, *others, **more)
-        elif str(message) not in told:
-            told.add(str(message))
+        elif str(message) not in written:
+            written.add(str(message))
             say(f"sim: warning: {plain(str(message))}")
 
     with warnings.catch_warnings():
         before = warnings.showwarning
         warnings.simplefilter("always", RecordWarning)
         warnings.showwarning = tell
-        yield told
+        yield written
 
 
 def print_json(value: Any) -> None:

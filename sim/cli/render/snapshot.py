@@ -124,8 +124,8 @@ def take_snapshot(runner: RunController) -> Snapshot:
 
 def newest(rows: "tuple[RecordedEvent, ...] | list[RecordedEvent]") -> tuple[str, ...]:
     """Return events as lines of plain text. Changes of state appear only if there are no other events."""
-    told = [row for row in rows if row.topic != "agent.state"] or list(rows)
-    return tuple(event_line(row._replace(data=_data(row.data))) for row in told[-20:])
+    chosen = [row for row in rows if row.topic != "agent.state"] or list(rows)
+    return tuple(event_line(row._replace(data=_data(row.data))) for row in chosen[-20:])
 
 
 def _data(data: Any) -> Any:

@@ -44,5 +44,5 @@ def lines_of(answers: Iterable[UnfinishedAnswer]) -> tuple[str, ...]:
 
 def _line(answer: UnfinishedAnswer) -> str:
     shown = plain(" ".join(answer.text.split()))
-    told = shown if len(shown) <= _LONGEST else "..." + shown[-_LONGEST:]
-    return f"{plain(answer.agent)} {answer.verb} {told}"
+    text = shown if len(shown) <= _LONGEST else "..." + shown[-_LONGEST:]
+    return f"{plain(answer.agent)} {answer.verb} {text}"

@@ -86,7 +86,7 @@ class AttributionOptions(Decisions, Rights):
     answers: Answers = attrs.field(
         default="seed", validator=_check_answers, metadata=shown(
             "Futures that share answers of models at an endpoint to equal requests: those of a seed, or none (fresh).",
-            words=get_args(Answers), told=True,
+            words=get_args(Answers), show_default=True,
         ),
     )  # fmt: skip
     access: "Access | None" = None

@@ -1,7 +1,7 @@
 """Answers requests in batches: collects them until the run cannot continue, submits them together, and waits (edge).
 
 A request names the call that it belongs to (`key`, the idempotency key of the effect), which is its id in the batch.
-The same call comes again if its request has failed, and after a crash. Both are told apart by counting: the n-th time
+The same call comes again if its request has failed, and after a crash. Counting distinguishes the two: the n-th time
 that a call comes in this process, it belongs to the n-th batch on note that has it, if there is one. So a resumed run
 finds each request in the batch in which it was, with the same errors in the same order, and submits nothing twice.
 """

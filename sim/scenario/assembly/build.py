@@ -432,10 +432,10 @@ class AgentFactory:
         """
         world = self._world
         self._check_free(name)
-        told = _NO_ROW if row is None else row
-        group = entry.group_name if told.group is None else told.group
+        values = _NO_ROW if row is None else row
+        group = entry.group_name if values.group is None else values.group
         agent = self._instance(entry, name, index, group)
-        agent.entry, agent.kind, agent.part, agent.persona = entry.name, entry.kind, part, told.persona
+        agent.entry, agent.kind, agent.part, agent.persona = entry.name, entry.kind, part, values.persona
 
         def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
             if value.constant:
@@ -461,10 +461,10 @@ class AgentFactory:
                 return computed(entry, key, name, lambda: use(given))
             return same if same is not None or value is None else start(key, value, use)
 
-        micro = first("balance", told.balance, entry.balance, _money, known.micro)
-        place = first("place", told.place, entry.place, self._place)
+        micro = first("balance", values.balance, entry.balance, _money, known.micro)
+        place = first("place", values.place, entry.place, self._place)
         position = agent.home if entry.position is None else start("position", entry.position)
-        delay_ns = first("start", told.start, entry.start, to_ns, known.delay_ns)
+        delay_ns = first("start", values.start, entry.start, to_ns, known.delay_ns)
         return AgentSpec(entry, agent, micro, place, position, delay_ns)
 
     def _birth(self, parent: str, entry: str) -> str:

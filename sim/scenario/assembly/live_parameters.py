@@ -1,4 +1,4 @@
-"""Live parameters of a run: those that may change while it is going on, and how they are changed.
+"""Live parameters of a run: those that may change while it is under way, and how they are changed.
 
 A change comes from an intervention of the scenario, from a branch, or from outside (`sim.Control.set`). All of them are
 applied here, so that each builds on those before it. Which parameters are live, `sim.scenario.live_changes` says.
@@ -245,9 +245,9 @@ class LiveParameters:
         return found
 
     def _load(self, others: Sequence[Override]) -> schema.Scenario:
-        source, anew = self._simulation.scenario.source, any(one.path[0] == "interventions" for one in others)
+        source, timed = self._simulation.scenario.source, any(one.path[0] == "interventions" for one in others)
         try:
-            changed: schema.Scenario = source.load(others, check_later=anew)
+            changed: schema.Scenario = source.load(others, check_later=timed)
         except ScenarioError as error:
             given = [problem for problem in error.problems if problem.file == GIVEN]
             if len(given) != len(error.problems):

@@ -49,8 +49,8 @@ def _shared_by_answers(entry: schema.Agent, models: "Models | None") -> tuple[st
     """Return a scripted rule for agents of an entry that depends on shared data, and the function that it calls."""
     for number, rule in enumerate(() if models is None else models.rules):
         # A-2 belongs to the entry a.
-        told = {name for asker in rule.agent or () for name in (asker, asker.rpartition("-")[0])}
-        if told.isdisjoint((entry.name, entry.group_name)) and rule.agent:
+        named = {name for asker in rule.agent or () for name in (asker, asker.rpartition("-")[0])}
+        if named.isdisjoint((entry.name, entry.group_name)) and rule.agent:
             continue
         for function in sorted(rule.functions - _LOCAL_FUNCTIONS):
             return f"models.rules[{number}]", function

@@ -97,7 +97,7 @@ def _is_about_formats(message: str) -> bool:
 
 
 def _keeps(answer: Completion, request: ModelRequest) -> bool | None:
-    """Return whether an answer keeps the format of its request; None if that cannot be told."""
+    """Return whether an answer keeps the format of its request; None if that is unknown."""
     text = split_reasoning(answer.text)[1]
     if answer.stop == "max_tokens" or not text.strip():
         return None
