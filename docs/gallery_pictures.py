@@ -1,4 +1,4 @@
-"""The pictures of docs/gallery.md, each drawn from runs of the scenario beside it. They are made again by
+"""The pictures of docs/gallery.md, each drawn from runs of the scenario beside it. They are redrawn by
 
 python docs/gallery_pictures.py
 """

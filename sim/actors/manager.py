@@ -203,7 +203,7 @@ class AgentLoopManager:
             if self.world.outside():
                 await loop.start()
             else:
-                with self.world.kernel.acting_as(loop.actor):  # so that no key tells how many others there are
+                with self.world.kernel.acting_as(loop.actor):  # so that no key depends on how many others there are
                     self.start(loop)
 
     async def stop_all(self, timeout: Duration = 10.0) -> None:

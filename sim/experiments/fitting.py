@@ -290,8 +290,7 @@ def _beats(one: Candidate, other: Candidate) -> bool:
 class _Shown:
     """What the trials of a fit have shown, each read once.
 
-    Each run is read as it was sampled. Others that come later, and may be longer, change nothing: the candidates after
-    it followed from what it has shown.
+    Later runs, which may be longer, change nothing of what a run has shown: the candidates after it followed from it.
 
     Attributes:
         seals: the status and the seal of each trial that was read.

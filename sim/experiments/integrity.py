@@ -1,4 +1,4 @@
-"""The one judgement of an experiment, as `sim.record.integrity` is that of a run: is all of it as it was recorded?
+"""The one judgement of an experiment, as `sim.record.integrity` is that of a run: is all of it unchanged?
 
 The results are sealed trial by trial. What people read is derived from them: the plan, the table and the page are made
 once more and compared. The run from which arms branch, and the runs of recorded trials, are judged as any other run.

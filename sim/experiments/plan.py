@@ -101,7 +101,7 @@ class Plan:
         sha256: the hash of its text, and of the graph file of its places, so that a plan is carried out on the scenario
             that it was made for.
         name: the name of the scenario.
-        vary: how each key is varied, as it was given; of arms, what each arm changes.
+        vary: how each key is varied, as given; of arms, what each arm changes.
         design, samples, design_seed, second_order: the design; see `points_of`.
         points: the combinations, or what each arm changes. Without variables it is one empty combination; the first arm
             is the baseline, which changes nothing. Of a bench, each combination in each mode, with the name of the mode

@@ -195,7 +195,7 @@ class Pool:
 
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:
-            environment = dict(os.environ)  # noqa: TID251 - forks have it as it was when the first pool began
+            environment = dict(os.environ)  # noqa: TID251 - forks have that of the time when the first pool began
             self._executor = ProcessPoolExecutor(
                 self.processes, mp_context=_context(), initializer=_begin, initargs=(environment,)
             )

@@ -1,6 +1,6 @@
 """`score`: what measures say of recorded runs, by queries and by judges, which are language models (edge).
 
-A run is only read. Scores of judges are kept beside it as they come, so scoring can be interrupted and made again, and
+A run is only read. Scores of judges are kept beside it as they come, so scoring can be interrupted and repeated, and
 pays for no score twice.
 """
 

@@ -100,7 +100,7 @@ class Source:
 def entry_source(name: str, kind: int, place: int) -> Source:
     """Return the source of an entry in a list of the scenario.
 
-    Each entry has its own, so that its counter tells nothing about others. At one instant they run in the order of the
+    Each entry has its own, so that its counter does not depend on others. At one instant they run in the order of the
     list, before all actors.
 
     Args:

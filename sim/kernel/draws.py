@@ -84,7 +84,7 @@ class Generator:
 
         Args:
             time: the simulated time in nanoseconds.
-            turn: tells apart the moments of one time. The same time and turn again continue the present moment; None is
+            turn: separates the moments of one time. The same time and turn again continue the present moment; None is
                 a moment of its own. Only moments with a draw count: the second one of a time has other draws than the
                 first one, however many moments without a draw lie between.
         """

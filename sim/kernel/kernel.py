@@ -486,13 +486,13 @@ class Kernel:
         bucket[start:end] = batch
 
     def _ties(self, rank: int | Rank) -> int:
-        """Return the place of a source among ties, by its name: its ordinal tells how many others there are."""
+        """Return the place of a source among ties, by its name: its ordinal depends on how many others there are."""
         ordinal = identity(rank)
         return derive(self.seed, self.now, self.delta, self._names.get(ordinal, ordinal), *self.order)
 
     @property
     def order(self) -> tuple[int, ...]:
-        """What tells this shuffled order from others of the same seed; empty for the first one."""
+        """What distinguishes this shuffled order from others of the same seed; empty for the first one."""
         return (self._shuffled - 1,) if self._shuffled > 1 else ()
 
     def _missing(self, time: int) -> bool:

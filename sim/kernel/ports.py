@@ -16,7 +16,7 @@ Durable = Callable[[Exception | None], object]
 
 
 class Gate(Protocol):
-    """Tells who may change something: a kernel, which lets only its steps do so, or `ANYONE`.
+    """Decides who may change something: a kernel, which lets only its steps do so, or `ANYONE`.
 
     A change begins with `if gate.current is None: gate.acting()`, which raises for a call from outside the run. The
     condition saves a call.

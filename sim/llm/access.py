@@ -281,7 +281,7 @@ class Access:
     def scrub(self, value: Any) -> Any:
         """Return a JSON-like value without secrets in its texts. Keys and numbers do not come from the endpoint.
 
-        Nearly all values have none, which one look at their JSON tells.
+        Nearly all values have none, which one look at their JSON shows.
         """
         with suppress(ActorError):  # text that is no JSON
             text = encode(value)

@@ -1,6 +1,6 @@
 """Answers of models that the runs of an experiment share: what identifies an answer.
 
-Within a run, the same request made again gets another answer. Two runs get the same answer if the same agent makes the
+Within a run, a request that is repeated gets another answer. Two runs get the same answer if the same agent makes the
 same request for the same time. So runs that differ in one change get different answers only where the change has an
 effect, and pay only for these.
 """

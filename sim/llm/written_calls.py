@@ -36,7 +36,7 @@ _MOST: Final = 128
 
 
 def calls_in(text: str, tools: Sequence[str]) -> tuple[tuple[ToolCall, ...], str]:
-    """Return the tool calls in a text, and the text without them. Without calls, the text is as it was.
+    """Return the tool calls in a text, and the text without them. Without calls, the text is unchanged.
 
     Args:
         text: the text of an answer, without its reasoning.

@@ -170,7 +170,7 @@ class StoredRun:
 
     @property
     def integrity(self) -> Integrity:
-        """Whether the record is complete and unchanged, as it was when this was asked first."""
+        """Whether the record is complete and unchanged; the first answer is kept."""
         if self._integrity is None:
             self._integrity = judge(self)
         return self._integrity

@@ -93,7 +93,7 @@ async def ask_async(run: str | PathLike[str], questions: Sequence[Question | str
     """Ask agents of a recorded run questions, as they are at one moment; see `sim.agents.interview`.
 
     The run is not changed. Answers of models at an endpoint are kept in the run folder (`answers.db`), so that a survey
-    that was interrupted, or is made again, pays for no answer twice.
+    that was interrupted, or is repeated, pays for no answer twice.
 
     Args:
         run: the run: its folder, or its name in the folder `runs`.

@@ -119,7 +119,7 @@ def _edit(stored: StoredRun, number: int, replaced: Mapping[int, Any]) -> Edit:
         topic, to = str(message["topic"]), str(message["to"])
     elif is_own(topic):
         raise UsageError(
-            f"event {number} is {topic}, which tells what has happened: only messages and published events can be left"
+            f"event {number} is {topic}, which says what has happened: only messages and published events can be left"
             " out or replaced",
             hint="name the message or the event that led to it, or change a value with --set",
         )

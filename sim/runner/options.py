@@ -139,7 +139,7 @@ def _with_arguments_of(text: str, others: Sequence[str]) -> str:
 class Options:
     """Options that keyword arguments give, with errors that name the nearest option.
 
-    The docstring of a record of options tells its own fields; those of the records that it is made of are added.
+    The docstring of a record of options describes its own fields; those of the records that it is made of are added.
     """
 
     __slots__ = ()

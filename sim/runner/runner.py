@@ -191,7 +191,7 @@ class RunController:
         self.feed.start()
         self.interventions.start()
         for loop, delay_ns in self.simulation.starts:
-            with self._world.kernel.acting_as(loop.actor):  # so that no key tells how many others there are
+            with self._world.kernel.acting_as(loop.actor):  # so that no key depends on how many others there are
                 if self.mode == "tick":
                     loop.start_ticking(delay_ns=delay_ns)
                 else:

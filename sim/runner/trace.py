@@ -384,7 +384,7 @@ class _TracedPools(dict[str, Pool]):
 
 
 class TracingSlicer(TimeSlicer):
-    """Runs a kernel step by step, and tells a trace of each.
+    """Runs a kernel step by step, and reports each to a trace.
 
     Args:
         kernel: the kernel.
@@ -408,7 +408,7 @@ class TracingSlicer(TimeSlicer):
 
 
 class TracedRecorder:
-    """A recorder that passes everything on, and tells a trace of each event.
+    """A recorder that passes everything on, and reports each event to a trace.
 
     Args:
         inner: the recorder.

@@ -113,7 +113,7 @@ def controls_of(scenario: Scenario) -> tuple[Control, ...]:
     """Return the controls of a scenario with their values, in the order of the file.
 
     Raises:
-        UsageError: if the scenario, as it was changed, has no such value.
+        UsageError: if the changed scenario has no such value.
     """
     found = []
     for name, settings in _settings(scenario).items():

@@ -47,7 +47,7 @@ class TableError(UsageError):
 
 @attrs.frozen
 class Table:
-    """A table as it was read.
+    """The content of a table file.
 
     Attributes:
         columns: the names of the columns.

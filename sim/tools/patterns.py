@@ -33,7 +33,7 @@ def check_patterns(sections: Mapping[str, Any], tools: Iterable[str], actions: I
 
 
 def _patterns(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str, str], bool]]]:
-    """Yield the place and the pattern of all rules, and what tells whether a pattern fits a name."""
+    """Yield the place and the pattern of all rules, and what decides whether a pattern fits a name."""
     access, approvals = sections.get("access"), sections.get("approvals")
     if isinstance(access, AccessSettings):
         for at, rule in enumerate(access.rules):

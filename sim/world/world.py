@@ -283,7 +283,7 @@ class World:
             for agent in list(self.agents.values()):
                 with kernel.acting_as(
                     agent.source or kernel.supervisor
-                ):  # so that no key tells how many others there are
+                ):  # so that no key depends on how many others there are
                     agent.terminate("end")
         kernel.drain()
 

@@ -175,7 +175,7 @@ def test_the_ids_that_are_shown_are_those_that_branches_take(run, monkeypatch):
         ({"at": "1s", "at_event": 3}, "given twice"),
         ({"at_event": 10**6}, "there is no event 1000000"),
         ({"without": [10**6]}, "there is no event 1000000"),
-        ({"without": ["state"]}, "tells what has happened"),
+        ({"without": ["state"]}, "says what has happened"),
         ({"without": ["rumour"], "at": "30s"}, "before the branch begins"),
         ({"without": ["rumour"], "replace": {"rumour": 1}}, "is left out and replaced"),
         ({"replace": {"rumour": {1, 2}}}, "the new data"),

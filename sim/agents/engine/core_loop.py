@@ -236,7 +236,7 @@ class CoreLoop:
         return cut(encode({"success": False, "error": result.error}).decode(), self.limits.result_length)
 
     def _add(self, done: _Progress, message: ChatMessage) -> None:
-        """Add a message for the model, in a form that every endpoint takes, and have it kept as it was written."""
+        """Add a message for the model, in a form that every endpoint takes, and have it kept unchanged."""
         done.messages.append(attrs.evolve(message, tool_calls=tuple(map(sound, message.tool_calls))))
         if self.note is not None:
             self.note(message)

@@ -230,7 +230,7 @@ class Eventually(_Quiet):
 
 
 class Matcher:
-    """Tells whether an event is one of those that a property means."""
+    """Decides whether an event is one of those that a property means."""
 
     def __init__(self, event: str, where: Expression | None) -> None:
         self.event = event

@@ -223,7 +223,7 @@ class Observer:
         return value
 
     def _covered(self, entry: str, place: int, rule: PolicyRule) -> PolicyRule:
-        """Return a rule whose condition tells of each of its operands whether it was true."""
+        """Return a rule whose condition records of each of its operands whether it was true."""
         if rule.when is None:
             return rule
         tree = _Marking(f"condition {entry} {place}").visit(ast.parse(ast.unparse(rule.when.tree), mode="eval").body)

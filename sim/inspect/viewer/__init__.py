@@ -5,7 +5,7 @@ start), the changes after it, and the events as they were recorded. The page dec
 moving to any time is fast, however long the run is.
 
     names       the agents, channels, conversations and users that are named, by number
-    starts      places and balances at the start of a run, which no event tells
+    starts      places and balances at the start of a run, which no event has
     states      what is known of each agent: state, place, balance, last action
     contacts    who said something to whom, or paid
     map         what the map shows: a plane, a grid, a graph of places, or contacts

@@ -1,4 +1,4 @@
-"""Places, positions and balances at the start of a run. No event tells them.
+"""Places, positions and balances at the start of a run. No event has them.
 
 If the run has ended, they follow from its final state and from what has changed: exactly, whatever code the agents
 have. Otherwise the world of the scenario is built as at the start of the run, if only kinds of this package are in it.
@@ -22,7 +22,7 @@ from sim.scenario.assembly.world_builder import make_places
 from sim.world import Places
 
 _TELLING = (b'"place.entered"', b'"ledger.transferred"', b'"artifact.invoked"', b'"action.write"')
-"""What a chunk of the record contains if it tells of places or money."""
+"""What a chunk of the record contains if it has events of places or money."""
 
 
 @attrs.define

@@ -322,7 +322,7 @@ def _update_progress(state: TaskState, validation: ValidationResult) -> None:
 
 
 def _unchecked(state: TaskState) -> ValidationResult:
-    """Return the validation of a step that was interrupted: the progress as it was before."""
+    """Return the validation of a step that was interrupted: the progress before it."""
     fault = "the task ended before the step was validated"
     return ValidationResult("model", (), state.progress_score, state.progress_metrics, fault)
 

@@ -79,6 +79,6 @@ def spelled(time_ns: int) -> str:
 
 
 def short(time_ns: int) -> str:
-    """Return a time as the seed shortens it: `15 min`; one that is not in whole minutes as it was given: `90s`."""
+    """Return a time as the seed shortens it: `15 min`; one that is not in whole minutes as given: `90s`."""
     minutes, rest = divmod(time_ns, MINUTE_NS)
     return to_text(time_ns) if rest or not minutes else f"{minutes} min"

@@ -468,7 +468,7 @@ class AgentFactory:
         return AgentSpec(entry, agent, micro, place, position, delay_ns)
 
     def _birth(self, parent: str, entry: str) -> str:
-        """Return what tells apart an agent that is created now from all others: not its name, which counts the agents
+        """Return what distinguishes an agent that is created now from all others: not its name, which counts the agents
         that its parent created before.
         """
         return f"{self._world.draws_now(parent, f'birth {entry}').getrandbits(64):016x}"

@@ -3,7 +3,7 @@
 Entries are removed by delta debugging (Zeller and Hildebrandt, Simplifying and isolating failure-inducing input, IEEE
 Transactions on Software Engineering 28, 2002), level by level from the outside (Misherghi and Su, HDD: hierarchical
 delta debugging, ICSE 2006). All changes are made to the text, over the positions of its parts, so that what stays is
-as it was written.
+unchanged.
 """
 
 import math

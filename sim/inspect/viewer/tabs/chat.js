@@ -84,7 +84,7 @@ async function fillCall(call, body) {
   );
 }
 
-/** A link to the event of a call: that which tells of its end, or the last one before it. */
+/** A link to the event of a call: that of its end, or the last one before it. */
 async function eventOfCall(call) {
   if (!ABOUT.events) return null;
   const when = call.end === null ? call.start : call.end;
