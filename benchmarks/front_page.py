@@ -63,7 +63,7 @@ def _peers(results: Results) -> str:
 WORDS = [
     ["made for", "populations whose members act at their own pace, with or without language models",
      "agents in steps, on grids, networks and continuous space", "processes that queue for resources",
-     "social situations told in text by language models, led by a game master",
+     "social situations described in text by language models, led by a game master",
      "workflows of language models in production"],
     ["an agent acts", "when a time, an event, a message or a free resource wakes it",
      "at each step, or at events that it schedules", "when what its process waits for happens",

@@ -144,7 +144,7 @@ NUMBERS = [
     ("docs/scenario.md", r"more than (\d+) agents", [build._MAX_SPAWNED]),
     ("docs/scenario.md", r"`count` \| 0 to (\d+)", [population.MAX_AGENTS]),
     ("docs/scenario.md", r"a list of up to (\d+)\.", [actions._MOST]),
-    ("docs/scenario.md", r"and asked up to (three) times", [ask.ASKS]),
+    ("docs/scenario.md", r"and is asked up to (three) times", [ask.ASKS]),
     ("docs/scenario.md", r"the last (\d+) messages, each", [scripted._RECENT]),
     ("docs/scenario.md", r"Their names have at most (\d+) characters", [graph_files._LONGEST_NAME]),
     (
