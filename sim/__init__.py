@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     )
     from sim.inspect.analysis import open as open  # noqa: A004
     from sim.inspect.compare.comparison import Comparison
-    from sim.inspect.player import PlayServer, play
+    from sim.inspect.play import PlayServer, play
     from sim.kernel import (
         Actor,
         Effect,
@@ -147,7 +147,7 @@ _HOMES = {
     "inspect.analysis": "AgentRecord AgentRecords Experiment Run RunList arms arms_async bench bench_async diff fit "
     "fit_async open runs sweep sweep_async",
     "inspect.compare.comparison": "Comparison",
-    "inspect.player": "PlayServer play",
+    "inspect.play": "PlayServer play",
     "base.errors": "ActorError Cancelled CausalityError ClosedError DivergenceError ForeignAwaitError Interrupt "
     "KernelError LimitError LivelockError NameTakenError OutOfMemoryError RecordWarning RunError ScenarioError "
     "SimError TransitionError UsageError",

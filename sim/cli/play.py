@@ -1,7 +1,7 @@
 """`sim play`: play a scenario on a page in the browser, while it is computed."""
 
 import sys
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,11 @@ import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.cli.declared import options_of
-from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
+from sim.cli.render.output import OUT, PATH, common, plain, say
+from sim.cli.render.serving import until_interrupted
 from sim.cli.rights_options import rights_options
 from sim.cli.run import found
-from sim.inspect.player import PlayOptions, play
+from sim.inspect.play import PlayOptions, play
 from sim.tools.rights import Rights
 
 
@@ -42,13 +43,6 @@ def command(scenario: Path, out: Path, *, as_json: bool, rights: Rights, **optio
     with redirect_stdout(sys.stderr):  # output of agents is no result
         server = play(scenario, out=out, **{**options, **rights.keywords, "allow": allow})
     with server:
-        if as_json:
-            print_json({"address": server.url})
-        else:
-            click.echo(server.url)
-            say("sim: this is the address of the page; whoever has it can play the run; Ctrl-C ends")
-        sys.stdout.flush()
-        with suppress(KeyboardInterrupt):
-            server.wait()
+        until_interrupted(server.url, "whoever has it can play the run", server.wait, as_json=as_json)
     for folder in server.player.kept:
         say(f"sim: kept {plain(folder)}")

@@ -8,11 +8,11 @@ import click
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.base.errors import UsageError
 from sim.cli.render.moment import chosen_options
-from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
+from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
 from sim.cli.render.prompts import repeated
+from sim.cli.render.serving import until_interrupted
 from sim.cli.rights_options import replay_rights_options
 from sim.inspect.viewer import VIEW, ViewServer, write_view
-from sim.record import StoredRun
 from sim.runner.prompts import calls_in_core
 from sim.tools.rights import NO_RIGHTS, Rights
 
@@ -68,7 +68,11 @@ def command(
         if serve is not None or (target is None and stored.info.status == "running"):
             if again or force:
                 raise UsageError(f"{run} is under way, and its page is served", hint="give --to FILE to write a page")
-            _serve(stored, serve or 0, rights, as_json=as_json)
+            replay = chosen_options({"allow_change": True, **rights.keywords})
+            with ViewServer(stored, serve or 0, replay=replay) as server:
+                until_interrupted(
+                    server.url, "whoever has it can read the run", threading.Event().wait, as_json=as_json
+                )
             return
         if (given := _written(rights)) and not again:
             raise UsageError(
@@ -87,18 +91,3 @@ def _written(rights: Rights) -> list[str]:
     """Return the options of the rights that were given."""
     nothing = NO_RIGHTS.keywords
     return [f"--{name.replace('_', '-')}" for name, value in rights.keywords.items() if value != nothing[name]]
-
-
-def _serve(stored: StoredRun, port: int, rights: Rights, *, as_json: bool) -> None:
-    """Serve the page until Ctrl-C."""
-    options = chosen_options({"allow_change": True, **rights.keywords})
-    with ViewServer(stored, port, replay=options) as server:
-        if as_json:
-            print_json({"address": server.url})
-        else:
-            click.echo(server.url)
-            say("sim: open this address in a browser; whoever has it can read the run; Ctrl-C ends")
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            return

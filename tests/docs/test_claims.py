@@ -19,8 +19,8 @@ from sim.experiments.attribution import candidates
 from sim.experiments.attribution.session import AttributionOptions
 from sim.experiments.bench import plan as bench
 from sim.host import effect_tasks, watchdog
-from sim.inspect.player import gate
-from sim.inspect.player import server as player
+from sim.inspect.play import gate
+from sim.inspect.play import site as play_site
 from sim.inspect.telemetry import catalog
 from sim.inspect.viewer import bins, chunks
 from sim.inspect.viewer.sections import agents as agents_section
@@ -101,7 +101,7 @@ NUMBERS = [
     ("docs/goals.md", r"a mean over the last (\d+) runs", [goals._RECENT]),
     ("docs/internals.md", r"are hashed in (\d+) lanes", [Lanes.count]),
     ("docs/interventions.md", r"has at most ([\d,]+) answers", [interventions.MOST_ANSWERS]),
-    ("docs/play.md", r"does not ask for (\d+) seconds counts as closed", [player._GONE]),
+    ("docs/play.md", r"does not ask for (\d+) seconds counts as closed", [play_site._GONE]),
     ("docs/play.md", r"at most (\d+) times a second", [gate.UPDATES]),
     ("docs/models.md", r"most requests in flight at once; default (\d+)", [defaults.CONCURRENCY]),
     ("docs/models.md", r"At most (\d+) requests are in flight", [defaults.CONCURRENCY]),

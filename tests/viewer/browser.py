@@ -81,12 +81,15 @@ class Browser:
                 assert "error" not in heard, heard["error"]
                 return dict(heard["result"])
 
-    def open(self, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False, anchor: str = "") -> None:
-        """Show a page and wait until its script has run."""
+    def open(
+        self, page: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False, anchor: str = ""
+    ) -> None:
+        """Show a page, a file or an address, and wait until its script has run."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        for url in ("about:blank", page.resolve().as_uri() + anchor):  # else an anchor alone would load nothing
+        address = page if isinstance(page, str) else page.resolve().as_uri()
+        for url in ("about:blank", address + anchor):  # else an anchor alone would load nothing
             before = self._loads
             self.call("Page.navigate", url=url)
             while self._loads == before:

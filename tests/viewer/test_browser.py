@@ -220,25 +220,12 @@ def test_search_finds_names_and_texts(ran, browser):
     assert text_of(browser, ".time").startswith("0h10m00s")
 
 
-class Address:
-    """The address of a page that a server has, as the browser takes files."""
-
-    def __init__(self, url):
-        self._url = url
-
-    def resolve(self):
-        return self
-
-    def as_uri(self):
-        return self._url
-
-
 @pytest.mark.proof
 def test_the_page_follows_a_run_under_way(recorder, browser):
     """At the end of the bar, the page stays at the newest event of a run that goes on, until the run ends."""
     record(recorder, 0, 3)
     with open_run(recorder.folder, verify=False) as run, ViewServer(run) as server:
-        page: Path = Address(server.url)  # type: ignore[assignment]
+        page: Path = server.url  # type: ignore[assignment]
         browser.open(page)
         wait(browser)
         assert text_of(browser, ".time") == "2s of 2s"

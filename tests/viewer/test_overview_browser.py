@@ -1,7 +1,6 @@
 """The overview in a real browser."""
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from sim.inspect.viewer.sections import sections
 from sim.record import RunHeader, RunRecorder, create_run, open_run
 from tests.helpers import wait_until_durable
 from tests.viewer.conftest import HOSTILE, states
-from tests.viewer.test_browser import DRAWN, Address, until
+from tests.viewer.test_browser import DRAWN, until
 from tests.viewer.test_overview import SURVEYED, UNREAD
 from tests.viewer.test_server import record
 from tests.viewer.test_server import recorder as recorder
@@ -349,7 +348,7 @@ def test_the_overview_of_a_run_under_way_is_renewed(recorder, browser):
     """The served page says that there is more of the run than its overview shows, and reads it again when asked."""
     record(recorder, 0, 3)
     with open_run(recorder.folder, verify=False) as run, ViewServer(run, opens="overview") as server:
-        page: Path = Address(server.url)  # type: ignore[assignment]
+        page = server.url
         shown(browser, page)
         assert dict(zip(texts(browser, ".tile span"), texts(browser, ".tile b"), strict=True))["events"] == "3"
         assert texts(browser, "#states .head .note")[0] == "so far: 3 running"

@@ -5,10 +5,10 @@ import json
 import pytest
 
 import sim
-from sim.inspect.player import Player, PlayServer
+from sim.inspect.play import Player, PlayServer
 from sim.record import open_run
 from sim.runner.options import RunOptions
-from tests.viewer.test_browser import Address, text_of, until, until_text, wait
+from tests.viewer.test_browser import text_of, until, until_text, wait
 from tests.viewer.test_player import eventually, still
 from tests.viewer.test_player import walkers as walkers
 
@@ -52,7 +52,7 @@ def loaded(browser, text):
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_run_is_played_on_the_page(server, browser, walkers, dark, tmp_path):
     """Each button does what it says: the map and charts are those of the record, which is that of `sim run`."""
-    browser.open(Address(server.url), dark=dark)
+    browser.open(server.url, dark=dark)
     until_text(browser, "#play-clock", "set up at 0s")
     click(browser, "event")
     until_text(browser, "#play-clock", "paused at")
@@ -70,7 +70,7 @@ def test_a_run_is_played_on_the_page(server, browser, walkers, dark, tmp_path):
         " list.dispatchEvent(new Event('change')); })()"
     )
     click(browser, "go")
-    until_text(browser, "#play-clock", "going")
+    until_text(browser, "#play-clock", "running")
     assert text_of(browser, "#play-go") == "Pause"
     click(browser, "go")
     until_text(browser, "#play-clock", "paused")
@@ -91,7 +91,7 @@ def test_a_run_is_played_on_the_page(server, browser, walkers, dark, tmp_path):
 @pytest.mark.proof
 def test_again_stop_and_a_lost_connection(server, browser):
     """The next seed is a new page; stop ends the run; a lost connection is shown, and is over when it is back."""
-    browser.open(Address(server.url))
+    browser.open(server.url)
     key(browser, "e")
     until_text(browser, "#play-clock", "paused at")
     key(browser, "n")
@@ -121,14 +121,14 @@ def test_again_stop_and_a_lost_connection(server, browser):
 @pytest.mark.proof
 def test_a_closed_window_leaves_the_run_paused(server, browser):
     """Leaving the page while the run goes on pauses it; the page that is opened again says so."""
-    browser.open(Address(server.url))
+    browser.open(server.url)
     server.player.pace(0.01)
     click(browser, "go")
-    until_text(browser, "#play-clock", "going")
+    until_text(browser, "#play-clock", "running")
     browser.evaluate("location.href = 'about:blank'")
     wait(browser, 100)
     assert still(server.player)["note"] == "paused: the last window was closed"
-    browser.open(Address(server.url))
+    browser.open(server.url)
     assert text_of(browser, ".said-note") == "paused: the last window was closed"
 
 
@@ -168,7 +168,7 @@ def test_each_control_changes_the_run(browser, tmp_path):
     file = tmp_path / "shop.yaml"
     file.write_text(SHOP, encoding="utf-8")
     with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
-        browser.open(Address(server.url))
+        browser.open(server.url)
         runner = server.player._played.runner
         assert runner is not None
         state = runner.simulation.world.agents["clerk"].state
@@ -185,7 +185,7 @@ def test_each_control_changes_the_run(browser, tmp_path):
         until_text(browser, ".panel.scrolls", "Say something to clerk")
         browser.evaluate("document.querySelector('#play-words').value = 'a customer'")
         click(browser, "say")
-        until_text(browser, ".hand", "told clerk: a customer")
+        until_text(browser, ".hand", "said to clerk: a customer")
         for _ in range(20):
             server.player.step("event")
             still(server.player)
@@ -211,7 +211,7 @@ def test_hostile_texts_stay_harmless_while_played(browser, tmp_path):
         encoding="utf-8",
     )  # fmt: skip
     with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
-        browser.open(Address(server.url))
+        browser.open(server.url)
         click(browser, "event")
         until_text(browser, "#play-clock", "paused")
         assert browser.evaluate("document.querySelectorAll('img').length") == 0

@@ -13,19 +13,6 @@ from tests.viewer.test_replays import shop as shop
 pytestmark = pytest.mark.slow
 
 
-class Address:
-    """The address of a served page, in place of a file."""
-
-    def __init__(self, url):
-        self.url = url
-
-    def resolve(self):
-        return self
-
-    def as_uri(self):
-        return self.url
-
-
 def press(browser, key):
     """Press a key."""
     browser.evaluate(f"document.body.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}}))")
@@ -36,7 +23,7 @@ def press(browser, key):
 def test_the_moment_follows_the_bar(shop, browser, dark):
     """With keys alone: the panel says what it costs, begins, and shows the moment of the bar, or of an event."""
     with ViewServer(shop) as server:
-        browser.open(Address(server.url), anchor="#t=3.5", dark=dark)
+        browser.open(server.url, anchor="#t=3.5", dark=dark)
         press(browser, "m")
         until(browser, "document.querySelector('#find-moment')")
         assert "up to 1 s" in text_of(browser, ".offer")
@@ -65,7 +52,7 @@ def test_the_moment_has_the_events_of_the_page(shop, browser):
     """At each place of the bar, the replay stands after as many events as the page has counted there."""
     with ViewServer(shop) as server:
         for seconds in (0, 1, 2, 11, 59.99):
-            browser.open(Address(server.url), anchor=f"#t={seconds}&tab=events")
+            browser.open(server.url, anchor=f"#t={seconds}&tab=events")
             until(browser, "document.querySelector('.around .row')")
             wait(browser)
             rows = browser.evaluate("document.querySelectorAll('.around .row:not(.later)').length")
@@ -126,7 +113,7 @@ def test_causes_of_an_event_are_those_of_the_trace(shop, browser, dark):
     last = shop.query("SELECT max(id) FROM events WHERE topic = 'action.send'")[0][0]
     known = causes_of(shop, last, ReplayOptions())
     with ViewServer(shop) as server:
-        browser.open(Address(server.url), anchor=f"#event={last}&tab=events", dark=dark)
+        browser.open(server.url, anchor=f"#event={last}&tab=events", dark=dark)
         until(browser, "document.querySelector('#open-causes')")
         press(browser, "c")
         until(browser, "document.querySelector('#trace-run')")
@@ -150,7 +137,7 @@ def test_causes_of_an_event_are_those_of_the_trace(shop, browser, dark):
 def test_an_event_of_no_step_has_no_causes(shop, browser):
     """An event of the start of the run has none, which is said; a file names the commands that show them."""
     with ViewServer(shop) as server:
-        browser.open(Address(server.url), anchor="#event=1&tab=events")
+        browser.open(server.url, anchor="#event=1&tab=events")
         until(browser, "document.querySelector('#open-causes')")
         press(browser, "c")
         until(browser, "document.querySelector('#trace-run')")
@@ -183,7 +170,7 @@ def test_what_a_replay_cannot_find_is_on_the_panel(shop, browser):
     scenario = shop.path / "scenario.yaml"
     scenario.write_text(scenario.read_text("utf-8").replace("for: 10s", "for: 20s"), encoding="utf-8")
     with ViewServer(shop) as server:
-        browser.open(Address(server.url), anchor="#t=59&tab=moment")
+        browser.open(server.url, anchor="#t=59&tab=moment")
         until(browser, "document.querySelector('#find-moment')")
         assert "Changed since the run was recorded: scenario.yaml" in text_of(browser, ".offer")
         press(browser, "m")
@@ -199,7 +186,7 @@ def test_hostile_texts_of_a_moment_stay_texts(ran, browser):
     """Names, messages and values of agents that are markup are shown as they are spelled."""
     run = ran(SHOP.replace("topic: order", "topic: '<img src=x onerror=alert(1)>'"))
     with ViewServer(run) as server:
-        browser.open(Address(server.url), anchor="#event=20&tab=moment&agent=keeper")
+        browser.open(server.url, anchor="#event=20&tab=moment&agent=keeper")
         until(browser, "document.querySelector('#find-moment')")
         press(browser, "m")
         until(browser, "document.querySelector('[data-events] h2')")

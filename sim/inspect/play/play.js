@@ -3,15 +3,16 @@
 live = (() => {
   const window_ = crypto.randomUUID();
   let state = ABOUT.live;
+  let updates = []; // when the latest came, for a second
   const watching = []; // called with each new state
 
   /** Have the server do something, and say what is wrong. */
   async function ask(what) {
     try {
       const answer = await fetch("do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
-      const told = answer.ok ? await answer.json() : { error: await answer.text() };
-      say(told.error ? told.error + (told.hint ? ` (${told.hint})` : "") : told.said || "", Boolean(told.error));
-      return told;
+      const found = answer.ok ? await answer.json() : { error: await answer.text() };
+      say(found.error ? found.error + (found.hint ? ` (${found.hint})` : "") : found.said || "", Boolean(found.error));
+      return found;
     } catch {
       lost();
       return { error: "lost" };
@@ -34,7 +35,7 @@ live = (() => {
 
   const ended = () => state.phase === "ended";
   const act = (sign, title, what, more = {}) => h("button", { type: "button", title, onclick: () => what(), ...more }, sign);
-  const goOn = () => { goTo(END); ask({ do: state.phase === "going" ? "hold" : "go" }); };
+  const goOrPause = () => { goTo(END); ask({ do: state.phase === "going" ? "hold" : "go" }); };
   const step = (kind) => {
     goTo(END);
     const agent = chosen.agent < 0 ? "" : ABOUT.names[chosen.agent];
@@ -43,10 +44,10 @@ live = (() => {
   };
   const buttons = {
     setup: act("Setup", "set up the run again, with the same seed (u)", () => ask({ do: "setup" }), { id: "play-setup" }),
-    go: act("Go", "go or pause (g)", goOn, { id: "play-go", class: "main" }),
-    event: act("Event", "go on to the next event, and to the end of its instant (e)", () => step("event"), { id: "play-event" }),
-    tick: act("Tick", "go on to the end of the next tick (t)", () => step("tick"), { id: "play-tick" }),
-    agent: act("Agent", "go on to what the chosen agent does next (a)", () => step("agent"), { id: "play-agent" }),
+    go: act("Go", "go or pause (g)", goOrPause, { id: "play-go", class: "main" }),
+    event: act("Event", "run to the next event, and to the end of its instant (e)", () => step("event"), { id: "play-event" }),
+    tick: act("Tick", "run to the end of the next tick (t)", () => step("tick"), { id: "play-tick" }),
+    agent: act("Agent", "run to what the chosen agent does next (a)", () => step("agent"), { id: "play-agent" }),
     stop: act("Stop", "end the run here; its record stays, and can be continued (x)", () => ask({ do: "stop" }), { id: "play-stop" }),
     again: act("Next seed", "set up another run, with the next seed (n)", () => ask({ do: "again" }), { id: "play-again" }),
   };
@@ -74,15 +75,17 @@ live = (() => {
     for (const name of ["event", "tick", "agent"]) buttons[name].disabled ||= going;
     speeds.disabled = ended();
     fillSpeeds();
-    const phase = state.held ? "held from a terminal: sim resume" : { ready: "set up", going: "going", paused: "paused", ended: "ended" }[state.phase];
-    clock.textContent = `${phase} at ${time(state.now, true) || "0s"}${state.until === null ? "" : ` of ${lasting(state.until)}`}`;
+    const phase = state.held ? "paused from a terminal: sim resume" : { ready: "set up", going: "running", paused: "paused", ended: "ended" }[state.phase];
+    const rate = going ? `, ${updates.length} update${updates.length === 1 ? "" : "s"} a second` : "";
+    clock.textContent = `${phase} at ${time(state.now, true) || "0s"}${state.until === null ? "" : ` of ${lasting(state.until)}`}${rate}`;
     for (const watch of watching) watch(state);
   }
 
   /** Take in what the server says; returns whether the page is still of this run. */
   function show(given) {
     if (given.run !== state.run) { location.reload(); return false; }
-    const spoken = given.note !== state.note;
+    const spoken = given.note !== state.note, now = performance.now();
+    updates = [...updates, now].filter((at) => at > now - 1000);
     state = given;
     if (cut || spoken) { cut = false; say(""); }
     draw();

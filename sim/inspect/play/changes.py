@@ -39,16 +39,16 @@ class Changes:
 
     Args:
         runner: the run.
-        told: called, from any thread, when the run has taken something in.
+        news: called, from any thread, when the run has taken something in.
 
     Attributes:
         values: the values of its controls, by name: those with which it began, and live ones as they are now.
         done: what was done, in order.
     """
 
-    def __init__(self, runner: RunController, told: Callable[[], None]) -> None:
+    def __init__(self, runner: RunController, news: Callable[[], None]) -> None:
         self._runner = runner
-        self._told = told
+        self._news = news
         self._knobs: dict[str, Knob] = {knob.name: knob for knob in controls_of(runner.simulation.scenario)}
         self.values = {name: knob.value for name, knob in self._knobs.items()}
         self.done: list[Done] = []
@@ -85,7 +85,7 @@ class Changes:
             UsageError: if there is no such agent.
         """
         alone = {"where": f"me == {agent!r}", "send": {"data": text}}  # an entry can have many agents
-        self._control(Done(f"told {agent}: {text}", alone)).tell(agent, text)
+        self._control(Done(f"said to {agent}: {text}", alone)).tell(agent, text)
 
     def approve(self, gate: str, *, deny: bool) -> None:
         """Decide about a gate.
@@ -146,7 +146,7 @@ class Changes:
             done.refused = refused if isinstance(refused, str) else None
             if applied is not None and done.refused is None:
                 applied()
-            self._told()
+            self._news()
 
         def submit(kind: str, data: object) -> None:
             host.submit(kind, data, taken)

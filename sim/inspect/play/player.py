@@ -11,8 +11,8 @@ import attrs
 
 from sim.base.errors import RunError, SimError, UsageError
 from sim.host.pacing import check_speed
-from sim.inspect.player.changes import Changes
-from sim.inspect.player.gate import Gate, Kind
+from sim.inspect.play.changes import Changes
+from sim.inspect.play.gate import Gate, Kind
 from sim.kernel.duration import seconds_text
 from sim.record import RunRecorder
 from sim.runner import RunController, RunResult, run
@@ -36,11 +36,11 @@ class _Played:
 
     Args:
         scenario, options: as those of `run`.
-        told: called, from any thread, when there is something new.
+        news: called, from any thread, when there is something new.
     """
 
-    def __init__(self, scenario: Source, options: RunOptions, told: Callable[[], None]) -> None:
-        self._given, self._options, self._told = scenario, options, told
+    def __init__(self, scenario: Source, options: RunOptions, news: Callable[[], None]) -> None:
+        self._given, self._options, self._changed = scenario, options, news
         self.runner: RunController | None = None
         self.gate: Gate | None = None
         self.changes: Changes | None = None
@@ -76,7 +76,7 @@ class _Played:
         except BaseException as error:  # it ends this run, and the page says so
             self.error = error
         self._ready.set()
-        self._told()
+        self._changed()
 
     def _begun(self, runner: RunController) -> None:
         self.folder = cast(RunRecorder, runner.simulation.world.kernel.recorder).folder
@@ -87,7 +87,7 @@ class _Played:
 
     def _news(self) -> None:
         self._ready.set()
-        self._told()
+        self._changed()
 
 
 class Player:
@@ -141,7 +141,7 @@ class Player:
         self.setup((self.seed + 1) % (MAX_SEED + 1))
 
     def go(self) -> None:
-        """Let the run go on."""
+        """Let the run continue."""
         self._gate.go()
         self._note = ""
         self.tell()
@@ -158,7 +158,7 @@ class Player:
         self.tell()
 
     def step(self, kind: Kind, agent: str = "") -> None:
-        """Let the run go on to the end of a step.
+        """Let the run continue to the end of a step.
 
         Args:
             kind: how far: `event`, `tick` or `agent`.
@@ -262,7 +262,7 @@ class Player:
         return f"wrote {target}{more}; run it with: sim run {target} --seed {self.seed}"
 
     def close(self) -> None:
-        """End the run. One that never went on is removed."""
+        """End the run. One that never continued after its first instant is removed."""
         with self._lock:
             self._end()
         self.tell()
@@ -283,24 +283,26 @@ class Player:
 
     @property
     def going(self) -> bool:
-        """Whether the run goes on now."""
+        """Whether the run is being computed now."""
         return not self._played.ended and self._played.gate is not None and self._played.gate.going
 
     def state(self) -> dict[str, Any]:
         """Return what a page shows of the run beside its record, JSON-like."""
         played = self._played
-        runner, gate = played.runner, played.gate
+        runner, gate, changes, folder = played.runner, played.gate, played.changes, played.folder
         assert runner is not None, "a run that has begun has a runner"
         assert gate is not None, "and a gate"
+        assert changes is not None, "and a list of changes"
+        assert folder is not None, "and a folder"
         world = runner.simulation.world
         phase = "ended" if played.ended else "going" if gate.going else "paused" if gate.went else "ready"
         return {
-            "version": self.version, "run": self.folder.name, "phase": phase, "now": world.now, "until": runner.until,
-            "seed": str(self.seed), "speed": gate.speed, "speeds": [] if runner.sync else SPEEDS,
-            "held": world.on_hold, "controls": self._changes.to_page(self._chosen),
-            "gates": [] if played.ended else self._changes.gates(), "hand": self._changes.to_json(),
+            "version": self.version, "run": folder.name, "phase": phase, "now": world.now, "until": runner.until,
+            "seed": str(world.kernel.seed), "speed": gate.speed, "speeds": [] if runner.sync else SPEEDS,
+            "held": world.on_hold, "controls": changes.to_page(dict(self._chosen)),
+            "gates": [] if played.ended else changes.gates(), "hand": changes.to_json(),
             "file": self._new_name(),
-            "note": self._told_of(played) or self._note,
+            "note": self._outcome(played) or self._note,
         }  # fmt: skip
 
     def tell(self) -> None:
@@ -309,7 +311,7 @@ class Player:
             self.version += 1
             self.news.notify_all()
 
-    def _told_of(self, played: _Played) -> str:
+    def _outcome(self, played: _Played) -> str:
         if played.error is not None:
             return f"the run failed: {played.error}"
         if played.result is None:
@@ -360,7 +362,7 @@ class Player:
         return self._changes.knob(name).settings.key
 
     def _end(self) -> None:
-        """End the run. Keep its folder if it ever went on; otherwise remove it, and say so."""
+        """End the run. Keep its folder if it ever continued; otherwise remove it, and say so."""
         self._note = ""
         played = self._played
         played.end()

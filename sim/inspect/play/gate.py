@@ -1,4 +1,4 @@
-"""The gate of a played run: the host asks it between two instants whether the run goes on. Part of the edge."""
+"""The gate of a played run: the host asks it between two instants whether the run continues. Part of the edge."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from sim.record import RunRecorder
 from sim.runner import RunController
 
 UPDATES: Final = 30
-"""At most so many times a second, events are handed to the writer, and a window is told what is new."""
+"""At most so many times a second, events are handed to the writer, and a window is updated."""
 
 Kind = Literal["event", "tick", "agent"]
 """How far a step goes: to the end of the instant of the next event on record, of the next tick, or in which an agent
@@ -38,21 +38,21 @@ class Step:
 
 
 class Gate:
-    """Lets a run go on or holds it, from any thread.
+    """Lets a run continue or holds it, from any thread.
 
     Args:
         runner: the run, before its first step.
-        told: called, from any thread, when there is something new on disk or the run is held.
+        news: called, from any thread, when there is something new on disk or the run is held.
 
     Attributes:
-        going: whether the run is to go on.
+        going: whether the run is to continue.
         speed: simulated seconds per real second; None is as fast as it can.
-        went: whether it ever went on after its first instant.
+        went: whether it ever continued after its first instant.
     """
 
-    def __init__(self, runner: RunController, told: Callable[[], None]) -> None:
+    def __init__(self, runner: RunController, news: Callable[[], None]) -> None:
         self._runner = runner
-        self._told = told
+        self._news = news
         self._host = runner.host
         self._on_hold = runner.host.held  # whether people hold it from a terminal
         self._recorder = cast(RunRecorder, runner.simulation.world.kernel.recorder)
@@ -70,11 +70,11 @@ class Gate:
     # -- from any thread
 
     def go(self) -> None:
-        """Let the run go on."""
+        """Let the run continue."""
         self._let(None)
 
     def step(self, kind: Kind, agent: str = "") -> None:
-        """Let the run go on to the end of a step.
+        """Let the run continue to the end of a step.
 
         Args:
             kind: how far.
@@ -143,4 +143,4 @@ class Gate:
             return
         self._flushed = events, now
         self._recorder.flush()
-        self._recorder.durable(lambda _: self._told())
+        self._recorder.durable(lambda _: self._news())
