@@ -3,8 +3,8 @@
     uv run python -m benchmarks.play_cpu [PAIRS] [SCENARIO ...]
 
 Each scenario is computed as fast as possible, in turn by `sim run`, by `sim play` without a window, and by `sim play`
-with a real Chromium that shows its page. Compared is the CPU time of the process of the simulation from the start of the run
-to its end, with all of its threads. The CPU time of the process that serves the page is shown beside it.
+with a real Chromium that shows its page. Compared is the CPU time of the process of the simulation from the start of
+the run to its end, with all of its threads. The CPU time of the process that serves the page is shown beside it.
 """
 
 import json

@@ -6,13 +6,16 @@ inside the run (see `inputs`). People outside have the same verbs: `sim set`, `p
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from sim.actors.manager import AgentLoopManager
 from sim.base.errors import UsageError
 from sim.events.topic import check_free
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
+from sim.kernel.duration import NS
 from sim.world.action import near
+
+_LONGEST_WAIT: Final = 366 * 86_400  # simulated seconds for the answer of a person
 
 
 @runtime_checkable
@@ -140,6 +143,45 @@ class Control:
             raise UsageError(f"there is no gate {gate!r}{near(gate, service.gates)}", hint=hint)
         decision = "deny" if deny else "approve"
         self._put("approval.decision", {"gate": gate, "decision": decision, "by": by, "note": note})
+
+    def answer_for(self, agent_id: str, seconds: float, *, otherwise: str | None = None) -> None:
+        """Let a person answer as an agent instead of its model, from now on.
+
+        Args:
+            agent_id: the agent.
+            seconds: for how many simulated seconds each call waits for the answer of a person; 0: the model answers
+                again, also the calls that wait.
+            otherwise: the answer to a call that no person has answered in time; None: the model answers it.
+
+        Raises:
+            UsageError: if there is no such agent, the time is no number of seconds, or the run has no models.
+        """
+        self._check_models()
+        if agent_id not in self._manager.loops:
+            raise UsageError(f"there is no agent {agent_id!r} to answer for{near(agent_id, self._manager.loops)}")
+        given: Any = seconds  # it may come from a page
+        if given.__class__ not in (int, float) or not 0 <= given <= _LONGEST_WAIT:
+            raise UsageError(f"the time for an answer is 0 to {_LONGEST_WAIT:,} simulated seconds, not {given!r:.60}")
+        within = max(round(seconds * NS), 1 if seconds else 0)
+        self._put("answer", {"agent": agent_id, "within_ns": within, "otherwise": otherwise})
+
+    def answer(self, question: str, text: str, *, call: Mapping[str, Any] | None = None) -> None:
+        """Answer a call of an agent for which a person answers. Without text and call, the model answers it.
+
+        Args:
+            question: the call, for example `question-1`.
+            text: what the agent's model would say.
+            call: the tool that the agent's model would call, and its arguments: `{"tool": ..., "args": {...}}`.
+
+        Raises:
+            UsageError: if the run has no models.
+        """
+        self._check_models()
+        self._put("answer", {"question": question, "text": text, "call": None if call is None else dict(call)})
+
+    def _check_models(self) -> None:
+        if "answer" not in self._world.kernel.inputs:
+            raise UsageError("no agent of this run has a model, so there is nothing to answer in its place")
 
     def create_loop(self, kind: str, agent_id: str) -> None:
         """Create an agent and start it.

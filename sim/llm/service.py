@@ -10,7 +10,7 @@ events, and its cost is settled.
 
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,6 +34,7 @@ from sim.llm.events import ModelAttempted, ModelCalled
 from sim.llm.limits.retry import MOST_REQUESTS
 from sim.llm.limits.spend import Bill, FundsHold, Spend, total_usage
 from sim.llm.needs import lacking_in, needs_of
+from sim.llm.people import PERSON, People
 from sim.llm.prices import Prices
 from sim.llm.reading import read
 from sim.llm.router import Route, Router, Target, steps_down
@@ -205,6 +206,7 @@ class Models(Service):
         followers: as `observers`, for answers that arrive in parts in any case: they never have an endpoint stream.
         trace: called with each call that has ended, for an estimate; None: nothing is traced.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
+        people: the people who answer as agents instead of their models.
         refusal: why the run was ended, or None. It is set if an endpoint refuses a call for good before it has
             answered any call.
     """
@@ -258,6 +260,7 @@ class Models(Service):
         self._tokenizer = tokenizer
         self._requests = requests
         self._aside = aside
+        self.people = People(world.kernel)
         world.add_service(self)
 
     async def complete(self, agent: Caller, request: ModelRequest, observe: Observer | None = None) -> Answer:
@@ -375,7 +378,18 @@ class Models(Service):
 
     async def _complete(self, agent: Caller, plan: CallPlan, request: ModelRequest, observe: Observer | None) -> Answer:
         stake = await self._hold(agent, plan)
-        return await self._settled(agent, plan, request, stake, self._answer(agent, plan, request, observe, stake))
+        answer = self._answer(agent, plan, request, observe, stake)
+        if agent.agent_id in self.people.places:
+            answer = self._by_person(agent, request, answer)
+        return await self._settled(agent, plan, request, stake, answer)
+
+    async def _by_person(self, agent: Caller, request: ModelRequest, by_model: Coroutine[Any, Any, Answer]) -> Answer:
+        """Return the answer of a person; without one in time, that of the model."""
+        try:
+            said = await self.people.answer(agent.agent_id, request)
+            return await by_model if said is None else said
+        finally:
+            by_model.close()
 
     async def _settled(
         self, agent: Caller, plan: CallPlan, request: ModelRequest, stake: _Stake, calling: Awaitable[Answer]
@@ -420,6 +434,10 @@ class Models(Service):
         """Return the cost of tokens of a model, in micro-units; 0 for a model without a price."""
         return self._prices.cost(model, usage)
 
+    def state(self) -> Any:
+        """See `Service.state`: for which agents people answer; None if no person ever did."""
+        return self.people.state()
+
     def metrics(self) -> Mapping[str, float | None]:
         """See `Service.metrics`: calls, how they ended and what they cost, in all and by tier (`refusals_small`); and
         `cost_per_agent_day`, for each agent that has called and each simulated day, None before that.
@@ -445,7 +463,7 @@ class Models(Service):
         """
         if not (self.spend.models or self.expected):
             return {}
-        models = [name.partition(":")[2] for name in self.spend.models]
+        models = [name.partition(":")[2] for name in self.spend.models if name != f"{PERSON}:{PERSON}"]
         unpriced = sorted({model for model in models if self._prices.find(model) is None})
         counts, saved = self.counts, self.spend.saved_micro
         special: dict[str, Any] = {"saved_micro": saved} if saved else {}

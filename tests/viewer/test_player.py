@@ -2,13 +2,15 @@
 
 import http.client
 import json
+import os
+import signal
 import time
 from urllib.parse import urlsplit
 
 import pytest
 
 import sim
-from sim.base.errors import UsageError
+from sim.base.errors import RunError, UsageError
 from sim.inspect.play import Player, PlayServer
 from sim.inspect.play.site import Windows
 from sim.record import open_run
@@ -275,6 +277,28 @@ def test_windows_agree_and_a_closed_one_leaves_the_run_paused(player):
         assert player.going  # the third one is open
         ask(server.url, {"do": "leave", "window": "w"})
         assert still(player)["note"] == "paused: the last window was closed"
+
+
+def test_the_run_is_paused_if_the_process_of_the_page_ends(player):
+    """Without the process that serves the page, the run is paused, and whoever waits for its end hears of it."""
+    with PlayServer(player) as server:
+        player.pace(0.001)
+        player.go()
+        os.kill(server._page.pid, signal.SIGTERM)
+        with pytest.raises(RunError, match="the process that serves the page has ended"):
+            server.wait()
+        assert still(player)["note"] == "paused: the process that serves the page has ended"
+
+
+def test_a_fault_of_the_program_is_shown_and_logged(player, caplog):
+    """A request that ends in an error of the program itself is answered and logged, and others are carried out."""
+    with PlayServer(player) as server:
+        kept, player.step = player.step, lambda *given: 1 / 0
+        said = ask(server.url, {"do": "step", "kind": "event"})[1]["error"]
+        assert said == "internal error, see the log of the program: ZeroDivisionError: division by zero"
+        assert "ZeroDivisionError" in caplog.text
+        player.step = kept
+        assert ask(server.url, {"do": "step", "kind": "event"}) == (200, {"said": ""})
 
 
 def test_a_window_that_says_nothing_is_closed():

@@ -8,6 +8,7 @@ import sim
 from sim.inspect.play import Player, PlayServer
 from sim.record import open_run
 from sim.runner.options import RunOptions
+from tests.llm.test_people import TALK
 from tests.viewer.test_browser import text_of, until, until_text, wait
 from tests.viewer.test_player import eventually, still
 from tests.viewer.test_player import walkers as walkers
@@ -125,8 +126,7 @@ def test_a_closed_window_leaves_the_run_paused(server, browser):
     server.player.pace(0.01)
     click(browser, "go")
     until_text(browser, "#play-clock", "running")
-    browser.evaluate("location.href = 'about:blank'")
-    wait(browser, 100)
+    browser.open("about:blank")
     assert still(server.player)["note"] == "paused: the last window was closed"
     browser.open(server.url)
     assert text_of(browser, ".said-note") == "paused: the last window was closed"
@@ -198,6 +198,43 @@ def test_each_control_changes_the_run(browser, tmp_path):
             decided = run.query("SELECT data FROM arrivals WHERE kind = 'approval.decision'")
         assert len(decided) == 1
         assert browser.said == []
+
+
+@pytest.mark.proof
+def test_a_person_answers_as_an_agent(browser, tmp_path):
+    """A person answers instead of the model, with words or a call of a tool; a replay and a branch have the answers."""
+    file = tmp_path / "talk.yaml"
+    file.write_text(TALK, encoding="utf-8")
+    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+        browser.open(server.url, anchor="#tab=play&agent=speaker")
+        until_text(browser, ".answering", "Answer as speaker")
+        browser.evaluate("document.querySelector('#play-within').value = '3000'")
+        click(browser, "person")
+        until_text(browser, ".hand", "answers as speaker, within 3000 s each")
+        click(browser, "go")
+        until_text(browser, ".question", "What do you say at 1?")
+        browser.evaluate("document.querySelector('.question textarea').value = 'a person speaks'")
+        browser.evaluate("document.querySelector('.question .answer').click()")
+        until_text(browser, ".question pre", "What do you say at 2")
+        browser.picture(tmp_path / "answer.png")
+        browser.evaluate("document.querySelector('.question .leave').click()")
+        until_text(browser, ".question pre", "Vote.")
+        browser.evaluate("document.querySelector('.question select').value = 'vote'")
+        browser.evaluate("document.querySelector('.question textarea').value = '{\"choice\": \"aye\"}'")
+        browser.evaluate("document.querySelector('.question .answer').click()")
+        until_text(browser, ".hand", "answered as speaker: vote")
+        click(browser, "person")
+        until_text(browser, "#play-clock", "ended at")
+        assert browser.said == []
+        folder = server.player.folder
+    with open_run(folder) as run:
+        calls = [event.data["provider"] for event in run.events() if event.topic == "model.call"]
+    assert calls[:3] == ["person", "scripted", "person"]
+    assert sim.replay(folder).same
+    branch = sim.branch(folder, at="80s", out=tmp_path / "runs")
+    with open_run(branch.run) as run:
+        again = [event.data["provider"] for event in run.events() if event.topic == "model.call"]
+    assert again == calls
 
 
 @pytest.mark.proof

@@ -8,6 +8,7 @@ import attrs
 from sim.actors import Control
 from sim.base.errors import UsageError
 from sim.kernel import to_text
+from sim.llm.people import People
 from sim.runner import RunController
 from sim.scenario.controls import Control as Knob
 from sim.scenario.controls import controls_of
@@ -95,6 +96,32 @@ class Changes:
         """
         done = Done(f"{'denied' if deny else 'approved'} {gate}", None)
         self._control(done).approve(gate, deny=deny)
+
+    def answer_for(self, agent: str, seconds: float, otherwise: str | None) -> None:
+        """Let a person answer as an agent instead of its model; see `Control.answer_for`."""
+        what = f"answers as {agent}, within {seconds:g} s each" if seconds else f"the model of {agent} answers again"
+        self._control(Done(what, None)).answer_for(agent, seconds, otherwise=otherwise)
+
+    def answer(self, question: str, text: str, call: Mapping[str, Any] | None) -> None:
+        """Answer a call of an agent; see `Control.answer`."""
+        people = self._people()
+        asked = None if people is None else people.questions.get(question)
+        if asked is None:
+            raise UsageError(f"{question:.60} does not wait for an answer any more")
+        said = f"{call.get('tool')} {call.get('args')}" if call is not None else text or "what its model says"
+        self._control(Done(f"answered as {asked.agent}: {said}"[:_LONGEST], None)).answer(question, text, call=call)
+
+    def questions(self) -> dict[str, Any] | None:
+        """Return the agents for whom people answer, and the calls that wait; None if no agent has a model."""
+        people = self._people()
+        if people is None:
+            return None
+        waiting = [question.to_json() for question in people.questions.copy().values()]
+        return {"agents": {name: one.within_ns / 1e9 for name, one in people.places.copy().items()}, "waiting": waiting}
+
+    def _people(self) -> People | None:
+        found = getattr(self._runner.simulation.world.services.get("models"), "people", None)
+        return found if isinstance(found, People) else None
 
     def gates(self) -> list[dict[str, str]]:
         """Return the gates at which calls of tools wait for a person."""

@@ -109,16 +109,58 @@ live = (() => {
 tab("play", "Play", 5, () => {
   const knobs = h("div", {}), hand = h("ol", { class: "hand" }), empty = h("p", { class: "note" });
   const words = h("input", { type: "text", id: "play-words", maxlength: 4000, "aria-label": "what to say", onkeydown: (event) => { if (event.key === "Enter") tell(); } });
-  const whom = h("b", {}), gates = h("div", {}), file = h("input", { type: "text", id: "play-file", "aria-label": "name of the new file" });
+  const whom = h("b", {}), gates = h("div", {}), questions = h("div", {}), file = h("input", { type: "text", id: "play-file", "aria-label": "name of the new file" });
+  const asPerson = h("input", { type: "checkbox", id: "play-person", onchange: () => answerFor() }), as = h("b", {});
+  const within = h("input", { type: "number", id: "play-within", min: 1, max: 31536000, value: 300, "aria-label": "simulated seconds for an answer" });
+  const otherwise = h("input", { type: "text", id: "play-otherwise", maxlength: 4000, placeholder: "the model answers then", "aria-label": "the answer after that time" });
+  const answering = h("div", { class: "answering" }, h("label", {}, asPerson, " Answer as ", as, " instead of its model"),
+    h("div", { class: "say" }, h("label", {}, "within ", within, " simulated seconds; otherwise "), otherwise));
   const box = h("div", { class: "panel scrolls", role: "tabpanel" },
     h("h3", {}, "Controls"), knobs,
     h("h3", {}, "Say something to ", whom), h("div", { class: "say" }, words, button("Say", "send it as a message from a person", () => tell(), { id: "play-say" })), gates,
+    answering, questions,
     h("h3", {}, "Done by hand"), empty, hand,
     h("div", { class: "say" }, file, button("Write as a file", "write a copy of the scenario that has all this as interventions", () => live.ask({ do: "write", file: file.value }), { id: "play-write" })));
   const agent = () => (chosen.agent >= 0 && isAgent(chosen.agent) ? ABOUT.names[chosen.agent] : "");
   async function tell() {
     if (!agent()) { live.say("Choose an agent first: on the map, or in the table of agents.", true); return; }
     if (words.value && !(await live.ask({ do: "tell", agent: agent(), text: words.value })).error) words.value = "";
+  }
+
+  const answerFor = () => live.ask({ do: "answerfor", agent: agent(), seconds: asPerson.checked ? Number(within.value) : 0, otherwise: otherwise.value || null });
+
+  /** A call of an agent that waits for a person: what is asked, and how to answer. */
+  function question(one) {
+    const words = h("textarea", { rows: 3, maxlength: 20000, "aria-label": `answer as ${one.agent}` });
+    const how = h("select", { "aria-label": "how to answer" }, h("option", { value: "" }, "say"), one.tools.map((tool) => h("option", { value: tool.name }, "call " + visible(tool.name))));
+    how.addEventListener("change", () => {
+      const tool = one.tools.find(({ name }) => name === how.value), fields = Object.keys(tool?.parameters?.properties ?? {});
+      words.placeholder = tool ? JSON.stringify(Object.fromEntries(fields.map((name) => [name, "..."]))) : "";
+    });
+    const send = () => {
+      let call = null;
+      if (how.value) {
+        try { call = { tool: how.value, args: JSON.parse(words.value || "{}") }; }
+        catch { live.say("The arguments of a tool are an object of JSON, such as " + words.placeholder, true); return; }
+      } else if (!words.value.trim()) { live.say("Write an answer first, or let the model answer.", true); return; }
+      live.ask({ do: "answer", question: one.question, text: call ? "" : words.value, call });
+    };
+    return h("div", { class: "said question" }, h("b", {}, visible(one.agent)), ` asks (until ${time(one.until, true)}):`, h("pre", {}, visible(one.text)), words,
+      h("div", { class: "say" }, how, button("Answer", "give this answer", send, { class: "answer" }), button("Let the model answer", "the model answers this call", () => live.ask({ do: "answer", question: one.question, text: "" }), { class: "leave" })));
+  }
+  const asked = new Map(); // by name of the question: its element, which keeps what is being written
+  function fillQuestions(people) {
+    const waiting = people?.waiting ?? [], ids = new Set(waiting.map(({ question }) => question));
+    for (const [id, element] of asked) if (!ids.has(id)) { element.remove(); asked.delete(id); }
+    for (const one of waiting) if (!asked.has(one.question)) { asked.set(one.question, question(one)); questions.append(asked.get(one.question)); }
+  }
+  function fillPlace() {
+    const people = live.state().people, place = people?.agents[agent()];
+    answering.hidden = !people;
+    as.textContent = agent() ? visible(agent()) : "the chosen agent";
+    asPerson.disabled = !agent();
+    asPerson.checked = place !== undefined;
+    if (place !== undefined && document.activeElement !== within) within.value = place;
   }
 
   /** The element by which one control is changed; `set(value)` asks for a new value. */
@@ -159,9 +201,13 @@ tab("play", "Play", 5, () => {
   }
   let drawn = "";
   live.watching.push((state) => {
+    fillQuestions(state.people);
+    fillPlace();
     const wanted = JSON.stringify([state.controls, state.gates, state.hand]);
     if (wanted !== drawn) { drawn = wanted; fill(state); }
   });
   fill(live.state());
-  return { box, draw: () => { whom.textContent = agent() ? visible(agent()) : "an agent"; words.disabled = !agent(); words.placeholder = agent() ? "" : "choose an agent on the map, or in the table of agents"; } };
+  fillQuestions(live.state().people);
+  fillPlace();
+  return { box, draw: () => { fillPlace(); whom.textContent = agent() ? visible(agent()) : "an agent"; words.disabled = !agent(); words.placeholder = agent() ? "" : "choose an agent on the map, or in the table of agents"; } };
 });

@@ -3,7 +3,7 @@
 import re
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -230,6 +230,27 @@ class Player:
         """
         self._under_way().approve(gate, deny=deny)
 
+    def answer_for(self, agent: str, seconds: float, otherwise: str | None = None) -> None:
+        """Let a person answer as an agent instead of its model.
+
+        Args:
+            agent: the agent.
+            seconds: for how many simulated seconds each of its calls waits; 0: its model answers again.
+            otherwise: the answer after that; None: the model answers.
+
+        Raises:
+            UsageError: if there is no such agent, no agent has a model, or the run is over.
+        """
+        self._under_way().answer_for(agent, seconds, otherwise)
+
+    def answer(self, question: str, text: str, call: Mapping[str, Any] | None = None) -> None:
+        """Answer a call of such an agent: with a text, or with a call of a tool; with neither, its model answers.
+
+        Raises:
+            UsageError: if the call does not wait any more, or the run is over.
+        """
+        self._under_way().answer(question, text, call)
+
     def write(self, name: str) -> str:
         """Write a copy of the scenario with the values of this run and what was done by hand, beside its file.
 
@@ -301,6 +322,7 @@ class Player:
             "seed": str(world.kernel.seed), "speed": gate.speed, "speeds": [] if runner.sync else SPEEDS,
             "held": world.on_hold, "controls": changes.to_page(dict(self._chosen)),
             "gates": [] if played.ended else changes.gates(), "hand": changes.to_json(),
+            "people": None if played.ended else changes.questions(),
             "file": self._new_name(),
             "note": self._outcome(played) or self._note,
         }  # fmt: skip

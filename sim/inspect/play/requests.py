@@ -157,6 +157,44 @@ class Approve(Request, frozen=True):
         return ""
 
 
+class AnswerFor(Request, frozen=True):
+    """Answer as an agent instead of its model.
+
+    Attributes:
+        agent: the agent.
+        seconds: for how many simulated seconds each call waits; 0: the model answers again.
+        otherwise: the answer after that; None: the model answers.
+    """
+
+    agent: str
+    seconds: float
+    otherwise: str | None = None
+
+    def carry_out(self, player: Player) -> str:
+        """See `Player.answer_for`."""
+        player.answer_for(self.agent, self.seconds, self.otherwise)
+        return ""
+
+
+class Answer(Request, frozen=True):
+    """Answer a call of an agent.
+
+    Attributes:
+        question: the call.
+        text: what its model would say.
+        call: the tool that its model would call, and its arguments.
+    """
+
+    question: str
+    text: str
+    call: dict[str, Any] | None = None
+
+    def carry_out(self, player: Player) -> str:
+        """See `Player.answer`."""
+        player.answer(self.question, self.text, self.call)
+        return ""
+
+
 class Write(Request, frozen=True):
     """Write what was done by hand as a file.
 
@@ -181,7 +219,7 @@ class Leave(Request, frozen=True):
     window: str
 
 
-_ANY = Setup | Again | Go | Hold | Step | Pace | Stop | Set | Tell | Approve | Write | Leave
+_ANY = Setup | Again | Go | Hold | Step | Pace | Stop | Set | Tell | Approve | AnswerFor | Answer | Write | Leave
 
 read_request: Final[Callable[[bytes], Request]] = reader(_ANY)
 """Reads a request of a window from JSON.

@@ -27,6 +27,9 @@ from sim.runner.running import Source
 _SHARE: Final = 0.02
 """The most of a core that the state of the run may take, for the windows. If it costs more, it is sent less often."""
 
+_AT_LEAST: Final = 1.0
+"""Real seconds after which the windows of a run that is being computed are updated in any case."""
+
 _ENDING: Final = 5.0
 """Real seconds in which the process that serves the page has to end by itself."""
 
@@ -172,7 +175,8 @@ class PlayServer:
         while not self._ended.is_set():
             with player.news:
                 while player.version == known and not self._ended.is_set():
-                    player.news.wait()
+                    if not player.news.wait(_AT_LEAST) and player.going:
+                        player.tell()  # what waits for a person is news, although nothing happens then
                 known = player.version
             begun = time.thread_time()
             self._send_state()

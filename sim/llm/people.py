@@ -1,0 +1,227 @@
+"""Answers of people: a person from outside the run answers as an agent instead of its model.
+
+That is one kind of input, `answer`, which says one of two things:
+
+    {"agent": A, "within_ns": N, "otherwise": T}   calls of A wait for a person for N simulated nanoseconds each
+    {"question": Q, "text": T, "call": C}          this is the answer to Q
+
+A call that nothing has answered in time is answered by T, or by the model if T is None; so is one whose answer has
+neither text nor call. With N = 0, the model answers all further calls, and those that wait.
+
+As an input, an answer is durable before the agent sees it, and a replay applies it at its place. While a person is
+awaited, a helper actor performs an effect of the kind `answer`, as for approvals: its latency is measured, which lets
+simulated time follow real time, and it is in flight, so the run neither ends nor counts as deadlocked. The agent waits
+for the question and not for the effect. The time limit is simulated, so it is the same in a replay.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from sim.base.errors import Cancelled
+from sim.host.person import await_person
+from sim.kernel import Actor, Effect, Kernel, Latch, Timer, perform
+from sim.kernel.codec import encode
+from sim.kernel.duration import MAX_NS
+from sim.llm.answers import check_answer
+from sim.llm.reading import read
+from sim.llm.types import Answer, Attempt, Completion, ModelError, ModelRequest, TokenUsage, ToolCall
+
+ANSWER: Final = "answer"
+"""The kind of the input, and of the effect that is in flight while a person is awaited."""
+
+PERSON: Final = "person"
+"""The provider, and the model, of an answer by a person."""
+
+_NO_TIMEOUT: Final = 1e8  # real seconds, three years: the question has its own limit, in simulated time
+_SHOWN: Final = 4_000  # characters of a request that a person is shown, the last ones
+
+
+@attrs.frozen
+class Place:
+    """How a person answers for an agent.
+
+    Attributes:
+        within_ns: for how many simulated nanoseconds each call waits for a person.
+        otherwise: the answer after that; None: the model answers.
+    """
+
+    within_ns: int
+    otherwise: str | None
+
+
+@attrs.define(eq=False)
+class Question:
+    """A call that waits for a person.
+
+    Attributes:
+        id: its name, such as `question-1`, unique in its run.
+        agent: the agent that calls.
+        request: what it asks.
+        until_ns: when the time of the person is over, in simulated nanoseconds.
+        answered: is set with the completion; with None, the model answers.
+    """
+
+    id: str
+    agent: str
+    request: ModelRequest
+    until_ns: int
+    answered: Latch
+    limit: Timer | None = None
+    helper: Actor | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a person needs to answer, JSON-like."""
+        texts = [f"{message.role}: {message.content}" for message in self.request.messages if message.content]
+        return {
+            "question": self.id, "agent": self.agent, "text": "\n\n".join(texts)[-_SHOWN:],
+            "tools": [{"name": tool.name, "parameters": dict(tool.parameters)} for tool in self.request.tools],
+            "until": self.until_ns / 10**9,
+        }  # fmt: skip
+
+
+class People:
+    """The agents for whom people answer, and their open questions.
+
+    Args:
+        kernel: the kernel of the run.
+
+    Attributes:
+        places: how a person answers, by agent.
+        questions: the calls that wait, by id, in order.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._asked = 0
+        self.places: dict[str, Place] = {}
+        self.questions: dict[str, Question] = {}
+        kernel.inputs[ANSWER] = self.take
+
+    async def answer(self, agent: str, request: ModelRequest) -> Answer | None:
+        """Wait for the answer of a person to a call; None: the model answers.
+
+        Args:
+            agent: the agent that calls.
+            request: its request.
+        """
+        place = self.places.get(agent)
+        if place is None or request.texts:
+            return None
+        question = self._ask(agent, request, place)
+        try:
+            found: Completion | None = await question.answered.wait()
+        except (Cancelled, Exception):  # the agent was stopped; not GeneratorExit, which must not record anything
+            self._end(question)
+            raise
+        if found is None:
+            return None
+        return Answer(found, (Attempt(PERSON, PERSON, "ok", None, usage=found.usage),))
+
+    def _ask(self, agent: str, request: ModelRequest, place: Place) -> Question:
+        kernel = self._kernel
+        self._asked += 1
+        until_ns = min(MAX_NS, kernel.now + place.within_ns)
+        question = Question(f"question-{self._asked}", agent, request, until_ns, Latch(kernel))
+        self.questions[question.id] = question
+        question.limit = kernel.call_at(until_ns, lambda: self._leave(question, place.otherwise))
+        shown = question.to_json()
+        effect = Effect(
+            ANSWER,
+            {"question": question.id, "agent": agent, "text": shown["text"], "within_ns": place.within_ns},
+            await_person,
+            deadline_ns=min(MAX_NS, until_ns - kernel.now + 1),  # the limit of the question comes first
+            timeout=_NO_TIMEOUT,
+            safety="idempotent",
+        )
+        question.helper = kernel.spawn(question.id, _perform(effect))
+        kernel.recorder.flush()  # so that the person can read what led to it
+        return question
+
+    def take(self, data: Any) -> str | None:
+        """Apply the input, and return why it is refused; None if it is not."""
+        match data:
+            case {"agent": str(agent), "within_ns": int(within), "otherwise": None | str() as otherwise}:
+                return self._place(agent, within, otherwise)
+            case {"question": str(id), "text": str(text), "call": None | dict() as call}:
+                question = self.questions.get(id)
+                if question is None:
+                    return f"{id:.80} does not wait for an answer any more"
+                return self._answer(question, text, call)
+            case _:
+                return "an answer needs a question and a text, or an agent and a time"
+
+    def _place(self, agent: str, within_ns: int, otherwise: str | None) -> str | None:
+        if not 0 <= within_ns <= MAX_NS:
+            return "the time for an answer is a whole number of nanoseconds from 0"
+        if within_ns:
+            self.places[agent] = Place(within_ns, otherwise)
+            return None
+        self.places.pop(agent, None)
+        for question in list(self.questions.values()):
+            if question.agent == agent:
+                self._leave(question, None)
+        return None
+
+    def _answer(self, question: Question, text: str, call: Mapping[str, Any] | None) -> str | None:
+        """Answer a call, and return why the agent could not take the answer; None if it can."""
+        if not text and call is None:
+            self._leave(question, None)
+            return None
+        try:
+            found = _completion(question.request, text, call)
+        except ModelError as error:
+            return str(error)
+        self._end(question)
+        question.answered.set(found)
+        return None
+
+    def _leave(self, question: Question, otherwise: str | None) -> None:
+        """Answer a call for which there was no answer of a person: with a text, or with None for the model."""
+        try:
+            found = None if otherwise is None else _completion(question.request, otherwise, None)
+        except ModelError:  # the agent could not take it
+            found = None
+        self._end(question)
+        question.answered.set(found)
+
+    def _end(self, question: Question) -> None:
+        if self.questions.pop(question.id, None) is None:
+            return
+        if question.limit is not None:
+            question.limit.cancel()
+        if question.helper is not None and question.helper.coro is not None:
+            self._kernel.cancel(question.helper)
+
+    def state(self) -> Any:
+        """Return what belongs to the state of the run, for its final digest; None if no person ever answered."""
+        if not (self.places or self._asked):
+            return None
+        places = {agent: attrs.asdict(self.places[agent]) for agent in sorted(self.places)}
+        return {"asked": self._asked, "places": places}
+
+
+def _completion(request: ModelRequest, text: str, call: Mapping[str, Any] | None) -> Completion:
+    """Return the words of a person as the answer of a model.
+
+    Raises:
+        ModelError: if the agent could not take it.
+    """
+    calls: tuple[ToolCall, ...] = ()
+    if call is not None:
+        name, args = call.get("tool"), call.get("args")
+        if name not in [tool.name for tool in request.tools]:
+            raise ModelError("bad_request", f"the agent offers no tool {name!r:.60}")
+        if not isinstance(args, Mapping):
+            raise ModelError("bad_request", "the arguments of a tool are an object of JSON")
+        calls = (ToolCall("call-1", str(name), encode(args).decode()),)
+    found = Completion(text, calls, "tool_use" if calls else "end_turn", TokenUsage(0, 0), PERSON)
+    found = read(found, request)
+    if (why := check_answer(found, request)) is not None:
+        raise ModelError("bad_request", why)
+    return found
+
+
+async def _perform(effect: Effect) -> None:
+    await perform(effect)

@@ -1,0 +1,155 @@
+"""Answers of people in place of those of models."""
+
+import threading
+import time
+from typing import Any
+
+import attrs
+import pytest
+
+import sim
+from sim.base.errors import UsageError
+from sim.record import open_run
+
+TALK = """
+name: talk
+until: 90s
+models:
+  provider: scripted
+  tools: {vote: {description: Vote., parameters: {choice: {type: string, enum: [aye, nay]}}}}
+  rules:
+    - {use: vote, call: {vote: {choice: nay}}}
+    - {say: the model speaks}
+agents:
+  - name: speaker
+    start: 1s
+    state: {said: [], choice: ""}
+    loop: {min_loop_delay: 20s}
+    rules:
+      - when: now < 30
+        do: {ask: {prompt: "='What do you say at ' + str(round(now)) + '?'"}}
+        set: {said: "=said + [result.data.text]"}
+      - do: {ask: {prompt: Vote., use: vote, tools: [vote]}}
+        set: {choice: "=result.data.calls[0].arguments.choice if result.data.calls else result.data.text"}
+"""
+
+
+@attrs.define
+class Played:
+    """A run in another thread, which people take part in."""
+
+    result: Any = None
+    control: Any = None
+    people: Any = None
+    thread: Any = None
+
+    def question(self, name):
+        """Wait until a call waits for a person, and return it."""
+        for _ in range(2000):
+            if name in self.people.questions:
+                return self.people.questions[name]
+            time.sleep(0.005)
+        raise AssertionError(f"{name} never came")
+
+    def end(self):
+        """Wait for the end, and return the result."""
+        self.thread.join(20)
+        return self.result
+
+
+@pytest.fixture
+def played(tmp_path):
+    """Start the run; its clock is fast, so that a limit of simulated time is soon over."""
+    made = Played()
+    ready = threading.Event()
+
+    def begun(runner):
+        made.control = sim.Control(runner.simulation.manager)
+        made.people = runner.simulation.models.people
+        ready.set()
+
+    def start(first, **options):
+        def begin(runner):
+            begun(runner)
+            first(made.control)
+
+        def run():
+            made.result = sim.run(file, out=tmp_path / "runs", begun=begin, **options)
+
+        file = tmp_path / "talk.yaml"
+        file.write_text(TALK, encoding="utf-8")
+        made.thread = threading.Thread(target=run, daemon=True)
+        made.thread.start()
+        assert ready.wait(20)
+        return made
+
+    return start
+
+
+def state_of(result):
+    """Return the state of the agent at the end."""
+    with open_run(result.run) as stored:
+        return (stored.info.digest or {})["agents"]["speaker"]["state"]
+
+
+def callers(result):
+    """Return which provider answered each call."""
+    with open_run(result.run) as stored:
+        return [event.data["provider"] for event in stored.events() if event.topic == "model.call"]
+
+
+def test_a_person_answers_instead_of_the_model(played):
+    """Words and calls of tools by a person are what the agent hears, on record, and the same in a replay."""
+    run = played(lambda control: control.answer_for("speaker", 3600))
+    assert "What do you say" in run.question("question-1").to_json()["text"]
+    run.control.answer("question-1", "a person speaks")
+    run.question("question-2")
+    run.control.answer("question-2", "")
+    run.question("question-3")
+    run.control.answer("question-3", "", call={"tool": "vote", "args": {"choice": "perhaps"}})
+    run.control.answer("question-3", "", call={"tool": "sing", "args": {}})
+    run.control.answer("question-3", "", call={"tool": "vote", "args": {"choice": "aye"}})
+    run.question("question-4")
+    run.control.answer_for("speaker", 0)
+    result = run.end()
+    assert state_of(result)["said"] == ["a person speaks", "the model speaks"]
+    assert callers(result) == ["person", "scripted", "person", "scripted", "scripted"]
+    assert state_of(result)["choice"] == "nay"
+    assert sim.replay(result.run).same
+    with open_run(result.run) as stored:
+        kinds = [kind for (kind,) in stored.query("SELECT kind FROM inputs ORDER BY id")]
+    assert kinds == ["answer"] * 7
+
+
+def test_without_an_answer_in_time_the_fallback_answers(played):
+    """When the simulated time of a person is over, the given text is the answer; without one, the model answers."""
+    absent = "no person was there"
+    result = played(lambda control: control.answer_for("speaker", 5, otherwise=absent), clock="wall", speed=200.0).end()
+    assert (state_of(result)["said"][0], state_of(result)["choice"]) == (absent, absent)
+    assert sim.replay(result.run).same
+    result = played(lambda control: control.answer_for("speaker", 5), clock="wall", speed=200.0).end()
+    assert (state_of(result)["said"][0], state_of(result)["choice"]) == ("the model speaks", "nay")
+    assert set(callers(result)) == {"scripted"}
+    with open_run(result.run) as stored:
+        calls = [event for event in stored.events() if event.topic == "model.call"]
+    assert all(event.data["seconds"] == 5 for event in calls[:-1])  # each waited for a person first
+    assert sim.replay(result.run).same
+
+
+def test_what_cannot_be_answered_is_refused(played):
+    """A wrong agent, time or question changes nothing, and each says why."""
+    run = played(lambda control: control.answer_for("speaker", 3600))
+    with pytest.raises(UsageError, match="no agent 'speakers' to answer for; did you mean 'speaker'"):
+        run.control.answer_for("speakers", 60)
+    for wrong in (-1, float("nan"), True, "60", 1e9):
+        with pytest.raises(UsageError, match="the time for an answer is 0 to"):
+            run.control.answer_for("speaker", wrong)
+    run.question("question-1")
+    people = run.people
+    assert people.take({"question": "question-7", "text": "x", "call": None}) == (
+        "question-7 does not wait for an answer any more"
+    )
+    assert people.take({"agent": "speaker", "within_ns": -1, "otherwise": None}).startswith("the time for an answer")
+    assert people.take("x") == "an answer needs a question and a text, or an agent and a time"
+    run.control.answer_for("speaker", 0)
+    assert state_of(run.end())["said"] == ["the model speaks", "the model speaks"]
