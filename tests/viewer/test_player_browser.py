@@ -216,7 +216,6 @@ def test_a_person_answers_as_an_agent(browser, tmp_path):
         browser.evaluate("document.querySelector('.question textarea').value = 'a person speaks'")
         browser.evaluate("document.querySelector('.question .answer').click()")
         until_text(browser, ".question pre", "What do you say at 2")
-        browser.picture(tmp_path / "answer.png")
         browser.evaluate("document.querySelector('.question .leave').click()")
         until_text(browser, ".question pre", "Vote.")
         browser.evaluate("document.querySelector('.question select').value = 'vote'")
@@ -231,8 +230,9 @@ def test_a_person_answers_as_an_agent(browser, tmp_path):
         calls = [event.data["provider"] for event in run.events() if event.topic == "model.call"]
     assert calls[:3] == ["person", "scripted", "person"]
     assert sim.replay(folder).same
-    branch = sim.branch(folder, at="80s", out=tmp_path / "runs")
-    with open_run(branch.run) as run:
+    branch = sim.branch(folder, at="80s", out=tmp_path / "runs").run
+    assert branch is not None
+    with open_run(branch) as run:
         again = [event.data["provider"] for event in run.events() if event.topic == "model.call"]
     assert again == calls
 

@@ -70,7 +70,7 @@ def test_a_question_that_failed_can_be_asked_again(shop, browser):
     scenario = shop.path / "scenario.yaml"
     scenario.write_text(scenario.read_text("utf-8").replace("for: 10s", "for: 20s"), encoding="utf-8")
     with ViewServer(shop) as server:
-        browser.open(Address(server.url), anchor="#t=59")
+        browser.open(server.url, anchor="#t=59")
         press(browser, "m")
         until(browser, "document.querySelector('#find-moment')")
         press(browser, "m")
