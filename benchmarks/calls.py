@@ -95,7 +95,7 @@ def count_all() -> dict[str, Counts]:
 
 
 def update() -> dict[str, dict[str, Counts]]:
-    """Count anew, each mode in a process of its own, and store the result as the bounds."""
+    """Count again, each mode in a process of its own, and store the result as the bounds."""
     if not COMPILED:
         sys.exit("benchmarks: the bounds are for both modes, and `sim.kernel.compiled._core` is not compiled here")
     tail = "import json; from benchmarks import calls; print(json.dumps(calls.count_all()))"

@@ -164,12 +164,12 @@ def _first_scenario(place: Environment, folder: Path) -> dict[str, Any]:
     _say("the first scenario")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [str(place.python), "-m", "sim", "run", str(ROOT / "scenarios/ecology.yaml"), "--json"]
-    told = json.loads(_call(*command, cwd=folder))
+    summary = json.loads(_call(*command, cwd=folder))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
-        "agents": told["agents"],
-        "days": told["sim_seconds"] / 86_400,
-        "events": told["events"],
+        "agents": summary["agents"],
+        "days": summary["sim_seconds"] / 86_400,
+        "events": summary["events"],
         "seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "scenarios": len(list((ROOT / "scenarios").glob("*.yaml"))),
     }

@@ -124,8 +124,8 @@ def _wrapped(text: str, later: str = "") -> str:
     return textwrap.fill(text, 130, subsequent_indent=later, break_long_words=False, break_on_hyphens=False)
 
 
-def _each(values: Mapping[str, float], told: Callable[[float], str]) -> list[str]:
-    return [told(values[name]) if name in values else NOTHING for name in NAMES]
+def _each(values: Mapping[str, float], text_of: Callable[[float], str]) -> list[str]:
+    return [text_of(values[name]) if name in values else NOTHING for name in NAMES]
 
 
 def _per_second(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Interleaved repeats: A, B, C, A, B, C, ... each in a fresh process, so that a noisy machine is unfair to nobody."""
+"""Interleaved repeats: A, B, C, A, B, C, ... each in a fresh process, so that a noisy machine is unfair to none."""
 
 import json
 import statistics

@@ -1,6 +1,6 @@
 """What metrics cost a run that is scraped, as a ratio within one run: `uv run python -m benchmarks.metrics`.
 
-The run is the day (1,000 agents, recorded on disk), or the same with more agents. While it goes on, a client scrapes
+The run is the day (1,000 agents, recorded on disk), or the same with more agents. While it runs, a client scrapes
 the endpoint over HTTP for some seconds, rests for as long, and so on. The steps that the kernel makes in a window with
 scrapes are compared with those in the windows before and after it, so that whatever else the machine does, and how the
 run changes, concerns both alike. Steps are counted by second of real time, which needs a quiet machine, and by second
@@ -41,7 +41,7 @@ class Window:
 
 
 def main() -> None:
-    """Measure and say what came of it."""
+    """Measure, and print the result."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.metrics", description=__doc__)
     parser.add_argument("--agents", type=int, default=1000, help="how many (default 1000)")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two scrapes (default 1)")

@@ -1,6 +1,6 @@
 """Models that people leave other tools for, as scenario files and as classes of agents: what W12 to W14 share.
 
-All peers step their agents in an order drawn anew for each tick, and sample the same metric in each tenth tick. What is
+All peers step their agents in a new order at each tick, and sample the same metric in each tenth tick. What is
 measured is the run alone, from its first step until its record is closed and checked; loading and building are not.
 """
 

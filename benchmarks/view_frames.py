@@ -5,7 +5,7 @@
 ANCHOR is the end of an address of the page, such as `#tab=chat&agent=villager-7`.
 
 A real Chromium without a screen opens the page, and a script moves the bar from the start to the end of the run and
-back, a step for each frame of the browser. Counted are the frames in which the map was drawn anew at another time.
+back, a step for each frame of the browser. Counted are the frames in which the map was drawn again at another time.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """W11: a call of a tool in the core, recorded: found, checked, run. An operation is one iteration with one call.
 
-The bare iteration does nothing else, so the difference is the call all told: access along the chain, the schema, the
+The bare iteration does nothing else, so the difference is the whole call: access along the chain, the schema, the
 function, the event.
 """
 

@@ -309,7 +309,7 @@ def anyio(meter: Meter, lib: Any, agents: int, times: int) -> None:
 
 @W2.peer("ray", needs="ray", speed=1_000, most=4)
 def ray(meter: Meter, lib: Any, agents: int, times: int) -> None:
-    """Ray actors, a process each; a message is a call that nobody waits for."""
+    """Ray actors, a process each; a message is a call for which no actor waits."""
 
     class Node:
         left = times

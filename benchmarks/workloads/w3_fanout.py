@@ -204,7 +204,7 @@ def asyncio_queues(meter: Meter, lib: Any, agents: int, times: int) -> None:
 
 @W3.peer("uvloop", needs="uvloop", speed=170_000)
 def uvloop_queues(meter: Meter, lib: Any, agents: int, times: int) -> None:
-    """The same on uvloop, in real time: the publisher goes on at once."""
+    """The same on uvloop, in real time: the publisher continues at once."""
     _queues(meter, agents, times, lib.run, 0)
 
 

@@ -27,7 +27,7 @@ def mesa_do(meter: Meter, lib: Any, agents: int, times: int) -> None:
 
 @W7.peer("mesa, shuffle_do", needs="mesa", speed=700_000)
 def mesa_shuffle(meter: Meter, lib: Any, agents: int, times: int) -> None:
-    """The same in an order drawn anew for each step."""
+    """The same in an order drawn again for each step."""
     _mesa(meter, lib, agents, times, "shuffle_do")
 
 

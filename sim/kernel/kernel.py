@@ -986,7 +986,7 @@ class Kernel:
     def _refuse(self, actor: Actor, request: Any, error: Exception, again: bool) -> None:
         """Raise the error in an actor whose wait could not be armed.
 
-        What is no wait at all is refused within the same step, but an actor that goes on to await such things gets the
+        What is no wait at all is refused within the same step, but an actor that keeps awaiting such things gets the
         next error in the next delta, so that one that does it for ever becomes a livelock error.
         """
         if isinstance(error, RunError):

@@ -28,7 +28,7 @@ SHOWN: Final = 20
 """The most steps in a table and in a picture of causes."""
 
 MOST_READ: Final = 20
-"""The most agents whose state a step read that are told one by one."""
+"""The most agents whose state a step read that are listed one by one."""
 
 
 @attrs.frozen
@@ -171,7 +171,7 @@ class Influence:
 
 def causes_of(
     stored: StoredRun, event: int, options: ReplayOptions, *, most: int | None = 20,
-    told: Callable[[ReplayCost], object] | None = None,
+    on_cost: Callable[[ReplayCost], object] | None = None,
 ) -> Causes:  # fmt: skip
     """Return what led to an event. The run is replayed up to it; nothing is executed outside, nothing written.
 
@@ -180,7 +180,7 @@ def causes_of(
         event: the number of the event.
         options: see `ReplayOptions`.
         most: the most steps; None: all.
-        told: is called with what the replay costs, before it begins.
+        on_cost: is called with what the replay costs, before it begins.
 
     Raises:
         UsageError: if there is no such event, it belongs to the start or the end of the run, or the agents of the run
@@ -190,8 +190,8 @@ def causes_of(
     time_ns = _time_of(stored, event)
     with Walk(stored, options) as walk:
         _check_one_time(walk)
-        if told is not None:
-            told(cost_of(walk, time_ns, RATE))
+        if on_cost is not None:
+            on_cost(cost_of(walk, time_ns, RATE))
         trace = walk.trace()
         if not walk.to_event(event, time_ns):
             raise _of_the_end(event)
@@ -201,14 +201,14 @@ def causes_of(
 
 
 def influence_of(
-    stored: StoredRun, event: int, options: ReplayOptions, *, told: Callable[[ReplayCost], object] | None = None
+    stored: StoredRun, event: int, options: ReplayOptions, *, on_cost: Callable[[ReplayCost], object] | None = None
 ) -> Influence:
     """Return what an event may have influenced; see `causes_of`. The whole run is replayed."""
     _time_of(stored, event)
     with Walk(stored, options) as walk:
         _check_one_time(walk)
-        if told is not None:
-            told(cost_of(walk, MAX_NS, RATE))
+        if on_cost is not None:
+            on_cost(cost_of(walk, MAX_NS, RATE))
         trace = walk.trace()
         walk.to_end()
         _check_step(trace, event)

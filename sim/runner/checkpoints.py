@@ -65,7 +65,7 @@ class Moments(KeptReplay):
         return Moment(**self._session.ask({"at": place.time_ns, "event": place.event}))
 
     def ahead(self) -> tuple[int, int]:
-        """Go on by one checkpoint, so that later questions are answered soon.
+        """Continue by one checkpoint, so that later questions are answered soon.
 
         Returns:
             How many of the checkpoints there are, and how many there will be. Where no process can be forked, none.
@@ -96,7 +96,7 @@ class _Head:
         self._now = 0
         self._marks: list[int] = []  # the times of the checkpoints that are still to be made
         self._checkpoints: list[tuple[int, int]] = []  # a time, and the descriptor that takes requests
-        self._failed: SimError | None = None  # why the walk cannot go on
+        self._failed: SimError | None = None  # why the walk cannot continue
 
     def serve(self, requests: int) -> None:
         """Answer requests until their pipe is closed."""
@@ -126,7 +126,7 @@ class _Head:
         return self._walk
 
     def _on(self, walk: Walk) -> None:
-        """Go on to the next checkpoint, if there is one, and make it, or leave it out if memory is short."""
+        """Continue to the next checkpoint, if there is one, and make it, or leave it out if memory is short."""
         if self._failed is not None:
             raise self._failed
         if not self._marks:
@@ -180,7 +180,7 @@ def _wait(walk: Walk, run: Path, requests: int, answers: int) -> None:
 
 
 def _answer_from(walk: Walk, run: Path, asked: dict[str, Any], answers: int) -> None:
-    """Let a fork of a walk go on to a place, and write the state there."""
+    """Let a fork of a walk continue to a place, and write the state there."""
     if sys.platform != "linux":
         return
     place = Place(asked["at"], asked["event"])

@@ -238,8 +238,8 @@ def _letters(agent: Agent) -> list[dict[str, Any]]:
     offered = agent.mailbox.offered
     waiting = () if offered is None else [pending.message for pending in offered.waiting.values()]
     aside = () if offered is None else [pending.message for _, pending in offered.aside]
-    told = [("set aside", aside), ("left", waiting), ("new", tuple(agent.mailbox.queue.items or ()))]
-    found = [{**message_names(one), "is": how} for how, letters in told for one in letters]
+    boxes = [("set aside", aside), ("left", waiting), ("new", tuple(agent.mailbox.queue.items or ()))]
+    found = [{**message_names(one), "is": how} for how, letters in boxes for one in letters]
     return [_plain(one) for one in found[:MOST_LETTERS]]
 
 

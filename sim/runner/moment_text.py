@@ -31,8 +31,8 @@ class Listed:
 def shared_of(found: Moment) -> Iterator[tuple[str, Any]]:
     """Yield the name and the value of what agents share, and what is not empty of it."""
     for name, value in found.world.items():
-        if name not in ("time", "draws") and (told := _without_nothing(value)):
-            yield name, told
+        if name not in ("time", "draws") and (part := _without_nothing(value)):
+            yield name, part
     if found.metrics:
         yield (
             f"metrics at {seconds_text(found.metrics['time'])}",
@@ -56,7 +56,7 @@ def ahead_of(found: Moment) -> Listed:
 
 def facts_of(name: str, one: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what one agent is and does, as pairs of a title and a text; what is empty is left out."""
-    told = [
+    facts = [
         ("agent", name + (f", of the entry {one['entry']}" if one["entry"] not in (None, name) else "")),
         ("kind", one["kind"]),
         ("state", f"{one['state']} since {seconds_text(one['since'])}"),
@@ -70,7 +70,7 @@ def facts_of(name: str, one: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("holds", {**one["holds"], **one["quotas"]}),
         ("balance", one["balance"]),
     ]
-    return [(key, text_of(value)) for key, value in told if value not in (None, "", {}, [])]
+    return [(key, text_of(value)) for key, value in facts if value not in (None, "", {}, [])]
 
 
 def lists_of(one: Mapping[str, Any]) -> Iterator[Listed]:

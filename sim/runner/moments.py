@@ -74,7 +74,7 @@ def place_of(stored: StoredRun, at: Duration | None, at_event: int | None) -> Pl
 
 
 def moment_of(
-    stored: StoredRun, place: Place, options: ReplayOptions, told: Callable[[ReplayCost], object] | None = None
+    stored: StoredRun, place: Place, options: ReplayOptions, on_cost: Callable[[ReplayCost], object] | None = None
 ) -> Moment:
     """Return the state of a run at a place. It is replayed up to there; nothing is executed outside, nothing written.
 
@@ -82,7 +82,7 @@ def moment_of(
         stored: the run.
         place: the place. What is due at its time has not happened yet; with an event, all up to its step has.
         options: see `ReplayOptions`.
-        told: is called with what the replay costs, before it begins.
+        on_cost: is called with what the replay costs, before it begins.
 
     Raises:
         UsageError: if the agents of the run are at different times, or something that the run
@@ -93,15 +93,15 @@ def moment_of(
         with Walk(stored, options) as walk:
             if place.time_ns < walk.runner.until_ns:
                 walk.check_one_time(min(place.time_ns, walk.end_ns - 1))
-            if told is not None:
-                told(cost_of(walk, place.time_ns))
+            if on_cost is not None:
+                on_cost(cost_of(walk, place.time_ns))
             if walk.to_event(place.event, place.time_ns):
                 return walk.moment()
     with Walk(stored, options) as walk:
         time_ns = place.time_ns if place.event is None else walk.end_ns
         walk.check_one_time(time_ns)
-        if told is not None and place.event is None:
-            told(cost_of(walk, place.time_ns))
+        if on_cost is not None and place.event is None:
+            on_cost(cost_of(walk, place.time_ns))
         return arrive(walk, time_ns)
 
 

@@ -162,7 +162,7 @@ class PlainRun:
         return count
 
     def through(self, time_ns: int, number: int) -> None:
-        """Go on until so many events have been recorded, of which the last happens at a time."""
+        """Continue until so many events have been recorded, of which the last happens at a time."""
         self._before(time_ns)
         while self.events < number and self._step(time_ns):
             pass

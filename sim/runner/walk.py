@@ -35,7 +35,7 @@ from sim.runner.trace import Trace, TracedRecorder, TracingSlicer
 
 
 class Walk:
-    """The replay of a recorded run, which stops where it is told to.
+    """The replay of a recorded run, which stops at the places that its caller asks for.
 
     Args:
         stored: the run.
@@ -101,7 +101,7 @@ class Walk:
             )
 
     def to(self, time_ns: int) -> None:
-        """Go on to a time before the end: all that was due before it has happened.
+        """Continue to a time before the end: all that was due before it has happened.
 
         Raises:
             UsageError: see `check`.
@@ -115,7 +115,7 @@ class Walk:
                 self.keeper.compare_until(time_ns)
 
     def to_event(self, number: int, time_ns: int) -> bool:
-        """Go on through the step that makes an event.
+        """Continue through the step that makes an event.
 
         Args:
             number: the number of the event.
@@ -139,7 +139,7 @@ class Walk:
         return self.keeper.events >= number
 
     def to_end(self) -> None:
-        """Go on to the end of the run, or of its record. Nothing can follow."""
+        """Continue to the end of the run, or of its record. Nothing can follow."""
         with self._stepping(), COLLECTOR.patient():
             blocking(self.runner.run, "asyncio")
 

@@ -147,21 +147,21 @@ def test_no_cost_is_named_of_what_is_refused(tmp_path):
     file = tmp_path / "rounds.yaml"
     file.write_text(scene(walkers(2), "{name: p}"), encoding="utf-8")
     run = sim.run(file, out=tmp_path / "runs", kinds=KINDS, overrides=["execution.sync=causal"])
-    options, told = ReplayOptions(kinds=KINDS), list[ReplayCost]()
+    options, costs = ReplayOptions(kinds=KINDS), list[ReplayCost]()
     with open_run(Path(str(run.run))) as stored:
         for find in (causes_of, influence_of):
             with pytest.raises(UsageError, match=r"was run with execution\.sync"):
-                find(stored, 5, options, told=told.append)
+                find(stored, 5, options, on_cost=costs.append)
         for place in (Place(10**9), Place(10**9, 5)):
             with pytest.raises(UsageError, match=r"was run with execution\.sync"):
-                moment_of(stored, place, options, told.append)
+                moment_of(stored, place, options, costs.append)
         object.__setattr__(stored, "info", attrs.evolve(stored.info, status="running"))
         for find in (causes_of, influence_of):
             with pytest.raises(RunError, match="is being written by another process"):
-                find(stored, 5, options, told=told.append)
+                find(stored, 5, options, on_cost=costs.append)
         with pytest.raises(RunError, match="is being written by another process"):
-            moment_of(stored, Place(10**9), options, told.append)
-    assert told == []
+            moment_of(stored, Place(10**9), options, costs.append)
+    assert costs == []
 
 
 def _last(run: str) -> int:

@@ -49,7 +49,7 @@ def print_causes(
     """
     chosen = chosen_options(options)
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        found = causes_of(stored, event, chosen, most=limit, told=tell_cost)
+        found = causes_of(stored, event, chosen, most=limit, on_cost=tell_cost)
     if as_json:
         print_json(found.to_json())
         return
@@ -116,7 +116,7 @@ def print_influence(
     """
     chosen = chosen_options(options)
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        found = influence_of(stored, event, chosen, told=tell_cost)
+        found = influence_of(stored, event, chosen, on_cost=tell_cost)
         differs, why_not = _without(stored, event, chosen)
     if as_json:
         print_json({**found.to_json(), "without": differs, "not_branched": why_not})
