@@ -57,6 +57,7 @@ def test_a_jury_talks_in_turns_until_all_agree_or_it_is_hung(seed, tmp_path):
 SPLIT = "{tool: vote, call: {vote: {verdict: \"='guilty' if me in ['juror-1', 'juror-2'] else 'not guilty'\"}}}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "counted"),
     [
@@ -75,6 +76,7 @@ def test_a_text_counts_for_the_side_that_it_names(text, counted):
     assert (pro, contra) == tuple(spoken * one for one in counted)
 
 
+@pytest.mark.slow
 def test_one_juror_has_the_floor_is_a_property_that_can_fail(tmp_path):
     """With the floor given to all jurors at once, the property of the file fails; as shipped, it holds."""
     text = JURY.read_text(encoding="utf-8")
