@@ -26,6 +26,7 @@ from socket import AF_INET, AF_INET6, SHUT_RDWR, socket
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final, Literal, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import WSGIEnvironment
 
 import attrs
 
@@ -35,7 +36,7 @@ from sim.base.text import plain
 Start = Callable[..., Any]
 """What an application calls with the status and the headers of its answer."""
 
-Application = Callable[[dict[str, Any], Start], Iterable[bytes]]
+Application = Callable[[WSGIEnvironment, Start], Iterable[bytes]]
 """A WSGI application. Several threads may call it at the same time."""
 
 LOOPBACK: Final = "127.0.0.1"
@@ -198,7 +199,7 @@ class _Guard:
         self._secret = secret
         self._faults = faults
 
-    def __call__(self, environ: dict[str, Any], start_response: Start) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: Start) -> Iterable[bytes]:
         """Answer a request. The body of an answer to HEAD is left out."""
 
         def start(status: str, headers: list[tuple[str, str]], *error: object) -> Any:
@@ -210,7 +211,7 @@ class _Guard:
         environ[_ANSWERED]()
         return [b""] if method == "HEAD" else body
 
-    def _page(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+    def _page(self, environ: WSGIEnvironment, start: Start) -> Iterable[bytes]:
         if self._local and not _names_this_machine(environ.get("HTTP_HOST", LOOPBACK)):
             return text_answer(start, HTTPStatus.FORBIDDEN, "this endpoint serves only requests to a local host name")
         if self._secret and not self._opened(environ):
@@ -221,7 +222,7 @@ class _Guard:
             self._faults.log(error)
             return text_answer(start, HTTPStatus.INTERNAL_SERVER_ERROR, type(error).__name__)
 
-    def _opened(self, environ: dict[str, Any]) -> bool:
+    def _opened(self, environ: WSGIEnvironment) -> bool:
         """Take the secret off the path of a request, and return whether it was the right one."""
         given, slash, path = environ["PATH_INFO"][1:].partition("/")
         environ["PATH_INFO"] = f"{slash}{path}"
@@ -380,7 +381,7 @@ class _Request(WSGIRequestHandler):
     timeout = TAKING
     server: _Http
 
-    def get_environ(self) -> dict[str, Any]:
+    def get_environ(self) -> WSGIEnvironment:
         """Return the request, which is there as a whole now."""
         self.server.reaches(self.request, "answering")
         return {**super().get_environ(), _ANSWERED: partial(self.server.reaches, self.request, "taking")}

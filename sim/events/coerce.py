@@ -4,13 +4,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
-_NOTHING: Mapping[str, Any] = {}
+from sim.kernel.codec import JsonObject
+
+_NOTHING: JsonObject = {}
 
 
-def mapping(data: Any) -> Mapping[str, Any]:
+def mapping(data: Any) -> JsonObject:
     """Return data if it is a mapping, otherwise an empty mapping."""
     if data.__class__ is dict:  # nearly always, and the fastest question
-        return cast("Mapping[str, Any]", data)
+        return cast("JsonObject", data)
     return data if isinstance(data, Mapping) else _NOTHING
 
 

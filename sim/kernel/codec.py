@@ -5,8 +5,8 @@ that imports `msgspec`.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
 import msgspec
@@ -18,7 +18,13 @@ T = TypeVar("T")
 Raw = msgspec.Raw
 """Bytes that are already canonical JSON. `encode` copies them unchanged."""
 
-JsonObject = Mapping[str, Any]
+if TYPE_CHECKING:
+    Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
+else:
+    Json = Any  # what reads types while it runs takes the value as it is, because to check each part takes time
+"""A JSON value. What it is in each case is asked with `isinstance`."""
+
+JsonObject: TypeAlias = Mapping[str, Json]
 """A JSON object."""
 
 Record = msgspec.Struct

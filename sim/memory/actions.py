@@ -1,8 +1,9 @@
 """The actions on the memories of the agent that acts. It cannot see or change those of another."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from sim.base.permissions import Permission
+from sim.kernel.codec import Json
 from sim.kernel.duration import to_ns, to_seconds
 from sim.memory.archive import SessionHit
 from sim.memory.service import Hit, Memories
@@ -23,7 +24,7 @@ def remember(
     importance: _Number = None,
     task: _Number = None,
     expires: Time = None,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Add a memory.
 
     Args:
@@ -49,7 +50,7 @@ def recall(
     task: _Number = None,
     within: Time = None,
     limit: _Number = None,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Json]]:
     """Find memories by their words, the best first.
 
     Args:
@@ -64,7 +65,7 @@ def recall(
     return [_found(hit) for hit in hits]
 
 
-def _found(hit: Hit) -> dict[str, Any]:
+def _found(hit: Hit) -> dict[str, Json]:
     memory = hit.memory
     return {
         "memory": memory.id,
@@ -90,7 +91,7 @@ def forget(world: "World", agent: "Inhabitant", memory: int) -> None:
 @action("search_sessions", permission=Permission.GUEST, everywhere=False, draws=False)
 def search_sessions(
     world: "World", agent: "Inhabitant", query: str, time_frame: str | None = None, limit: _Number = None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Json]]:
     """Find past conversations by words in their summaries and messages, the best first.
 
     Args:
@@ -101,7 +102,7 @@ def search_sessions(
     return [_session(hit) for hit in Memories.of(world).search(agent.agent_id, query, time_frame, limit)]
 
 
-def _session(hit: SessionHit) -> dict[str, Any]:
+def _session(hit: SessionHit) -> dict[str, Json]:
     session = hit.session
     return {
         "session": session.session,

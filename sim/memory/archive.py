@@ -1,11 +1,11 @@
 """The archive of sessions: past conversations with their summaries, found again by their words."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sim.base.errors import LimitError, UsageError
 from sim.events.event_type import Published, event_type
-from sim.kernel.codec import Raw, Record, decode, freeze
+from sim.kernel.codec import JsonObject, Raw, Record, decode, freeze
 from sim.memory.index import Index
 from sim.memory.time_frame import TimeFrame
 
@@ -105,7 +105,7 @@ class SessionArchive:
         return [[session, self._messages[id]] for id, session in self._sessions.items()]
 
 
-def freeze_messages(messages: Sequence[Mapping[str, Any]], most_bytes: int, owner: str) -> Raw:
+def freeze_messages(messages: Sequence[JsonObject], most_bytes: int, owner: str) -> Raw:
     """Return messages as canonical JSON.
 
     Raises:

@@ -10,7 +10,7 @@ import attrs
 
 from sim.base.errors import Interrupt, LimitError, RunError, UsageError
 from sim.base.text import of_error
-from sim.kernel.codec import Record, encode, freeze
+from sim.kernel.codec import JsonObject, Record, encode, freeze
 from sim.memory.archive import Session, SessionArchive, SessionHit, freeze_messages
 from sim.memory.events import MemoriesForgotten, MemoriesPruned, MemoriesSummarised, MemoryRepeated
 from sim.memory.index import SCALE
@@ -408,7 +408,7 @@ class Memories(Service):
         self,
         agent_id: str,
         session: str,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Sequence[JsonObject],
         summary: str,
         reason: str,
         *,
@@ -500,7 +500,7 @@ class Memories(Service):
         """See `Service.metrics`."""
         return self._counts
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """See `Service.summary`."""
         counted = {name: count for name, count in self._counts.items() if count or name != "repeated"}
         return counted if any(counted.values()) else {}

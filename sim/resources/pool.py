@@ -13,6 +13,7 @@ import attrs
 
 from sim.base.errors import ClosedError, UsageError
 from sim.kernel import Actor, Kernel
+from sim.kernel.codec import Json
 
 _MANY = 32  # minimum number of registrations before stale ones are removed
 
@@ -152,7 +153,7 @@ class Pool(ABC):
         """Return the present state and the counts since the start."""
         return PoolStatistics(self.capacity, self.level, self.queue, self._served, self._waited)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Json]:
         """Return the present state as JSON."""
         return {"closed": self.closed, "level": self.level, "queue": self.queue}
 

@@ -6,13 +6,14 @@ never decreases, so that changes of the wall clock do not affect them.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import attrs
 
 from sim.base.errors import LimitError, UsageError
 from sim.kernel import Kernel, Source
 from sim.kernel.actor import FIRST_DERIVED
+from sim.kernel.codec import Json
 from sim.kernel.rng import derive
 from sim.resources.admission import Admission
 from sim.resources.capacity import Capacity, ResourceCounts, Watch
@@ -333,7 +334,7 @@ class RateTracker:
         """
         return uses(self._scoped(), self._kernel.now)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Json]:
         """Return the units that count now in each window, as sorted JSON. Empty windows are omitted."""
         return {
             "agents": self._used(self._agent_windows),

@@ -10,7 +10,7 @@ messages are derived from this function. The built-in kinds are in the package `
 
 import difflib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import attrs
@@ -19,10 +19,10 @@ from sim.base.errors import UsageError
 from sim.base.permissions import Permission
 from sim.base.registry import Registry
 from sim.base.words import ACTIONS
-from sim.kernel.codec import Record
+from sim.kernel.codec import JsonObject, Record
 from sim.world.section import described
 
-_NO_ARGUMENTS: Mapping[str, Any] = {}
+_NO_ARGUMENTS: JsonObject = {}
 
 
 class Refused(Exception):
@@ -206,7 +206,7 @@ class ActionHandler:
         return list(inspect.signature(self.apply).parameters.values())[2 if self.wait is None else 3 :]
 
     @property
-    def defaults(self) -> Mapping[str, Any]:
+    def defaults(self) -> JsonObject:
         """The values of the arguments that can be left out."""
         return {p.name: p.default for p in self._parameters() if p.default is not inspect.Parameter.empty}
 
@@ -445,7 +445,7 @@ class ActionRegistry:
         return self._handlers
 
 
-def near(name: str, names: Mapping[str, object]) -> str:
+def near(name: str, names: Iterable[str]) -> str:
     """Return a suggestion with the nearest of `names`, to append to an error message; empty if none is near."""
-    found = difflib.get_close_matches(name, names, n=1)
+    found = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {found[0]!r}?" if found else ""

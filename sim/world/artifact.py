@@ -1,10 +1,10 @@
 """Artifacts: named objects with content that agents read, write, edit, delete and invoke."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from sim.base.expressions import Expression
-from sim.kernel.codec import Raw, Record, decode, freeze
+from sim.kernel.codec import Json, Raw, Record, decode, freeze
 from sim.kernel.ports import ANYONE, Gate
 
 Access = Literal["all", "owner"] | tuple[str, ...]
@@ -107,7 +107,7 @@ class Artifacts:
         """Return all ids, sorted."""
         return sorted(self._held)
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> Mapping[str, Sequence[Json]]:
         """Return all artifacts for the final digest."""
         return {
             id: [

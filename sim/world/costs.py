@@ -1,11 +1,11 @@
 """The costs of actions: units of rate limits, budgets and quotas, checked and charged in one step."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, JsonObject, encode
 from sim.resources import Budgets, Earmark, Quotas, RateTracker, Reservation, to_micro
 
 _MANY_KINDS = 1000  # free kinds that are cached; bounded, because agents can invent any number of kinds
@@ -108,7 +108,7 @@ class Costs:
         self._prices.clear()
         self._fixed.clear()
 
-    def price(self, kind: str, arguments: Mapping[str, Any]) -> Charge:
+    def price(self, kind: str, arguments: JsonObject) -> Charge:
         """Return the charge for an action of `kind`."""
         return self.fixed(kind) or self.charge(kind, len(encode(arguments)) if kind in self._prices else 0)
 
@@ -126,7 +126,7 @@ class Costs:
             taken[taken_from][name] = to_micro(amount) if taken_from == "budget" else round(amount)
         return Charge(taken["rate"], taken["budget"], taken["quota"])
 
-    def lacking(self, agent_id: str, charge: Charge, artifact: str | None) -> Shortage | None:
+    def lacking(self, agent_id: str, charge: Charge, artifact: Json) -> Shortage | None:
         """Return why an agent cannot pay a charge, or None if it can."""
         resource = self.rates.blocked_by(agent_id, charge.rates) if charge.rates else None
         if resource is not None:
@@ -151,7 +151,7 @@ class Costs:
             self.quotas.hold(agent_id, name, amount)
         return ChargeHold(self, agent_id, charge, reservations, earmarks)
 
-    def take(self, agent_id: str, charge: Charge, artifact: str | None) -> None:
+    def take(self, agent_id: str, charge: Charge, artifact: Json) -> None:
         """Deduct a charge; call it only if `lacking` returned None.
 
         Quota that is held for the earlier content of the artifact is released first.
@@ -162,7 +162,7 @@ class Costs:
             return
         for name, micro in charge.budgets.items():
             self.budgets.spend(agent_id, name, micro)
-        if charge.quotas and artifact is not None:
+        if charge.quotas and isinstance(artifact, str):
             self.give_back(artifact)
             self._holds[artifact] = (agent_id, charge.quotas)
         for name, amount in charge.quotas.items():
@@ -174,6 +174,6 @@ class Costs:
         for name, amount in amounts.items():
             self.quotas.give_back(holder, name, amount)
 
-    def _held(self, agent_id: str, name: str, artifact: str | None) -> int:
-        holder, amounts = self._holds.get(artifact or "", ("", {}))
+    def _held(self, agent_id: str, name: str, artifact: Json) -> int:
+        holder, amounts = self._holds.get(artifact if isinstance(artifact, str) else "", ("", {}))
         return amounts.get(name, 0) if holder == agent_id else 0

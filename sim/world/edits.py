@@ -16,7 +16,7 @@ import attrs
 
 from sim.events.topic import matches
 from sim.kernel import Source
-from sim.kernel.codec import Raw, decode_as, encode, freeze
+from sim.kernel.codec import Json, Raw, decode_as, encode, freeze
 from sim.world.message import Message
 from sim.world.service import Service, Warned
 
@@ -50,7 +50,7 @@ class Edit:
     replaced: bool = False
     data: Any = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return it as a JSON-like mapping."""
         return attrs.asdict(self)
 
@@ -173,7 +173,7 @@ class Edits(Service):
         """See `Service.metrics`."""
         return dict(self._counts)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Json]:
         """See `Service.summary`."""
         return {**self._counts, **({"missed": len(self._open)} if self._open else {})}
 

@@ -14,7 +14,7 @@ from sim.base.errors import CausalityError, UsageError
 from sim.events import Event
 from sim.events.topic import check_pattern, is_own, matches
 from sim.kernel import Actor, Source, Timer
-from sim.kernel.codec import Raw, Record, freeze
+from sim.kernel.codec import JsonObject, Raw, Record, freeze
 from sim.kernel.duration import to_ns, to_text
 from sim.world.action import ActionHandler, Refused
 from sim.world.actions.messages import arrive, send_later
@@ -313,7 +313,7 @@ class Islands(Service):
         arguments = {argument.name: argument.meaning for argument in handler.arguments()}
         kind = handler.kind
 
-        def check(agent: "Inhabitant", given: Mapping[str, Any]) -> None:
+        def check(agent: "Inhabitant", given: JsonObject) -> None:
             if kind in OF_PLACES or kind in OF_TASKS:
                 self.check_thing(agent.agent_id, "places" if kind in OF_PLACES else "tasks", "")
             for name, value in given.items():

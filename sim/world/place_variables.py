@@ -14,6 +14,7 @@ from sim.base.errors import RunError
 from sim.base.expressions import ExpressionError
 from sim.kernel import Kernel, Source, to_seconds
 from sim.kernel.actor import PLACES
+from sim.kernel.codec import Json, JsonObject
 from sim.kernel.kernel import Ticker
 
 Names = Mapping[str, Any]
@@ -48,7 +49,7 @@ class PlaceVariables:
     def __init__(
         self,
         kernel: Kernel,
-        values: Mapping[str, dict[str, Any]],
+        values: Mapping[str, dict[str, Json]],
         constants: Mapping[str, Names],
         rules: Sequence[PlaceRule] = (),
         every_ns: int = 0,
@@ -75,7 +76,7 @@ class PlaceVariables:
         """Return the values of a variable at all places, in their order."""
         return list(self._values[variable].values())
 
-    def set(self, place: str, values: Mapping[str, Any]) -> None:
+    def set(self, place: str, values: JsonObject) -> None:
         """Set variables of a place."""
         if self._kernel.current is None:
             self._kernel.acting()  # it refuses a call from outside before anything changes
@@ -104,7 +105,7 @@ class PlaceVariables:
             for variable, value in new.items():
                 values[variable][place] = value
 
-    def state(self) -> Mapping[str, Mapping[str, Any]]:
+    def state(self) -> Mapping[str, JsonObject]:
         """Return the values of all places by variable, for the final digest."""
         return self._values
 

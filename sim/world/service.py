@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import attrs
 
 from sim.base.errors import UsageError
+from sim.kernel.codec import JsonObject
 
 if TYPE_CHECKING:
     from sim.world.world import World
@@ -43,7 +44,7 @@ class Service:
         """
         return {}
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the numbers of the service for the result of a run, JSON-like; empty: the result omits it."""
         return {}
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from sim.base.errors import CausalityError, UsageError
+from sim.kernel.codec import JsonObject
 from sim.kernel.ports import ANYONE, Gate
 
 Position = Any
@@ -289,7 +290,7 @@ class Space:
             if other is not me and metric(here, other.at(step).position) <= margin + max(0, step - other.known) * speed
         ]
 
-    def state(self) -> Mapping[str, Any]:
+    def state(self) -> JsonObject:
         """Return the latest visible state of all agents, for the hash of the run."""
         return {
             name: [shown.position, shown.doing, history.gone is None]

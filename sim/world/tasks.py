@@ -13,7 +13,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
-from sim.kernel.codec import ABSENT, Raw, decode, freeze
+from sim.kernel.codec import ABSENT, Json, JsonObject, Raw, decode, freeze
 from sim.kernel.duration import to_seconds
 from sim.record.views import VIEWS
 from sim.world.action import Refused
@@ -145,7 +145,7 @@ class Task:
         """Whether it has not ended."""
         return self.status not in ENDS
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return what rules and tools see of it."""
         return {
             "id": self.id, "title": self.title, "description": self.description, "status": self.word or self.status,
@@ -465,7 +465,7 @@ class Tasks(Service):
 
     # -- numbers
 
-    def records(self) -> Mapping[str, Any]:
+    def records(self) -> JsonObject:
         """Return all tasks for the final digest."""
         return {str(id): attrs.asdict(task) for id, task in self._tasks.items()}
 
@@ -475,7 +475,7 @@ class Tasks(Service):
             return {}
         return {name: self._counts[name] for name in (*get_args(TaskStatus), "overdue", "stalled")}
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the same numbers; empty without tasks."""
         return self.metrics()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.base.errors import UsageError
 from sim.events.topic import check_free
-from sim.kernel.codec import Raw, freeze
+from sim.kernel.codec import Json, Raw, freeze
 from sim.kernel.duration import to_ns, to_seconds
 from sim.kernel.waits import NOTHING
 from sim.world.action import Recipient, Refused, Time, Topic, action
@@ -44,7 +44,7 @@ async def _wait_to_send(
 def send(
     world: "World", agent: "Inhabitant", receivers: list[str], to: Recipient, data: Any = None, topic: str = "",
     after: Time = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Json]:  # fmt: skip
     """Send a message to an agent, or to every member of a group.
 
     Args:
@@ -80,7 +80,7 @@ Posted = Callable[[str, int, Raw], bool]
 def send_later(
     world: "World", sender: str, receivers: list[str], topic: str, raw: Raw, delay_ns: int,
     *, post: Posted | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Json]:  # fmt: skip
     """Send after a delay. The sender does not wait for room: a refusal is recorded as `message.refused`.
 
     A message takes its counter of the sender, and is on record, when it is sent. What happens when it arrives is caused

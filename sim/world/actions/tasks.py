@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sim.base.errors import UsageError
-from sim.kernel.codec import freeze
+from sim.kernel.codec import Json, freeze
 from sim.kernel.duration import to_ns
 from sim.world.action import Means, Refused, Time, action
 from sim.world.actions.messages import deliver
@@ -31,7 +31,7 @@ def create_task(
     kind: str = "",
     depends_on: Any = (),
     stalled_after: Time = None,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Create a task for one agent, or for any agent.
 
     Args:
@@ -76,7 +76,7 @@ def update_task(
     priority: _Number = None,
     due: Time = None,
     note: str = "",
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Change a task of this agent, or one that has no agent yet.
 
     Args:
@@ -100,7 +100,7 @@ def update_task(
 @action("complete_task", draws=False)
 def complete_task(
     world: "World", agent: "Inhabitant", task: int, result: Any = None, failed: bool = False, note: str = ""
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """End a task of this agent, and keep its result.
 
     Args:
