@@ -5,14 +5,15 @@ works, and of those in turn. So a low agent gains nothing by asking a high one. 
 the runtime, never from text. What is not known is denied.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, Self
 
 import attrs
 
 from sim.base.permissions import Permission
-from sim.tools.tool import Tool
+from sim.kernel.codec import Json, JsonObject
+from sim.tools.tool import Tool, required_of
 from sim.world import Inhabitant, Service, World
 from sim.world.section import Level, define_section, draws_nothing
 
@@ -131,9 +132,7 @@ class Access(Service):
         self._spawners[parent] = self._world.agents[parent]
         self.chains[agent_id] = (parent, *self.chains.get(agent_id, ()))
 
-    def refusal(
-        self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any], behalf: tuple[str, ...] = ()
-    ) -> str | None:
+    def refusal(self, agent: Inhabitant, tool: Tool, arguments: JsonObject, behalf: tuple[str, ...] = ()) -> str | None:
         """Return why a call is not allowed, or None if it is.
 
         Args:
@@ -158,9 +157,10 @@ class Access(Service):
             return self.refusal(agent, tool, {}, behalf)
         stated = tool.operation_schema.get("enum")
         # without stated operations, those that rules name, and any other one
-        words = stated or ("", *(word for rule in self.settings.rules for word in rule.operations))
-        calls = [{tool.operation: word} for word in words]
-        if tool.operation not in tool.parameters.get("required", ()):
+        words: Sequence[Json] = ("", *(word for rule in self.settings.rules for word in rule.operations))
+        words = stated if isinstance(stated, list | tuple) and stated else words
+        calls: list[JsonObject] = [{tool.operation: word} for word in words]
+        if tool.operation not in required_of(tool.parameters):
             calls.append({})
         refusals = [self.refusal(agent, tool, call, behalf) for call in calls]
         return refusals[0] if all(refusals) else None

@@ -36,7 +36,7 @@ from sim.events.event_type import Published
 from sim.events.topic import matches
 from sim.host.person import await_person
 from sim.kernel import Actor, Effect, Latch, Timer, perform
-from sim.kernel.codec import ABSENT, decode, encode
+from sim.kernel.codec import ABSENT, JsonObject, decode, encode
 from sim.kernel.duration import MAX_NS, NS, to_text
 from sim.kernel.rng import Draws
 from sim.tools.audit import Audit
@@ -103,7 +103,7 @@ class Gate:
     agent: str
     tool: str
     arguments_hash: str
-    arguments: Mapping[str, Any]
+    arguments: JsonObject
     reason: str
     created_ns: int
     expires_ns: int
@@ -113,7 +113,7 @@ class Gate:
     note: str = ""
 
 
-def hash_arguments(arguments: Mapping[str, Any]) -> str:
+def hash_arguments(arguments: JsonObject) -> str:
     """Return the hash (64 hex digits) of the arguments of a call, over their canonical JSON.
 
     The order of keys does not matter, nor anything about the call that is not an argument, such as its id.
@@ -258,7 +258,7 @@ class Approvals(Service):
 
     # -- for the code that calls tools
 
-    def needed(self, agent: "Inhabitant", tool: str, arguments: Mapping[str, Any]) -> str | None:
+    def needed(self, agent: "Inhabitant", tool: str, arguments: JsonObject) -> str | None:
         """Return why a call needs approval, or None. A call that needs none counts towards the totals of its rule.
 
         Args:
@@ -290,7 +290,7 @@ class Approvals(Service):
         self._passed[key] = [*recent, (now, amount)]
         return None
 
-    async def check(self, agent: "Inhabitant", tool: str, arguments: Mapping[str, Any]) -> Gate | None:
+    async def check(self, agent: "Inhabitant", tool: str, arguments: JsonObject) -> Gate | None:
         """Wait for the approval of a call if a rule demands it.
 
         Returns:
@@ -302,7 +302,7 @@ class Approvals(Service):
         reason = self.needed(agent, tool, arguments)
         return None if reason is None else await self.require(agent, tool, arguments, reason)
 
-    async def require(self, agent: "Inhabitant", tool: str, arguments: Mapping[str, Any], reason: str) -> Gate:
+    async def require(self, agent: "Inhabitant", tool: str, arguments: JsonObject, reason: str) -> Gate:
         """Ask for approval of a call, wait for the decision, and use it up.
 
         The caller must make the call, with the `arguments` of the gate, before its next await.
@@ -346,7 +346,7 @@ class Approvals(Service):
         _go_on(loop)
         return self.gates[gate.id]
 
-    def ask(self, agent: "Inhabitant", tool: str, arguments: Mapping[str, Any], reason: str) -> Gate:
+    def ask(self, agent: "Inhabitant", tool: str, arguments: JsonObject, reason: str) -> Gate:
         """Make a gate, for code that does not wait for it here: `gate.approved` and other events say what became of it.
 
         Args:
@@ -393,7 +393,7 @@ class Approvals(Service):
             self._await_simulated(gate, going, settings.simulated)
         return gate
 
-    def use(self, gate_id: str, agent_id: str, tool: str, arguments: Mapping[str, Any]) -> Gate:
+    def use(self, gate_id: str, agent_id: str, tool: str, arguments: JsonObject) -> Gate:
         """Use up an approved gate, and return it. The caller must make the call before its next await.
 
         Args:
@@ -411,7 +411,7 @@ class Approvals(Service):
             raise Refused(why)
         return self._move(gate_id, "used")
 
-    def _hindrance(self, id: str, agent_id: str, tool: str, arguments: Mapping[str, Any]) -> str | None:
+    def _hindrance(self, id: str, agent_id: str, tool: str, arguments: JsonObject) -> str | None:
         gate = self.gates.get(id)
         if gate is None:
             return f"there is no gate {id!r} in this run"
@@ -569,7 +569,7 @@ class Approvals(Service):
         numbers = {"open": len(self._open), "made": len(self.gates), **counts, "refused": self._refused}
         return {**numbers, "mean_wait_seconds": mean}
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the same numbers; empty without gates."""
         return self.metrics() if self.gates else {}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from sim.kernel.codec import decode, encode, freeze
+from sim.kernel.codec import JsonObject, decode, encode, freeze
 from sim.record.audit_chain import FIRST, TOPIC, AuditRecord, record_hash
 from sim.world.section import define_section, draws_nothing
 from sim.world.service import Service
@@ -42,7 +42,7 @@ class Audit(Service):
         self.head = FIRST
         self._kernel = world.kernel
 
-    def record(self, agent_id: str, what: str, data: Mapping[str, Any]) -> None:
+    def record(self, agent_id: str, what: str, data: JsonObject) -> None:
         """Append a record to the chain.
 
         Args:
@@ -68,7 +68,7 @@ class Audit(Service):
         """Return the number of records."""
         return {"records": self.count}
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the end of the chain, for the result of a run."""
         return {"records": self.count, "head": self.head}
 

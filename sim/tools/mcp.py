@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 from urllib.parse import urlsplit
 
 import anyio
@@ -31,6 +31,7 @@ import attrs
 from sim.base.errors import SimError, UsageError
 from sim.base.extras import need
 from sim.base.text import plain
+from sim.kernel.codec import JsonObject
 from sim.kernel.duration import Duration
 from sim.kernel.effects import Effect, Safety
 from sim.tools.schema import OPEN
@@ -155,6 +156,14 @@ class McpTool:
     parameters: Mapping[str, Any]
 
 
+class Listed(TypedDict):
+    """A tool as the request for the tools of a server is answered: the fields of `McpTool`."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
 class McpClient:
     """The connection of a run to one server. Use it as `async with` around the run.
 
@@ -183,7 +192,7 @@ class McpClient:
 
     # -- effects
 
-    def effect(self, tool: str, arguments: Mapping[str, Any], *, latency_ns: int | None = None) -> Effect:
+    def effect(self, tool: str, arguments: JsonObject, *, latency_ns: int | None = None) -> Effect:
         """Return the effect that calls a tool.
 
         Args:
@@ -217,7 +226,7 @@ class McpClient:
             UsageError: if its name is not one that models can call.
         """
 
-        async def call(arguments: Mapping[str, Any]) -> str:
+        async def call(arguments: JsonObject) -> str:
             return await self.text_of(listed.name, arguments)
 
         name = f"{self.server.name}.{listed.name}"
@@ -277,7 +286,7 @@ class McpClient:
         more = answer["characters"] - LONGEST_TEXT
         return f"{answer['text']}\n... [cut: {more} more characters]" if answer["truncated"] else str(answer["text"])
 
-    async def list(self, request: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    async def list(self, request: JsonObject, key: str) -> Sequence[Listed]:
         """Return the tools of the server, as values for `McpTool`.
 
         Raises:

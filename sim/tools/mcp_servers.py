@@ -7,11 +7,12 @@ instruct them.
 """
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Self
 
 from sim.base.errors import UsageError
+from sim.kernel.codec import JsonObject
 from sim.tools.mcp import McpClient, McpError, McpServer, load_transport
 
 
@@ -67,7 +68,7 @@ class McpServers:
         if self._clients:
             load_transport()  # now, so that the run need not wait for it
 
-    async def call(self, server: str, tool: str, arguments: Mapping[str, Any]) -> str:
+    async def call(self, server: str, tool: str, arguments: JsonObject) -> str:
         """Call a tool of a server and return its answer.
 
         Args:

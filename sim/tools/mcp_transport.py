@@ -12,7 +12,7 @@ import os
 import shutil
 import ssl
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +28,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from sim.base.child import Child, kill_group
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, JsonObject, encode
 from sim.tools.mcp import McpServer
 
 LONGEST_MESSAGE: Final = 8 * 2**20
@@ -99,7 +99,7 @@ class Connection:
         self.fault = self.fault or fault
         self.closed.set()
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+    async def call(self, tool: str, arguments: dict[str, Json]) -> tuple[bool, str]:
         """Return whether the tool reports an error, and its answer as text."""
         assert self.client is not None
         with self._losses():
@@ -119,10 +119,10 @@ class Connection:
                 self.end("the connection was lost")
             raise
 
-    async def tools(self, most: int) -> list[tuple[str, str, Mapping[str, Any]]]:
+    async def tools(self, most: int) -> list[tuple[str, str, JsonObject]]:
         """Return at most `most` tools: name, description, and JSON Schema of the arguments."""
         assert self.client is not None
-        found: list[tuple[str, str, Mapping[str, Any]]] = []
+        found: list[tuple[str, str, JsonObject]] = []
         cursor: str | None = None
         while True:
             with self._losses():
@@ -219,7 +219,7 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
         return response
 
 
-def _object(message: bytes | bytearray) -> dict[str, Any]:
+def _object(message: bytes | bytearray) -> dict[str, Json]:
     """Return a message as a JSON object; an empty one if it is none."""
     try:
         value = json.loads(message)

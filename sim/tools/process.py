@@ -20,7 +20,7 @@ import sys
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypedDict, cast
 
 import anyio
 import anyio.abc
@@ -29,6 +29,7 @@ import attrs
 
 from sim.base.child import Child
 from sim.base.errors import RunError, UsageError
+from sim.kernel.codec import Json, JsonObject
 from sim.kernel.duration import Duration
 from sim.kernel.effects import Effect
 from sim.tools.tool import Tool
@@ -197,7 +198,7 @@ class Command:
         if files > self.limits.disk or len(self.files) > self.limits.files:
             raise UsageError("the files of a command must fit into its limits `disk` and `files`")
 
-    def request(self) -> dict[str, Any]:
+    def request(self) -> dict[str, Json]:
         """Return the command as a JSON value: the request of its effect."""
         return {
             "arguments": list(self.arguments),
@@ -219,7 +220,29 @@ class Command:
             raise UsageError(f"this is no request of a command: {error}") from error
 
 
-async def run_process(request: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+class Output(TypedDict):
+    """What a command wrote: its beginning as `text`, and how long it is and which hash it has as a whole."""
+
+    text: str
+    truncated: bool
+    bytes: int
+    sha256: str | None
+
+
+class ProcessResult(TypedDict):
+    """What became of a command; see `run_process`."""
+
+    exit_code: int | None
+    timed_out: bool
+    killed_by: str | None
+    stdout: Output
+    stderr: Output
+    files: dict[str, Output]
+    deleted: list[str]
+    others: int
+
+
+async def run_process(request: JsonObject, key: str) -> ProcessResult:
     """Run a command in a sandbox and return its result. This is the `call` of an `Effect`.
 
     It asks for no permission; `ProcessTools` does. When it returns or is cancelled, no process of the command is left.
@@ -272,7 +295,7 @@ _DESCRIPTION = (
     "Run a program in an empty folder with the given files, without network. No shell reads the arguments. Returns the "
     "exit code, both outputs, and the files that were made or changed."
 )
-_PARAMETERS = {
+_PARAMETERS: Final[JsonObject] = {
     "type": "object",
     "properties": {
         "arguments": {
@@ -329,14 +352,14 @@ class ProcessTools:
         """
         fixed = attrs.asdict(limits or ProcessLimits())
 
-        async def call(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        async def call(arguments: JsonObject) -> ProcessResult:
             return await self.run({**arguments, "limits": fixed}, "")
 
         return Tool(
             name, call, _DESCRIPTION, _PARAMETERS, runs="process", safety="pure", latency=latency, timeout=86_400.0
         )
 
-    async def run(self, request: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    async def run(self, request: JsonObject, key: str) -> ProcessResult:
         """Run a command as `run_process` does, if the operator allows it.
 
         Raises:
@@ -376,16 +399,16 @@ def _job(command: Command) -> bytes:
     return struct.pack("!Q", len(data)) + data
 
 
-def _result(report: bytes) -> dict[str, Any]:
+def _result(report: bytes) -> ProcessResult:
     try:
-        result: dict[str, Any] = json.loads(report)
+        result = json.loads(report)
     except ValueError:
         raise RunError("the sandbox of a command ended without a report") from None
     if not result:
         raise RunError("the sandbox of a command was ended from outside")
     if "refused" in result:
         raise RunError(f"commands are refused, because a complete sandbox cannot be had here: {result['refused']}")
-    return {**result, "timed_out": result["killed_by"] == "time"}
+    return cast("ProcessResult", {**result, "timed_out": result["killed_by"] == "time"})  # as sandbox.py writes it
 
 
 async def _ask_sandbox(job: bytes) -> bytes:

@@ -17,7 +17,7 @@ import attrs
 from sim.base.errors import Cancelled, RunError, UsageError
 from sim.base.text import dotted_name, of_error
 from sim.kernel import perform
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import JsonObject, decode, encode
 from sim.tools.access import Access
 from sim.tools.schema import schema_of_action
 from sim.tools.tool import MEANINGS, Tool, wire_name
@@ -50,7 +50,7 @@ class Ready:
     """
 
     tool: Tool
-    arguments: Mapping[str, Any]
+    arguments: JsonObject
     ran: bool = False
     value: Any = None
 
@@ -73,7 +73,7 @@ class Tools(Service):
 
     def __init__(self, world: World) -> None:
         self.known: dict[str, Tool] = {}
-        self.context: Callable[[str], Mapping[str, Any]] = _nothing
+        self.context: Callable[[str], JsonObject] = _nothing
         self.calls: dict[str, int] = {}
         self.failures: dict[str, int] = {}
         self.faulty = 0
@@ -199,7 +199,7 @@ class Tools(Service):
             return Ready(tool, arguments)
         return await self._outside(tool, arguments, lambda: self._check_access(agent, tool, kept, behalf))
 
-    async def _approved(self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any]) -> "Gate | None":
+    async def _approved(self, agent: Inhabitant, tool: Tool, arguments: JsonObject) -> "Gate | None":
         """Wait for a person if the call needs one, and return the gate that was passed."""
         if "approvals" not in self._world.services:
             return None
@@ -207,9 +207,7 @@ class Tools(Service):
 
         return await Approvals.of(self._world).check(agent, tool.name, arguments)
 
-    def _check_access(
-        self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any], behalf: tuple[str, ...]
-    ) -> None:
+    def _check_access(self, agent: Inhabitant, tool: Tool, arguments: JsonObject, behalf: tuple[str, ...]) -> None:
         """Refuse a call that is not allowed at present."""
         access = Access.on(self._world)
         why = access.refusal(agent, tool, arguments, behalf)
@@ -217,7 +215,7 @@ class Tools(Service):
             access.denied += 1
             raise self._denied(agent, tool, arguments, why)
 
-    def _denied(self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any], why: str) -> Refused:
+    def _denied(self, agent: Inhabitant, tool: Tool, arguments: JsonObject, why: str) -> Refused:
         self._note(agent, "tool.denied", tool, arguments, reason=why)
         return Refused(f"{tool.name}: {why}" if not why.startswith(tool.name) else why)
 
@@ -244,7 +242,7 @@ class Tools(Service):
             raise Refused(f"the tool {name!r} returned an awaitable: define it with `async def`, or with runs='effect'")
         return self._recorded(value)
 
-    async def _outside(self, tool: Tool, arguments: Mapping[str, Any], check: Callable[[], None]) -> Ready:
+    async def _outside(self, tool: Tool, arguments: JsonObject, check: Callable[[], None]) -> Ready:
         """Run a tool as an effect, again after a failure if it may be repeated and `check` still allows it."""
         for attempt in range(tool.retries + 1):
             if attempt:
@@ -260,7 +258,7 @@ class Tools(Service):
         doubt = "; it may have had its effect" if tool.safety == "unsafe" else ""
         raise Refused(f"the tool {tool.name!r} has not answered in time{doubt}")
 
-    async def _act(self, agent: Inhabitant, tool: Tool, arguments: Mapping[str, Any]) -> Ready:
+    async def _act(self, agent: Inhabitant, tool: Tool, arguments: JsonObject) -> Ready:
         """Execute the action that a tool offers, as an action of the agent."""
         result = await self._world.execute(agent, Action(str(tool.action), arguments))
         if not result.success:
@@ -283,7 +281,7 @@ class Tools(Service):
         """Return the name of a tool by the name that models see. One that does not exist need not be of this form."""
         return self._by_wire.get(name, dotted_name(name))
 
-    def _note(self, agent: Inhabitant, what: str, tool: Tool, arguments: Mapping[str, Any], **more: Any) -> None:
+    def _note(self, agent: Inhabitant, what: str, tool: Tool, arguments: JsonObject, **more: Any) -> None:
         """Append to the audit chain, if the world has one. It holds the hash of the arguments, which are on record."""
         audit = _audit(self._world)
         if audit is not None:
@@ -303,7 +301,7 @@ class Tools(Service):
         """Return the number of calls, of failed calls, and of calls that were not run."""
         return {"calls": sum(self.calls.values()), "failures": sum(self.failures.values()), "faulty": self.faulty}
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the number of calls and of failed calls by tool, and how many calls were not run."""
         if not self.calls and not self.faulty:
             return {}
@@ -367,9 +365,9 @@ def tool_of_action(handler: ActionHandler, name: str) -> Tool:
     )  # fmt: skip
 
 
-def _unused(arguments: Mapping[str, Any]) -> Any:
+def _unused(arguments: JsonObject) -> Any:
     raise AssertionError("the tool of an action is executed as that action")
 
 
-def _nothing(agent_id: str) -> Mapping[str, Any]:
+def _nothing(agent_id: str) -> JsonObject:
     return {}

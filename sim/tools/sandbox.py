@@ -32,9 +32,57 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, TypedDict
 
 assert sys.platform == "linux", "the system calls are those of Linux; sim.tools.process starts it nowhere else"
+
+
+class Job(TypedDict, total=False):
+    """What the caller asks for: a command, its files and limits, and where Python is on this machine."""
+
+    arguments: list[str]
+    files: dict[str, str]
+    stdin: str
+    limits: dict[str, int]
+    pythons: list[str]
+    executable: str
+    shared_user: bool
+
+
+class Told(TypedDict, total=False):
+    """What init tells the warden."""
+
+    built: bool
+    status: int
+    refused: str
+
+
+class Text(TypedDict):
+    """The beginning of a text, and how long it is in bytes."""
+
+    text: str
+    truncated: bool
+    bytes: int
+
+
+class Output(Text):
+    """A text with its hash; None if it was not read as a whole."""
+
+    sha256: str | None
+
+
+class Report(TypedDict, total=False):
+    """What became of a command, or why it was refused; empty: the caller wanted its end."""
+
+    exit_code: int | None
+    killed_by: str | None
+    stdout: Output
+    stderr: Output
+    files: dict[str, Output]
+    deleted: list[str]
+    others: int
+    refused: str
+
 
 FOLDER = "/run/sim-command"
 """The folder of the command in its own file system: a name that no other text contains by chance."""
@@ -227,7 +275,7 @@ def _write(path: str, text: str) -> None:
 # -- the file system of a command
 
 
-def _build(job: dict[str, Any]) -> None:
+def _build(job: Job) -> None:
     """Make a root of programs and one tmpfs, and leave the old root. Only process 1 can do this: `/proc` is its own."""
     new = "/tmp"  # noqa: S108 - any folder serves: what is mounted here is seen in this namespace only
     limits = job["limits"]
@@ -361,7 +409,7 @@ def _give_up_rights(capset: int) -> None:
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def _init(job: dict[str, Any], go: int, status: int, streams: tuple[int, int, int]) -> NoReturn:
+def _init(job: Job, go: int, status: int, streams: tuple[int, int, int]) -> NoReturn:
     """Be process 1: build, start the command, and end when it ends."""
     try:
         os.setsid()
@@ -400,12 +448,12 @@ def _write_oom_score() -> None:
         _write("/proc/self/oom_score_adj", "1000")
 
 
-def _tell(status: int, message: dict[str, Any]) -> None:
+def _tell(status: int, message: Told) -> None:
     """Tell the warden: `built`, then the `status` of the command; or `refused`. A message is one line."""
     os.write(status, json.dumps(message).encode() + b"\n")
 
 
-def _command(job: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
+def _command(job: Job, streams: tuple[int, int, int]) -> NoReturn:
     """Become the command. Its errors go to its own standard error, as a shell's would."""
     arguments = job["arguments"]
     try:
@@ -491,11 +539,11 @@ class _Output:
     def full(self) -> bool:
         return self.bytes >= self._kept * HASHED
 
-    def report(self, pythons: list[str]) -> dict[str, Any]:
+    def report(self, pythons: list[str]) -> Output:
         return {**_text(bytes(self.data), self.bytes, pythons), "sha256": self._hash.hexdigest()}
 
 
-def _text(data: bytes, size: int, pythons: list[str]) -> dict[str, Any]:
+def _text(data: bytes, size: int, pythons: list[str]) -> Text:
     """Return the beginning of a text of `size` bytes, without places of this machine.
 
     A character that the cut went through is left out. The folder is `.`, and what holds Python is `<python>`.
@@ -533,7 +581,7 @@ class _Warden:
         self._status = status
         self._outputs = {fd: _Output(limits["output"]) for fd in streams}
         self._streams = streams
-        self.reported: dict[str, Any] = {}
+        self.told: Told = {}
         self.killed_by: str | None = None
 
     def wait_until_built(self) -> None:
@@ -617,35 +665,35 @@ class _Warden:
                     total += sum(int(line.split()[1]) for line in file if line.startswith((b"RssAnon:", b"RssShmem:")))
         return total * 1024
 
-    def report(self, pythons: list[str]) -> dict[str, Any]:
-        """Return the output of the command."""
+    def report(self, pythons: list[str]) -> tuple[Output, Output]:
+        """Return standard output and standard error of the command."""
         out, err = (self._outputs[fd].report(pythons) for fd in self._streams)
-        return {"stdout": out, "stderr": err}
+        return out, err
 
 
 _SIGNALS = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "file_size"}
 
 
-def _ending(reported: dict[str, Any], killed_by: str | None) -> dict[str, Any]:
-    """Return how the command ended: `exit_code`, or what it was killed by."""
-    if killed_by is None and "status" in reported:
-        code = os.waitstatus_to_exitcode(reported["status"])
+def _ending(told: Told, killed_by: str | None) -> tuple[int | None, str | None]:
+    """Return the exit code of the command, or what it was killed by."""
+    if killed_by is None and "status" in told:
+        code = os.waitstatus_to_exitcode(told["status"])
         if code >= 0:
-            return {"exit_code": code, "killed_by": None}
+            return code, None
         number = signal.Signals(-code)
         killed_by = _SIGNALS.get(number, number.name)
-    return {"exit_code": None, "killed_by": killed_by or "SIGKILL"}
+    return None, killed_by or "SIGKILL"
 
 
-def _changes(job: dict[str, Any]) -> dict[str, Any]:
-    """Return the files of the folder that are new or changed, and the names of those that are gone.
+def _changes(job: Job) -> tuple[dict[str, Output], list[str], int]:
+    """Return the files of the folder that are new or changed, the names of those that are gone, and how many are none.
 
     Only files with holes, or with several names, can be larger together than the disk. Then the hash of the largest
     ones is left out, as their bytes would take long to read.
     """
-    files: dict[str, Any] = {}
+    files: dict[str, Output] = {}
     seen: set[str] = set()
-    before: dict[str, str] = job["files"]
+    before = job["files"]
     room, others = job["limits"]["kept"], 0
     hashed = _smallest(job["limits"]["disk"])
     for name, fd in _regular_files():
@@ -660,7 +708,7 @@ def _changes(job: dict[str, Any]) -> dict[str, Any]:
             continue
         files[name] = {**_text(first, size, job["pythons"]), "sha256": digest}
         room -= len(first)
-    return {"files": files, "deleted": sorted(before.keys() - seen), "others": others}
+    return files, sorted(before.keys() - seen), others
 
 
 def _hash_of(first: bytes, file: BinaryIO) -> str:
@@ -734,7 +782,7 @@ def _standard_input(text: str) -> int:
     return fd
 
 
-def _run(job: dict[str, Any]) -> dict[str, Any]:
+def _run(job: Job) -> Report:
     """Run the command of a job, and return the report."""
     _architecture()
     job["shared_user"] = os.geteuid() != 0
@@ -755,8 +803,14 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
         raise RefusedError(warden.reported["refused"])
     if warden.killed_by == "caller":
         return {}
-    ending = _ending(warden.reported, warden.killed_by)
-    return {**ending, **warden.report(job["pythons"]), **_changes(job)}
+    code, killed_by = _ending(warden.told, warden.killed_by)
+    printed, complained = warden.report(job["pythons"])
+    files, deleted, others = _changes(job)
+    return {
+        "exit_code": code, "killed_by": killed_by, "stdout": printed, "stderr": complained, "files": files,
+        "deleted": deleted,
+        "others": others,
+    }  # fmt: skip
 
 
 def main() -> None:

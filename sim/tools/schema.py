@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 import attrs
 
 from sim.base.errors import UsageError
+from sim.kernel.codec import Json, JsonObject
 from sim.world import ActionHandler
 from sim.world.section import described
 
 T = TypeVar("T")
 
-OPEN: Final[Mapping[str, Any]] = {"type": "object"}
+OPEN: Final[JsonObject] = {"type": "object"}
 """The schema of any arguments."""
 
 
@@ -38,7 +39,7 @@ class ToolSignature:
     """What a function says about itself: its description, its parameters as JSON Schema, and what the runtime gives."""
 
     description: str
-    parameters: Mapping[str, Any]
+    parameters: JsonObject
     given: tuple[str, ...]
 
 
@@ -86,9 +87,9 @@ def signature_of(function: Callable[..., Any], name: str, injected: Collection[s
 _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
 
 
-def schema_of_action(handler: ActionHandler) -> Mapping[str, Any]:
+def schema_of_action(handler: ActionHandler) -> JsonObject:
     """Return the JSON Schema of the arguments of an action."""
-    properties: dict[str, Any] = {}
+    properties: dict[str, Json] = {}
     for argument in handler.arguments():
         names = sorted({_NAMES[kind] for kind in argument.types if kind in _NAMES})
         kinds = {} if not names else {"type": names[0] if len(names) == 1 else "number"}
@@ -96,11 +97,11 @@ def schema_of_action(handler: ActionHandler) -> Mapping[str, Any]:
     return _object(properties, [argument.name for argument in handler.arguments() if argument.required])
 
 
-def _object(properties: Mapping[str, Any], required: list[str]) -> Mapping[str, Any]:
+def _object(properties: JsonObject, required: list[str]) -> JsonObject:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _schema_of(annotation: Any, where: str) -> dict[str, Any]:
+def _schema_of(annotation: Any, where: str) -> dict[str, Json]:
     """Return the JSON Schema of a type."""
     if annotation is Any:
         return {}

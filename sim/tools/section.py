@@ -9,6 +9,7 @@ from sim.base.errors import UsageError
 from sim.base.expressions import PURE_FUNCTIONS, ExpressionError
 from sim.base.permissions import Permission
 from sim.kernel import to_seconds
+from sim.kernel.codec import JsonObject
 from sim.kernel.duration import NS
 from sim.kernel.effects import Safety
 from sim.tools.mcp import check_server_name
@@ -152,7 +153,7 @@ class ToolsSettings:
             check_server_name(name)
 
 
-def _check_parameters(parameters: Mapping[str, Any], optional: tuple[str, ...], *, words: bool = True) -> None:
+def _check_parameters(parameters: JsonObject, optional: tuple[str, ...], *, words: bool = True) -> None:
     for name in optional:
         if name not in parameters:
             raise UsageError(f"optional names {name!r}, which is not a parameter")
@@ -186,20 +187,20 @@ def _formula_tool(name: str, spec: FormulaTool) -> Tool:
     )  # fmt: skip
 
 
-def _schema(parameters: Mapping[str, Any], optional: tuple[str, ...]) -> Mapping[str, Any]:
+def _schema(parameters: JsonObject, optional: tuple[str, ...]) -> JsonObject:
     required = [parameter for parameter in parameters if parameter not in optional]
     return {"type": "object", "properties": dict(parameters), "required": required, "additionalProperties": False}
 
 
 def _command_tool(name: str, spec: CommandTool, processes: ProcessTools) -> Tool:
-    async def call(arguments: Mapping[str, Any]) -> Any:
+    async def call(arguments: JsonObject) -> Any:
         result = await processes.run(spec.made(arguments).request(), "")
         return {**result, "stdout": result["stdout"]["text"], "stderr": result["stderr"]["text"]}
 
     given = [key for key, wanted in (("code", spec.code is not None), ("input", spec.input)) if wanted]
-    descriptions = {"code": f"the text of {spec.code}", "input": "the standard input"}
-    parameters = {
-        "type": "object", "properties": {key: {"type": "string", "description": descriptions[key]} for key in given},
+    told = {"code": f"the text of {spec.code}", "input": "the standard input"}
+    parameters: JsonObject = {
+        "type": "object", "properties": {key: {"type": "string", "description": told[key]} for key in given},
         "required": given, "additionalProperties": False,
     }  # fmt: skip
     return Tool(
@@ -209,7 +210,7 @@ def _command_tool(name: str, spec: CommandTool, processes: ProcessTools) -> Tool
 
 
 def _server_tool(server: str, name: str, spec: ServerTool, servers: McpServers) -> Tool:
-    async def call(arguments: Mapping[str, Any]) -> Any:
+    async def call(arguments: JsonObject) -> Any:
         return await servers.call(server, spec.remote or name, arguments)
 
     whole = f"{server}.{name}"

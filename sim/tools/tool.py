@@ -10,7 +10,7 @@ be replayed. A call as a process of its own is an effect as well.
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
@@ -18,7 +18,9 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
+from sim.events.coerce import mapping
 from sim.kernel import Duration, Effect, to_ns
+from sim.kernel.codec import Json, JsonObject
 from sim.kernel.effects import Safety
 from sim.tools.schema import OPEN, signature_of
 from sim.world.json_schema import schema_fault
@@ -51,24 +53,30 @@ def injected(name: str) -> tuple[str, ...]:
     return ("user_id", *place, *(("conversation", "conversation_id") if name == "scheduler.add_job" else ()))
 
 
-def without_injected(name: str, parameters: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def without_injected(name: str, parameters: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
     """Return a JSON Schema without the parameters that the runtime fills in, and the names of these.
 
     Args:
         name: the name of the tool.
         parameters: the schema of an object.
     """
-    properties: Mapping[str, Any] = parameters.get("properties") or {}
+    properties = mapping(parameters.get("properties"))
     given = tuple(key for key in injected(name) if key in properties)
     return hidden(parameters, given), given
 
 
-def hidden(parameters: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+def required_of(parameters: JsonObject) -> Sequence[str]:
+    """Return the names of the properties that a JSON Schema of an object requires."""
+    found = parameters.get("required")
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list | tuple) else ()
+
+
+def hidden(parameters: JsonObject, names: Collection[str]) -> JsonObject:
     """Return a JSON Schema without some of its properties."""
     if not names:
         return parameters
-    left = {key: value for key, value in parameters.get("properties", {}).items() if key not in names}
-    required = [key for key in parameters.get("required", ()) if key not in names]
+    left = {key: value for key, value in mapping(parameters.get("properties")).items() if key not in names}
+    required = [key for key in required_of(parameters) if key not in names]
     return {**parameters, "properties": left, "required": required}
 
 
@@ -116,7 +124,7 @@ class Tool:
     deadline: Duration = "1h"
     operation: str | None = None
     action: str | None = None
-    defaults: Mapping[str, Any] = attrs.field(factory=dict)
+    defaults: JsonObject = attrs.field(factory=dict)
 
     @runs.default
     def _runs(self) -> Runs:
@@ -153,22 +161,21 @@ class Tool:
         """The name that models see."""
         return wire_name(self.name)
 
-    def sent(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def sent(self, arguments: JsonObject) -> dict[str, Json]:
         """Return what a caller sent, without what only the runtime can say: for whom and where the call is made.
 
         It is dropped and not refused, because models repeat what they read. It never reaches the tool.
         """
-        own = self.parameters.get("properties", {})
+        own = mapping(self.parameters.get("properties"))
         dropped = [name for name in CONTEXT if name not in own] if self.dropped is None else self.dropped
         return {key: value for key, value in arguments.items() if key not in self.given and key not in dropped}
 
     @property
-    def operation_schema(self) -> Mapping[str, Any]:
+    def operation_schema(self) -> JsonObject:
         """The JSON Schema of the parameter that names the operation; empty if there is none."""
-        found = self.parameters.get("properties", {}).get(self.operation)
-        return found if isinstance(found, Mapping) else {}
+        return mapping(mapping(self.parameters.get("properties")).get(self.operation or ""))
 
-    def operation_of(self, arguments: Mapping[str, Any]) -> str | None:
+    def operation_of(self, arguments: JsonObject) -> str | None:
         """Return the operation of a call: the one that will run, so an omitted one is the default of the parameter.
 
         It is empty if there is none, and None if what was sent is no text, which no rule could be about.
@@ -179,7 +186,7 @@ class Tool:
         sent = arguments.get(self.operation, "" if default is None else default)
         return sent if isinstance(sent, str) else None
 
-    def canonical(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def canonical(self, arguments: JsonObject) -> dict[str, Json]:
         """Return the arguments of a call in one form, so that two calls that are the same call have the same form.
 
         Defaults are filled in, null is as if it were missing, what the runtime gives is left out, and 1.0 is 1.
@@ -188,7 +195,7 @@ class Tool:
         found = canonical({**self.defaults, **sent}, self.parameters, self.parameters)
         return dict(found)
 
-    def effect(self, arguments: Mapping[str, Any]) -> Effect:
+    def effect(self, arguments: JsonObject) -> Effect:
         """Return the effect of a call with these arguments.
 
         Raises:
@@ -273,7 +280,7 @@ def tool(name: str, **options: Any) -> Callable[[Callable[..., Any]], Tool]:
         signature = signature_of(function, name, injected(name))
         if is_async(function):
 
-            async def call(arguments: Mapping[str, Any]) -> Any:
+            async def call(arguments: JsonObject) -> Any:
                 return await function(**arguments)
 
             return Tool(name, call, signature.description, signature.parameters, signature.given, **options)

@@ -125,7 +125,7 @@ class Matrix:
 
     def refused(self, agent: str, tool: str, sent: object, behalf: tuple[str, ...]) -> bool:
         """Ask the rules."""
-        arguments = {} if sent is OMITTED else {"op": sent}
+        arguments: dict[str, Any] = {} if sent is OMITTED else {"op": sent}
         found = Tools.of(self.lab.world).find(tool)
         return self.access.refusal(self.lab.script(agent), found, arguments, behalf) is not None
 

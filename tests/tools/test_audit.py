@@ -1,7 +1,7 @@
 """The audit service: its records form a chain, and are on disk before the work that they are about."""
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -46,7 +46,7 @@ def test_what_is_not_json_is_refused():
     """Data that is not JSON raises, and leaves the chain as it was."""
     lab, audit = audited()
     with lab.kernel.acting_as(lab.kernel.scenario), pytest.raises(ActorError):
-        audit.record("a", "tool.call", {"x": object()})
+        audit.record("a", "tool.call", {"x": cast(Any, object())})
     assert (audit.count, audit.head) == (0, FIRST)
 
 

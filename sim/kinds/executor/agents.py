@@ -7,6 +7,7 @@ from sim.agents.tool_check import check_tools
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
+from sim.kernel.codec import Json
 from sim.kinds.executor.base_agent import BaseAgent
 from sim.kinds.executor.loop import execute_step
 from sim.kinds.executor.service import Executors
@@ -35,7 +36,7 @@ def take_note(world: World, agent: Inhabitant, author: str, text: str) -> bool:
 def run_task(
     world: World, agent: Inhabitant, name: str, goal: str, agent_type: str, criteria: Any = (),
     files: Any = (), tests: str | None = None, depends_on: Any = (), project: str = "project", priority: int = 0,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Json]:  # fmt: skip
     """Give a task to executors of a type.
 
     Args:

@@ -1,12 +1,12 @@
 """The base class of executors (the `BaseAgent` of seed 003): each part of a step can be replaced in a subclass."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sim.actors import Agent
 from sim.actors.inputs import PERSON
 from sim.base.permissions import Permission
 from sim.kernel import to_duration
+from sim.kernel.codec import JsonObject
 from sim.kinds.executor.execution import Execution
 from sim.kinds.executor.loop import StepDraft, execute_with_retry, should_terminate, update_state
 from sim.kinds.executor.loop_detection import LoopDetector
@@ -63,7 +63,7 @@ class BaseAgent(Agent):
         """Give its tasks back."""
         Executors.of(self.world).leave(self.agent_id, last=self.loop.stop_reason == "end")
 
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> JsonObject:
         """See `Agent.about`: its role, and the tasks that it works on."""
         return {"role": self.settings.prompt, "own_tasks": Executors.of(self.world).goals_of(self.agent_id)}
 
@@ -77,7 +77,7 @@ class BaseAgent(Agent):
         state = executors.next_task(self.agent_id)
         if state is not None:
             return Action("execute_step", {"task": state.number})
-        wake: list[Mapping[str, Any]] = [{"message": True}]
+        wake: list[JsonObject] = [{"message": True}]
         due = executors.next_due_ns(self.agent_id)
         if due is not None:
             wake.append({"until": to_duration(due)})

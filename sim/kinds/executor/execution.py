@@ -1,8 +1,7 @@
 """One execution while a step of it is under way, and the calls of models that are made for it."""
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -10,6 +9,7 @@ from sim.agents.engine import prompt
 from sim.agents.engine.limits import TASK_COST, least_answer
 from sim.base.errors import LimitError
 from sim.kernel import to_seconds
+from sim.kernel.codec import JsonObject
 from sim.kinds.executor.events import ExecutionRetried
 from sim.kinds.executor.records import TaskState
 from sim.kinds.executor.service import Executors
@@ -23,7 +23,7 @@ from sim.world import World
 if TYPE_CHECKING:
     from sim.kinds.executor.base_agent import BaseAgent
 
-_RATING: Final[Mapping[str, Any]] = {
+_RATING: Final[JsonObject] = {
     "type": "object",
     "properties": {"score": {"type": "number", "minimum": 0, "maximum": 1}, "why": {"type": "string"}},
     "required": ["score", "why"],
@@ -139,9 +139,7 @@ class Execution:
         )
         return delay
 
-    async def rate(
-        self, use: str, instructions: str, sections: Mapping[str, Any]
-    ) -> "Rating | ModelError | LimitError":
+    async def rate(self, use: str, instructions: str, sections: JsonObject) -> "Rating | ModelError | LimitError":
         """Ask a model for a number from 0 to 1.
 
         Args:

@@ -12,7 +12,7 @@ import attrs
 
 from sim.base.errors import Interrupt
 from sim.base.permissions import Permission
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.kernel.duration import to_text
 from sim.kernel.waits import sleep_ns
 from sim.kinds.executor.execution import Execution, refused_or_silent
@@ -103,7 +103,7 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
 
 
 @action("execute_step", permission=Permission.GUEST, wait=_turn, ends=True, everywhere=False, draws=False)
-def execute_step(world: World, agent: Inhabitant, turned: Turned, task: int) -> Mapping[str, Any]:
+def execute_step(world: World, agent: Inhabitant, turned: Turned, task: int) -> JsonObject:
     """Do one step of a task: plan, execute with retries, validate, update, check.
 
     Args:
@@ -136,8 +136,7 @@ def should_terminate(execution: Execution, validation: ValidationResult | None =
     if state.current_step >= state.max_steps and not over:
         return "max_steps"
     if state.escalation_triggered:
-        escalation: Ending = state.metadata["escalation"]
-        return escalation
+        return state.metadata["escalation"]
     if state.timeout_reached:
         return "timeout"
     return "cost_limit" if state.resource_limit_hit else None
@@ -199,7 +198,7 @@ def _without_plan(execution: Execution, draft: StepDraft) -> Turned | None:
     if ending is None and failure is not None and failure.cause is not None:
         if failure.ending == "quota":
             return Turned("retry", state.current_step)
-        number = int(state.metadata.get("outages", 0))
+        number = state.metadata.get("outages", 0)
         state.metadata |= {
             "outages": number + 1,
             "outage": f"{refused_or_silent(failure.ending, 'answers')}: {failure.error}",
@@ -289,14 +288,15 @@ def update_state(execution: Execution, draft: StepDraft, validation: ValidationR
         ),
     )
     _update_progress(state, validation)
-    for key in ("outages", "retry_ns", "summary"):
-        state.metadata.pop(key, None)
+    state.metadata.pop("outages", None)
+    state.metadata.pop("retry_ns", None)
+    state.metadata.pop("summary", None)
     _count_failure(state, error)
     return state.steps_history[-1]
 
 
 def _versions(state: TaskState) -> Mapping[str, int]:
-    return {name: one["version"] for name, one in state.artifacts.items()}
+    return {name: one.version for name, one in state.artifacts.items()}
 
 
 def _finding(execution: Execution, draft: StepDraft) -> str | None:
@@ -317,7 +317,7 @@ def _finding(execution: Execution, draft: StepDraft) -> str | None:
 
 
 def _update_progress(state: TaskState, validation: ValidationResult) -> None:
-    state.progress_score, state.progress_metrics = validation.progress, dict(validation.metrics)
+    state.progress_score, state.progress_metrics = validation.progress, validation.metrics.copy()
     state.metadata["criteria"] = [one.met for one in validation.criteria]
 
 
@@ -362,7 +362,7 @@ class Concern:
 
     reason: str
     ending: Ending
-    context: Mapping[str, Any] = attrs.field(factory=dict)
+    context: JsonObject = attrs.field(factory=dict)
 
 
 async def find_concern(execution: Execution) -> Concern | None:

@@ -59,8 +59,8 @@ class LoopDetector:
 
 
 def _watched(state: TaskState) -> Sequence[Step]:
-    """Return the steps since a person, or a check of the confidence, has let the task continue."""
-    since = int(state.metadata.get("monitored_from", 0))
+    """Return the steps since a person, or a check of the confidence, has let the task go on."""
+    since = state.metadata.get("monitored_from", 0)
     return [step for step in state.steps_history if step.step_number > since]
 
 

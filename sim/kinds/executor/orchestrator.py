@@ -7,13 +7,15 @@ which a person decides whether the task continues.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import attrs
 
 from sim.base.errors import Cancelled
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.kinds.executor.events import ConfidenceChecked, ExecutionApproved, ExecutionDenied, ExecutionEscalated
 from sim.kinds.executor.execution import Execution, Rating
-from sim.kinds.executor.records import Ending, PlannedAction, Result, ToolExecution
+from sim.kinds.executor.records import Ending, Flag, PlannedAction, Result, ToolExecution
 from sim.kinds.executor.service import ORCHESTRATOR
 from sim.kinds.executor.settings import Criterion, ExecutionTask
 from sim.resources import MICRO
@@ -43,7 +45,7 @@ async def execute_tool(execution: Execution, action: PlannedAction) -> Result:
     tool = Tools.of(world).find(action.tool_name)
     denied = Access.on(world).refusal(agent, tool, action.parameters) is not None
     asked = len(_gates(execution))
-    call = {"tool": tool.name, "args": dict(action.parameters)}
+    call: JsonObject = {"tool": tool.name, "args": dict(action.parameters)}
     try:
         done = await world.execute(agent, Action("use_tool", call, _short(state.decision_reasoning)))
     finally:
@@ -161,12 +163,13 @@ async def evaluate_confidence(execution: Execution) -> float | None:
     is evaluated after the next step.
     """
     state, executors = execution.state, execution.executors
+    progress = cast("JsonObject", state.progress_metrics)
     rating = await execution.rate("confidence", _CONFIDENCE, {
         "agent": execution.agent.agent_id,
         "task": f"{state.task_id}: {state.goal}",
-        "progress": {"step": state.current_step, "score": state.progress_score, **state.progress_metrics},
+        "progress": {"step": state.current_step, "score": state.progress_score, **progress},
         "steps": [encode(step.to_json(300)).decode() for step in state.steps_history[-_STEPS:]],
-        "artifacts": state.artifacts,
+        "artifacts": {name: attrs.asdict(one) for name, one in state.artifacts.items()},
         "uncertainty": str(state.metadata.get("uncertain", "")),
         "stalled": str(state.metadata.get("stalled", "")),
     })  # fmt: skip
@@ -183,7 +186,9 @@ async def evaluate_confidence(execution: Execution) -> float | None:
     return score
 
 
-_REASONS: Final = {"uncertain": "uncertain", "request_confidence_check": "requested", "stalled": "stalled"}
+_REASONS: Final[Mapping[Flag, str]] = {
+    "uncertain": "uncertain", "request_confidence_check": "requested", "stalled": "stalled",
+}  # fmt: skip
 """Why the confidence was checked, by the key of the state; else the interval has passed."""
 
 
@@ -206,11 +211,11 @@ async def create_gate(execution: Execution, reason: str, ending: Ending = "escal
     state.escalation_triggered, state.escalation_reason = True, reason
     state.metadata["escalation"] = ending
     approvals = world.services.get(Approvals.name)
-    number = int(state.metadata.get("gates", 0))
+    number = state.metadata.get("gates", 0)
     if not isinstance(approvals, Approvals) or number >= executors.settings.gates:
         executors.report(ExecutionEscalated, state, reason=reason, gate=None)
         return None
-    about: Mapping[str, Any] = {
+    about: JsonObject = {
         "task": state.task_id, "number": state.number, "step": state.current_step, "goal": state.goal,
         "progress": state.progress_score, "last_error": state.last_errors[-1] if state.last_errors else None, **context,
     }  # fmt: skip

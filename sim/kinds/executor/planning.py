@@ -1,13 +1,14 @@
 """Planning: a model reasons about the state of a task and plans one action; after a failure, a different one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
 
 from sim.agents.engine import CoreLoop, LoopResult, prompt, section, time_context
+from sim.events.coerce import mapping
 from sim.kernel import to_seconds
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.kinds.executor.execution import Execution
 from sim.kinds.executor.records import PlannedAction, RefusedPlan, Result, Step, cut
 from sim.kinds.executor.tools import CONTROL, FINISH
@@ -104,7 +105,7 @@ class Planner:
         parameters = tool.canonical(action.parameters)
         return encode([tool.name, tool.operation_of(parameters), parameters])
 
-    def plan(self, reasoning: str, tool: str, arguments: Mapping[str, Any]) -> Plan:
+    def plan(self, reasoning: str, tool: str, arguments: JsonObject) -> Plan:
         """Return a plan, and note its reasoning.
 
         Args:
@@ -136,8 +137,8 @@ class Planner:
         self.messages += result.messages
         if result.ending == "decision":
             by_wire = {tool.wire_name: tool for tool in tools}
-            call = result.calls[0]  # a step is one action; further calls are answered with an error that says so
-            return self._plan(result.text, by_wire[call["name"]], call["arguments"] or {})
+            call = result.calls[0]  # a step is one action; further calls are told so
+            return self._plan(result.text, by_wire[str(call["name"])], mapping(call["arguments"]))
         stop = None if result.completion is None else result.completion.stop
         whole = result.ending == "natural_completion" and stop not in _UNFINISHED and result.text.strip()
         if whole:  # it thinks that it has finished
@@ -146,7 +147,7 @@ class Planner:
         self.fault = result.error or _UNFINISHED.get(stop or "", "the model planned nothing")
         return None
 
-    def _plan(self, reasoning: str, tool: Tool, arguments: Mapping[str, Any]) -> Plan:
+    def _plan(self, reasoning: str, tool: Tool, arguments: JsonObject) -> Plan:
         self.execution.state.decision_reasoning.append(cut(reasoning, _RESULT))
         operation = tool.operation_of(arguments) or tool.name.rpartition(".")[2]
         return Plan(reasoning, PlannedAction(tool.name, operation, arguments))
@@ -188,7 +189,7 @@ def situation(execution: Execution) -> str:
         ("progress", {"score": state.progress_score, **state.progress_metrics}),
         ("steps", [line for step in state.steps_history[-_STEPS:] for line in _lines(step, state.current_step)]),
         ("last_error", state.last_errors[-1] if state.last_errors else ""),
-        ("help", meta.get("help", "") and [encode(one).decode() for one in meta["help"]]),
+        ("help", [encode(one).decode() for one in meta.get("help", ())] or ""),
         ("notes_of_people", [f"{one['from']}: {one['text']}" for one in meta.get("notes", [])]),
         ("limits", f"step {state.current_step + 1} of {state.max_steps}; {left:g} s and {cost:g} left"),
         ("time_context", time_context(world)),

@@ -1,10 +1,11 @@
 """The records of executions: the state of a task, its steps, and what they consist of (seed 003)."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 import attrs
 
+from sim.kernel.codec import Json, JsonObject
 from sim.kernel.duration import to_seconds
 from sim.kinds.executor.settings import Criterion
 from sim.resources import MICRO
@@ -48,6 +49,137 @@ _LONGEST: Final = 2_000  # characters of a text in a record of a step; the recor
 _SHOWN: Final = 300  # the same in a state, which holds all steps
 
 
+Flag = Literal["uncertain", "request_confidence_check", "stalled"]
+"""A key of `Metadata` that has the confidence checked."""
+
+
+class TestCounts(TypedDict):
+    """How many tests of a file passed, failed and were skipped."""
+
+    passed: int
+    failed: int
+    skipped: int
+
+
+class TestOutcome(TypedDict):
+    """A test and what became of it, with the message if it failed."""
+
+    name: str
+    outcome: str
+    message: str
+
+
+class TestReport(TypedDict):
+    """What a test run found; see `perform_tests`."""
+
+    exit_code: int
+    coverage: float | None
+    passed: int
+    failed: int
+    skipped: int
+    files: dict[str, TestCounts]
+    tests: list[TestOutcome]
+    ended: NotRequired[str]
+
+
+class KeptReport(TestReport):
+    """The latest test run of a task: of which files or tests, and after how many changes of the project."""
+
+    path: str
+    changes: int
+
+
+class Metrics(TypedDict, total=False):
+    """What was counted after a step; what tests show, is there if tests are a method of the criteria."""
+
+    files_created: int
+    lines_written: int
+    dependencies_added: int
+    tests_passed: int
+    tests_failed: int
+    failure_rate: float
+    coverage: float | None
+    passed_increase: int
+    failure_rate_decrease: float
+    coverage_increase: float
+
+
+class Verdict(TypedDict):
+    """What a model said of criteria, and after how many changes of the project."""
+
+    changes: int
+    score: float
+    said: str
+
+
+class Note(TypedDict("From", {"from": str})):
+    """A note of a person, and from whom it is."""
+
+    text: str
+
+
+class Helped(TypedDict):
+    """What became of a task of help."""
+
+    task: str
+    status: FinalStatus | None
+    output: list[Any]
+
+
+class Metadata(TypedDict, total=False):
+    """What the runtime knows of a task beside its state.
+
+    Attributes:
+        reason: why it ended.
+        notes: of people.
+        denied: the tools that it may not call.
+        gates: how many times a person was asked.
+        escalation: how it ends if nobody lets it go on.
+        waits_for, waits_since_ns: the number of the task of help that it waits for, and since when.
+        help, help_cost_micro: what became of help, and what it cost.
+        paused_ns: the time that does not count.
+        outages, outage, retry_ns: how many times no model answered, why, and when it is asked again.
+        tests, verdict, criteria: the latest test run and judgement, and which criteria were met after the last step.
+        dependencies: how many its project had at the beginning.
+        monitored_from: the step after which loops are looked for.
+        uncertain, request_confidence_check, stalled: why the confidence is to be checked.
+        summary: what the executor says when it has finished.
+    """
+
+    reason: str
+    notes: list[Note]
+    denied: list[str]
+    gates: int
+    escalation: Ending
+    waits_for: int
+    waits_since_ns: int
+    help: list[Helped]
+    help_cost_micro: int
+    paused_ns: int
+    outages: int
+    outage: str
+    retry_ns: int
+    tests: KeptReport
+    verdict: Verdict
+    criteria: list[bool]
+    dependencies: int
+    monitored_from: int
+    uncertain: str
+    request_confidence_check: bool
+    stalled: str
+    summary: str
+
+
+@attrs.frozen
+class MadeFile:
+    """A file that a task made or changed: its version and size, and whether the task made it."""
+
+    version: int
+    bytes: int
+    lines: int
+    made: bool
+
+
 @attrs.frozen
 class PlannedAction:
     """What a step wants to do: a call of a tool.
@@ -60,9 +192,9 @@ class PlannedAction:
 
     tool_name: str
     operation: str
-    parameters: Mapping[str, Any]
+    parameters: JsonObject
 
-    def to_json(self, longest: int = _LONGEST) -> dict[str, Any]:
+    def to_json(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return the action with texts of at most `longest` characters."""
         return {"tool_name": self.tool_name, "operation": self.operation, "parameters": cut(self.parameters, longest)}
 
@@ -83,9 +215,9 @@ class Result:
     status: ResultStatus
     output: Any = None
     error: str | None = None
-    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    metadata: JsonObject = attrs.field(factory=dict)
 
-    def to_json(self, longest: int = _LONGEST) -> dict[str, Any]:
+    def to_json(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return the result with texts of at most `longest` characters."""
         more = {"metadata": dict(self.metadata)} if self.metadata else {}
         found = {"success": self.success, "status": self.status, "output": cut(self.output, longest)}
@@ -110,7 +242,7 @@ class Attempt:
     refused_plans: int = 0
     time_ns: int = 0
 
-    def to_json(self, longest: int = _LONGEST) -> dict[str, Any]:
+    def to_json(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return the attempt with texts of at most `longest` characters."""
         return {
             "reasoning": cut(self.reasoning, longest), "action": self.action.to_json(longest),
@@ -135,7 +267,7 @@ class RefusedPlan:
     action: PlannedAction
     time_ns: int
 
-    def to_json(self, longest: int = _LONGEST) -> dict[str, Any]:
+    def to_json(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return the plan with texts of at most `longest` characters."""
         return {
             "attempt": self.attempt, "reasoning": cut(self.reasoning, longest), "action": self.action.to_json(longest),
@@ -180,7 +312,7 @@ class ValidationResult:
     method: Method
     criteria: tuple[CriterionResult, ...]
     progress: float
-    metrics: Mapping[str, Any] = attrs.field(factory=dict)
+    metrics: Metrics = attrs.field(factory=Metrics)
     fault: str | None = None
     outage: str | None = None
 
@@ -189,7 +321,7 @@ class ValidationResult:
         """Whether all criteria are met."""
         return all(one.met for one in self.criteria)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
         return {
             "method": self.method, "progress": self.progress, "met": self.met, "fault": self.fault,
@@ -259,7 +391,7 @@ class Step:
         """The cost of its calls of models, in micro-units."""
         return sum(call.cost_micro for call in self.llm_calls)
 
-    def to_json(self, longest: int = _LONGEST) -> dict[str, Any]:
+    def to_json(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return the step with texts of at most `longest` characters; times in seconds."""
         return {
             "step_number": self.step_number, "timestamp": to_seconds(self.time_ns),
@@ -314,7 +446,7 @@ class TaskState:
         timeout_reached, resource_limit_hit: whether its time or its money is used up.
         last_confidence_check_step, last_confidence_score: the last check of the confidence.
         ending: why it ended; None: it has not.
-        metadata: what else the runtime knows: notes of people, help, denied calls, retries, waits.
+        metadata: what else the runtime knows.
     """
 
     number: int
@@ -323,7 +455,7 @@ class TaskState:
     type: str
     goal: str
     criteria: tuple[Criterion, ...]
-    constraints: Mapping[str, Any]
+    constraints: JsonObject
     max_steps: int
     timeout_ns: int
     cost_limit_micro: int
@@ -338,12 +470,12 @@ class TaskState:
     started_ns: int | None = None
     completed_ns: int | None = None
     steps_history: list[Step] = attrs.field(factory=list)
-    artifacts: dict[str, Any] = attrs.field(factory=dict)
+    artifacts: dict[str, MadeFile] = attrs.field(factory=dict)
     failure_count: int = 0
     last_errors: list[str] = attrs.field(factory=list)
     consecutive_failures: int = 0
     progress_score: float = 0.0
-    progress_metrics: dict[str, Any] = attrs.field(factory=dict)
+    progress_metrics: Metrics = attrs.field(factory=Metrics)
     token_usage: list[int] = attrs.field(factory=list)
     llm_calls: list[LLMCall] = attrs.field(factory=list)
     tool_executions: list[ToolExecution] = attrs.field(factory=list)
@@ -356,7 +488,7 @@ class TaskState:
     last_confidence_check_step: int = 0
     last_confidence_score: float | None = None
     ending: Ending | None = None
-    metadata: dict[str, Any] = attrs.field(factory=dict)
+    metadata: Metadata = attrs.field(factory=Metadata)
 
     @property
     def acceptance_criteria(self) -> list[str]:
@@ -382,14 +514,14 @@ class TaskState:
     @property
     def left_micro(self) -> int:
         """What its calls of models, and those of help for it, may still cost, in micro-units."""
-        return self.cost_limit_micro - self.total_cost_micro - int(self.metadata.get("help_cost_micro", 0))
+        return self.cost_limit_micro - self.total_cost_micro - self.metadata.get("help_cost_micro", 0)
 
     @property
     def execution_id(self) -> str:
         """The id of its execution."""
         return f"execution-{self.number}"
 
-    def summary(self, longest: int = _LONGEST) -> dict[str, Any]:
+    def summary(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return what is not in the records of its steps, with texts of at most `longest` characters.
 
         Times are in seconds, money in units. The view `agent_execution_history` adds what the steps have.
@@ -398,18 +530,19 @@ class TaskState:
             name: getattr(self, name)
             for name in (
                 "task_id", "agent_id", "project_id", "goal", "acceptance_criteria", "constraints", "protected",
-                "current_step", "max_steps", "artifacts", "failure_count", "consecutive_failures", "progress_score",
+                "current_step", "max_steps", "failure_count", "consecutive_failures", "progress_score",
                 "progress_metrics", "escalation_triggered", "escalation_reason", "timeout_reached",
                 "resource_limit_hit", "last_confidence_check_step", "last_confidence_score", "last_errors", "metadata",
             )
         }  # fmt: skip
         return {
             **cut(own, longest),
+            "artifacts": cut({name: attrs.asdict(one) for name, one in self.artifacts.items()}, longest),
             "started_at": None if self.started_ns is None else to_seconds(self.started_ns),
             "total_cost_usd": self.total_cost_micro / MICRO,
         }
 
-    def to_json(self, longest: int = _SHOWN) -> dict[str, Any]:
+    def to_json(self, longest: int = _SHOWN) -> dict[str, Json]:
         """Return the whole state, with texts of at most `longest` characters; times in seconds, money in units."""
         longest = min(longest, _SHOWN)
         return {

@@ -15,7 +15,7 @@ import attrs
 from sim.base.errors import UsageError
 from sim.events.event_type import Published
 from sim.kernel import to_seconds
-from sim.kernel.codec import encode, freeze
+from sim.kernel.codec import Json, JsonObject, encode, freeze
 from sim.kinds.executor.events import (
     ExecutionEnded,
     ExecutionResumed,
@@ -24,7 +24,7 @@ from sim.kinds.executor.events import (
     StepDone,
     TaskAdded,
 )
-from sim.kinds.executor.records import FINAL, Ending, LLMCall, Step, TaskState
+from sim.kinds.executor.records import FINAL, Ending, Helped, LLMCall, Step, TaskState
 from sim.kinds.executor.settings import MOST_PRIORITY, Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings
 from sim.kinds.executor.task_time import TaskTime
 from sim.kinds.executor.workspace import Workspace, is_in
@@ -127,7 +127,7 @@ class Executors(Service):
             if "waits_for" in state.metadata:
                 continue  # it is offered again when the help has ended
             self._world.tasks.update(number, ORCHESTRATOR, status="planned", note=f"{agent_id} has stopped")
-            self._offer_at(state, int(state.metadata.get("retry_ns", 0)))
+            self._offer_at(state, state.metadata.get("retry_ns", 0))
         if self._ready.get(settings.type):
             self._wake_one(settings.type)  # for a task that this one was woken for
 
@@ -166,7 +166,7 @@ class Executors(Service):
     def _due_ns(self, state: TaskState) -> int:
         if "waits_for" in state.metadata:
             return _NEVER
-        return int(state.metadata.get("retry_ns", 0))
+        return state.metadata.get("retry_ns", 0)
 
     def claim(self, agent_id: str, state: TaskState) -> None:
         """Note that an executor begins a step of a task."""
@@ -294,7 +294,7 @@ class Executors(Service):
         project: str,
         priority: int,
         parent: TaskState | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Json]:
         """Add a task that an agent or a person gives during the run, and return its name and number.
 
         Args:
@@ -403,8 +403,8 @@ class Executors(Service):
             state.escalation_triggered, state.escalation_reason = False, None
         judged = state.tests_judged if status == "success" else 0
         self.counts["tests_judged"] += judged > 0
-        for key in ("waits_for", "waits_since_ns"):  # its time was up in the step that asked for help
-            state.metadata.pop(key, None)
+        state.metadata.pop("waits_for", None)  # its time was up in the step that asked for help
+        state.metadata.pop("waits_since_ns", None)
         self.counts[status] += 1
         self.counts[f"ended_{ending}"] += 1
         self.counts["steps"] += state.current_step
@@ -429,10 +429,10 @@ class Executors(Service):
             return
         del waiting.metadata["waits_for"]
         cost = state.cost_limit_micro - state.left_micro  # what it cost itself, and help for it
-        waiting.metadata["help_cost_micro"] = int(waiting.metadata.get("help_cost_micro", 0)) + cost
+        waiting.metadata["help_cost_micro"] = waiting.metadata.get("help_cost_micro", 0) + cost
         self.time.add_pause(waiting, self._world.kernel.now - waiting.metadata.pop("waits_since_ns"))
         outputs = [step.execution_result.output for step in state.steps_history if step.success]
-        helped = {"task": state.task_id, "status": state.final_status, "output": outputs[-2:]}
+        helped: Helped = {"task": state.task_id, "status": state.final_status, "output": outputs[-2:]}
         waiting.metadata.setdefault("help", []).append(helped)
         self._world.tasks.update(waiting.number, ORCHESTRATOR, status="running" if waiting.agent_id else "planned")
         self.report(ExecutionResumed, waiting, help=state.task_id, status=state.final_status)
@@ -494,7 +494,7 @@ class Executors(Service):
         step = state.steps_history[-1] = attrs.evolve(last, llm_calls=last.llm_calls + state.unassigned_calls)
         self.report(StepDone, state, **self._fitting(step.to_json))
 
-    def _fitting(self, make: Callable[[int], Mapping[str, Any]]) -> Mapping[str, Any]:
+    def _fitting(self, make: Callable[[int], JsonObject]) -> JsonObject:
         """Return a record with texts that are as long as an event allows. The actions on record have the whole.
 
         If short texts do not fit either, the largest fields are left out, and named.
@@ -545,7 +545,7 @@ class Executors(Service):
         per_success = cost / counts["success"] if counts["success"] else None
         return {**found, "steps_per_task": per_task, "cost": cost, "cost_per_success": per_success}
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the same numbers; empty without tasks."""
         return self.metrics() if self.states else {}
 

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 
 StoryKind = Literal[
     "step", "planned", "refused", "tried", "result", "failed", "denied", "checked", "confidence", "asked", "approved",
@@ -116,7 +116,7 @@ class Stories:
         self.total = 0
         self._most = most
 
-    def add(self, time_ns: int, topic: str, data: Mapping[str, Any]) -> None:
+    def add(self, time_ns: int, topic: str, data: JsonObject) -> None:
         """Note an event."""
         number, what = data.get("task"), topic.removeprefix("execution.")
         if not isinstance(number, int):
@@ -131,7 +131,7 @@ class Stories:
             tell(story, time_ns, data)
 
 
-def _made(number: int, time_ns: int, data: Mapping[str, Any]) -> Story:
+def _made(number: int, time_ns: int, data: JsonObject) -> Story:
     before, given = data.get("depends_on"), data.get("criteria")
     return Story(
         number=number,
@@ -148,11 +148,11 @@ def _made(number: int, time_ns: int, data: Mapping[str, Any]) -> Story:
     )
 
 
-def _started(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+def _started(story: Story, time_ns: int, data: JsonObject) -> None:
     story.agent, story.began_ns = _text(data, "agent"), time_ns
 
 
-def _step(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+def _step(story: Story, time_ns: int, data: JsonObject) -> None:
     """Tell a step: each attempt, and the check at its end."""
     progress, cost = _number(data.get("acceptance_progress")), _number(data.get("cost_usd"))
     tokens, seconds = int(_number(data.get("tokens_used"))), _number(data.get("duration_ms")) / 1000
@@ -183,12 +183,12 @@ def _step(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     story.flush_last()
 
 
-def _checked(criterion: Mapping[str, Any]) -> str:
+def _checked(criterion: JsonObject) -> str:
     """Return the text of a criterion, with a mark if a model judged it although tests should show it."""
     return _text(criterion, "text") + (" (judged by a model)" if criterion.get("tests_judged") else "")
 
 
-def _attempt(story: Story, time_ns: int, attempt: Mapping[str, Any]) -> None:
+def _attempt(story: Story, time_ns: int, attempt: JsonObject) -> None:
     story.attempts += 1
     action, result = _mapping(attempt.get("action")), _mapping(attempt.get("result"))
     story.add(time_ns, "planned", _text(attempt, "reasoning") or "(no reason given)")
@@ -199,18 +199,18 @@ def _attempt(story: Story, time_ns: int, attempt: Mapping[str, Any]) -> None:
         story.add(time_ns, "denied" if result.get("status") == "denied" else "failed", _text(result, "error"))
 
 
-def _refused(story: Story, plans: Sequence[Mapping[str, Any]]) -> None:
+def _refused(story: Story, plans: Sequence[JsonObject]) -> None:
     for plan in plans:
         text = f"{_call(_mapping(plan.get('action')))} was refused, because it had been tried"
         story.add(round(_number(plan.get("timestamp")) * 1e9), "refused", text)
 
 
-def _call(action: Mapping[str, Any]) -> str:
+def _call(action: JsonObject) -> str:
     arguments = ", ".join(f"{key}={_short(value)}" for key, value in _mapping(action.get("parameters")).items())
     return f"{_text(action, 'tool_name')}({arguments})"
 
 
-def _denied(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+def _denied(story: Story, time_ns: int, data: JsonObject) -> None:
     then = {
         "alternative": "another tool is allowed",
         "help": f"{data.get('help')} was made",
@@ -220,24 +220,24 @@ def _denied(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
     story.pending.append(_line(time_ns, "denied", text))
 
 
-def _confidence(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+def _confidence(story: Story, time_ns: int, data: JsonObject) -> None:
     """Tell a check of the confidence, which belongs to the step that is on record next."""
     reasons = data.get("why")
     why = f" ({', '.join(map(str, reasons))})" if isinstance(reasons, list) and reasons != ["interval"] else ""
     story.last.append(_line(time_ns, "confidence", f"{_number(data.get('score')):.2f}{why}: {_text(data, 'said')}"))
 
 
-def _escalated(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    where = f" ({data['gate']})" if data.get("gate") else " (no person could be asked)"
+def _escalated(story: Story, time_ns: int, data: JsonObject) -> None:
+    where = f" ({data['gate']})" if data.get("gate") else " (nobody could be asked)"
     story.add(time_ns, "asked", _text(data, "reason") + where)
 
 
-def _approved(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+def _approved(story: Story, time_ns: int, data: JsonObject) -> None:
     note = f": {_text(data, 'note')}" if data.get("note") else ""
     story.add(time_ns, "approved", f"{_text(data, 'by')} let it continue{note}")
 
 
-def _retry(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+def _retry(story: Story, time_ns: int, data: JsonObject) -> None:
     text = f"no model answered, again in {_number(data.get('delay')):g} s: {_text(data, 'error')}"
     if data.get("use") == "judge":  # in a step, which is on record later
         story.pending.append(_line(time_ns, "waits", text))
@@ -245,15 +245,15 @@ def _retry(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
         story.add(time_ns, "waits", text)
 
 
-def _resumed(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+def _resumed(story: Story, time_ns: int, data: JsonObject) -> None:
     story.add(time_ns, "resumed", f"{_text(data, 'help')} ended with {_text(data, 'status')}")
 
 
-def _returned(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
-    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped; another executor of its type can continue")
+def _returned(story: Story, time_ns: int, data: JsonObject) -> None:
+    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped; another executor of its type can go on")
 
 
-def _ended(story: Story, time_ns: int, data: Mapping[str, Any]) -> None:
+def _ended(story: Story, time_ns: int, data: JsonObject) -> None:
     story.flush()
     story.flush_last()
     story.status, story.ending = _text(data, "status"), _text(data, "ending")
@@ -278,7 +278,7 @@ def _short(value: Any, longest: int = _ARGUMENT) -> str:
     return text if len(text) <= longest else text[:longest] + "..."
 
 
-def _text(data: Mapping[str, Any], key: str) -> str:
+def _text(data: JsonObject, key: str) -> str:
     value = data.get(key)
     return "" if value is None else str(value)
 
@@ -291,9 +291,9 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: Any) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
-def _items(value: Any) -> list[Mapping[str, Any]]:
+def _items(value: Any) -> list[JsonObject]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

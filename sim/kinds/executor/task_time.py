@@ -34,7 +34,7 @@ class TaskTime:
     def used_ns(self, state: TaskState) -> int:
         """Return the time since a task began, without waiting for people and help, in simulated nanoseconds."""
         began = self._world.kernel.now if state.started_ns is None else state.started_ns
-        return self._world.kernel.now - began - int(state.metadata.get("paused_ns", 0))
+        return self._world.kernel.now - began - state.metadata.get("paused_ns", 0)
 
     def left_ns(self, state: TaskState) -> int:
         """Return the time that a task has left, from 0."""
@@ -59,7 +59,7 @@ class TaskTime:
 
     def add_pause(self, state: TaskState, duration_ns: int) -> None:
         """Add time that does not count."""
-        state.metadata["paused_ns"] = int(state.metadata.get("paused_ns", 0)) + duration_ns
+        state.metadata["paused_ns"] = state.metadata.get("paused_ns", 0) + duration_ns
 
     def add_gate(self, state: TaskState, gate: Gate) -> None:
         """Add the time for which a gate was open in a step under way."""

@@ -10,16 +10,16 @@ begins with a secret, the key of the effect, which contains the id of the run an
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sim.base.errors import RunError, UsageError
 from sim.kernel import Effect, perform
-from sim.kernel.codec import decode
-from sim.kinds.executor.records import TaskState
+from sim.kernel.codec import JsonObject, decode
+from sim.kinds.executor.records import TaskState, TestCounts, TestOutcome, TestReport
 from sim.kinds.executor.service import Executors
 from sim.kinds.executor.workspace import is_in
 from sim.tools import Tools
-from sim.tools.process import Command, ProcessLimits
+from sim.tools.process import Command, ProcessLimits, ProcessResult
 from sim.tools.registry import tool_of_action
 from sim.world import Inhabitant, Refused, World
 from sim.world.action import action
@@ -30,11 +30,10 @@ _PROGRAM: Final = Path(__file__).with_name("pytest_driver.py").read_text(encodin
 MOST_FILES: Final = 900
 """The most files and folders of a test run. With them, the limit of the sandbox leaves room for those of the tests."""
 
-_WORDS: Final = ("passed", "failed", "skipped")
 _GRACE: Final = 86_400.0  # the limits of the command end it; other commands may have to be waited for
 
 
-async def perform_tests(world: World, state: TaskState, path: str) -> dict[str, Any]:
+async def perform_tests(world: World, state: TaskState, path: str) -> TestReport:
     """Run tests of the project of a task.
 
     Args:
@@ -59,7 +58,7 @@ async def perform_tests(world: World, state: TaskState, path: str) -> dict[str, 
         return _ended(str(error))
     processes = Tools.of(world).processes
 
-    async def call(request: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    async def call(request: JsonObject, key: str) -> TestReport:
         return _report(await processes.run({**request, "stdin": key}, key), key)
 
     effect = Effect(
@@ -70,7 +69,7 @@ async def perform_tests(world: World, state: TaskState, path: str) -> dict[str, 
     if outcome.kind == "ok":
         executors.tests_fault = None
         executors.counts["test_reports"] += 1
-        return dict(outcome.value)
+        return cast("TestReport", dict(outcome.value))  # what `call` returned, now or when it was recorded
     value = outcome.value if isinstance(outcome.value, Mapping) else {}
     why = str(value.get("message") or outcome.kind)
     if executors.counts["test_reports"] and value.get("type") != UsageError.__name__:
@@ -93,7 +92,7 @@ def _command(files: Mapping[str, str], path: str, seconds: float) -> Command:
     return Command(arguments, files, limits=limits)
 
 
-def _report(result: Mapping[str, Any], secret: str) -> dict[str, Any]:
+def _report(result: ProcessResult, secret: str) -> TestReport:
     """Return what the driver printed. Without that, the code under test has ended the run: this is a failed test.
 
     Raises:
@@ -106,30 +105,47 @@ def _report(result: Mapping[str, Any], secret: str) -> dict[str, Any]:
     return _ended(f"the test run was ended: {result['killed_by'] or result['exit_code']}")
 
 
-def _checked(found: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(found: Any) -> TestReport:
     """Return a report with exactly what it should have, and sums that fit; raise what Python raises otherwise."""
     if "fault" in found:
         raise RunError(str(found["fault"]))
-    files = {str(name): {word: int(one[word]) for word in _WORDS} for name, one in found["files"].items()}
-    tests = [{word: str(one[word]) for word in ("name", "outcome", "message")} for one in found["tests"]]
-    sums = {word: sum(one[word] for one in files.values()) for word in _WORDS}
-    coverage = None if found["coverage"] is None else float(found["coverage"])
-    more = {"ended": str(found["ended"])} if "ended" in found else {}
-    return {"exit_code": int(found["exit_code"]), "coverage": coverage, **sums, "files": files, "tests": tests, **more}
+    files = {str(name): _counts(one) for name, one in found["files"].items()}
+    tests: list[TestOutcome] = [
+        {"name": str(one["name"]), "outcome": str(one["outcome"]), "message": str(one["message"])}
+        for one in found["tests"]
+    ]
+    report: TestReport = {
+        "exit_code": int(found["exit_code"]),
+        "coverage": None if found["coverage"] is None else float(found["coverage"]),
+        "passed": sum(one["passed"] for one in files.values()),
+        "failed": sum(one["failed"] for one in files.values()),
+        "skipped": sum(one["skipped"] for one in files.values()),
+        "files": files,
+        "tests": tests,
+    }
+    if "ended" in found:
+        report["ended"] = str(found["ended"])
+    return report
 
 
-def _ended(why: str) -> dict[str, Any]:
+def _counts(found: Any) -> TestCounts:
+    return {"passed": int(found["passed"]), "failed": int(found["failed"]), "skipped": int(found["skipped"])}
+
+
+def _ended(why: str) -> TestReport:
     """Return the report of a run that brought none: one failed test."""
-    numbers = {"exit_code": -1, "coverage": None, "passed": 0, "failed": 1, "skipped": 0}
-    return {**numbers, "files": {}, "tests": [], "ended": why}
+    return {
+        "exit_code": -1, "coverage": None, "passed": 0, "failed": 1, "skipped": 0, "files": {}, "tests": [],
+        "ended": why,
+    }  # fmt: skip
 
 
-async def _run(world: World, agent: Inhabitant, path: str = "") -> dict[str, Any]:
+async def _run(world: World, agent: Inhabitant, path: str = "") -> TestReport:
     return await perform_tests(world, Executors.of(world).state_of(agent.agent_id), path)
 
 
 @action("run_tests", wait=_run, ends=True, everywhere=False, draws=False)
-def run_tests(world: World, agent: Inhabitant, report: dict[str, Any], path: str = "") -> dict[str, Any]:
+def run_tests(world: World, agent: Inhabitant, report: TestReport, path: str = "") -> TestReport:
     """Run the tests of the project with pytest, and return how many passed and which failed.
 
     Args:
@@ -141,10 +157,10 @@ def run_tests(world: World, agent: Inhabitant, report: dict[str, Any], path: str
     return report
 
 
-def keep_report(executors: Executors, state: TaskState, path: str, report: Mapping[str, Any]) -> None:
+def keep_report(executors: Executors, state: TaskState, path: str, report: TestReport) -> None:
     """Keep the latest test run of a task, for the validation of its steps."""
     changes = executors.workspace.changes.get(state.project_id, 0)
-    state.metadata["tests"] = {"path": path, "changes": changes, **report}
+    state.metadata["tests"] = {**report, "path": path, "changes": changes}
 
 
 TESTS: Final = tool_of_action(run_tests, RUN_TESTS)

@@ -1,7 +1,8 @@
 """The tools of executors: the files of the workspace, and what they can say about their task."""
 
-from typing import Any, Final
+from typing import Final
 
+from sim.kernel.codec import Json
 from sim.kinds.executor.service import Executors
 from sim.kinds.executor.testing import TESTS
 from sim.tools.schema import Given
@@ -38,7 +39,7 @@ def read_file(world: Given[World], agent: Given[Inhabitant], path: str) -> str:
 
 
 @tool("workspace.write_file")
-def write_file(world: Given[World], agent: Given[Inhabitant], path: str, text: str) -> dict[str, Any]:
+def write_file(world: Given[World], agent: Given[Inhabitant], path: str, text: str) -> dict[str, Json]:
     """Make a file of the project, or replace its text.
 
     Args:
@@ -52,7 +53,7 @@ def write_file(world: Given[World], agent: Given[Inhabitant], path: str, text: s
 
 
 @tool("workspace.edit_file")
-def edit_file(world: Given[World], agent: Given[Inhabitant], path: str, old: str, new: str) -> dict[str, Any]:
+def edit_file(world: Given[World], agent: Given[Inhabitant], path: str, old: str, new: str) -> dict[str, Json]:
     """Replace one piece of text in a file of the project.
 
     Args:
@@ -120,7 +121,7 @@ def assign_task(
     world: Given[World], agent: Given[Inhabitant], name: str, goal: str, agent_type: str,
     criteria: tuple[str, ...] = (), files: tuple[str, ...] = (), tests: str | None = None,
     depends_on: tuple[str, ...] = (), priority: int = 0,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Json]:  # fmt: skip
     """Give a part of the work to executors of a type. It is done in the same project.
 
     Args:

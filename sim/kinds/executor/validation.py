@@ -1,14 +1,23 @@
 """Validation: how far a goal is reached, by tests, artifacts, and the judgement of a model, in this order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import indent
-from typing import Any, Final
+from typing import Final
 
 from sim.agents.engine.limits import ending_of, passes
 from sim.base.errors import LimitError
+from sim.kernel.codec import JsonObject
 from sim.kernel.waits import sleep_ns
 from sim.kinds.executor.execution import Execution, Rating, refused_or_silent
-from sim.kinds.executor.records import CriterionResult, Method, PlannedAction, Result, ValidationResult
+from sim.kinds.executor.records import (
+    CriterionResult,
+    Method,
+    Metrics,
+    PlannedAction,
+    Result,
+    TestReport,
+    ValidationResult,
+)
 from sim.kinds.executor.settings import Criterion
 from sim.kinds.executor.testing import keep_report, perform_tests
 from sim.kinds.executor.tools import FINISH
@@ -85,12 +94,12 @@ def _fault(
     return f"the progress fell from {before:g} to {progress:g}" if progress < before else None
 
 
-def _by_tests(criterion: Criterion, report: Mapping[str, Any] | None) -> CriterionResult:
+def _by_tests(criterion: Criterion, report: TestReport | None) -> CriterionResult:
     path = criterion.tests or ""
     if report is not None and "ended" in report:
         return CriterionResult(criterion.text, "tests", 0.0, False, str(report["ended"]))
     files = {} if report is None else {name: one for name, one in report["files"].items() if is_in(name, path)}
-    passed, failed = (sum(one[word] for one in files.values()) for word in ("passed", "failed"))
+    passed, failed = sum(one["passed"] for one in files.values()), sum(one["failed"] for one in files.values())
     counted = passed + failed
     detail = "" if counted else "there are no tests yet"
     if report is not None and failed:
@@ -157,7 +166,7 @@ async def _judge(execution: Execution, criteria: Sequence[Criterion], *, finishe
     return outage
 
 
-async def _ask_judge(execution: Execution, sections: Mapping[str, Any]) -> Rating | ModelError | LimitError:
+async def _ask_judge(execution: Execution, sections: JsonObject) -> Rating | ModelError | LimitError:
     """Ask for a judgement; if no model answers, ask again after a while, each time after a longer one."""
     rating, retries = await execution.rate("judge", _JUDGE, sections), execution.executors.settings.retries
     for number in range(retries):
@@ -171,9 +180,9 @@ async def _ask_judge(execution: Execution, sections: Mapping[str, Any]) -> Ratin
 def _judged(execution: Execution, criteria: Sequence[Criterion]) -> list[CriterionResult]:
     """Return the results of criteria that a model judges together, by its latest verdict."""
     verdict = execution.state.metadata.get("verdict")
-    score = 0.0 if verdict is None else float(verdict["score"])
+    score = 0.0 if verdict is None else verdict["score"]
     met = score >= execution.executors.settings.accept
-    detail = "not judged yet" if verdict is None else str(verdict["said"])
+    detail = "not judged yet" if verdict is None else verdict["said"]
     detail = "" if met else detail
     return [
         CriterionResult(
@@ -196,18 +205,22 @@ def _texts(execution: Execution) -> list[str]:
     return found
 
 
-def _metrics(execution: Execution, methods: Sequence[Method]) -> dict[str, Any]:
+def _metrics(execution: Execution, methods: Sequence[Method]) -> Metrics:
     """Return what was counted, and how the tests changed since the step before."""
     state, known = execution.state, execution.state.progress_metrics
-    metrics: dict[str, Any] = dict(metrics_of(state, execution.executors.workspace))
+    metrics = metrics_of(state, execution.executors.workspace)
     report = state.metadata.get("tests")
     if "tests" not in methods or report is None:
         return metrics
     passed, failed, coverage = report["passed"], report["failed"], report["coverage"]
     rate = round(failed / (passed + failed), 4) if passed + failed else 0.0
-    metrics |= {"tests_passed": passed, "tests_failed": failed, "failure_rate": rate, "coverage": coverage}
-    return metrics | {
+    more: Metrics = {
+        "tests_passed": passed,
+        "tests_failed": failed,
+        "failure_rate": rate,
+        "coverage": coverage,
         "passed_increase": passed - known.get("tests_passed", 0),
         "failure_rate_decrease": round(known.get("failure_rate", rate) - rate, 4),
         "coverage_increase": round((coverage or 0.0) - (known.get("coverage") or 0.0), 1),
     }
+    return {**metrics, **more}

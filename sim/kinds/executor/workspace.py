@@ -1,11 +1,11 @@
 """The workspace: the files of projects as artifacts, which executors read, write, edit and test through tools."""
 
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from sim.base.errors import UsageError
 from sim.kinds.executor.events import FileChanged
+from sim.kinds.executor.records import MadeFile, Metrics
 from sim.kinds.executor.settings import ExecutorsSettings
 from sim.tools.process import check_file_name, check_folders
 from sim.world import Refused, World
@@ -101,10 +101,10 @@ class Workspace:
         own[name] = None
         self.changes[project] = self.changes.get(project, 0) + 1
         if state is not None:
-            made = state.artifacts.get(name, {}).get("made", before is None)
+            known = state.artifacts.get(name)
+            made = before is None if known is None else known.made
             lines = text.count("\n") + (not text.endswith("\n") and bool(text))
-            size = {"bytes": len(text.encode()), "lines": lines}
-            state.artifacts[name] = {"version": artifact.version, **size, "made": made}
+            state.artifacts[name] = MadeFile(artifact.version, len(text.encode()), lines, made)
         return artifact.version
 
     def delete(self, project: str, name: str, *, by: str, state: "TaskState") -> None:
@@ -142,9 +142,9 @@ def is_in(name: str, path: str) -> bool:
     return file == wanted or file.startswith(f"{wanted.rstrip('/')}/")
 
 
-def metrics_of(state: "TaskState", workspace: Workspace) -> Mapping[str, int]:
+def metrics_of(state: "TaskState", workspace: Workspace) -> Metrics:
     """Return what a task made: files, lines of Python, and dependencies that its project did not have before."""
-    lines = sum(one["lines"] for name, one in state.artifacts.items() if name.endswith(".py"))
-    made = sum(bool(one["made"]) for one in state.artifacts.values())
-    added = workspace.dependencies(state.project_id) - int(state.metadata.get("dependencies", 0))
+    lines = sum(one.lines for name, one in state.artifacts.items() if name.endswith(".py"))
+    made = sum(one.made for one in state.artifacts.values())
+    added = workspace.dependencies(state.project_id) - state.metadata.get("dependencies", 0)
     return {"files_created": made, "lines_written": lines, "dependencies_added": max(0, added)}

@@ -158,7 +158,7 @@ def test_a_task_cannot_change_the_tests_of_its_criteria(tmp_path: Path) -> None:
         assert "the task job cannot change 'tests/test_one.py', because it is protected" in error
         assert ran.executors.workspace.text("project", "tests/test_one.py") == TEST
     ran = team(tmp_path / "own", {"job": [EDIT, EDIT]}, tasks=TESTED, executor={"max_steps": 2}, judge="0.1")
-    assert ran.state().artifacts["tests/test_one.py"]["version"] == 2
+    assert ran.state().artifacts["tests/test_one.py"].version == 2
 
 
 def test_what_is_protected_can_be_said(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import sim
-from sim.kinds.executor.records import FINAL
+from sim.kinds.executor.records import FINAL, MadeFile
 from sim.llm.service import Models
 from sim.llm.types import Answer, ModelRequest
 from sim.world import World
@@ -67,7 +67,7 @@ def test_the_state_has_everything_that_happened(tmp_path: Path) -> None:
     assert state.total_cost_micro == sum(call.cost_micro for call in state.llm_calls) > 0
     assert [one.status for one in state.tool_executions] == ["failed", "failed", "failed", "ok"]
     assert state.decision_reasoning == ["job 1.1", "job 1.2", "job 1.3", "job 2.1"]
-    assert state.artifacts == {"out.txt": {"version": 1, "bytes": 8, "lines": 2, "made": True}}
+    assert state.artifacts == {"out.txt": MadeFile(version=1, bytes=8, lines=2, made=True)}
     assert sum(step.tokens_used for step in state.steps_history) == sum(state.token_usage)
     assert sum(step.cost_micro for step in state.steps_history) == state.total_cost_micro
 
@@ -75,7 +75,7 @@ def test_the_state_has_everything_that_happened(tmp_path: Path) -> None:
 def test_a_file_that_was_there_counts_as_changed_and_not_as_made(tmp_path: Path) -> None:
     """A task knows which of its files it made."""
     ran = team(tmp_path, {"job": [write("a.txt"), write()]}, files={"a.txt": "old"})
-    assert {name: one["made"] for name, one in ran.state().artifacts.items()} == {"a.txt": False, "out.txt": True}
+    assert {name: one.made for name, one in ran.state().artifacts.items()} == {"a.txt": False, "out.txt": True}
     assert ran.state().progress_metrics["files_created"] == 1
 
 
