@@ -4,7 +4,6 @@ An assistant picks the conversation that has waited longest, and answers it with
 knows is held by services, so a new assistant object acts as the one that it replaces.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -18,6 +17,7 @@ from sim.agents.tool_check import check_tools
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
 from sim.kernel import to_duration
+from sim.kernel.codec import JsonObject
 from sim.kernel.duration import NS
 from sim.llm.service import Skipped
 from sim.llm.tokens import APPROXIMATE
@@ -70,7 +70,7 @@ class Assistant(Agent):
         super().__init__(agent_id, world, group=group, permission=permission)
         self.settings = settings or AssistantSettings()
 
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> JsonObject:
         """See `Agent.about`: its instructions."""
         return {"role": self.settings.instructions}
 
@@ -83,7 +83,7 @@ class Assistant(Agent):
         waiting = conversations.waiting()
         if waiting:
             return Action("answer", {"conversation": waiting[0].id})
-        wake: list[Mapping[str, Any]] = [
+        wake: list[JsonObject] = [
             {"event": "conversation.message", "where": "data.role == 'user'"},
             {"message": True},
         ]
@@ -132,7 +132,7 @@ async def _answer(world: World, agent: Inhabitant, conversation: str) -> _Answer
 
 
 @action("answer", wait=_answer, ends=True, everywhere=False, draws=False)
-def answer(world: World, agent: Any, answered: _Answered, conversation: str) -> Mapping[str, Any]:
+def answer(world: World, agent: Any, answered: _Answered, conversation: str) -> JsonObject:
     """Answer in a conversation that waits, with model calls and tool calls.
 
     Args:

@@ -1,6 +1,5 @@
 """The agents that answer, one for each conversation, and what people do in chats."""
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +14,7 @@ from sim.base.errors import ClosedError, UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
 from sim.kernel import to_duration
-from sim.kernel.codec import freeze
+from sim.kernel.codec import Json, JsonObject, freeze
 from sim.kinds.chat.events import ChatAnswered
 from sim.kinds.chat.records import AgentResponse, IncomingMessage
 from sim.kinds.chat.service import INCOMING, Chats
@@ -51,7 +50,7 @@ class ChatAgent(Agent):
         super().__init__(agent_id, world, group=group, permission=permission)
         self.settings = settings or ChatAgentSettings()
 
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> JsonObject:
         """See `Agent.about`: its persona where it answers."""
         chats = Chats.of(self.world)
         place = chats.place_of(self.agent_id)
@@ -85,7 +84,7 @@ async def _answer(world: World, agent: Inhabitant, incoming: Any) -> AgentRespon
 
 
 @action("answer_chat", permission=Permission.GUEST, wait=_answer, ends=True, everywhere=False, draws=False)
-def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incoming: Any) -> dict[str, Any]:
+def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incoming: Any) -> dict[str, Json]:
     """Answer a message in a chat: the nine steps from the message to the answer.
 
     Args:
@@ -138,7 +137,7 @@ async def _wait_in_line(world: World, agent: Inhabitant, **given: Any) -> Incomi
 def send_chat_message(
     world: World, agent: Inhabitant, incoming: IncomingMessage, text: str, channel: str, platform: str = "chat",
     server: str | None = None, thread: str | None = None, attachments: Any = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Json]:  # fmt: skip
     """Write a message in a chat as a person; the agent of the conversation answers. In a full line, this waits.
 
     Args:

@@ -1,11 +1,11 @@
 """The records of chat agents: messages that come in, answers, files, jobs, budgets."""
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 import attrs
 
 from sim.agents.engine import Ending
+from sim.kernel.codec import Json, JsonObject
 from sim.llm.types import StopReason
 
 Refusal = Literal["budget", "internal_error", "no_model", "skipped", "not_finished"]
@@ -15,6 +15,27 @@ reached, and the text is incomplete."""
 
 WITHHELD: Final = ("budget", "internal_error", "no_model", "skipped")
 """Refusals that are for the person alone: no model sees them, nor the message, nor what was done for it."""
+
+
+class Attachment(TypedDict, total=False):
+    """A file that a message brings: what is known of it, and its text if it is one."""
+
+    filename: str
+    mime_type: str
+    size_bytes: int
+    url: str
+    minio_key: str
+    content: str
+
+
+class ShownFile(TypedDict):
+    """A file of a user, as tools return it; `minio_key` if it is in an object store."""
+
+    file_id: str
+    filename: str
+    url: str
+    size_bytes: int
+    minio_key: NotRequired[str]
 
 
 @attrs.frozen
@@ -39,7 +60,7 @@ class IncomingMessage:
     platform_channel_id: str
     platform_thread_id: str | None
     content: str
-    attachments: tuple[Mapping[str, Any], ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     sent_ns: int = 0
     job: str | None = None
 
@@ -48,12 +69,12 @@ class IncomingMessage:
         """Where its conversation is: platform, channel and thread."""
         return self.platform, self.platform_channel_id, self.platform_thread_id
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
         return {**attrs.asdict(self), "attachments": [dict(one) for one in self.attachments]}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "IncomingMessage":
+    def from_json(cls, data: Any) -> "IncomingMessage":
         """Return the message that `to_json` wrote."""
         return cls(**{**data, "attachments": tuple(data["attachments"])})
 
@@ -82,7 +103,7 @@ class AgentResponse:
     """
 
     content: str
-    files: tuple[Mapping[str, Any], ...] = ()
+    files: tuple[JsonObject, ...] = ()
     error: str | None = None
     refusal: Refusal | None = None
     incomplete: bool = False
@@ -124,11 +145,12 @@ class FileRecord:
     content: str | None = None
     minio_key: str = ""
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> "ShownFile":
         """Return it as tools return it."""
-        key = {"minio_key": self.minio_key} if self.minio_key else {}
-        about = {"file_id": self.id, "filename": self.filename, "url": self.url, "size_bytes": self.size_bytes}
-        return {**about, **key}
+        about: ShownFile = {
+            "file_id": self.id, "filename": self.filename, "url": self.url, "size_bytes": self.size_bytes
+        }  # fmt: skip
+        return {**about, "minio_key": self.minio_key} if self.minio_key else about
 
 
 @attrs.frozen

@@ -12,10 +12,10 @@ import attrs
 
 from sim.agents.conversation import Conversations, User
 from sim.kernel import Timer, to_seconds
-from sim.kernel.codec import ABSENT, freeze
+from sim.kernel.codec import ABSENT, Json, JsonObject, freeze
 from sim.kinds.chat.budget import Budgets
 from sim.kinds.chat.events import FileKept, JobChanged, UserLocated
-from sim.kinds.chat.records import FileRecord, IncomingMessage, Job
+from sim.kinds.chat.records import Attachment, FileRecord, IncomingMessage, Job
 from sim.kinds.chat.settings import ChatSettings, Persona
 from sim.memory.index import Index
 from sim.memory.service import Memories
@@ -167,7 +167,7 @@ class Chats(Service):
         self.keep_file(made)
         return made
 
-    def draft_file(self, user: User, about: Mapping[str, Any], before: Sequence[FileRecord]) -> FileRecord:
+    def draft_file(self, user: User, about: Attachment, before: Sequence[FileRecord]) -> FileRecord:
         """Return the record that a file of a user will have. Nothing is kept yet.
 
         Args:
@@ -281,7 +281,7 @@ class Chats(Service):
 
     # -- the corpus
 
-    def search_web(self, query: str, most: int) -> list[dict[str, Any]]:
+    def search_web(self, query: str, most: int) -> list[dict[str, Json]]:
         """Return pages of the corpus with words of a query, the best first.
 
         Args:
@@ -316,8 +316,8 @@ class Chats(Service):
         seconds = counts["answer_ns"] / answered / 1e9 if answered else None
         return {**found, "answer_seconds": seconds, "agents": len(self.workers), "resets": self.budgets.resets}
 
-    def summary(self) -> Mapping[str, Any]:
-        """Return the same numbers; empty if no message was written."""
+    def summary(self) -> JsonObject:
+        """Return the same numbers; empty if nobody wrote."""
         return self.metrics() if self.counts else {}
 
     def warnings(self) -> Sequence[Warned]:

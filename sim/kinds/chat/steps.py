@@ -10,6 +10,7 @@ from sim.agents.engine import FINISHED, CoreLoop, LoopResult, section, spec_of
 from sim.agents.engine.limits import least_answer
 from sim.base.errors import Cancelled, Interrupt, LimitError, RunError
 from sim.base.text import of_error
+from sim.kernel.codec import Json, JsonObject
 from sim.kinds.chat import context
 from sim.kinds.chat.events import TokensUsed
 from sim.kinds.chat.records import WITHHELD, AgentResponse, FileRecord, IncomingMessage, Refusal
@@ -277,7 +278,7 @@ async def loop(
     turn: Turn, messages: Sequence[ChatMessage], tools: Sequence[Tool], request: ModelRequest, behalf: tuple[str, ...]
 ) -> AgentResponse:
     """8. Call the model, run the tools that it calls, and repeat, up to the limits of an answer."""
-    files = dict[str, Mapping[str, Any]]()
+    files = dict[str, JsonObject]()
     keep = turn.chats.conversations.note(turn.conversation.id, turn.agent.agent_id, between="model")
 
     def note(message: ChatMessage) -> None:
@@ -411,7 +412,7 @@ def over_budget(turn: Turn, plan: CallPlan | None = None, *, need: int | None = 
 # -- 9. files and messages
 
 
-def extract_files(result: Any) -> list[Mapping[str, Any]]:
+def extract_files(result: Any) -> list[JsonObject]:
     """9. Return the files in the whole result of a tool: a `url` at its top, and those in its list `files`."""
     if not isinstance(result, Mapping):
         return []
@@ -420,7 +421,7 @@ def extract_files(result: Any) -> list[Mapping[str, Any]]:
     return [_file(part) for part in parts if isinstance(part, Mapping) and isinstance(part.get("url"), str)]
 
 
-def _file(part: Mapping[str, Any]) -> Mapping[str, Any]:
+def _file(part: JsonObject) -> JsonObject:
     key = {"minio_key": part["minio_key"]} if isinstance(part.get("minio_key"), str) else {}
     name = str(part.get("filename", "file"))
     return {"filename": name, "url": part["url"], "file_id": part.get("file_id"), **key}
@@ -438,7 +439,7 @@ def save(turn: Turn, response: AgentResponse) -> AgentResponse:
         take_in(turn, _draft(turn, turn.incoming.content, refused=True), ())
     elif withheld:
         conversations.withhold(id, turn.message, str(response.refusal))
-    about: dict[str, Any] = {"tokens": response.text_tokens, "model": response.models[-1] if response.models else None}
+    about: dict[str, Json] = {"tokens": response.text_tokens, "model": response.models[-1] if response.models else None}
     if withheld:
         about = {}
     if response.files:

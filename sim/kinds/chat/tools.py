@@ -3,17 +3,18 @@
 What a tool knows of the user and the conversation comes from the runtime. It replaces what a model sends.
 """
 
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict, cast
 
 from sim.agents.conversation import User
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
 from sim.kernel import perform, to_ns, to_seconds
+from sim.kernel.codec import Json
 from sim.kernel.duration import NS
-from sim.kinds.chat.records import IncomingMessage, Job
+from sim.kinds.chat.records import IncomingMessage, Job, ShownFile
 from sim.kinds.chat.service import Chats
 from sim.tools import Tools
-from sim.tools.process import Command, ProcessLimits
+from sim.tools.process import Command, ProcessLimits, ProcessResult
 from sim.tools.registry import tool_of_action
 from sim.tools.schema import Given
 from sim.tools.tool import tool
@@ -38,7 +39,7 @@ def _user(world: World, id: str) -> User:
 def add_job(
     world: Given[World], user: Given[str], platform: Given[str], channel: Given[str], thread: Given[str | None],
     message: str, after: str,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Json]:  # fmt: skip
     """Go on with this conversation at a later time: the message comes as if the person had sent it.
 
     Args:
@@ -70,12 +71,12 @@ def _later(chats: Chats, user: str, platform: str, channel: str, thread: str | N
 
 
 @tool("scheduler.list_jobs")
-def list_jobs(world: Given[World], user: Given[str]) -> list[dict[str, Any]]:
+def list_jobs(world: Given[World], user: Given[str]) -> list[dict[str, Json]]:
     """List the jobs of the person that are not done yet."""
     return [_shown(job) for job in Chats.of(world).jobs.values() if job.user == user]
 
 
-def _shown(job: Job) -> dict[str, Any]:
+def _shown(job: Job) -> dict[str, Json]:
     due = None if job.due_ns is None else to_seconds(job.due_ns)
     return {"job_id": job.id, "due": due, "place": job.place, "message": job.message.content}
 
@@ -97,7 +98,7 @@ def cancel_job(world: Given[World], user: Given[str], job_id: str) -> str:
 @tool("file_manager.create_document")
 def create_document(
     world: Given[World], user: Given[str], title: str, content: str, kind: Literal["md", "txt", "csv", "json"] = "md"
-) -> dict[str, Any]:
+) -> ShownFile:
     """Write a text file for the person.
 
     Args:
@@ -113,7 +114,7 @@ def create_document(
 
 
 @tool("file_manager.read_document")
-def read_document(world: Given[World], user: Given[str], file_id: str) -> dict[str, Any]:
+def read_document(world: Given[World], user: Given[str], file_id: str) -> dict[str, Json]:
     """Read a text file of the person.
 
     Args:
@@ -126,7 +127,7 @@ def read_document(world: Given[World], user: Given[str], file_id: str) -> dict[s
 
 
 @tool("file_manager.list_files", permission=Permission.GUEST)
-def list_files(world: Given[World], user: Given[str]) -> list[dict[str, Any]]:
+def list_files(world: Given[World], user: Given[str]) -> list[ShownFile]:
     """List the files of the person."""
     return [one.shown() for one in Chats.of(world).files.values() if one.user == user]
 
@@ -151,7 +152,7 @@ def load_file(world: Given[World], user: Given[str], conversation: Given[str], f
     return f"{found.filename} is in the folder"
 
 
-async def _run_python(world: World, agent: Inhabitant, code: str) -> dict[str, Any]:
+async def _run_python(world: World, agent: Inhabitant, code: str) -> ProcessResult:
     """Run the code in a sandbox, with the files that were loaded for the user of the conversation."""
     context = Tools.of(world).context(agent.agent_id)
     if not context:
@@ -166,11 +167,21 @@ async def _run_python(world: World, agent: Inhabitant, code: str) -> dict[str, A
     outcome = await perform(Tools.of(world).processes.effect(command, latency_ns=_PYTHON_LATENCY))
     if outcome.kind != "ok":
         raise Refused(str(outcome.value.get("message", outcome.kind)) if outcome.value else outcome.kind)
-    return dict(outcome.value)
+    return cast("ProcessResult", outcome.value)  # of the effect above, now or when it was recorded
+
+
+class PythonResult(TypedDict, total=False):
+    """What became of code: how it ended, what it printed, and the files that it made."""
+
+    exit_code: int
+    killed_by: str
+    stdout: str
+    stderr: str
+    files: list[ShownFile]
 
 
 @action("run_python", wait=_run_python, ends=True, everywhere=False, draws=False)
-def run_python(world: World, agent: Inhabitant, result: dict[str, Any], code: str) -> dict[str, Any]:
+def run_python(world: World, agent: Inhabitant, result: ProcessResult, code: str) -> PythonResult:
     """Run Python code in a sandbox, in a folder with the files that were loaded. New text files belong to the person.
 
     Args:
@@ -179,20 +190,27 @@ def run_python(world: World, agent: Inhabitant, result: dict[str, Any], code: st
     chats = Chats.of(world)
     user = _user(world, str(Tools.of(world).context(agent.agent_id)["user"]))
     made = [
-        chats.add_file(user, name, "text/plain", str(one["text"])).shown()
-        for name, one in result.get("files", {}).items()
-        if not one.get("truncated") and isinstance(one.get("text"), str)
+        chats.add_file(user, name, "text/plain", one["text"]).shown()
+        for name, one in result["files"].items()
+        if not one["truncated"]
     ]
-    shown = {key: result.get(key) for key in ("exit_code", "killed_by") if result.get(key) is not None}
-    texts = {key: result[key]["text"] for key in ("stdout", "stderr") if result.get(key, {}).get("text")}
-    return {**shown, **texts, "files": made}
+    shown: PythonResult = {"files": made}
+    if (code_of_end := result["exit_code"]) is not None:
+        shown["exit_code"] = code_of_end
+    if (killed_by := result["killed_by"]) is not None:
+        shown["killed_by"] = killed_by
+    if out := result["stdout"]["text"]:
+        shown["stdout"] = out
+    if err := result["stderr"]["text"]:
+        shown["stderr"] = err
+    return shown
 
 
 # -- research
 
 
 @tool("research.web_search", permission=Permission.GUEST)
-def web_search(world: Given[World], query: str, max_results: int = 5) -> list[dict[str, Any]]:
+def web_search(world: Given[World], query: str, max_results: int = 5) -> list[dict[str, Json]]:
     """Search the web.
 
     Args:
@@ -217,7 +235,7 @@ def get_location(world: Given[World], user: Given[str]) -> str:
 def remind_at(
     world: Given[World], user: Given[str], platform: Given[str], channel: Given[str], thread: Given[str | None],
     place: str, message: str,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Json]:  # fmt: skip
     """Go on with this conversation when the person arrives at a place.
 
     Args:

@@ -5,7 +5,7 @@ from typing import Any
 from sim.actors.inputs import PERSON
 from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
-from sim.kernel.codec import freeze
+from sim.kernel.codec import Json, freeze
 from sim.kinds.goals.events import ToolsEnabled
 from sim.kinds.goals.records import AgentRecord
 from sim.kinds.goals.service import Goals
@@ -18,7 +18,7 @@ from sim.world.action import action
 def create_goal(
     world: World, agent: Inhabitant, title: str, description: str = "", instructions: str = "", tools: Any = None,
     template: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Json]:  # fmt: skip
     """Make a goal of the agent, with an agent of its own; the first one makes the user agent too.
 
     Args:
@@ -56,7 +56,7 @@ def _enabled(names: Any, offered: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @action("write_to_agent", permission=Permission.GUEST, everywhere=False, draws=False)
-def write_to_agent(world: World, agent: Inhabitant, to: str, text: str) -> dict[str, Any]:
+def write_to_agent(world: World, agent: Inhabitant, to: str, text: str) -> dict[str, Json]:
     """Write a message to a goal, task or user agent of one's own; it runs soon.
 
     Args:
@@ -108,7 +108,7 @@ def archive_goal(world: World, agent: Inhabitant, goal: str) -> None:
 
 
 @action("take_message", permission=Permission.GUEST, everywhere=False, draws=False)
-def take_message(world: World, agent: Inhabitant, sender: str, text: str) -> dict[str, Any]:
+def take_message(world: World, agent: Inhabitant, sender: str, text: str) -> dict[str, Json]:
     """Take a message from the mailbox into the thread, if it is from the agent's user or from a person outside.
 
     Args:

@@ -3,7 +3,6 @@
 One class serves all kinds. An agent keeps nothing between two runs; what it knows is in services.
 """
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from sim.agents.tool_check import check_tools
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
 from sim.kernel import to_duration
+from sim.kernel.codec import JsonObject
 from sim.kinds.goals.actions import take_message
 from sim.kinds.goals.kinds import AGENT_TASK, CREATE_TASK, GOAL, USER_AGENT, AgentKind
 from sim.kinds.goals.orchestrator import archive_last_session, orchestrate
@@ -65,7 +65,7 @@ class OrchestratedAgent(Agent):
             goals.register(self.agent_id, self.what, self.settings, available=self.settings.tools)
             goals.welcome(self.settings.user)
 
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> JsonObject:
         """See `Agent.about`: its role, what it is for, and what it has learned about its person."""
         goals = Goals.of(self.world)
         record = goals.records.get(self.agent_id)
@@ -83,7 +83,7 @@ class OrchestratedAgent(Agent):
         reason = goals.work(record)
         if reason is not None:
             return Action("orchestrate", {"reason": reason})
-        wake: list[Mapping[str, Any]] = [{"message": True}]
+        wake: list[JsonObject] = [{"message": True}]
         due = goals.next_due_ns(record)
         if due is not None:
             wake.append({"until": to_duration(due)})

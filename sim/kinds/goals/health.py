@@ -8,6 +8,7 @@ from sim.actors import Agent
 from sim.agents.family import Family, define_family, has_ability
 from sim.base.errors import UsageError
 from sim.kernel import to_duration
+from sim.kernel.codec import JsonObject
 from sim.kinds.goals.events import HealthChecked
 from sim.kinds.goals.orchestrator import Stuck
 from sim.kinds.goals.records import AgentRecord
@@ -31,7 +32,7 @@ class HealthMonitor(Agent):
         due = min([goals.next_check_ns, *goals.retries_due()])
         if now >= due:
             return Action("check_health")
-        wake = [{"until": to_duration(due)}, {"event": "goals.retry"}]
+        wake: list[JsonObject] = [{"until": to_duration(due)}, {"event": "goals.retry"}]
         return Action("sleep", {"condition": {"any": wake}})
 
 

@@ -5,14 +5,12 @@ model → tools → results → model. What the model says between tools is in i
 it sends, and that it uses tools.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
 
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult
 from sim.base.errors import Cancelled, Interrupt
 from sim.base.permissions import Permission
+from sim.kernel.codec import JsonObject
 from sim.kinds.goals import archive, retry
 from sim.kinds.goals.events import RunEnded, RunStarted
 from sim.kinds.goals.kinds import SEARCH_HISTORY, SEND_MESSAGE
@@ -93,7 +91,7 @@ def _report(goals: Goals, record: AgentRecord, ran: Ran, before: tuple[int, int,
 
 
 @action("orchestrate", permission=Permission.GUEST, wait=_orchestrate, ends=True, everywhere=False, draws=True)
-def orchestrate(world: World, agent: Inhabitant, ran: Ran, reason: str) -> Mapping[str, Any]:
+def orchestrate(world: World, agent: Inhabitant, ran: Ran, reason: str) -> JsonObject:
     """Do one run of a goal, task or user agent: build the context, and let its model work.
 
     Args:

@@ -5,6 +5,7 @@ from typing import Any, Final
 from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import cut
 from sim.kernel import to_seconds
+from sim.kernel.codec import Json
 from sim.kinds.goals.kinds import SYSTEM_TOOLS
 from sim.kinds.goals.records import AgentRecord
 from sim.kinds.goals.service import Goals
@@ -37,7 +38,7 @@ def system_prompt(world: World, goals: Goals, record: AgentRecord, offered: list
     return prompt("", sections)
 
 
-def about(goals: Goals, record: AgentRecord) -> dict[str, Any]:
+def about(goals: Goals, record: AgentRecord) -> dict[str, Json]:
     """Return what an agent is, for interviews. Its memories, which have its notes and learnings, are not included."""
     return {"role": record.kind.role, "goal": _about(goals, record), "instructions": record.instructions}
 

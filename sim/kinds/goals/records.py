@@ -1,10 +1,10 @@
 """What is known of each goal, task and user agent."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
+from sim.kernel.codec import Json, JsonObject
 from sim.kinds.goals.kinds import AgentKind, Stage
 
 Reason = Literal["message", "start", "child_ended", "retry", "agent_check_in", "feed_generation"]
@@ -27,7 +27,7 @@ class Retry:
     error: str
     due_ns: int
     message: int
-    context: Mapping[str, Any] = attrs.field(factory=dict)
+    context: JsonObject = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ class Job:
     started_ns: int
     reason: Reason
     seen: int = 0
-    context: Mapping[str, Any] = attrs.field(factory=dict)
+    context: JsonObject = attrs.field(factory=dict)
 
 
 @attrs.define
@@ -98,7 +98,7 @@ class AgentRecord:
     parent: str | None
     goal: str
     task: int | None
-    context: Mapping[str, Any]
+    context: JsonObject
     stage: Stage
     updated_ns: int
     pending: list[tuple[int, Reason]] = attrs.field(factory=list)
@@ -129,7 +129,7 @@ class AgentRecord:
         return self.stage in ("finished", "ended")
 
     @property
-    def runtime_state(self) -> dict[str, Any]:
+    def runtime_state(self) -> dict[str, Json]:
         """The execution lock, as the seed names its parts."""
         job = self.job
         return {

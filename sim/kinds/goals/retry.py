@@ -4,9 +4,8 @@ There are two tiers. The client of the models retries at once (two times, 1.5 s,
 comes here: goals and user agents schedule a retry, tasks are paused, and the health monitor resumes them.
 """
 
-from typing import Any
-
 from sim.agents.engine import LoopResult
+from sim.kernel.codec import Json
 from sim.kernel.duration import NS
 from sim.kinds.goals.events import RunRetried
 from sim.kinds.goals.records import AgentRecord, Job, Retry
@@ -63,7 +62,7 @@ def schedule(world: World, goals: Goals, record: AgentRecord, job: Job, result: 
     asked = getattr(result.cause, "retry_after", None) or 0.0
     delay = delay_ns(settings, attempt, draw, asked)
     due = world.kernel.now + delay
-    about = {
+    about: dict[str, Json] = {
         "retryable": True, "error": error, "attempt": attempt, "attempts": most, "retry_in": delay / NS,
         "retry_at": due / NS,
     }  # fmt: skip
@@ -91,7 +90,7 @@ def recovered(goals: Goals, record: AgentRecord) -> None:
         record.retry = None
 
 
-def _write(goals: Goals, record: AgentRecord, text: str, about: dict[str, Any]) -> int:
+def _write(goals: Goals, record: AgentRecord, text: str, about: dict[str, Json]) -> int:
     """Write an error into the thread, or in the place of the one that the thread has; return its number."""
     conversations = goals.conversations
     if record.retry is not None:

@@ -12,7 +12,7 @@ import attrs
 from sim.agents.conversation import Conversations
 from sim.events.event_type import Published
 from sim.kernel.calendar import Calendar, Daily
-from sim.kernel.codec import freeze
+from sim.kernel.codec import Json, JsonObject, freeze
 from sim.kinds.goals.events import GoalCreated, GoalReplied, GoalStatusChanged
 from sim.kinds.goals.kinds import AgentKind, Made, Stage
 from sim.kinds.goals.records import AgentRecord, Job, Reason
@@ -118,7 +118,7 @@ class Goals(Service):
         settings: AgentSettings,
         *,
         made_by: AgentRecord | None = None,
-        context: Mapping[str, Any] | None = None,
+        context: JsonObject | None = None,
     ) -> AgentRecord:
         """Make an agent of a template, and start it.
 
@@ -167,7 +167,7 @@ class Goals(Service):
         *,
         available: tuple[str, ...],
         made_by: AgentRecord | None = None,
-        context: Mapping[str, Any] | None = None,
+        context: JsonObject | None = None,
     ) -> AgentRecord:
         """Make an agent known, with a thread of its own.
 
@@ -505,7 +505,7 @@ class Goals(Service):
             "highest_cost_of_a_user": max(costs) / MICRO if costs else None,
         }  # fmt: skip
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the same numbers; empty without agents."""
         return self.metrics() if self.records else {}
 
@@ -515,7 +515,7 @@ def _mean(numbers: deque[float]) -> float | None:
     return round(sum(copied) / len(copied), 3) if copied else None
 
 
-def _state(record: AgentRecord) -> dict[str, Any]:
+def _state(record: AgentRecord) -> dict[str, Json]:
     """Return an agent for the digest; its conversation is in the digest of conversations."""
     plain = attrs.asdict(record, filter=lambda field, value: field.name != "kind")
     return {**plain, "kind": record.kind.name, "children": list(record.children)}

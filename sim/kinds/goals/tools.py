@@ -1,10 +1,11 @@
 """The system tools of goals and user agents. What they know of a call comes from the runtime, never from the model."""
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from sim.base.errors import LimitError, UsageError
 from sim.kernel import to_seconds
+from sim.kernel.codec import Json
 from sim.kinds.goals.kinds import (
     CREATE_NOTE,
     CREATE_TASK,
@@ -71,7 +72,7 @@ def _check_limits(world: World, goals: Goals, parent: AgentRecord) -> None:
         raise Refused(f"{settings.tasks_per_day} tasks were made today already: no more until tomorrow")
 
 
-def _inherited(parent: AgentRecord) -> dict[str, Any]:
+def _inherited(parent: AgentRecord) -> dict[str, Json]:
     """Return the context of a task: that of the run of its parent, with `type` as `origin_type`.
 
     So its provenance is kept, and it does not run as a check-in or a feed itself.
@@ -98,7 +99,7 @@ def create_note(world: Given[World], agent: Given[Inhabitant], title: str, conte
 
 
 @tool(SEARCH_NOTES)
-def search_notes(world: Given[World], agent: Given[Inhabitant], query: str) -> list[dict[str, Any]]:
+def search_notes(world: Given[World], agent: Given[Inhabitant], query: str) -> list[dict[str, Json]]:
     """Search the notes: of this goal, or of all goals for a personal assistant. The best come first.
 
     Args:
@@ -114,7 +115,7 @@ def search_notes(world: Given[World], agent: Given[Inhabitant], query: str) -> l
     return [{"goal": goals.records[owner].title, **_note(hit.memory)} for owner, hit in hits[:_HITS]]
 
 
-def _note(memory: Memory) -> dict[str, Any]:
+def _note(memory: Memory) -> dict[str, Json]:
     title, _, content = memory.content.partition("\n")
     return {"title": title, "content": content, "time": to_seconds(memory.created_ns)}
 
@@ -154,7 +155,7 @@ def manage_learning(
 @tool(SEARCH_HISTORY)
 def search_agent_history(
     world: Given[World], agent: Given[Inhabitant], query: str, timeframe: str | None = None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Json]]:
     """Search past sessions, in their summaries and their whole text. Up to five are found, the best first.
 
     Args:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from sim.agents.engine.core_loop import cut
+from sim.kernel.codec import JsonObject
 from sim.kinds.sop.events import ChannelPosted
 from sim.world import Refused, Service, World
 
@@ -70,6 +71,6 @@ class Channels(Service):
         """Return the number of posts, by channel."""
         return {f"posts.{name}": count for name, count in list(self._counts.items())}
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the same numbers."""
         return {"posts": dict(self._counts)} if self._counts else {}

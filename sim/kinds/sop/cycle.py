@@ -4,8 +4,8 @@ One cycle is one action, `work_cycle`. It makes the tasks of all watchers that a
 action: it makes a task from a trigger, or has a worker do the next step of a task.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import attrs
 
@@ -13,7 +13,7 @@ from sim.agents.engine import prompt, time_context
 from sim.agents.engine.core_loop import CUT_MARK, cut
 from sim.base.errors import LimitError, UsageError
 from sim.base.expressions import ExpressionError
-from sim.kernel.codec import decode
+from sim.kernel.codec import Json, JsonObject, decode
 from sim.kinds.sop import texts
 from sim.kinds.sop.channels import Channels
 from sim.kinds.sop.events import AssessmentFailed, CycleDone
@@ -44,7 +44,7 @@ class Survey:
     tasks: Sequence[Task]
     new: Sequence[Task]
     memories: LoadedMemories | None
-    stats: Mapping[str, Any]
+    stats: JsonObject
 
 
 @attrs.frozen
@@ -125,7 +125,7 @@ async def _cycle(world: World, agent: Inhabitant) -> Did:
 
 
 @action("work_cycle", wait=_cycle, ends=True, everywhere=False, draws=False)
-def work_cycle(world: World, agent: Inhabitant, did: Did) -> Mapping[str, Any]:
+def work_cycle(world: World, agent: Inhabitant, did: Did) -> JsonObject:
     """Do one cycle of an employee: survey, assess, prioritize, execute and report."""
     return attrs.asdict(did)
 
@@ -201,7 +201,7 @@ def _patterns(world: World, sops: Sops, desk: Desk, seen: Survey) -> list[Note]:
 
 async def _ask(world: World, sops: Sops, desk: Desk, seen: Survey, asked: Assessment) -> list[Note]:
     """Ask the model about the situation. Without an answer, the rules alone decide."""
-    given: dict[str, Any] = {"prompt": situation(world, desk, seen), "system": asked.system, "use": "assess"}
+    given: dict[str, Json] = {"prompt": situation(world, desk, seen), "system": asked.system, "use": "assess"}
     if asked.tier:
         given["tier"] = asked.tier
     sops.counts["assessments"] += 1

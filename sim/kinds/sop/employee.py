@@ -3,7 +3,6 @@
 An employee keeps nothing between two cycles. What it knows is in the services of tasks, memories and procedures.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from sim.actors import Agent
@@ -13,6 +12,7 @@ from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
 from sim.kernel import to_duration, to_seconds
+from sim.kernel.codec import JsonObject
 from sim.kinds.sop.cycle import work_cycle
 from sim.kinds.sop.events import EmployeeHired
 from sim.kinds.sop.service import Sops
@@ -58,7 +58,7 @@ class Employee(Agent):
         )
         sops.tell_watchers(self.agent_id)
 
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> JsonObject:
         """See `Agent.about`: its role."""
         role = self.desk.settings
         return {"role": [f"{role.title} ({role.slug or self.agent_id})", *role.capabilities]}
@@ -73,7 +73,7 @@ class Employee(Agent):
         if sops.is_due(self.desk):
             return _CYCLE
         mine = f"data.agent == '{self.agent_id}'"
-        wake: list[Mapping[str, Any]] = [{"message": True}]
+        wake: list[JsonObject] = [{"message": True}]
         if sops.settings.design == "event_driven":
             wake += [{"event": "sop.trigger", "where": mine}, {"event": "sop.ready", "where": mine}]
         else:
@@ -149,7 +149,7 @@ def _check_step(scenario: Any, where: str, step: Step) -> None:
         raise UsageError(f"{where} needs a person who approves", hint="add `approvals:`")
 
 
-def _check_action(where: str, kind: str, given: Mapping[str, Any]) -> None:
+def _check_action(where: str, kind: str, given: JsonObject) -> None:
     handler = DEFINED.get(kind)
     if handler is None:
         raise UsageError(f"{where}: there is no action {kind!r:.80}", hint=did_you_mean(kind, DEFINED))

@@ -1,6 +1,6 @@
 """The recurring jobs of a company: watchers that look alone, the maintenance of memories, and the daily summary."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -11,6 +11,7 @@ from sim.base.errors import UsageError
 from sim.base.permissions import Permission
 from sim.kernel import to_duration
 from sim.kernel.calendar import Calendar, Daily
+from sim.kernel.codec import Json, JsonObject
 from sim.kinds.sop import texts
 from sim.kinds.sop.channels import Channels
 from sim.kinds.sop.service import Sops
@@ -116,7 +117,7 @@ def _summariser(world: World, jobs: RecurringJobs) -> Callable[[str, Sequence[Me
         return None
 
     async def summarise(agent_id: str, old: Sequence[Memory]) -> str:
-        given: dict[str, Any] = {
+        given: dict[str, Json] = {
             "prompt": "\n".join(memory.line() for memory in old), "system": system, "use": "summarize",
         }  # fmt: skip
         if jobs.settings.tier:
@@ -130,13 +131,13 @@ def _summariser(world: World, jobs: RecurringJobs) -> Callable[[str, Sequence[Me
 
 
 @action("maintain_memories", wait=_maintain, ends=True, everywhere=False, draws=False)
-def maintain_memories(world: World, agent: Inhabitant, sentence: str) -> Mapping[str, Any]:
+def maintain_memories(world: World, agent: Inhabitant, sentence: str) -> JsonObject:
     """Delete expired memories, summarize old ones, apply the cap, and post the numbers."""
     return {"report": sentence}
 
 
 @action("summarize_day", everywhere=False, draws=False)
-def summarize_day(world: World, agent: Inhabitant) -> Mapping[str, Any]:
+def summarize_day(world: World, agent: Inhabitant) -> JsonObject:
     """Post the daily summary, and repeat the warnings of employees that are silent."""
     jobs, sops, channels = _jobs_of(agent), Sops.of(world), Channels.of(world)
     sops.jobs[SUMMARY] = _following(world, jobs.settings.summary)

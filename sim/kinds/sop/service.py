@@ -15,7 +15,7 @@ from sim.base.errors import LimitError, UsageError
 from sim.base.expressions import ExpressionError
 from sim.events import Event, Subscription
 from sim.kernel import Source, Timer, to_seconds
-from sim.kernel.codec import Raw, decode, freeze
+from sim.kernel.codec import JsonObject, Raw, decode, freeze
 from sim.kinds.sop.channels import Channels
 from sim.kinds.sop.events import (
     StepDone,
@@ -272,7 +272,7 @@ class Sops(Service):
         """Return where the next step of a task stands; None if it is not made from a procedure."""
         return self.progress[task].stage if task in self.progress else None
 
-    def stats(self, desk: Desk) -> Mapping[str, Any]:
+    def stats(self, desk: Desk) -> JsonObject:
         """Return numbers about the work of an employee.
 
         These are the numbers of its tasks that are `active`, `pending`, `waiting`, `overdue` and `stalled` at present;
@@ -486,7 +486,7 @@ class Sops(Service):
         self._announce(task)
         return task
 
-    def names(self, task: Task) -> Mapping[str, Any]:
+    def names(self, task: Task) -> JsonObject:
         """Return the names of expressions over a task."""
         item = decode(task.data)
         return {"task": task.to_json(), "data": item, "item": item, "results": decode(self.progress[task.id].results)}
@@ -849,7 +849,7 @@ class Sops(Service):
         numbers = {name: float(self.counts[name]) for name in COUNTED}
         return {**numbers, "queue": float(len(self.queue)), "response_hours": _mean_hours(begun)}
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the same, and for each employee the cycles, the warnings, and the hours until a task was begun."""
         desks = {
             name: {

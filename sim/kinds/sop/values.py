@@ -13,13 +13,14 @@ from typing import Any, Protocol
 
 from sim.agents.toolbox import Toolbox, User
 from sim.base.expressions import PURE_FUNCTIONS, Expression
+from sim.kernel.codec import JsonObject
 from sim.world import World
 
 
 class Template(Protocol):
     """A value that is literal, or has expressions in it."""
 
-    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], /) -> Any:
+    def evaluate(self, names: JsonObject, functions: Mapping[str, Callable[..., object]], /) -> Any:
         """Return the value."""
 
 
@@ -50,7 +51,7 @@ class Evaluator:
         given = {**_NOTHING, "now": self._world.now, "me": user.agent_id, **names}
         return value.evaluate(given, self._toolbox.used_by(user))
 
-    def passes(self, where: Expression, names: Mapping[str, Any]) -> bool:
+    def passes(self, where: Expression, names: JsonObject) -> bool:
         """Return whether an event passes a filter.
 
         Raises:
@@ -64,4 +65,4 @@ class Evaluator:
         return found if isinstance(found, str) else str(found)
 
 
-_NOTHING: Mapping[str, Any] = dict.fromkeys(("item", "task", "data", "results", "stats"))
+_NOTHING: JsonObject = dict.fromkeys(("item", "task", "data", "results", "stats"))

@@ -10,7 +10,7 @@ from sim.actors import Agent
 from sim.base.errors import LimitError, UsageError
 from sim.base.expressions import ExpressionError
 from sim.events import Event
-from sim.kernel.codec import Raw, freeze
+from sim.kernel.codec import Json, JsonObject, Raw, freeze
 from sim.kinds.sop.settings import Watcher
 from sim.kinds.sop.values import Evaluator
 from sim.world import World
@@ -51,7 +51,7 @@ class Look:
 
     time_ns: int
     holding: Mapping[str, None]
-    new: Mapping[str, Any]
+    new: JsonObject
     unfit: tuple[Unfit, ...]
     waiting: int = 0
 
@@ -110,7 +110,7 @@ class WatcherState:
             Refused: if what it looks at cannot be read.
             UsageError: if what it looks at has no items.
         """
-        holding, new, unfit, waiting = dict[str, None](), dict[str, Any](), list[Unfit](), 0
+        holding, new, unfit, waiting = dict[str, None](), dict[str, Json](), list[Unfit](), 0
         for key, item in self._items(world, agent):
             if len(new) >= most:
                 waiting += 1

@@ -1,8 +1,5 @@
 """Step workers: agents that do the steps of tasks, one at a time, as the job queue of seed 000 does."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
 
 from sim.actors import Agent
@@ -11,6 +8,7 @@ from sim.agents.family import Family, define_family
 from sim.base.errors import Interrupt, RunError, SimError
 from sim.base.permissions import Permission
 from sim.base.text import of_error
+from sim.kernel.codec import JsonObject
 from sim.kinds.sop.channels import Channels
 from sim.kinds.sop.cycle import load_memories
 from sim.kinds.sop.service import Sops
@@ -75,7 +73,7 @@ async def _run_step(world: World, agent: Inhabitant, task: int) -> _Outcome:
 
 
 @action("run_step", wait=_run_step, ends=True, everywhere=False, draws=False)
-def run_step(world: World, agent: Inhabitant, outcome: _Outcome, task: int) -> Mapping[str, Any]:
+def run_step(world: World, agent: Inhabitant, outcome: _Outcome, task: int) -> JsonObject:
     """Do the step of a task that is in the queue.
 
     Args:
@@ -138,7 +136,7 @@ async def _perform(world: World, sops: Sops, agent: Inhabitant, task: Task, step
 def _ask_person(world: World, sops: Sops, agent: Inhabitant, task: Task, step: Step) -> None:
     """Ask for approval and have the task wait; the worker continues with other steps."""
     question = str(sops.evaluate(task, step.approval))
-    about = {"task": task.id, "step": step.name, "question": question}
+    about: JsonObject = {"task": task.id, "step": step.name, "question": question}
     gate = Approvals.of(world).ask(agent, f"sop.{sops.progress[task.id].procedure}", about, question)
     sops.await_person(task, gate.id, agent.agent_id)
 
