@@ -14,6 +14,7 @@ import attrs
 
 from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult, limits_from, spec_of
 from sim.base.errors import LimitError
+from sim.kernel.codec import Json, JsonObject
 from sim.llm.answers import TOOL_CHOICES, answer_schema_fault, extra_body_fault, value_of
 from sim.llm.service import Skipped
 from sim.llm.types import ChatMessage, ModelRequest, Sampling, ToolSpec
@@ -30,7 +31,7 @@ ASKS = 3
 class AskOutcome:
     """The result of a question: the data of the action, and the text for the history of the agent."""
 
-    data: Mapping[str, Any]
+    data: JsonObject
     said: str
 
 
@@ -170,7 +171,7 @@ def _outcome(result: LoopResult, request: ModelRequest, *, tools_ran: bool) -> A
         raise Refused(
             f"the {what} of the model {completion.model} cannot be used, after {ASKS} requests: {result.error}"
         )
-    data: dict[str, Any] = {
+    data: dict[str, Json] = {
         "text": completion.text,
         "calls": list(result.calls),
         "stop": completion.stop,
@@ -202,7 +203,7 @@ def _past(agent: Inhabitant, history: str) -> Sequence[ChatMessage]:
     return messages
 
 
-def _sampling(options: Mapping[str, Any]) -> Sampling:
+def _sampling(options: JsonObject) -> Sampling:
     stop = options.get("stop") or ()
     texts = (stop,) if isinstance(stop, str) else stop
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) and text for text in texts):
@@ -222,11 +223,11 @@ def _flag(name: str, value: object) -> bool:
     raise Refused(f"{name} must be true or false, not {value!r:.60}")
 
 
-def _schema(value: Any) -> Mapping[str, Any] | None:
+def _schema(value: Any) -> JsonObject | None:
     fault = None if value is None else answer_schema_fault(value)
     if fault is not None:
         raise Refused(f"response_format: {'.'.join(map(str, fault[0])) or 'the schema'}: {fault[1]}")
-    schema: Mapping[str, Any] | None = value
+    schema: JsonObject | None = value
     return schema
 
 
@@ -241,11 +242,11 @@ def _choice(value: object, tools: Sequence[ToolSpec]) -> str | None:
     return value
 
 
-def _extra_body(value: Any) -> Mapping[str, Any] | None:
+def _extra_body(value: Any) -> JsonObject | None:
     fault = None if value is None else extra_body_fault(value)
     if fault is not None:
         raise Refused(fault)
-    body: Mapping[str, Any] | None = value
+    body: JsonObject | None = value
     return body
 
 

@@ -28,7 +28,7 @@ from sim.agents.latest_events import LatestEvents
 from sim.agents.numbers import number_in
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, JsonObject, encode
 from sim.llm.reading import NO_ANSWER, unfenced, value_in
 from sim.llm.service import Models
 from sim.llm.tokens import APPROXIMATE
@@ -133,10 +133,10 @@ class Question:
         return "Answer with one number, and nothing else." if self.number else ""
 
     @property
-    def schema(self) -> Mapping[str, Any] | None:
+    def schema(self) -> JsonObject | None:
         """The form of the answer as a JSON Schema, for endpoints that enforce one; None: any text."""
         if self.options:
-            form: dict[str, Any] = {"type": "string", "enum": list(self.options)}
+            form: dict[str, Json] = {"type": "string", "enum": list(self.options)}
         elif self.scale:
             low, high = self.scale
             form = {"type": "integer", "minimum": low, "maximum": high}

@@ -18,7 +18,7 @@ from sim.base.expressions import (
 )
 from sim.base.text import of_error
 from sim.kernel import to_seconds
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, encode
 from sim.resources import MICRO
 from sim.world import Warned, World
 from sim.world.calendar import calendar_functions
@@ -69,7 +69,7 @@ class MetricFunctions:
         own |= {name: _of_program(name, function, world) for name, function in METRICS.items()}
         self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
 
-    def names(self) -> Mapping[str, object]:
+    def names(self) -> Mapping[str, Any]:
         """Return the names of world expressions."""
         return {"now": to_seconds(self._world.kernel.now), "pi": PI}
 
@@ -318,15 +318,17 @@ class MetricFunctions:
             sizes.append(size)
         return sizes
 
-    def _states(self, group: str) -> list[dict[str, Any]]:
+    def _states(self, group: str) -> list[dict[str, Json]]:
         return [agent.state for agent in self._world.members(group)]
 
     def _numbers(self, group: str, key: str) -> list[float]:
         """Return the values of a state variable. An agent that does not have it, or has null, has no value."""
-        found = (state.get(key) for state in self._states(group))
-        numbers = [number for number in found if number is not None]
-        for number in numbers:
-            if not isinstance(number, int | float):
+        numbers: list[float] = []
+        for state in self._states(group):
+            number = state.get(key)
+            if isinstance(number, int | float):
+                numbers.append(number)
+            elif number is not None:
                 raise ExpressionError(f"{key} of {group} is not a number but {number!r}")
         return numbers
 

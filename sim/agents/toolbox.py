@@ -7,16 +7,8 @@ import copy
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
-from sim.base.errors import UsageError
-from sim.base.expressions import (
-    PURE_FUNCTIONS,
-    Expression,
-    ExpressionError,
-    Refers,
-    did_you_mean,
-    functions_at,
-    rule_function,
-)
+from sim.base.expressions import PURE_FUNCTIONS, ExpressionError, Refers, did_you_mean, functions_at, rule_function
+from sim.kernel.codec import Json
 from sim.kernel.rng import Draws
 from sim.resources import MICRO
 from sim.world import World
@@ -230,7 +222,7 @@ class Toolbox:
         return self._world.places.where(agent) if self._world.places else None
 
     @rule_function(place="agent", senses="space")
-    def in_sight(self) -> list[dict[str, Any]]:
+    def in_sight(self) -> list[dict[str, Json]]:
         """Return the agents that the agent sees in space, as a list of `agent`, `position`, `doing`."""
         space = self._world.space
         seen = space.near(self._id) if space is not None and self._id in space.histories else ()
@@ -283,14 +275,14 @@ class Toolbox:
         return self._world.held.get(self._id, {}).get(pool, 0)
 
     @rule_function(place="agent")
-    def my_tasks(self, status: str | None = None) -> list[dict[str, Any]]:
+    def my_tasks(self, status: str | None = None) -> list[dict[str, Json]]:
         """Return the open tasks of the agent, or those with a status, the most urgent first; each has `id`, `title`,
         `status`, `priority`, `assignee`, `due`, `data`, `result` and the other arguments of `create_task`.
         """
         return [task.to_json() for task in self._world.tasks.open(self._id, status)]
 
     @rule_function(place="agent")
-    def task(self, id: int) -> dict[str, Any] | None:
+    def task(self, id: int) -> dict[str, Json] | None:
         """Return a task, or none if there is no such task."""
         return next((task.to_json() for task in self._world.tasks.all() if task.id == id), None)
 
@@ -302,7 +294,7 @@ class Toolbox:
     # -- conversations
 
     @rule_function(place="agent")
-    def conversation(self, id: str) -> dict[str, Any]:
+    def conversation(self, id: str) -> dict[str, Json]:
         """Return a conversation: `user`, `platform`, `channel`, `thread`, `session`, `summary`, and `messages`, the
         texts and errors that a person sees, oldest first, a list of `role`, `author`, `text`.
         """

@@ -6,13 +6,13 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from sim.archives.crate import METADATA, read_metadata
 from sim.base.crashpoints import reach
 from sim.base.errors import UsageError
+from sim.kernel.codec import Json, JsonObject
 from sim.record.archive import EXPERIMENT, UNREADABLE, check_space, is_known, members_of, open_archive, unreadable
 from sim.record.files import DATABASE
 
@@ -34,7 +34,7 @@ class Checked:
     path: Path
     title: str
     files: int
-    replay: Mapping[str, Any]
+    replay: JsonObject
     problems: tuple[str, ...]
 
 
@@ -74,7 +74,7 @@ def check_archive(archive: Path, to: Path) -> Checked:
 
 def _metadata(
     opened: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], archive: Path
-) -> tuple[dict[str, tuple[int, str]], dict[str, Any], str]:
+) -> tuple[dict[str, tuple[int, str]], dict[str, Json], str]:
     member = members.get(METADATA)
     if member is None:
         raise UsageError(f"{archive} has no {METADATA}", hint="`sim archive` writes archives that can be verified")

@@ -8,12 +8,12 @@ import datetime as dt
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import attrs
 
 from sim.base.errors import UsageError
-from sim.kernel.codec import decode
+from sim.kernel.codec import Json, JsonObject, decode
 
 METADATA: Final = "ro-crate-metadata.json"
 CITATION: Final = "CITATION.cff"
@@ -124,7 +124,7 @@ class Study:
     python: str
     scenario: str
     results: Sequence[str]
-    replay: Mapping[str, Any]
+    replay: JsonObject
 
 
 def metadata_of(study: Study, details: Details, files: Mapping[str, tuple[int, str]]) -> bytes:
@@ -170,7 +170,7 @@ def metadata_of(study: Study, details: Details, files: Mapping[str, tuple[int, s
     return (json.dumps({"@context": _CONTEXT, "@graph": graph}, indent=2, ensure_ascii=True) + "\n").encode()
 
 
-def read_metadata(data: bytes) -> tuple[dict[str, tuple[int, str]], dict[str, Any], str]:
+def read_metadata(data: bytes) -> tuple[dict[str, tuple[int, str]], dict[str, Json], str]:
     """Return the size and the hash of each file, what is needed to repeat the run, and the title.
 
     Raises:
@@ -238,7 +238,7 @@ def _is_orcid(text: str) -> bool:
     return text[-1] == "0123456789X"[(12 - total % 11) % 11]
 
 
-def _person(author: Author, number: int) -> dict[str, Any]:
+def _person(author: Author, number: int) -> dict[str, Json]:
     id = f"https://orcid.org/{author.orcid}" if author.orcid else f"#author-{number}"
     if not author.given:
         return {"@id": id, "@type": "Organization", "name": author.name}
@@ -247,7 +247,7 @@ def _person(author: Author, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _licence(details: Details) -> dict[str, Any]:
+def _licence(details: Details) -> dict[str, Json]:
     if details.licence is None:
         text = "The authors have not stated a licence."
         return {"@id": "#licence", "@type": "CreativeWork", "name": "not stated", "description": text}
@@ -257,7 +257,7 @@ def _licence(details: Details) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _file(path: str, size: int, sha256: str) -> dict[str, Any]:
+def _file(path: str, size: int, sha256: str) -> dict[str, Json]:
     name = path.rpartition("/")[2]
     kind = _TYPES.get(f".{name.rpartition('.')[2]}", "application/octet-stream")
     return {

@@ -6,7 +6,7 @@ No code of agents is run to describe them. A scenario that cannot be checked wit
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -17,6 +17,7 @@ from sim.experiments.modes import modes_of
 from sim.experiments.plan import Plan
 from sim.experiments.points import MODE, Point, label_of, overrides_of
 from sim.kernel import to_ns, to_text
+from sim.kernel.codec import Json
 from sim.record import StoredRun, open_run
 from sim.record.files import SCENARIO
 from sim.record.summary import edited
@@ -142,7 +143,7 @@ def _past_of(stored: StoredRun, text: str, software: Software, until_ns: int | N
     options = {**given, **({} if until is None else {"until": until})}
     chosen = tuple(f"{key}={options[name]}" for name, key in keys.items() if options.get(name) is not None)
     overrides = (*given.get("set", ()), *chosen)
-    facts = {"seed": info.seed, "mode": info.mode}
+    facts: dict[str, Json] = {"seed": info.seed, "mode": info.mode}
     if info.origin is not None:
         origin = Origin.from_json(info.origin)
         facts["branch of the run"] = f"{origin.run}, at {to_text(origin.at_ns)}"
@@ -292,12 +293,12 @@ def _texts(points: Sequence[Point]) -> dict[str, str]:
     return found
 
 
-def _tree(scenario: Scenario, texts: Mapping[str, str] | None = None) -> dict[str, Any]:
+def _tree(scenario: Scenario, texts: Mapping[str, str] | None = None) -> dict[str, Json]:
     """Return a scenario as it is written, with texts in place of some values."""
     tree = copy.deepcopy(scenario._tree)
     if texts and tree is not None:
         apply_overrides(tree, [Override.of(key, value) for key, value in texts.items()])
-    found: dict[str, Any] = plain(tree)
+    found: dict[str, Json] = plain(tree)
     return found
 
 
@@ -306,12 +307,12 @@ def _sources(software: Software) -> dict[str, bytes]:
     return {path.removeprefix(MODULES): text for path, text in software.files.items() if path.startswith(MODULES)}
 
 
-def _facts(plan: Plan) -> dict[str, Any]:
+def _facts(plan: Plan) -> dict[str, Json]:
     """Return what is known of an experiment: what it varies, in which design, with which seeds, in which modes."""
     given = dict(text.partition("=")[::2] for text in plan.vary)
     named = {key for keys in given for key in keys.split(",")}
     listed = dict.fromkeys(key for point in plan.points[:1] for key in point if key != MODE and key not in named)
-    facts: dict[str, Any] = {"seeds": plan.seeds_text}
+    facts: dict[str, Json] = {"seeds": plan.seeds_text}
     facts |= {f"{_VARIED}{key}": values for key, values in given.items()}
     facts |= {f"{_VARIED}{key}": "in a list of combinations" for key in listed}
     if plan.fit is not None:

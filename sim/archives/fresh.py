@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -19,6 +19,7 @@ from sim.base.errors import RunError, UsageError
 from sim.base.extras import PACKAGES
 from sim.base.text import of_error
 from sim.experiments.folder import PLAN
+from sim.kernel.codec import Json, JsonObject
 from sim.record.drafts import draft_folder
 from sim.record.files import SCENARIO
 
@@ -43,7 +44,7 @@ class Repeated:
     difference: str | None
 
 
-def repeat(files: Path, replay: Mapping[str, Any], python: str | None, environment: Mapping[str, str]) -> Repeated:
+def repeat(files: Path, replay: JsonObject, python: str | None, environment: Mapping[str, str]) -> Repeated:
     """Repeat the run or the experiment of an archive in a new environment. This runs the code in the archive.
 
     Args:
@@ -116,7 +117,8 @@ def _replayed(new: "_Environment", version: str, allowed: Sequence[str]) -> Repe
         raise UsageError(f"the archive has {len(runs)} runs, not one")
     (run,) = runs
     result = new.sim("replay", str(run), "--allow-commands", *allowed)
-    return Repeated(result.get("same") is True, version, result.get("difference"))
+    difference = result.get("difference")
+    return Repeated(result.get("same") is True, version, difference if difference is None else str(difference))
 
 
 def _carried_out(new: "_Environment", version: str, allowed: Sequence[str]) -> Repeated:
@@ -257,7 +259,7 @@ class _Environment:
             return False
         return f"{printed.strip()}.".startswith(f"{version}.")
 
-    def sim(self, *arguments: str) -> dict[str, Any]:
+    def sim(self, *arguments: str) -> dict[str, Json]:
         """Run a command of sim there, without what the user has installed for himself, and return what it prints."""
         home = self.folder / "home"
         home.mkdir(exist_ok=True)

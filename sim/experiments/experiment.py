@@ -23,6 +23,7 @@ from sim.experiments.pool import Deadline, Ended
 from sim.experiments.recorded import RUNS, SCRATCH
 from sim.experiments.results import Results
 from sim.experiments.trial import Trial
+from sim.kernel.codec import Json
 from sim.record.answer_book import ANSWERS
 from sim.scenario import load
 
@@ -452,10 +453,10 @@ def _differing_in(keys: Sequence[str], points: Sequence[Point]) -> list[tuple[in
     return pairs
 
 
-def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, Any]:
+def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, Json]:
     """Return the results of an experiment as JSON."""
     plan = results.plan
-    found: dict[str, Any] = {
+    found: dict[str, Json] = {
         "folder": str(results.folder), "id": plan.id, "hash": results.hash(), "plan": plan.to_json(),
         "rows": [attrs.asdict(one) for one in estimates],
         "without_value": [

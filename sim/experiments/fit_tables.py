@@ -14,6 +14,7 @@ from sim.experiments.points import as_number, short
 from sim.experiments.results import Results
 from sim.experiments.score_tables import Cell, Table, rounded
 from sim.experiments.targets import LACKS, MOST_BEST, most_by_chance
+from sim.kernel.codec import Json
 
 WIDE: Final = 0.5
 """The share of a range from which on the data says little about a value."""
@@ -334,7 +335,7 @@ def _cell(text: str) -> str | float:
     return text if number is None else number
 
 
-def fit_to_json(results: Results) -> dict[str, Any]:
+def fit_to_json(results: Results) -> dict[str, Json]:
     """Return what a fit has found as JSON."""
     found, plan = found_by(results), fit_of(results.plan)
     return {

@@ -15,6 +15,7 @@ import attrs
 from sim.base.errors import UsageError
 from sim.base.extras import need
 from sim.experiments.estimate import NORMAL, Estimate
+from sim.kernel.codec import Json, JsonObject
 
 Method = Literal["saltelli", "morris", "fast"]
 
@@ -221,7 +222,7 @@ def _shares(method: Method, inputs: int, given: Any, *, second_order: bool) -> I
     )
 
 
-def _fast(problem: Mapping[str, Any], values: Any) -> Any:
+def _fast(problem: JsonObject, values: Any) -> Any:
     """Return the indices of a FAST design, without the trace that SALib leaves: a seed of numpy."""
     import numpy as np
     from SALib.analyze import fast
@@ -241,6 +242,6 @@ def _estimate(count: int, value: Any, half: Any) -> Estimate:
     return Estimate(count, float(value), float(half) if math.isfinite(half) else None)
 
 
-def _problem(inputs: int) -> dict[str, Any]:
+def _problem(inputs: int) -> dict[str, Json]:
     """Return the inputs as SALib takes them: all in the unit interval."""
     return {"num_vars": inputs, "names": [f"x{place}" for place in range(inputs)], "bounds": [[0.0, 1.0]] * inputs}

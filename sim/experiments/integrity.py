@@ -6,7 +6,7 @@ once more and compared. The run from which arms branch, and the runs of recorded
 
 import hashlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -16,6 +16,7 @@ from sim.experiments.folder import PLAN, derived, own_code, plan_problem
 from sim.experiments.plan import check_scenario
 from sim.experiments.recorded import RUNS
 from sim.experiments.results import FILE, Results, is_unsealed
+from sim.kernel.codec import Json
 from sim.record import open_run
 from sim.record.integrity import Integrity, integrity_of
 
@@ -165,7 +166,7 @@ class _Check:
             self.runs += 1
 
 
-def _problems_of(run: Path, what: str, expected: dict[str, Any]) -> list[str]:
+def _problems_of(run: Path, what: str, expected: dict[str, Json]) -> list[str]:
     """Return what is wrong with a run that an experiment refers to."""
     try:
         problems = list(integrity_of(run)[0].problems)

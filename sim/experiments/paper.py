@@ -21,6 +21,7 @@ from sim.experiments.outcomes import Definition
 from sim.experiments.plan import Plan
 from sim.experiments.points import as_number, label_of, short
 from sim.experiments.series import Band, Trials
+from sim.kernel.codec import JsonObject
 from sim.record.files import failure
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _FAINT: Final = 0.4
 _LANES: Final = 5  # of single seeds beside a mean
 _LONGEST: Final = 38  # characters of a line beside an axis
 _UNITS: Final[Sequence[tuple[int, str]]] = ((86400, "days"), (3600, "h"), (60, "min"), (1, "s"))
-_STYLE: Final[Mapping[str, Any]] = {
+_STYLE: Final[JsonObject] = {
     "font.size": 8, "axes.labelsize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7,
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "axes.spines.top": False,
     "axes.spines.right": False, "axes.linewidth": 0.6, "lines.linewidth": 1.2, "legend.frameon": False,

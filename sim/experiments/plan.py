@@ -15,7 +15,7 @@ from sim.experiments.options import SEEDS, Answers, Precision, SweepOptions
 from sim.experiments.outcomes import Chosen, Definition, KnownOutcomes
 from sim.experiments.points import MODE, Point, label_of, named, overrides_of
 from sim.experiments.targets import FitPlan
-from sim.kernel.codec import decode_as, encode
+from sim.kernel.codec import Json, decode_as, encode
 from sim.record.files import Mode
 from sim.runner.options import MAX_SEED, Decisions, Hosting, taking
 from sim.scenario import Scenario, load
@@ -174,7 +174,8 @@ class Plan:
     def sha(self) -> str:
         """The hash (64 hex digits) of the plan, without paths."""
         given = self.to_json()
-        past = given["past"] and {**given["past"], "run": ""}
+        past = given["past"]
+        past = {**past, "run": ""} if isinstance(past, Mapping) else past
         return hashlib.sha256(encode({**given, "file": "", "past": past})).hexdigest()
 
     @property
@@ -231,7 +232,7 @@ class Plan:
         turn = 0 if self.bench is None else listed.index(seed) if listed else seed - self.seeds[0]
         return [first + (turn + number) % size for number in range(size)]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the plan as JSON. What few plans have is left out of the others, so that their ids stay."""
         plan = self if self.fit is None else attrs.evolve(self, points=())
         return {

@@ -18,6 +18,7 @@ from sim.experiments.results import Results
 from sim.experiments.score_tables import Cell, Table, rounded
 from sim.experiments.variance import Cell as Level
 from sim.experiments.variance import components
+from sim.kernel.codec import Json
 
 
 @attrs.frozen
@@ -342,7 +343,7 @@ def sensitivity_rows(found: Iterable[Sensitivity]) -> tuple[list[str], list[tupl
     return ["outcome", "input", "index", "samples", "value", "half"], rows
 
 
-def to_json(results: Results, found: Sequence[Sensitivity]) -> dict[str, Any]:
+def to_json(results: Results, found: Sequence[Sensitivity]) -> dict[str, Json]:
     """Return the sensitivity of the outcomes of a sweep as JSON."""
     plan = results.plan
     return {

@@ -18,6 +18,7 @@ from sim.experiments.plan import Plan
 from sim.experiments.points import short
 from sim.experiments.results import Results
 from sim.experiments.variance import Cell, Component, components
+from sim.kernel.codec import Json
 
 _NOISE: Final = 1e-12
 """Smaller shares are rounding errors of the sums."""
@@ -134,7 +135,7 @@ def shares_text(found: Shares) -> str:
     return " ".join(filter(None, (found.note and f"{found.outcome}: {found.note}.", lost)))
 
 
-def shares_json(results: Results, found: Sequence[Shares]) -> dict[str, Any]:
+def shares_json(results: Results, found: Sequence[Shares]) -> dict[str, Json]:
     """Return the shares of the outcomes of a sweep as JSON."""
     return {
         "folder": str(results.folder), "id": results.plan.id,

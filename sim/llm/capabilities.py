@@ -5,10 +5,11 @@ what no field mentions is not known, and the first call with the need shows it.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 import attrs
 
+from sim.kernel.codec import Json
 from sim.llm.needs import Need
 from sim.llm.router import Target
 from sim.llm.types import ModelError
@@ -71,7 +72,7 @@ class Capabilities:
                 )  # fmt: skip
         return None
 
-    def to_json(self, targets: Iterable[Target]) -> dict[str, dict[str, Any]]:
+    def to_json(self, targets: Iterable[Target]) -> dict[str, dict[str, Json]]:
         """Return what is known of models, JSON-like: by model and need `can` and `by`, both None if it is not known."""
         return {
             str(target): {

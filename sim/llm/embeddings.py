@@ -7,9 +7,9 @@ have similar vectors, and the same text has the same vector in every run.
 
 import math
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
+from sim.kernel.codec import JsonObject
 from sim.kernel.rng import derive
 from sim.llm.tokens import APPROXIMATE, Tokenizer, count_request, sound_usage
 from sim.llm.types import Completion, ModelError, ModelRequest, TokenUsage
@@ -97,7 +97,7 @@ class EmbeddingAssembly:
         """Return the answer."""
         return Completion("", (), "end_turn", self.usage(), self._model, self._vectors)
 
-    def _read(self, part: Mapping[str, Any]) -> tuple[float, ...]:
+    def _read(self, part: JsonObject) -> tuple[float, ...]:
         vector = part.get("embedding")
         if not isinstance(vector, list) or not vector or not all(type(number) in (int, float) for number in vector):
             raise self._malformed("an embedding that is no list of numbers")

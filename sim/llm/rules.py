@@ -15,7 +15,7 @@ Functions = Mapping[str, Callable[..., object]]
 class Value(Protocol):
     """A value of a rule: a literal, or an expression that each answer evaluates."""
 
-    def evaluate(self, names: Mapping[str, object], functions: Functions, /) -> Any:
+    def evaluate(self, names: Mapping[str, Any], functions: Functions, /) -> Any:
         """Return the value."""
 
 

@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import attrs
 
 from sim.actors import Agent, PauseReason
 from sim.base.errors import Cancelled, LimitError, UsageError
 from sim.kernel import NS, Effect, to_seconds
-from sim.kernel.codec import freeze
+from sim.kernel.codec import Json, JsonObject, freeze
 from sim.kernel.effects import EffectHandle, perform_handle
 from sim.kernel.ports import Background
 from sim.llm.access import INSIDE, Access
@@ -695,7 +695,7 @@ class Models(Service):
             latency_ns = self._latency_ns(agent.agent_id, request.use)
         modelled = latency_ns is not None
 
-        async def call(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+        async def call(value: JsonObject, key: str) -> JsonObject:
             if shared is None:
                 return await self._at_edge(value, observe, key, modelled=modelled)
             return await shared(lambda: self._at_edge(value, observe, key, modelled=modelled))
@@ -927,12 +927,21 @@ class Models(Service):
         self._world.kernel.emit(data.TOPIC, freeze(data), agent.agent_id)
 
 
-def _identity(effect: EffectHandle | None, agent: Caller) -> dict[str, Any]:
+class _Identity(TypedDict, total=False):
+    """The fields of `ModelCalled` that name the effect of a call."""
+
+    effect: int
+    effect_of: str
+
+
+def _identity(effect: EffectHandle | None, agent: Caller) -> _Identity:
     """Return the fields of `ModelCalled` that name the effect of a call."""
     if effect is None or effect.state == "new":
         return {}
     actor = effect.actor.name
-    return {"effect": effect.ordinal} | ({} if actor == agent.agent_id else {"effect_of": actor})
+    if actor == agent.agent_id:
+        return {"effect": effect.ordinal}
+    return {"effect": effect.ordinal, "effect_of": actor}
 
 
 def _pause(agent: Caller) -> None:
@@ -949,7 +958,7 @@ async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int
         await budgets.wait_for(agent.agent_id, needs)
 
 
-def _refused_formats(outcome: Answer | ModelError) -> dict[str, Any]:
+def _refused_formats(outcome: Answer | ModelError) -> dict[str, Json]:
     """Return what is recorded beside an outcome of the requests that were sent again without their format."""
     found = outcome.refused_formats
     return {"refused_formats": [list(one) for one in found]} if found else {}

@@ -6,12 +6,12 @@ effect, and pay only for these.
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 
-Ask = Callable[[], Awaitable[Mapping[str, Any]]]
+Ask = Callable[[], Awaitable[JsonObject]]
 
 
 class Book(Protocol):
@@ -34,7 +34,7 @@ class SharedAnswers:
         self._scope = scope
         self._times: dict[str, int] = {}
 
-    def of(self, request: Mapping[str, Any]) -> Callable[[Ask], Awaitable[Mapping[str, Any]]]:
+    def of(self, request: JsonObject) -> Callable[[Ask], Awaitable[JsonObject]]:
         """Return a function that finds or asks for the answer to a request. To be called once for each request.
 
         Args:
@@ -44,7 +44,7 @@ class SharedAnswers:
         time = self._times[same] = self._times.get(same, 0) + 1
         key = hashlib.sha256(encode((self._scope, same, time))).hexdigest()
 
-        async def answer(ask: Ask) -> Mapping[str, Any]:
+        async def answer(ask: Ask) -> JsonObject:
             found, was_there = await self._book.answer(key, ask, keep=lambda value: "answer" in value)
             return {**found, "reused": True} if was_there else found
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 import attrs
 
 from sim.base.errors import SimError
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import JsonObject, decode, encode
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -46,7 +46,7 @@ class ToolCall:
     name: str
     arguments: str
 
-    def parsed(self) -> Mapping[str, Any] | None:
+    def parsed(self) -> JsonObject | None:
         """Return the arguments as a mapping, or None if the text is not a JSON object of at most `DEEPEST` levels.
 
         No arguments (an empty text, or `null`) are an empty mapping: many servers send them so for a tool without
@@ -122,7 +122,7 @@ class ToolSpec:
 
     name: str
     description: str
-    parameters: Mapping[str, Any]
+    parameters: JsonObject
 
 
 @attrs.frozen
@@ -167,7 +167,7 @@ class ModelRequest:
     response_format: Mapping[str, Any] | None = None
     preferred_format: Mapping[str, Any] | None = None
     tool_choice: str | None = None
-    extra_body: Mapping[str, Any] | None = None
+    extra_body: JsonObject | None = None
     texts: tuple[str, ...] = ()
     dimensions: int | None = None
     immediate: bool = False

@@ -22,7 +22,7 @@ import attrs
 
 from sim.base.crashpoints import reach
 from sim.base.errors import RunError, SimError, UsageError
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, JsonObject, encode
 from sim.record.head import Head, create_head
 from sim.record.schema import APPLICATION, SCHEMA, TABLES
 from sim.record.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
@@ -116,7 +116,7 @@ class RunHeader:
     options: Mapping[str, Any] = attrs.field(factory=dict)
     versions: Mapping[str, str] = attrs.field(factory=versions)
     code: Mapping[str, str] = attrs.field(factory=dict)
-    origin: Mapping[str, Any] | None = None
+    origin: JsonObject | None = None
 
 
 def create_run(root: Path, header: RunHeader, scenario: str, given: Mapping[str, bytes] | None = None) -> Path:
@@ -408,11 +408,11 @@ class Database:
         finally:
             self._in_snapshot = False
 
-    def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parameters: Sequence[Any] | JsonObject = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT. There is a time limit, because the log grows during a long read."""
         return self._fetch(sql, parameters, lambda cursor: cursor.fetchall())[1]
 
-    def table(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Table:
+    def table(self, sql: str, parameters: Sequence[Any] | JsonObject = ()) -> Table:
         """Return the names of the columns of a SELECT, and all rows, within the same time limit.
 
         Raises:
@@ -431,7 +431,7 @@ class Database:
         return columns, rows
 
     def _fetch(
-        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any], fetch: Callable[[sqlite3.Cursor], Rows]
+        self, sql: str, parameters: Sequence[Any] | JsonObject, fetch: Callable[[sqlite3.Cursor], Rows]
     ) -> tuple[list[str] | None, Rows]:
         self._deadline = time.monotonic() + self._seconds
         try:
@@ -521,7 +521,7 @@ def _create_database(path: Path, uid: str, header: RunHeader, scenario: str) -> 
             connection.execute(f"CREATE TABLE {table} ({columns}) STRICT")
         for view, select in VIEWS.items():
             connection.execute(f"CREATE VIEW {view} AS {select}")
-        row: dict[str, Any] = {
+        row: dict[str, Json] = {
             "id": 1,
             "schema": SCHEMA,
             "uid": uid,

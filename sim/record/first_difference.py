@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import Json, decode, encode
 from sim.kernel.duration import to_text
 from sim.kernel.rows import EventRow, RecordedEvent
 from sim.record.hashing import encode_events
@@ -168,7 +168,7 @@ def _parts(left: Any, right: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
     return {}, {}
 
 
-def _named(row: EventRow) -> dict[str, Any]:
+def _named(row: EventRow) -> dict[str, Json]:
     return RecordedEvent(*row)._asdict()
 
 

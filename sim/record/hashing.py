@@ -7,13 +7,12 @@ boundaries of chunks. To hash each event separately would take more than ten tim
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import attrs
 
 from sim.base.errors import ActorError, RunError
-from sim.kernel.codec import NOT_JSON_HINT, Raw, encode, json_fault, json_items
+from sim.kernel.codec import NOT_JSON_HINT, JsonObject, Raw, encode, json_fault, json_items
 from sim.kernel.compiled import core
 from sim.kernel.levels import Level
 from sim.kernel.rows import EventRow
@@ -160,7 +159,7 @@ def arrival_hash(time_ns: int, delta: int, kind: str, data: bytes, effect: int |
     return hashlib.sha256(encode((time_ns, delta, kind, Raw(data), effect))).hexdigest()
 
 
-def final_hash(lanes: Sequence[str], digest: Mapping[str, Any], level: Level = "all") -> str:
+def final_hash(lanes: Sequence[str], digest: JsonObject, level: Level = "all") -> str:
     """Return the hash of a whole run.
 
     Args:

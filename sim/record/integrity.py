@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from sim.base.errors import RecordWarning, RunError
+from sim.kernel.codec import Json
 from sim.kernel.levels import level_of
 from sim.record.audit_chain import AuditHead
 
@@ -107,7 +108,7 @@ def _once(problems: Iterable[str]) -> Iterable[str]:
     return dict.fromkeys(problems)
 
 
-def integrity_of(folder: "Path", known: AuditHead | None = None) -> tuple[Integrity, "dict[str, Any]"]:
+def integrity_of(folder: "Path", known: AuditHead | None = None) -> tuple[Integrity, "dict[str, Json]"]:
     """Return the judgement of the run in a folder, also if it cannot even be opened, and what is known of it.
 
     Args:
@@ -123,7 +124,7 @@ def integrity_of(folder: "Path", known: AuditHead | None = None) -> tuple[Integr
     """
     from sim.record.reader import open_run  # which asks this module for each run that it opens
 
-    facts: dict[str, Any] = {"status": None, "recording": None, "events": None, "effects": None, "commits": None}
+    facts: dict[str, Json] = {"status": None, "recording": None, "events": None, "effects": None, "commits": None}
     try:
         with open_run(folder, verify=False) as stored:
             facts["status"], facts["recording"] = stored.info.status, level_of(stored.info.options)

@@ -4,13 +4,13 @@ A record that is intact can have them: another version of sim wrote it, or whoev
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from sim.base.text import number
 from sim.events.event_type import EventData, Malformed, data_reader, series_reader
-from sim.kernel.codec import Raw, reader
+from sim.kernel.codec import Json, Raw, reader
 from sim.record.files import versions
 from sim.record.rows import MOST_TOPICS
 
@@ -98,7 +98,7 @@ class MalformedEvents:
         known = self.topics.get(topic, MalformedTopic(0, found.problem))
         self.topics[topic] = attrs.evolve(known, events=known.events + 1)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the numbers, JSON-like."""
         return {"events": self.total, "topics": {topic: attrs.asdict(found) for topic, found in self.topics.items()}}
 

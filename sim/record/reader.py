@@ -16,7 +16,7 @@ import attrs
 
 from sim.base.errors import RunError, SimError, UsageError
 from sim.base.text import plain
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import JsonObject, decode, encode
 from sim.kernel.effects import hash_request
 from sim.kernel.levels import LACKS, level_of
 from sim.kernel.rows import RecordedEvent
@@ -79,7 +79,7 @@ class RunInfo:
     scenario_hash: str = ""
     options: Mapping[str, Any] = attrs.field(factory=dict)
     code: Mapping[str, str] = attrs.field(factory=dict)
-    origin: Mapping[str, Any] | None = None
+    origin: JsonObject | None = None
     started_at: str = ""
     ended_at: str | None = None
     sim_ns: int | None = None
@@ -175,7 +175,7 @@ class StoredRun:
             self._integrity = judge(self)
         return self._integrity
 
-    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+    def query(self, sql: str, parameters: Sequence[Any] | JsonObject = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT over the views and tables of the run.
 
         Raises:
@@ -184,7 +184,7 @@ class StoredRun:
         """
         return self._database.table(sql, parameters)[1]
 
-    def table(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Table:
+    def table(self, sql: str, parameters: Sequence[Any] | JsonObject = ()) -> Table:
         """Return the names of the columns of a SELECT, and its rows. Raises the same errors as `query`."""
         return self._database.table(sql, parameters)
 

@@ -1,15 +1,14 @@
 """The recorders of the kernel: `HashRecorder` computes the hash of a run, `RunRecorder` also writes a run file."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from sim.base.errors import ActorError, RunError, SimError
 from sim.events.event_type import EventData
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import JsonObject, decode, encode
 from sim.kernel.levels import Level
 from sim.kernel.ports import Durable
 from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
@@ -149,7 +148,7 @@ class HashRecorder(_Buffer):
         """Encode and hash the buffered events."""
         self._full()
 
-    def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+    def finish(self, status: Status, digest: JsonObject, sim_ns: int, summary: JsonObject) -> str:
         """Return the hash of the run (64 hex digits). A `RunRecorder` would return the same."""
         self.flush()
         return final_hash(self._hash.lanes, digest, self._level)
@@ -234,7 +233,7 @@ class RunRecorder(_Buffer):
         """
         self._writer.submit(_nothing).add_done_callback(lambda future: done(future.exception()))  # type: ignore[arg-type]
 
-    def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+    def finish(self, status: Status, digest: JsonObject, sim_ns: int, summary: JsonObject) -> str:
         """Write the end of the run, close the file, check it, and return the hash of the run (64 hex digits).
 
         Args:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sim.kernel import to_seconds
+from sim.kernel.codec import Json
 from sim.kernel.duration import seconds_text
 from sim.record.reader import RunInfo
 
@@ -48,10 +49,14 @@ def _origin(info: RunInfo) -> str:
 
 def _changes(info: RunInfo) -> str:
     origin = info.origin or {}
-    values = [*info.options.get("set", ()), *origin.get("set", ())]
+    values = [*_texts(info.options.get("set")), *_texts(origin.get("set"))]
     values += [] if origin.get("seed") is None else [f"seed={origin['seed']}"]
-    models = origin.get("model") or info.options.get("model", ())
-    return " ".join(_short(str(value)) for value in (*values, *(f"model={model}" for model in models)))
+    models = _texts(origin.get("model")) or _texts(info.options.get("model"))
+    return " ".join(map(_short, (*values, *(f"model={model}" for model in models))))
+
+
+def _texts(value: Json) -> list[str]:
+    return list(map(str, value)) if isinstance(value, list | tuple) else []
 
 
 def _short(text: str) -> str:

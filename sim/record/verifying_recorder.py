@@ -1,11 +1,11 @@
 """A recorder that compares a replayed run with its record."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Literal
 
 from sim.base.errors import DivergenceError
-from sim.kernel.codec import decode
+from sim.kernel.codec import JsonObject, decode
 from sim.kernel.duration import to_text
 from sim.kernel.levels import level_of
 from sim.kernel.ports import Durable, NullRecorder, Recorder
@@ -121,7 +121,7 @@ class VerifyingRecorder:
         """Ask the recorder that rows are passed to."""
         self._out.durable(done)
 
-    def finish(self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+    def finish(self, status: Status, digest: JsonObject, sim_ns: int, summary: JsonObject) -> str:
         """Compare the end of the run, close the recorder, if any, and return the hash of the run (64 hex digits)."""
         if not self._live and status != "failed":
             self._compare_end(status, digest)
@@ -136,7 +136,7 @@ class VerifyingRecorder:
         self._feed()
         return self._final(digest)
 
-    def _final(self, digest: Mapping[str, Any]) -> str:
+    def _final(self, digest: JsonObject) -> str:
         return final_hash(self._hash.lanes, digest, level_of(self._history.run.info.options))
 
     def close(self) -> None:
@@ -276,7 +276,7 @@ class VerifyingRecorder:
         if found is not None:
             raise _divergence(found)
 
-    def _compare_end(self, status: Status, digest: Mapping[str, Any]) -> None:
+    def _compare_end(self, status: Status, digest: JsonObject) -> None:
         self._feed()
         history, info = self._history, self._history.run.info
         if "events" in self._parts and (self._rows or history.chunk is not None):

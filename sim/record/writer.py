@@ -10,7 +10,7 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from sim.base.crashpoints import reach
 from sim.base.errors import RunError, SimError
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.kernel.levels import Level
 from sim.kernel.rows import IntentRow, ResultRow
 from sim.record.audit_chain import AuditFile, hashes_in
@@ -289,7 +289,7 @@ class Tables:
         self._seal.add("ending", actor, ordinal, ending, time_ns, delta)
 
     def finish(
-        self, status: Status, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any], level: Level
+        self, status: Status, digest: JsonObject, sim_ns: int, summary: JsonObject, level: Level
     ) -> tuple[str, Written]:
         """Write the end of the run into its row, and return the hash of the run, and those of its events."""
         self.flush()

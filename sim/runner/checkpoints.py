@@ -15,6 +15,7 @@ import attrs
 
 from sim.base.errors import RunError, SimError
 from sim.kernel import Duration
+from sim.kernel.codec import Json
 from sim.kernel.duration import MAX_NS
 from sim.record.reader import open_run
 from sim.runner.kept_replay import KeptReplay
@@ -102,7 +103,7 @@ class _Head:
         """Answer requests until their pipe is closed."""
         answer_all(requests, self._answers, self._answer)
 
-    def _answer(self, asked: dict[str, Any]) -> None:
+    def _answer(self, asked: dict[str, Json]) -> None:
         walk = self._started()
         if "cost" in asked:
             write(self._answers, attrs.asdict(cost_of(walk, MAX_NS)))

@@ -17,6 +17,7 @@ import attrs
 from sim.agents import FAMILIES
 from sim.base.errors import UsageError
 from sim.kernel import to_seconds
+from sim.kernel.codec import Json
 from sim.llm import Access
 from sim.llm.needs import Need, needs_of
 from sim.llm.prices import Prices
@@ -177,7 +178,7 @@ def _is_of_sim(kind: str, kinds: Kinds | None) -> bool:
     return family is not None and family.agent.__module__.startswith("sim.")
 
 
-def _needs(trace: _Trace, access: Access | None) -> list[dict[str, Any]]:
+def _needs(trace: _Trace, access: Access | None) -> list[dict[str, Json]]:
     """Return what calls to endpoints need beside text: `need`, the chain of `models`, and the number of `calls`."""
     places: dict[str, list[str]] = {}
     for chain in () if access is None else access.chains().values():

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from io import FileIO
 from itertools import islice
@@ -17,6 +17,7 @@ from typing import Any, Final
 import attrs
 
 from sim.base.distributions import distribution_of, installed_version
+from sim.kernel.codec import JsonObject
 from sim.kernel.compiled import core
 from sim.record.files import versions
 
@@ -78,7 +79,7 @@ class OtherPackage:
         return f"pip install {self.name}=={self.recorded}" if fits else None
 
 
-def other_packages(versions: Mapping[str, Any]) -> list[OtherPackage]:
+def other_packages(versions: JsonObject) -> list[OtherPackage]:
     """Return the packages of a run on record that are not installed here in the same version.
 
     Args:

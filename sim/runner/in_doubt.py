@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from sim.base.errors import UsageError
 from sim.kernel import to_seconds
-from sim.kernel.codec import decode
+from sim.kernel.codec import Json, decode
 from sim.kernel.duration import MAX_NS
 from sim.kernel.effects import EffectHandle
 from sim.record.head import UnsafeEffect
@@ -123,7 +123,7 @@ def _described(effect: UnsafeEffect) -> InDoubtEffect:
     )
 
 
-def _decision(id: int, text: str) -> dict[str, Any]:
+def _decision(id: int, text: str) -> dict[str, Json]:
     word, separator, value = text.partition(":")
     if word not in DECISIONS or (separator and word != "done"):
         raise UsageError(f"effect {id} can be {', '.join(DECISIONS)} or done:JSON, not {text!r}")

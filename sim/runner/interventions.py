@@ -7,7 +7,7 @@ as a branch from this time would, and it takes no counter from others. What it d
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict
 
 import attrs
 
@@ -16,7 +16,7 @@ from sim.base.errors import LimitError, RunError, UsageError
 from sim.base.text import of_error, recordable_text
 from sim.kernel import Actor, Source, Timer
 from sim.kernel.actor import entry_source
-from sim.kernel.codec import freeze
+from sim.kernel.codec import Json, JsonObject, freeze
 from sim.runner.events import InterventionApplied, InterventionRefused
 from sim.runner.scenario_timers import INTERVENTION, Timetable
 from sim.scenario.assembly.build import Simulation
@@ -82,7 +82,7 @@ class AskedQuestion:
         elif answer.value is not None:
             self.numbers = self.numbers[0] + 1, self.numbers[1] + answer.value
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the answers as a JSON-like mapping; a mean or a share of no answers is None."""
         count, total = self.numbers
         valid = self.chosen.total()
@@ -93,6 +93,15 @@ class AskedQuestion:
             **({"mean": total / count if count else None} if self.question.scale or self.question.number else {}),
             **({"shares": shares} if shares else {}),
         }  # fmt: skip
+
+
+class _Done(TypedDict, total=False):
+    """What an intervention did: fields of `InterventionApplied`."""
+
+    agents: int
+    questions: int
+    set: Any  # frozen
+    topic: str
 
 
 class Interventions(Service):
@@ -140,7 +149,7 @@ class Interventions(Service):
                     self._carry_out(place, entry)
         return self._asked.keys()
 
-    def surveys(self) -> list[dict[str, Any]]:
+    def surveys(self) -> list[dict[str, Json]]:
         """Return the answers to each question of each survey, of the last time when it was asked.
 
         Returns:
@@ -159,7 +168,7 @@ class Interventions(Service):
         """See `Service.metrics`."""
         return self._counts
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """See `Service.summary`."""
         return dict(self._counts) if any(self._counts.values()) else {}
 
@@ -203,19 +212,19 @@ class Interventions(Service):
         draws = self._kernel.streams.draws("intervention", label).moment(self._kernel.now)  # others if it repeats now
         return self._live.select(intervention.chosen, where, draws.getrandbits(64))
 
-    def _set(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
-        values: Mapping[str, Any] = intervention.set or {}
+    def _set(self, place: int, name: str, intervention: "Intervention") -> _Done:
+        values: JsonObject = intervention.set or {}
         among = {agent.agent_id for agent in self._chosen(place, intervention)} if intervention.selects else None
         overrides = [Override.of(key, value, within=f"{name}.set.") for key, value in values.items()]
         agents = self._live.change(overrides, among, first=True)
         return {"set": freeze(values), "agents": agents}
 
-    def _publish(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
+    def _publish(self, place: int, name: str, intervention: "Intervention") -> _Done:
         assert intervention.publish is not None, "the table of verbs says so"
         self._world.event_bus.publish(intervention.publish.topic, intervention.publish.data)
         return {"topic": intervention.publish.topic}
 
-    def _send(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
+    def _send(self, place: int, name: str, intervention: "Intervention") -> _Done:
         given = intervention.send
         assert given is not None, "the table of verbs says so"
         raw, sent = freeze(given.data), 0
@@ -229,7 +238,7 @@ class Interventions(Service):
             sent += why is None
         return {"topic": given.topic, "agents": sent}
 
-    def _pause(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
+    def _pause(self, place: int, name: str, intervention: "Intervention") -> _Done:
         assert intervention.pause is not None, "the table of verbs says so"
         span = intervention.pause.for_
         paused = [loop for loop in self._loops(place, intervention) if loop.state not in _ENDED]
@@ -251,7 +260,7 @@ class Interventions(Service):
                 if loop is not None:
                     loop.end_pause()
 
-    def _resume(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
+    def _resume(self, place: int, name: str, intervention: "Intervention") -> _Done:
         resumed = 0
         for loop in self._loops(place, intervention):
             self._ends.pop(loop.agent_id, None)
@@ -261,7 +270,7 @@ class Interventions(Service):
     def _loops(self, place: int, intervention: "Intervention") -> list[AgentLoop]:
         return [agent.loop for agent in self._chosen(place, intervention)]
 
-    def _edit(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
+    def _edit(self, place: int, name: str, intervention: "Intervention") -> _Done:
         """Leave out messages or events from now on, or give them other data."""
         given = intervention.catching
         assert given is not None, "the table of verbs says so"
@@ -285,7 +294,7 @@ class Interventions(Service):
 
     # -- surveys
 
-    def _survey(self, place: int, name: str, intervention: "Intervention") -> dict[str, Any]:
+    def _survey(self, place: int, name: str, intervention: "Intervention") -> _Done:
         """Have all questions asked, with what the agents know now."""
         assert intervention.survey is not None, "the table of verbs says so"
         questions = intervention.survey.questions

@@ -16,6 +16,7 @@ from sim.base.extras import need
 from sim.base.shown import shown
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
+from sim.kernel.codec import JsonObject
 from sim.kernel.levels import LEVELS, Level
 from sim.record.files import MODES, Mode
 from sim.record.verifying_recorder import PARTS, Part
@@ -364,7 +365,7 @@ class RunOptions(HostOptions, Keep, Change):
     speed: float | None = attrs.field(
         default=None, metadata=shown("Simulated seconds per real second with --clock wall.", above=0)
     )
-    expected: Mapping[str, Any] = attrs.field(factory=dict)
+    expected: JsonObject = attrs.field(factory=dict)
     recording: Level | None = attrs.field(
         default=None,
         validator=_one_of(*LEVELS),

@@ -5,6 +5,8 @@ from typing import Any, Self
 
 import attrs
 
+from sim.kernel.codec import Json
+
 
 @attrs.frozen(kw_only=True)
 class BranchChange:
@@ -26,7 +28,7 @@ class BranchChange:
         models = tuple(data.get("model", ()))
         return cls(overrides=tuple(data.get("set", ())), seed=data.get("seed"), models=models, **own)
 
-    def to_input(self) -> dict[str, Any]:
+    def to_input(self) -> dict[str, Json]:
         """Return it as the input that the record of a branch has at that time."""
         models = {"model": list(self.models)} if self.models else {}
         return {"set": list(self.overrides), "seed": self.seed, **models}
@@ -49,6 +51,6 @@ class Origin(BranchChange):
         """Return the origin that a record has."""
         return cls.from_input(data, run=data["run"], at_ns=int(data["at_ns"]))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return it as a JSON-like mapping."""
         return {"run": self.run, "at_ns": self.at_ns, **self.to_input()}

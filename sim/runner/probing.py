@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import anyio
 import attrs
 
 from sim.agents.interview import USE, Question
 from sim.base.errors import SimError
+from sim.kernel.codec import JsonObject
 from sim.llm.access import INSIDE, Access
 from sim.llm.answers import check_answer
 from sim.llm.capabilities import Capabilities
@@ -73,7 +73,7 @@ async def check_batches_async(access: Access, *, backend: str = "asyncio") -> No
 check_batches = in_plain_code(check_batches_async)
 
 
-async def look_async(scenario: Path, options: RunOptions, *, backend: str = "asyncio") -> Mapping[str, Any]:
+async def look_async(scenario: Path, options: RunOptions, *, backend: str = "asyncio") -> JsonObject:
     """Return what is known of the models at endpoints, in the form of `Capabilities.to_json`. It costs nothing.
 
     What endpoints say is asked for, except at OpenAI's own, which says nothing of it, and where that fails.

@@ -10,6 +10,7 @@ import attrs
 
 from sim.base.errors import RunError, UsageError
 from sim.kernel import Duration, to_ns, to_text
+from sim.kernel.codec import JsonObject
 from sim.llm import Access, Batching
 from sim.llm.batches.settings import uses_batches
 from sim.record.files import GIVEN, SCENARIO
@@ -107,7 +108,7 @@ class RecordedSpec(Spec):
     def attach(self, runner: RunController) -> None:
         """Register the input with which a branch leaves its past."""
 
-        def leave(data: Mapping[str, Any]) -> None:
+        def leave(data: JsonObject) -> None:
             """Change parameters, seed or models: from here on the branch differs from its original run."""
             change = BranchChange.from_input(data)
             if change.overrides:

@@ -10,6 +10,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.text import number, plain
+from sim.kernel.codec import Json
 from sim.kernel.levels import Level
 from sim.record import summary
 
@@ -153,7 +154,7 @@ class ReplayResult:
         rate = f" ({self.events / self.wall_seconds:,.0f} per second)" if timed and self.wall_seconds else ""
         return f"the same, {far}: {number(self.events)} events{rate}, hash {(self.hash or '')[:16]}{kept}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the result as a JSON-like mapping."""
         return attrs.asdict(self)
 
@@ -262,7 +263,7 @@ class RunResult:
         ]
         return 0 if any(tally["calls"] for tally in tallies) else sum(tally["failed"] for tally in tallies)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the result as a JSON-like mapping."""
         return attrs.asdict(self)
 
@@ -289,5 +290,5 @@ class RunResult:
     def _repr_html_(self) -> str:
         return summary.html(summary.pairs(self._fields()), self.metrics)
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Json]:
         return attrs.asdict(self, recurse=False)

@@ -10,6 +10,7 @@ from sim.agents.metric_functions import without_numbers
 from sim.base.errors import LimitError, UsageError
 from sim.host.host import Host
 from sim.kernel import Kernel, Pause, to_seconds
+from sim.kernel.codec import JsonObject
 from sim.kernel.duration import MAX_NS, NS
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History, Recorder
@@ -44,7 +45,7 @@ class RunSink(Recorder, Protocol):
     def events(self) -> int:
         """Number of recorded events."""
 
-    def finish(self, status: Any, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+    def finish(self, status: Any, digest: JsonObject, sim_ns: int, summary: JsonObject) -> str:
         """Close the record and return the hash of the run."""
 
     def close(self) -> None:
@@ -150,7 +151,7 @@ class RunController:
     def _refresh(self, scenario: Scenario, _: int) -> None:
         self.ticks.refreshed = limits_per_tick(scenario)
 
-    def _check_set(self, values: Mapping[str, Any]) -> None:
+    def _check_set(self, values: JsonObject) -> None:
         """Check values for live parameters that somebody outside wants to set."""
         if self.sync is not None:
             raise UsageError("a run with execution.sync has no live parameters", hint="run it without")
@@ -358,7 +359,7 @@ class RunController:
             else {"sync": self.simulation.scenario.execution.sync, **self.sync.summary()},
         }
 
-    def _warnings(self) -> list[Mapping[str, Any]]:
+    def _warnings(self) -> list[JsonObject]:
         """Return what should be known before the numbers are trusted."""
         lost = may_lose_events(self.simulation.scenario) if self.mode == "tick" and self.sync is None else ()
         warnings = [Warned(problem.message, problem.hint) for problem in lost]
@@ -376,13 +377,13 @@ class RunController:
     def _refusal(self) -> str | None:
         return None if self.simulation.models is None else self.simulation.models.refusal
 
-    def _services(self) -> Mapping[str, Any]:
+    def _services(self) -> JsonObject:
         """Return the summary of each service that has one; that of the models is a field of its own."""
         services = self.simulation.world.services
         found = {name: service.summary() for name, service in sorted(services.items()) if name != "models"}
         return {name: summary for name, summary in found.items() if summary}
 
-    def _models(self) -> Mapping[str, Any]:
+    def _models(self) -> JsonObject:
         return {} if self.simulation.models is None else self.simulation.models.summary()
 
 

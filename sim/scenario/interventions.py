@@ -10,6 +10,7 @@ from sim.agents.interview import Question
 from sim.base.errors import UsageError
 from sim.base.expressions import Expression
 from sim.events.topic import check_free, check_pattern
+from sim.kernel.codec import Json
 from sim.scenario import fields as f
 from sim.scenario.schedule import END, Scheduled
 from sim.scenario.scopes import Context
@@ -261,7 +262,7 @@ class Intervention(Scheduled):
         return None if part is None else part.agents
 
 
-def _states(data: dict[str, Any], context: Context) -> Iterator[str]:
+def _states(data: dict[str, Json], context: Context) -> Iterator[str]:
     """Yield the state variables of the agents that an intervention names, as far as they are known."""
     parts = [data, *(part for part in data.values() if isinstance(part, dict))]
     named = [part[key] for part in parts for key in ("agents", "to") if key in part]

@@ -4,11 +4,12 @@ Without ticks, the second rule is chosen at the same instant, and nothing is los
 between the two, and an event that is published in it wakes no agent.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from sim.base.errors import Problem
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.kernel.codec import JsonObject
 from sim.scenario.schema import Scenario
 from sim.scenario.symbols import actions_of, items, sleep_topics
 from sim.scenario.values import is_expression
@@ -66,13 +67,13 @@ def _who_asks(condition: Expression, place: int, rules: list[tuple[Any, Map]]) -
 def _leads_to(rule: Map, condition: Expression) -> bool:
     """Return whether what a rule sets makes a condition true, as far as the condition depends on it."""
     values = rule.get("set")
-    given: Mapping[str, Any] = values if isinstance(values, dict) else {}
+    given: JsonObject = values if isinstance(values, dict) else {}
     given = {name: value for name, value in given.items() if not is_expression(value)}
     known = list(_known(condition, given))
     return bool(known) and all(known)
 
 
-def _known(condition: Expression, given: Mapping[str, Any]) -> Iterator[bool]:
+def _known(condition: Expression, given: JsonObject) -> Iterator[bool]:
     for part in condition.conjuncts():
         if part.names and part.names <= given.keys() and not part.functions - set(PURE_FUNCTIONS):
             try:

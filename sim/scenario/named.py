@@ -12,6 +12,7 @@ import attrs
 
 from sim.agents.family import family_for, has_ability
 from sim.base.expressions import did_you_mean, nearest
+from sim.kernel.codec import Json
 from sim.scenario.schema import Scenario
 from sim.scenario.symbols import Symbols, actions_of, collect, items, mapping
 from sim.scenario.values import is_expression
@@ -149,7 +150,7 @@ def _others_write(tree: Map) -> bool:
         return True
     settings = [mapping(tree, "chat"), *(mapping(entry, "settings") for entry in items(tree, "agents"))]
     offered = [one.get("tools") for one in settings]
-    return any(f"world.{one}" in (tools or ()) for tools in offered for one in _WRITES)
+    return any(f"world.{one}" in tools for tools in offered if isinstance(tools, list) for one in _WRITES)
 
 
 def _is_of_sim(scenario: Scenario) -> bool:
@@ -158,7 +159,7 @@ def _is_of_sim(scenario: Scenario) -> bool:
     return all(one is not None and one.agent.__module__.startswith("sim.") for one in families)
 
 
-def _note(found: _Written, arguments: dict[str, Any]) -> None:
+def _note(found: _Written, arguments: dict[str, Json]) -> None:
     """Note where one action writes, and as whom."""
     platform, server, user = arguments.get("platform", "chat"), arguments.get("server"), arguments.get("user")
     if is_expression(user):

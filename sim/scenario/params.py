@@ -14,6 +14,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, ValidationInfo, W
 from pydantic.json_schema import JsonSchemaValue
 
 from sim.base.errors import UsageError
+from sim.kernel.codec import JsonObject
 from sim.scenario import fields as f
 from sim.scenario.error_text import words_of
 from sim.scenario.scopes import Context
@@ -39,7 +40,7 @@ class ParamsTemplate:
     """
 
     declared: type
-    given: Mapping[str, Any]
+    given: JsonObject
     computed: Mapping[str, ValueTemplate]
     shared: Any
     context: Context | None

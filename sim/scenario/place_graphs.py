@@ -5,7 +5,7 @@ The graph that a run used is recorded with it, so that a replay needs neither th
 
 import inspect
 from codecs import BOM_UTF8
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from sim.agents.packages import GRAPHS, Offer, find_offer, is_offered_name
 from sim.base.errors import Problem, UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.text import of_error
-from sim.kernel.codec import decode_as, encode
+from sim.kernel.codec import JsonObject, decode_as, encode
 from sim.record.files import PLACES, SCENARIO
 from sim.scenario.beside import bytes_beside, check_beside, suffix_of
 from sim.scenario.fields import plain
@@ -35,7 +35,7 @@ class LoadedGraph:
         graph: the graph.
     """
 
-    reference: Mapping[str, Any]
+    reference: JsonObject
     graph: PlaceGraph
 
     def record(self) -> bytes:
@@ -112,7 +112,7 @@ def _told(name: str, data: bytes, suffix: str) -> PlaceGraph:
 # -- packages
 
 
-def _of_package(name: str, params: Mapping[str, Any], allow: Collection[str]) -> PlaceGraph:
+def _of_package(name: str, params: JsonObject, allow: Collection[str]) -> PlaceGraph:
     """Return a graph that an installed package offers: that of a file, which is only read, or of a function.
 
     Raises:
@@ -127,7 +127,7 @@ def _of_package(name: str, params: Mapping[str, Any], allow: Collection[str]) ->
     return _told(offer.full_name, _read(offer.file()), suffix)
 
 
-def _made(offer: Offer, make: Any, params: Mapping[str, Any]) -> PlaceGraph:
+def _made(offer: Offer, make: Any, params: JsonObject) -> PlaceGraph:
     """Return the graph that a function of a package makes."""
     if not callable(make):
         raise UsageError(f"{offer.full_name} leads to {offer.target!r}, which is neither a function nor a graph file")

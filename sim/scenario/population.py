@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from sim.kernel.codec import JsonObject
 from sim.kernel.rng import Draws
 
 _LEAST: Final = sys.float_info.min  # for the logarithm of a draw of 0
@@ -34,7 +35,7 @@ class Row:
     """
 
     name: str
-    state: Mapping[str, Any]
+    state: JsonObject
     place: Any = None
     group: str | None = None
     persona: str = ""

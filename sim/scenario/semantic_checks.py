@@ -10,6 +10,7 @@ from sim.agents.family import FAMILIES
 from sim.base.errors import Problem, UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.words import ACTIONS
+from sim.kernel.codec import Json
 from sim.kernel.duration import MAX_NS, to_ns
 from sim.scenario.population import MAX_AGENTS, MOST_DIGITS, Population
 from sim.scenario.symbols import Symbols, actions_of, items, mapping
@@ -39,7 +40,7 @@ def check_semantics(tree: Map, known: Symbols, populations: Mapping[str, Populat
     yield from _recorded_states(tree, known)
 
 
-def _unique_names(entries: list[dict[str, Any]], key: str, what: str) -> Iterator[Problem]:
+def _unique_names(entries: list[dict[str, Json]], key: str, what: str) -> Iterator[Problem]:
     first: dict[str, Mark] = {}
     for entry in entries:
         name = entry.get(key)
@@ -52,7 +53,7 @@ def _unique_names(entries: list[dict[str, Any]], key: str, what: str) -> Iterato
         first.setdefault(name, mark)
 
 
-def _at(entry: dict[str, Any], key: str) -> Mark:
+def _at(entry: dict[str, Json], key: str) -> Mark:
     assert isinstance(entry, Map)
     return entry.values_at[key]
 
@@ -127,7 +128,7 @@ def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
                 yield _at(entry, "partners").problem(message, "give it a position")
 
 
-def _brings_position(entry: dict[str, Any]) -> bool:
+def _brings_position(entry: dict[str, Json]) -> bool:
     kind = entry.get("kind")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     return family is not None and family.position
@@ -172,7 +173,8 @@ def _repetitions(tree: Map) -> Iterator[Problem]:
     yield from _too_many(tree, mapping(tree, "metrics"), "every", until, MINUTE, "metrics.every: samples")
     for key in ("events", "interventions"):
         for number, entry in enumerate(items(tree, key)):
-            if not isinstance(entry.get("times"), int) or entry["times"] > MAX_EVENTS:
+            times = entry.get("times")
+            if not isinstance(times, int) or times > MAX_EVENTS:
                 yield from _too_many(tree, entry, "every", until, until + 1, f"{key}[{number}].every: {key}")
 
 

@@ -11,7 +11,8 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
-from sim.scenario.population import MOST_DIGITS, Population
+from sim.kernel.codec import Json, JsonObject
+from sim.scenario.population import Population
 from sim.world.action import DEFINED
 
 Kind = Literal[
@@ -216,10 +217,10 @@ def collect(
     pools = mapping(tree, "pools")
     foreign = any(entry.get("kind", "policy") != "policy" for entry in agents)
     return Symbols(
-        entries={entry["name"]: _count(entry, populations) for entry in agents},
-        states={entry["name"]: _states(entry, populations) for entry in agents},
-        groups_of={entry["name"]: _groups(entry, populations) for entry in agents},
-        kinds={entry["name"]: str(entry.get("kind", "policy")) for entry in agents},
+        entries={str(entry["name"]): _count(entry, populations) for entry in agents},
+        states={str(entry["name"]): _states(entry, populations) for entry in agents},
+        groups_of={str(entry["name"]): _groups(entry, populations) for entry in agents},
+        kinds={str(entry["name"]): str(entry.get("kind", "policy")) for entry in agents},
         spawned=foreign or any(kind == "spawn" for kind, _ in actions),
         groups=frozenset[str]().union(*(_groups(entry, populations) for entry in agents)),
         accounts=frozenset(mapping(tree, "accounts")),
@@ -244,19 +245,19 @@ def collect(
     )  # fmt: skip
 
 
-def mapping(tree: Any, key: str) -> dict[str, Any]:
+def mapping(tree: Any, key: str) -> dict[str, Json]:
     """Return the mapping below a key, empty if there is none."""
     value = tree.get(key) if isinstance(tree, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def items(tree: Any, key: str) -> list[dict[str, Any]]:
+def items(tree: Any, key: str) -> list[dict[str, Json]]:
     """Return the mappings in the list below a key, empty if there is none."""
     value = tree.get(key) if isinstance(tree, dict) else None
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _tools(section: dict[str, Any]) -> Iterator[str]:
+def _tools(section: dict[str, Json]) -> Iterator[str]:
     """Yield the names of the tools that the section `tools` adds."""
     yield from mapping(section, "functions")
     yield from mapping(section, "commands")
@@ -290,14 +291,14 @@ def _groups(entry: dict[str, Any], populations: Mapping[str, Population]) -> fro
     return population.groups | {own}
 
 
-def _actions(agents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _actions(agents: list[dict[str, Json]]) -> Iterator[tuple[str, dict[str, Json]]]:
     for entry in agents:
         for rule in items(entry, "rules"):
             for kind, arguments in actions_of(rule):
                 yield kind, arguments if isinstance(arguments, dict) else {}
 
 
-def actions_of(rule: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def actions_of(rule: dict[str, Json]) -> Iterator[tuple[str, Any]]:
     """Yield the kind and the arguments of each action of a rule."""
     do = rule.get("do")
     for action in do if isinstance(do, list) else [do]:
@@ -307,7 +308,7 @@ def actions_of(rule: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield action, None
 
 
-def sleep_topics(condition: Mapping[str, Any]) -> Iterator[Any]:
+def sleep_topics(condition: JsonObject) -> Iterator[Any]:
     """Yield the patterns of topics of a sleep, and of the conditions in it; None for one without."""
     yield condition.get("event")
     for key in ("any", "all"):
@@ -317,7 +318,7 @@ def sleep_topics(condition: Mapping[str, Any]) -> Iterator[Any]:
                 yield from sleep_topics(part)
 
 
-def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Any]]]) -> frozenset[str] | None:
+def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Json]]]) -> frozenset[str] | None:
     """Return the artifacts that are declared or created; None if a rule evaluates the name of one."""
     names = {str(artifact.get("id")) for artifact in items(tree, "artifacts")}
     for kind, arguments in actions:
@@ -330,7 +331,7 @@ def _artifacts(tree: Any, actions: list[tuple[str, dict[str, Any]]]) -> frozense
     return frozenset(names)
 
 
-def _places(places: dict[str, Any]) -> frozenset[str] | None:
+def _places(places: dict[str, Json]) -> frozenset[str] | None:
     """Return the names of the places; None for a graph whose nodes are not in the file."""
     if "graph" in places or "file" in places:
         return None

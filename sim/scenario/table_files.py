@@ -12,7 +12,7 @@ import attrs
 
 from sim.base.errors import Problem, SimError, UsageError
 from sim.base.text import of_error
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import Json, decode, encode
 from sim.record.frames import read_parquet
 
 MAX_TABLE_BYTES: Final = 50_000_000
@@ -273,7 +273,7 @@ def _separated(data: bytes, mark: str) -> _Read:
 
 
 def _json_lines(data: bytes) -> _Read:
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, Json]] = []
     lines: list[int] = []
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():

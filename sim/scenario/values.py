@@ -41,7 +41,7 @@ class ValueTemplate:
         """The functions that its expressions call."""
         return frozenset(name for expression in self.expressions for name in expression.functions)
 
-    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
+    def evaluate(self, names: Mapping[str, Any], functions: Mapping[str, Callable[..., object]]) -> Any:
         """Return the value; lists and mappings are copies, so that no two users share one.
 
         Args:
@@ -152,6 +152,6 @@ class Filter:
         """Every expression in it."""
         return (self.test,)
 
-    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
+    def evaluate(self, names: Mapping[str, Any], functions: Mapping[str, Callable[..., object]]) -> Any:
         """Return the condition as the mapping that an action takes."""
         return {"test": self.test.text, "given": {name: names[name] for name in sorted(self.names)}}

@@ -125,7 +125,7 @@ def test_csv_has_a_line_for_each_run(made):
 def test_json_has_everything(made):
     """Settings, every run, and every row with its point; nothing that JSON does not know."""
     bench = made(MODES, figures, vary=["agents.a.count=1,2"])
-    told = to_json(bench)
+    told: Any = to_json(bench)
     assert told["settings"]["points"] == [{"agents.a.count": "1"}, {"agents.a.count": "2"}]
     assert len(told["trials"]) == 18
     assert told["trials"][0]["point"] == {"agents.a.count": "1"}

@@ -284,7 +284,7 @@ def test_the_last_sample_of_a_thinned_curve_is_kept() -> None:
     curve = Series(["n"])
     for number in range(9002):
         curve.add(float(number), [float(number)])
-    shown = curve.to_json()
+    shown: Any = curve.to_json()
     assert shown["stride"] > 1
     assert (shown["times"][-1], shown["values"][0][-1]) == (9001.0, 9001.0)
     assert len(shown["times"]) <= math.ceil(9002 / shown["stride"]) + 1

@@ -195,7 +195,7 @@ def test_the_mean_in_flight_is_service_time_over_makespan(calls):
     for time, change in moments:
         kernel.advance_to(time)
         change()
-    found = usage.summary(0.0, 0.0)
+    found: Any = usage.summary(0.0, 0.0)
     total = sum(length for _, length in calls) / NS
     rounding = 1e-6 * max(1, found["makespan"])  # the curve's figures have four places
     assert found["in_flight_mean"] * found["makespan"] == pytest.approx(total, rel=1e-3, abs=100 * rounding)

@@ -1,11 +1,9 @@
 """The actions of conversations: what simulated people and agents write."""
 
-from typing import Any
-
 from sim.agents.conversation.records import Audience
 from sim.agents.conversation.service import Conversations, check_place
 from sim.base.permissions import Permission
-from sim.kernel.codec import freeze
+from sim.kernel.codec import Json, freeze
 from sim.world import Inhabitant, Refused, World
 from sim.world.action import action
 
@@ -20,7 +18,7 @@ def post_message(
     thread: str | None = None,
     user: str | None = None,
     username: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Write a message as a person, into a channel or a thread of it; the user and the conversation are made if new.
 
     Args:
@@ -47,7 +45,7 @@ def post_message(
 
 
 @action("reply", everywhere=False, draws=False)
-def reply(world: World, agent: Inhabitant, conversation: str, text: str) -> dict[str, Any]:
+def reply(world: World, agent: Inhabitant, conversation: str, text: str) -> dict[str, Json]:
     """Answer in a conversation, as this agent.
 
     Args:

@@ -1,12 +1,13 @@
 """The records of conversations: users, their accounts on platforms, conversations, sessions and messages."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
+from sim.kernel.codec import JsonObject
 from sim.kernel.duration import NS
 from sim.world.section import Level, PositiveDuration, Range
 
@@ -136,7 +137,7 @@ class ConversationMessage:
     session: int = 1
     audience: Audience = "all"
     seen: int = 0
-    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    metadata: JsonObject = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -51,7 +51,7 @@ from sim.base.expressions import did_you_mean, nearest
 from sim.base.permissions import Permission
 from sim.base.text import of_error
 from sim.events.bus import EventBus, too_much
-from sim.kernel.codec import ABSENT, Raw, encode, freeze
+from sim.kernel.codec import ABSENT, Json, JsonObject, Raw, encode, freeze
 from sim.llm.types import ChatMessage
 from sim.memory.index import words_of
 from sim.tools import Access, Tools
@@ -256,7 +256,7 @@ class Conversations(Service):
         role: MessageRole,
         author: str,
         content: str,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         *,
         audience: Audience = "all",
         seen: int | None = None,
@@ -328,7 +328,7 @@ class Conversations(Service):
         role: MessageRole,
         author: str,
         content: str,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         *,
         audience: Audience = "all",
     ) -> ConversationMessage:
@@ -374,7 +374,8 @@ class Conversations(Service):
             self._due[id] = min(self._due.get(id, message.time_ns), message.time_ns)
             held.last_asked = message.id
         elif message.role in VISIBLE and visible(message) and (answers or message.role == "error"):
-            due = message.metadata.get("retry_at_ns")
+            retry = message.metadata.get("retry_at_ns")
+            due = retry if isinstance(retry, int) else None
             if held.last_asked > message.seen:  # a person wrote while the answer was made
                 due = next(m.time_ns for m in held.messages if m.role == "user" and m.id > message.seen)
             self._wait(id, due)
@@ -455,7 +456,7 @@ class Conversations(Service):
         def keep(message: ChatMessage) -> None:
             if message.role == "tool":
                 id = message.tool_call_id
-                about: dict[str, Any] = {"tool": tools.get(id), "tool_use_id": id}
+                about: dict[str, Json] = {"tool": tools.get(id), "tool_use_id": id}
                 about["success"] = _succeeded(message.content)
                 self.append(conversation_id, "tool_result", author, message.content, about)
                 return
@@ -585,7 +586,7 @@ class Conversations(Service):
         """End a claim, if there is one."""
         self.claims.pop(conversation_id, None)
 
-    def context(self, agent_id: str) -> Mapping[str, Any]:
+    def context(self, agent_id: str) -> JsonObject:
         """Return what the runtime knows of the tool calls of an agent: the conversation that it works on.
 
         The user is the one whose message is the latest that the agent knows.
@@ -733,8 +734,8 @@ class Conversations(Service):
             "waiting": len(self._due),
         }  # fmt: skip
 
-    def summary(self) -> Mapping[str, Any]:
-        """Return the numbers of `metrics`; empty if no message was written."""
+    def summary(self) -> JsonObject:
+        """Return the numbers of `metrics`; empty if nobody wrote."""
         return self.metrics() if self._held else {}
 
     def warnings(self) -> Sequence[Warned]:

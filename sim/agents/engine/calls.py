@@ -1,12 +1,11 @@
 """The tool calls of an answer: what was called, with which arguments, and why a call cannot be run."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from sim.base.text import dotted_name
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.llm.answers import wrong_choice
 from sim.llm.tool_calls import CUT_OFF, as_offered, fault_of
 from sim.llm.types import Completion, ModelRequest, ToolCall, ToolSpec
@@ -29,7 +28,7 @@ class Called:
 
     call: ToolCall
     tool: Tool | None
-    arguments: Mapping[str, Any]
+    arguments: JsonObject
     fault: str | None
 
 

@@ -8,15 +8,14 @@ unknown tool, arguments that do not fit, an answer that was cut off) is not run.
 any other, and its result is the error. The loop keeps no state: its messages go in and come out.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
 
 from sim.agents.engine.calls import Called, read_calls, refusal, spec_of
 from sim.agents.engine.limits import Ending, LoopLimits, ending_of, passes
 from sim.base.errors import LimitError
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, JsonObject, encode
 from sim.llm.answers import wrong_choice, wrong_text
 from sim.llm.reading import has_written_call
 from sim.llm.service import Models
@@ -61,7 +60,7 @@ class LoopResult:
 
     ending: Ending
     text: str = ""
-    calls: tuple[Mapping[str, Any], ...] = ()
+    calls: tuple[JsonObject, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     iterations: int = 0
     tools: int = 0
@@ -223,8 +222,8 @@ class CoreLoop:
             return "same_tool"
         return "max_time" if self.world.kernel.now - done.began_ns >= self.limits.time else None
 
-    async def _use(self, tool: Tool, arguments: Mapping[str, Any]) -> ActionResult:
-        given: dict[str, Any] = {"tool": tool.name, "args": dict(arguments)}
+    async def _use(self, tool: Tool, arguments: JsonObject) -> ActionResult:
+        given: dict[str, Json] = {"tool": tool.name, "args": dict(arguments)}
         if self.behalf:
             given["on_behalf_of"] = self.behalf[0] if len(self.behalf) == 1 else list(self.behalf)
         return await self.world.execute(self.agent, Action("use_tool", given))

@@ -6,7 +6,7 @@ What stays the same from call to call comes first, and the time last: endpoints 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.world import World
 
 _ESCAPES: Final = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
@@ -39,7 +39,7 @@ def section(name: str, content: Any, **attributes: str) -> str:
 _QUOTE: Final = {ord('"'): "&quot;", ord("\n"): " "}
 
 
-def prompt(instructions: str, sections: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> str:
+def prompt(instructions: str, sections: JsonObject | Iterable[tuple[str, Any]] = ()) -> str:
     """Return a system prompt: instructions of the scenario or the program, then sections of data.
 
     Args:

@@ -1,7 +1,7 @@
 """Chance in a scenario: each place that can draw, and each part of which it is not known whether it draws."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -197,7 +197,7 @@ def _models(subject: Subject) -> Iterator[str]:
 
 def _simulated(models: Models) -> Iterator[str]:
     profile = models.simulated.profile()
-    varying: Mapping[str, object] = {
+    varying: Mapping[str, Any] = {
         "the time until an answer begins": profile.first_token,
         "the time for each token of it": profile.per_token,
     }

@@ -14,6 +14,7 @@ from sim.archives.odd.variants import by_variant
 from sim.base.expressions import functions_at
 from sim.base.text import plain
 from sim.kernel import to_text
+from sim.kernel.codec import Json
 from sim.record.files import versions
 from sim.scenario.schema import Agent, Scenario
 from sim.scenario.symbols import items, mapping
@@ -115,7 +116,7 @@ def _environment(subject: Subject) -> Iterator[str]:
         yield from pairs(("artifact", "value"), ((one.get("id"), one) for one in items(tree, "artifacts")))
 
 
-def _entries(subject: Subject) -> Iterator[tuple[Agent, dict[str, Any]]]:
+def _entries(subject: Subject) -> Iterator[tuple[Agent, dict[str, Json]]]:
     return zip(subject.scenario.agents, items(subject.tree, "agents"), strict=True)
 
 
@@ -256,7 +257,7 @@ def _turns(scenario: Scenario) -> Iterator[str]:
     yield f"{groups}{shuffled if tick.order == 'shuffled' else 'in the order of the scenario'}."
 
 
-def _rules(subject: Subject, entry: Agent, raw: dict[str, Any]) -> Iterator[str]:
+def _rules(subject: Subject, entry: Agent, raw: dict[str, Json]) -> Iterator[str]:
     name = f"**{words(entry.name)}**"
     if not follows_rules(entry):
         yield f"{name} decides in code: {code(_shown(subject, entry))}; {by_author('what it does, and when')}\n"

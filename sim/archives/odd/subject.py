@@ -8,6 +8,7 @@ import attrs
 from sim.agents.family import family_for
 from sim.agents.policy import PolicyAgent
 from sim.base.expressions import Expression
+from sim.kernel.codec import Json, JsonObject
 from sim.record.files import Mode
 from sim.scenario import Scenario
 from sim.scenario.fields import Part, plain
@@ -77,7 +78,7 @@ class Subject:
     text: str
     paces: tuple[Pace, ...]
     overrides: Sequence[str] = ()
-    facts: Mapping[str, Any] = attrs.field(factory=dict)
+    facts: JsonObject = attrs.field(factory=dict)
     models: tuple[str, ...] = ()
     sources: Mapping[str, bytes] = attrs.field(factory=dict)
     variants: "tuple[Variant, ...]" = ()
@@ -85,11 +86,11 @@ class Subject:
     unchecked: tuple[str, ...] = ()
     changes: tuple[LiveChange, ...] = ()
     more_changes: int = 0
-    tree: dict[str, Any] = attrs.field()
+    tree: dict[str, Json] = attrs.field()
 
     @tree.default
-    def _tree(self) -> dict[str, Any]:
-        found: dict[str, Any] = plain(self.scenario._tree)
+    def _tree(self) -> dict[str, Json]:
+        found: dict[str, Json] = plain(self.scenario._tree)
         return found
 
     @property

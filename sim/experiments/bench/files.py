@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -12,6 +12,7 @@ from sim.experiments.bench.page import render
 from sim.experiments.bench.rows import Bench, Row, bench_of
 from sim.experiments.points import Point
 from sim.experiments.trial import Trial
+from sim.kernel.codec import Json, JsonObject
 from sim.record.export import csv_cell
 
 PAGE, DATA, TABLE = "bench.html", "bench.json", "bench.csv"
@@ -23,7 +24,7 @@ def bench_files(bench: Bench) -> dict[str, bytes]:
     return {name: text.encode() for name, text in texts.items()}
 
 
-def to_json(bench: Bench) -> dict[str, Any]:
+def to_json(bench: Bench) -> dict[str, Json]:
     """Return all data of a bench, JSON-like."""
     plan, about = bench.plan, bench_of(bench.plan)
     return {
@@ -43,8 +44,8 @@ def to_json(bench: Bench) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _row(row: Row, point: Point) -> dict[str, Any]:
-    values = attrs.asdict(row)
+def _row(row: Row, point: Point) -> dict[str, Json]:
+    told = attrs.asdict(row)
     for name in ("concurrency", "singles"):  # the trials contain them
         del values[name]
     for outcome in values["outcomes"].values():
@@ -71,7 +72,7 @@ def to_csv(bench: Bench) -> str:
 
 
 def _values(trial: Trial, point: Point, names: list[str], outcomes: list[str]) -> Iterator[Any]:
-    values: Mapping[str, Any] = attrs.asdict(trial, recurse=False)
+    told: JsonObject = attrs.asdict(trial, recurse=False)
     yield from point.values()
     yield from (values[name] for name in names)
     yield from (trial.outcomes.get(name) for name in outcomes)

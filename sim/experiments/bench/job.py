@@ -1,9 +1,7 @@
 """A job of a bench: one combination with one seed in all modes, one after the other, in one worker process (edge)."""
 
 import contextlib
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import attrs
 
@@ -14,6 +12,7 @@ from sim.experiments.modes import MODES, ORACLE, PARALLEL, BenchMode
 from sim.experiments.plan import TrialJob
 from sim.experiments.points import MODE, Point, overrides_of
 from sim.experiments.trial import Trial
+from sim.kernel.codec import JsonObject
 from sim.runner import RunController
 
 Seen = dict[tuple[str, int], tuple[str, ...]]
@@ -130,7 +129,7 @@ def _trial(setting: _Setting, trial: Trial, meter: _Meter) -> Trial:
     return meter.watch.named(made, setting.job)
 
 
-def _figures(setting: _Setting, mode: BenchMode, meter: _Meter) -> Mapping[str, Any]:
+def _figures(setting: _Setting, mode: BenchMode, meter: _Meter) -> JsonObject:
     run_mode, changes = mode.settings(synchronised=setting.synchronised)
     run = partial(run_trial, setting.job, (*setting.overrides, *changes), meter, mode=run_mode)
     figures = measured(setting.job, meter.watch, lambda runs: run(out=runs))

@@ -1,6 +1,7 @@
 """The sections of the page that explain the modes, the measurement, and its limits."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from sim.base.pages import Markup, tag
 from sim.experiments.bench.page_parts import section
@@ -37,7 +38,7 @@ def about(bench: Bench) -> Markup:
     )  # fmt: skip
 
 
-def _machine(machine: Mapping[str, object]) -> str:
+def _machine(machine: Mapping[str, Any]) -> str:
     return f"{machine.get('processor')}, {machine.get('cores')} cores, {machine.get('system')} {machine.get('release')}"
 
 

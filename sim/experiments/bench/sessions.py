@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.experiments.pool import cores
+from sim.kernel.codec import Json
 from sim.record.files import versions, wall_label
 
 
@@ -26,7 +27,7 @@ class Session:
         return {**self._facts, "seconds": round(time.monotonic() - self._began, 3)}
 
 
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, Json]:
     """Return a description of the machine."""
     return {"processor": _processor(), "cores": cores(), "system": platform.system(), "release": platform.release()}
 

@@ -7,6 +7,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.kernel import to_seconds
+from sim.kernel.codec import Json
 from sim.kernel.rng import Stream, derive
 from sim.scenario import Scenario
 from sim.scenario.overrides import value_text
@@ -55,7 +56,7 @@ class Case:
         testing = scenario.testing
         assert testing is not None, "it was checked"
         drawn = Stream(derive("failures of models", self.fault))
-        own: list[dict[str, Any]] = []
+        own: list[dict[str, Json]] = []
         if testing.faults is not None:
             kind = testing.faults.kinds[(self.fault - 1) % len(testing.faults.kinds)]
             share = round(testing.faults.share * drawn.uniform(0.1, 1.0), 3) or testing.faults.share

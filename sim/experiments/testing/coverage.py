@@ -9,7 +9,7 @@ import attrs
 from sim.agents import PolicyRule
 from sim.agents.policy import PolicyAgent
 from sim.base.expressions import Expression, ExpressionError
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import JsonObject, decode, encode
 from sim.kernel.rows import EventRow
 from sim.runner.runner import RunController
 from sim.scenario import Scenario
@@ -264,7 +264,7 @@ class Observer:
             self._latest[name, variable] = value
 
 
-def _tools_in(topic: str, data: Mapping[str, Any]) -> Iterator[str]:
+def _tools_in(topic: str, data: JsonObject) -> Iterator[str]:
     """Yield the tools that an action called: itself, or by the answer of a model."""
     arguments = data.get("arguments")
     if topic == "action.use_tool" and isinstance(arguments, Mapping):

@@ -11,6 +11,7 @@ from sim.experiments.testing.cases import Case
 from sim.experiments.testing.coverage import Coverage, parts_of
 from sim.experiments.testing.trial import CaseResult, Subject
 from sim.experiments.testing.violations import Violation
+from sim.kernel.codec import Json
 from sim.scenario import Scenario
 
 
@@ -30,7 +31,7 @@ class Found:
     runs: int
     command: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
         return {**attrs.asdict(self.violation), **attrs.asdict(self.case), "runs": self.runs, "command": self.command}
 
@@ -98,7 +99,7 @@ class TestReport:
         """Return the violations of a property."""
         return [one for one in self.found if one.violation.property == name]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the report as JSON."""
         return {
             "file": self.file,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.llm.providers.openai.errors import classify
 from sim.llm.types import ErrorClass, ModelError
 
@@ -39,7 +39,7 @@ class Result:
     error: ModelError | None = None
 
 
-def request_line(id: str, path: str, body: Mapping[str, Any]) -> bytes:
+def request_line(id: str, path: str, body: JsonObject) -> bytes:
     """Return the line of a request.
 
     Args:

@@ -1,6 +1,5 @@
 """What the operator sets for batches, and how a run folder shows that they were used."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +7,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.kernel import Duration, to_ns, to_seconds
+from sim.kernel.codec import JsonObject
 
 NOTES: Final = "run.batches"
 """The file in a run folder that notes the batches of the run."""
@@ -50,7 +50,7 @@ class Batching:
     bytes: int = attrs.field(default=200_000_000, validator=_above_zero)
 
 
-def uses_batches(folder: Path, options: Mapping[str, Any]) -> bool:
+def uses_batches(folder: Path, options: JsonObject) -> bool:
     """Return whether the calls of a run were answered in batches.
 
     Args:

@@ -5,12 +5,12 @@ than its ceiling, however many calls are in flight. Two cases cannot be foreseen
 that is billed, and an endpoint that returns more tokens than requested.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from sim.base.errors import UsageError
+from sim.kernel.codec import JsonObject
 from sim.llm.types import ModelError, TokenUsage
 from sim.resources import MICRO
 
@@ -224,7 +224,7 @@ class Spend:
         self._held -= held.micro
         self._held_tokens -= held.tokens
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the totals, JSON-like: `total`, and by model and group in alphabetical order."""
         return {
             "total": attrs.asdict(self.total),

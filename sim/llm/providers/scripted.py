@@ -176,7 +176,7 @@ class Scripted:
         )
 
     def _tools(
-        self, asker: Asker, reply: Reply, names: Mapping[str, object], functions: Functions
+        self, asker: Asker, reply: Reply, names: Mapping[str, Any], functions: Functions
     ) -> tuple[ToolCall, ...]:
         wanted = {} if reply.call is None else reply.call.evaluate(names, functions)
         parts = wanted if isinstance(wanted, list) else [wanted]
@@ -211,7 +211,7 @@ def _kept(rule: ScriptedRule, names: Mapping[str, Any]) -> dict[str, str] | None
     return kept
 
 
-def _draw(replies: tuple[Reply, ...], rng: Draws, names: Mapping[str, object], functions: Functions) -> Reply:
+def _draw(replies: tuple[Reply, ...], rng: Draws, names: Mapping[str, Any], functions: Functions) -> Reply:
     """Return one reply, drawn by weight. A single reply needs no random draw."""
     if len(replies) == 1:
         return replies[0]

@@ -19,7 +19,6 @@ Priorities are for worlds whose agents are at different simulated times: the age
 import math
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import attrs
 
@@ -48,7 +47,7 @@ class Served:
     replica: int
 
 
-@attrs.frozen
+@attrs.define
 class ServerStatistics:
     """The statistics of a server so far.
 
@@ -95,7 +94,7 @@ class ModelServer:
         self._replicas = [_Replica(kernel, source, spec, number) for number in range(spec.replicas)]
         self._requests = _Bucket(kernel, spec.requests_per_minute)
         self._tokens = _Bucket(kernel, spec.tokens_per_minute)
-        self._done: dict[str, Any] = attrs.asdict(ServerStatistics())  # a dictionary, because it changes with each call
+        self._done = ServerStatistics()
 
     async def serve(
         self,
@@ -140,51 +139,46 @@ class ModelServer:
         return result
 
     def statistics(self) -> ServerStatistics:
-        """Return the statistics so far."""
-        return ServerStatistics(**self._done)
+        """Return the statistics so far, which do not change any more."""
+        return attrs.evolve(self._done)
 
     def _admit(self, tokens: int) -> None:
         """Admit a call, or refuse it with an error. A refused call uses nothing of the limits."""
         spec = self.spec
         if spec.context is not None and tokens > spec.context:
-            self._add(refused=1)
+            self._done.refused += 1
             raise ModelError("context_length", f"{tokens} tokens are more than the window of {spec.context}")
         wait = max(self._requests.wait(1), self._tokens.wait(tokens))
         if wait == math.inf:
-            self._add(refused=1)
+            self._done.refused += 1
             raise ModelError("bad_request", f"a call of {tokens} tokens is above what is let in a minute")
         if wait > 0:
-            self._add(limited=1)
+            self._done.limited += 1
             raise ModelError("rate_limit", "the limit per minute is reached", retry_after=wait)
-        if spec.queue is not None and not self._slots.level and self._done["queue"] >= spec.queue:
-            self._add(refused=1)
-            raise ModelError("overload", f"{self._done['queue']} calls wait already", retry_after=_BUSY_RETRY)
+        if spec.queue is not None and not self._slots.level and self._done.queue >= spec.queue:
+            self._done.refused += 1
+            raise ModelError("overload", f"{self._done.queue} calls wait already", retry_after=_BUSY_RETRY)
         self._requests.take(1)
         self._tokens.take(tokens)
 
     async def _stand_in_line(self, priority: float) -> None:
         if self._slots.acquire_nowait(priority=priority):
             return
-        self._add(queue=1)
-        self._done["longest_queue"] = max(self._done["longest_queue"], self._done["queue"])
+        self._done.queue += 1
+        self._done.longest_queue = max(self._done.longest_queue, self._done.queue)
         try:
             await self._slots.acquire(priority=priority)
         finally:
-            self._add(queue=-1)
+            self._done.queue -= 1
 
     def _count(self, served: Served, input_tokens: int, output_tokens: int) -> None:
-        self._add(
-            served=1,
-            queued_seconds=served.queued,
-            busy_seconds=served.prefill + served.decode,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-        )
-        self._done["longest_wait"] = max(self._done["longest_wait"], served.queued)
-
-    def _add(self, **amounts: Any) -> None:
-        for name, amount in amounts.items():
-            self._done[name] += amount
+        done = self._done
+        done.served += 1
+        done.queued_seconds += served.queued
+        done.longest_wait = max(done.longest_wait, served.queued)
+        done.busy_seconds += served.prefill + served.decode
+        done.input_tokens += input_tokens
+        done.output_tokens += output_tokens
 
 
 class _Working:

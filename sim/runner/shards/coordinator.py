@@ -11,6 +11,7 @@ from typing import Any
 from sim.agents.metric_functions import MetricFunctions
 from sim.base.errors import RunError
 from sim.base.expressions import Expression, ExpressionError
+from sim.kernel.codec import Json
 from sim.runner.runner import RunSink
 from sim.runner.shards.protocol import AnyShard, Order, Report, Row
 from sim.runner.shards.shard import RowRecorder
@@ -112,9 +113,9 @@ class Coordinator:
             self._keeper.event((time_ns, delta, priority, source, counter, actor, topic, data, cause))
         self._rows = [[] for _ in self._shards]
 
-    def gather(self, wanted: Mapping[str, list[str]]) -> dict[str, tuple[bool, dict[str, Any]]]:
+    def gather(self, wanted: Mapping[str, list[str]]) -> dict[str, tuple[bool, dict[str, Json]]]:
         """Return of each agent of the groups whether it lives, and the state variables."""
-        found: dict[str, tuple[bool, dict[str, Any]]] = {}
+        found: dict[str, tuple[bool, dict[str, Json]]] = {}
         for report in self._ask([Order("gather", wanted=dict(wanted)) for _ in self._shards]):
             found.update(report.states or {})
         return found
@@ -162,7 +163,7 @@ class GatheredFunctions(MetricFunctions):
         super().__init__(simulation.world, simulation.manager)
         self._coordinator = coordinator
         self._wanted = wanted
-        self._gathered: dict[str, tuple[bool, dict[str, Any]]] = {}
+        self._gathered: dict[str, tuple[bool, dict[str, Json]]] = {}
         self._as_of = -1
 
     def value_of(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
@@ -174,7 +175,7 @@ class GatheredFunctions(MetricFunctions):
             self._as_of = self._coordinator.reached
         return super().value_of(name, expression, lenient=lenient)
 
-    def _of(self, agent_id: str) -> tuple[bool, dict[str, Any]]:
+    def _of(self, agent_id: str) -> tuple[bool, dict[str, Json]]:
         return self._gathered.get(agent_id, (True, {}))
 
     def count(self, group: str, key: str | None = None, value: Any = None) -> int:
@@ -193,5 +194,5 @@ class GatheredFunctions(MetricFunctions):
             raise ExpressionError(f"{agent} is not gathered from its shard")
         return self._gathered[agent][1].get(key, default)
 
-    def _states(self, group: str) -> list[dict[str, Any]]:
+    def _states(self, group: str) -> list[dict[str, Json]]:
         return [self._of(one.agent_id)[1] for one in self._world.members(group)]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sim.base.errors import RunError
+from sim.kernel.codec import Json
 from sim.runner.result import Distribution
 from sim.runner.runner import commonest
 
@@ -29,7 +30,7 @@ def merge_states(first: Any, states: Sequence[Any], path: str = "") -> Any:
     if not changed:
         return first
     if isinstance(first, dict) or (first is _MISSING and isinstance(changed[0], dict)):
-        known: dict[str, Any] = first if isinstance(first, dict) else {}
+        known: dict[str, Json] = first if isinstance(first, dict) else {}
         keys = sorted({*known, *(key for state in changed for key in state)})
         return {
             key: merge_states(

@@ -3,10 +3,10 @@
 Nothing is pickled: a shard builds its world from the text of the scenario, as the coordinator does.
 """
 
-from typing import IO, Any, Final, Literal, Protocol
+from typing import IO, Final, Literal, Protocol
 
 from sim.base.errors import RunError
-from sim.kernel.codec import Raw, Record, as_sent, reader
+from sim.kernel.codec import Json, Raw, Record, as_sent, reader
 from sim.world.islands import Letter
 
 _LENGTH: Final = 8  # bytes in front of a record
@@ -97,9 +97,9 @@ class Report(Record, frozen=True):
     letters: tuple[Letter, ...] = ()
     running: int = 0
     cpu_ns: int = 0
-    states: dict[str, tuple[bool, dict[str, Any]]] | None = None
-    digest: dict[str, Any] | None = None
-    summary: dict[str, Any] | None = None
+    states: dict[str, tuple[bool, dict[str, Json]]] | None = None
+    digest: dict[str, Json] | None = None
+    summary: dict[str, Json] | None = None
     error: str = ""
     hint: str = ""
 

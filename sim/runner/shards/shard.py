@@ -10,7 +10,7 @@ from sim.base.errors import RunError, SimError
 from sim.base.text import of_error
 from sim.kernel import Source
 from sim.kernel.actor import FIRST_ACTOR, entry_source
-from sim.kernel.codec import freeze
+from sim.kernel.codec import Json, freeze
 from sim.kernel.kernel import Kernel
 from sim.kernel.ports import NullRecorder
 from sim.kernel.rows import EventRow
@@ -121,8 +121,8 @@ class Shard:
             running=self._world.running, cpu_ns=time.process_time_ns() - began, states=states, **final,
         )  # fmt: skip
 
-    def _states(self, wanted: dict[str, list[str]]) -> dict[str, tuple[bool, dict[str, Any]]]:
-        found: dict[str, tuple[bool, dict[str, Any]]] = {}
+    def _states(self, wanted: dict[str, list[str]]) -> dict[str, tuple[bool, dict[str, Json]]]:
+        found: dict[str, tuple[bool, dict[str, Json]]] = {}
         for group, keys in wanted.items():
             for agent in self._world.members(group):
                 if self._is_local(agent.agent_id):
@@ -130,7 +130,7 @@ class Shard:
                     state.update({key: agent.state[key] for key in keys if key in agent.state})
         return found
 
-    def _end(self, order: Order) -> dict[str, Any]:
+    def _end(self, order: Order) -> dict[str, Json]:
         world, kernel, manager = self._world, self._world.kernel, self._simulation.manager
         if kernel.now < order.end:
             kernel.advance_to(order.end)

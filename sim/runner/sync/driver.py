@@ -22,6 +22,7 @@ from typing import Any
 from sim.actors import AgentLoopManager, AgentState
 from sim.base.errors import RunError
 from sim.kernel import NS, Actor, Pause, Signal
+from sim.kernel.codec import JsonObject
 from sim.kernel.duration import MAX_NS
 from sim.kernel.future_events import Entry
 from sim.kernel.waits import sleep_ns
@@ -413,7 +414,7 @@ class SyncDriver:
         if self._acting is process:
             self._kernel.delta = _ACTING
 
-    def summary(self) -> Mapping[str, Any]:
+    def summary(self) -> JsonObject:
         """Return the measurements, JSON-like: see `RunResult.service`."""
         waited = sum(process.waited for process in self._processes.values()) / max(1, len(self._processes)) / NS
         path = max((process.path for process in self._processes.values()), default=0.0)

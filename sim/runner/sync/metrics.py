@@ -1,9 +1,7 @@
 """Measurements in service time: the makespan, and the number of calls in flight."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from sim.kernel import Kernel, to_seconds
+from sim.kernel.codec import JsonObject
 
 _POINTS = 200  # number of points of the curve in a summary
 
@@ -36,7 +34,7 @@ class ServiceMetrics:
         self.in_flight -= 1
         self._changes.append((self._kernel.now, self.in_flight))
 
-    def summary(self, waited: float, path: float) -> Mapping[str, Any]:
+    def summary(self, waited: float, path: float) -> JsonObject:
         """Return all measurements, JSON-like.
 
         Args:

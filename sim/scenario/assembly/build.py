@@ -18,6 +18,7 @@ from sim.agents.tool_check import known_tools
 from sim.base.errors import LimitError, ScenarioError, UsageError
 from sim.base.expressions import Expression, did_you_mean
 from sim.kernel import Recorder, to_duration, to_ns
+from sim.kernel.codec import JsonObject
 from sim.kernel.rng import Draws
 from sim.resources import to_micro
 from sim.scenario import schema
@@ -357,7 +358,7 @@ class AgentFactory:
             return entry.population.agents(self._world.draws(entry.name, "sample"))
         return (Row(name, {}) for name in entry.agent_names())
 
-    def spawn_for(self, parent: str, agent: str, count: int = 1, state: Mapping[str, Any] | None = None) -> list[str]:
+    def spawn_for(self, parent: str, agent: str, count: int = 1, state: JsonObject | None = None) -> list[str]:
         """Start copies of an entry and return their names: entry, parent and number.
 
         Raises:
@@ -411,7 +412,7 @@ class AgentFactory:
         entry: schema.Agent,
         name: str,
         index: int,
-        state: Mapping[str, Any] | None = None,
+        state: JsonObject | None = None,
         part: str = "",
         row: Row | None = None,
     ) -> "AgentSpec":
@@ -554,7 +555,7 @@ class AgentFactory:
         except UsageError as error:
             raise entry.problem("params", f"{name}: {error}", error.hint) from error
 
-    def _names(self, name: str, index: int, group: str) -> Mapping[str, object]:
+    def _names(self, name: str, index: int, group: str) -> Mapping[str, Any]:
         return {"now": self._world.now, "me": name, "index": index, "group": group, "pi": PI}
 
     def _functions(self, agent: "Agent | Subject") -> Mapping[str, Callable[..., object]]:
@@ -737,13 +738,13 @@ class SleepValue:
         self.names: frozenset[str] = frozenset((*(name for part in evaluated for name in part.names), *self._outer))
 
     @property
-    def parts(self) -> Mapping[str, Any] | None:
+    def parts(self) -> JsonObject | None:
         """The mapping that the action takes, with values in it; None if it has names of the agent for a filter."""
         if self._outer:
             return None
         return {key: value.text if isinstance(value, Expression) else value for key, value in self._given.items()}
 
-    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
+    def evaluate(self, names: Mapping[str, Any], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
         """Return the condition as the mapping that the action takes."""
         result: dict[str, Any] = {}
         for key, value in self._given.items():

@@ -9,6 +9,7 @@ from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.base.extras import need
 from sim.kernel import to_seconds
+from sim.kernel.codec import JsonObject
 from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
 from sim.llm.capabilities import DECLARED
@@ -327,7 +328,7 @@ def _price(price: schema.ModelPrice) -> Price:
 
 def _tool(name: str, tool: schema.Tool) -> ToolSpec:
     required = [parameter for parameter in tool.parameters if parameter not in tool.optional]
-    parameters: Mapping[str, object] = {
+    parameters: JsonObject = {
         "type": "object", "properties": tool.parameters, "required": required, "additionalProperties": False,
     }  # fmt: skip
     return ToolSpec(name, tool.description, parameters)

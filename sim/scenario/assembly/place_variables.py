@@ -9,6 +9,7 @@ import attrs
 from sim.agents import Toolbox
 from sim.base.errors import UsageError
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.kernel.codec import Json
 from sim.kernel.rng import Draws
 from sim.scenario import schema
 from sim.scenario.values import ValueTemplate
@@ -42,7 +43,7 @@ def make_variables(world: World, places: schema.Places | None, toolbox: Toolbox)
         constants[node] = {"place": node, "index": index, "pi": math.pi}
         if places.grid is not None:
             constants[node] = {**constants[node], **dict(zip("xy", map(int, node.split(",")), strict=True))}
-    values: dict[str, dict[str, Any]] = {name: {} for name in places.variables}
+    values: dict[str, dict[str, Json]] = {name: {} for name in places.variables}
     for node, names in constants.items():
         known = {**names, "now": world.now}
         for name, template in places.variables.items():

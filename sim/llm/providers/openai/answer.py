@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from sim.kernel.codec import Json, JsonObject
 from sim.llm.tokens import Tokenizer, sound_usage
 from sim.llm.types import (
     Completion,
@@ -146,7 +147,7 @@ class Assembly:
 
     # -- parts
 
-    def _take(self, choice: Mapping[str, Any]) -> None:
+    def _take(self, choice: JsonObject) -> None:
         delta = choice.get("delta")
         if delta is None:
             delta = {}
@@ -196,7 +197,7 @@ class Assembly:
             call.arguments.append(text)
             self._tell("tool_arguments", text, call.name, place)
 
-    def _place(self, part: Mapping[str, Any]) -> int:
+    def _place(self, part: JsonObject) -> int:
         """Return the call of a part, by its index. A different id begins a new call, even with the same index."""
         index = part.get("index")
         if type(index) is not int:
@@ -238,7 +239,7 @@ def _sound(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _index(choice: Mapping[str, Any], place: int) -> int:
+def _index(choice: JsonObject, place: int) -> int:
     """Return the index of a choice among several answers; only the first was requested."""
     index = choice.get("index")
     return index if type(index) is int else place
@@ -260,7 +261,7 @@ def _parts(content: Any) -> Iterator[tuple[str, Any]]:
             yield ("refusal", part["refusal"]) if part.get("refusal") else ("text", part.get("text"))
 
 
-def _details(delta: Mapping[str, Any]) -> str:
+def _details(delta: JsonObject) -> str:
     """Return the reasoning in `reasoning_details`, as OpenRouter sends it; empty if there is none that can be read."""
     details = delta.get("reasoning_details")
     parts = [part for part in details if isinstance(part, dict)] if isinstance(details, list) else []
@@ -284,27 +285,31 @@ def _text(value: Any) -> str:
     return value
 
 
-def _usage(report: Mapping[str, Any]) -> TokenUsage:
+def _usage(report: JsonObject) -> TokenUsage:
     """Return the reported usage unchecked; `sound_usage` replaces missing and implausible numbers."""
-    missing = -1
-    inputs, outputs = report.get("prompt_tokens", missing), report.get("completion_tokens", missing)
+    inputs, outputs = _number(report.get("prompt_tokens")), _number(report.get("completion_tokens"))
     cached = _detail(report, "prompt_tokens_details", "cached_tokens")
     if cached is None:
         cached = report.get("prompt_cache_hit_tokens")  # DeepSeek
     reasoned = _detail(report, "completion_tokens_details", "reasoning_tokens")
-    total = report.get("total_tokens")
-    counted = all(type(number) is int and number >= 0 for number in (inputs, outputs, total))
+    total = _number(report.get("total_tokens"))
+    counted = min(inputs, outputs, total) >= 0
     if counted and total > inputs + outputs:  # Gemini and Grok charge for reasoning, but do not count it as output
         reasoned = max(total - inputs - outputs, reasoned if type(reasoned) is int else 0)
         outputs = total - inputs
     return TokenUsage(
         input_tokens=inputs,
         output_tokens=outputs,
-        cached_tokens=0 if cached is None else cached,
-        reasoning_tokens=0 if reasoned is None else reasoned,
+        cached_tokens=0 if cached is None else _number(cached),
+        reasoning_tokens=0 if reasoned is None else _number(reasoned),
     )
 
 
-def _detail(report: Mapping[str, Any], part: str, name: str) -> Any:
+def _number(value: Json) -> int:
+    """Return a whole number; -1 for anything else, which is as implausible."""
+    return value if type(value) is int else -1
+
+
+def _detail(report: JsonObject, part: str, name: str) -> Json:
     details = report.get(part)
     return details.get(name) if isinstance(details, dict) else None

@@ -65,7 +65,7 @@ class BatchApi:
 
         async def work(client: "openai.AsyncOpenAI") -> str:
             file = (name, content, "application/jsonl")
-            return _id(await client.files.create(file=file, purpose="batch", **self._headers()))
+            return _id(await client.files.create(file=file, purpose="batch", extra_headers=self._headers()))
 
         return await self._call(work)
 
@@ -80,11 +80,12 @@ class BatchApi:
         Raises:
             ModelError: if the endpoint does not accept them.
         """
-        arguments: Any = {"input_file_id": file, "endpoint": f"/v1{path}", "completion_window": "24h"}
+        arguments: Any = {"endpoint": f"/v1{path}", "completion_window": "24h"}  # the library has fewer paths
 
         async def work(client: "openai.AsyncOpenAI") -> BatchState:
             headers = self._headers({"Idempotency-Key": key})
-            return _state(await client.batches.create(**arguments, metadata={_KEY: key}, **headers))
+            made = client.batches.create(**arguments, input_file_id=file, metadata={_KEY: key}, extra_headers=headers)
+            return _state(await made)
 
         return await self._call(work)
 
@@ -94,7 +95,9 @@ class BatchApi:
         Raises:
             ModelError: if the endpoint does not say.
         """
-        return await self._call(lambda client: _then(client.batches.retrieve(id, **self._headers()), _state))
+        return await self._call(
+            lambda client: _then(client.batches.retrieve(id, extra_headers=self._headers()), _state)
+        )
 
     async def cancel(self, id: str) -> None:
         """Cancel a batch. Answers that it has by then stay available.
@@ -102,7 +105,7 @@ class BatchApi:
         Raises:
             ModelError: if the endpoint does not accept that.
         """
-        await self._call(lambda client: _then(client.batches.cancel(id, **self._headers()), _state))
+        await self._call(lambda client: _then(client.batches.cancel(id, extra_headers=self._headers()), _state))
 
     async def find(self, key: str) -> BatchState | None:
         """Return the batch that was submitted with a key, or None if there is none.
@@ -112,7 +115,7 @@ class BatchApi:
         """
 
         async def work(client: "openai.AsyncOpenAI") -> BatchState | None:
-            found = await _first(client.batches.list, lambda batch: _key(batch) == key, **self._headers())
+            found = await _first(client.batches.list, lambda batch: _key(batch) == key, extra_headers=self._headers())
             return None if found is None else _state(found)
 
         return await self._call(work)
@@ -126,7 +129,7 @@ class BatchApi:
 
         async def work(client: "openai.AsyncOpenAI") -> str | None:
             wanted = lambda file: getattr(file, "filename", None) == name  # noqa: E731
-            found = await _first(client.files.list, wanted, purpose="batch", **self._headers())
+            found = await _first(client.files.list, wanted, purpose="batch", extra_headers=self._headers())
             return None if found is None else _id(found)
 
         return await self._call(work)
@@ -139,7 +142,7 @@ class BatchApi:
         """
 
         async def work(client: "openai.AsyncOpenAI") -> None:
-            async with client.files.with_streaming_response.content(file, **self._headers()) as response:
+            async with client.files.with_streaming_response.content(file, extra_headers=self._headers()) as response:
                 await _lines(response.iter_bytes(), take)
 
         await self._call(work)
@@ -150,7 +153,7 @@ class BatchApi:
         Raises:
             ModelError: if the endpoint does not accept that.
         """
-        await self._call(lambda client: client.files.delete(file, **self._headers()))
+        await self._call(lambda client: client.files.delete(file, extra_headers=self._headers()))
 
     async def _call(self, work: Callable[["openai.AsyncOpenAI"], Awaitable[T]]) -> T:
         outcome: T | ModelError = ModelError("timeout", f"the endpoint took longer than {_LONGEST:g} s")
@@ -163,8 +166,8 @@ class BatchApi:
             raise ModelError("malformed", "the endpoint sent an id that contains a secret")
         return outcome
 
-    def _headers(self, more: Mapping[str, str] | None = None) -> dict[str, Any]:
-        return {"extra_headers": {**self._connection.anonymous().get("headers", {}), **(more or {})}}
+    def _headers(self, more: Mapping[str, str] | None = None) -> "dict[str, str | openai.Omit]":
+        return {**self._connection.anonymous(), **(more or {})}
 
 
 async def _then(request: Awaitable[Any], read: Callable[[Any], T]) -> T:

@@ -9,7 +9,7 @@ import logging
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -193,9 +193,13 @@ class Connection:
 
         pool = self._pool = self._pool or self._connect()
         url = f"{str(pool.client.base_url).rstrip('/').removesuffix('/v1')}/api/show"
-        arguments: dict[str, Any] = {"body": {"model": model}, "options": self._brief()}
         try:
-            return await pool.client.post(url, cast_to=object, **arguments)
+            return await pool.client.post(
+                url,
+                cast_to=object,
+                body={"model": model},
+                options={"timeout": self._brief, "headers": self.anonymous()},
+            )
         except (openai.APIError, httpx2.HTTPError, ValueError, RecursionError):
             return None
 
@@ -239,12 +243,14 @@ class Connection:
         return True
 
     async def _list_models(self, pool: _Pool, path: str) -> object:
-        arguments: dict[str, Any] = {"options": self._brief()}
-        return await pool.client.get(path, cast_to=object, **arguments)
+        return await pool.client.get(
+            path, cast_to=object, options={"timeout": self._brief, "headers": self.anonymous()}
+        )
 
-    def _brief(self) -> dict[str, Any]:
-        """Return the options of a request that is only a look."""
-        return {"timeout": min(PROBE_TIMEOUT, self._timeout), **self.anonymous()}
+    @property
+    def _brief(self) -> float:
+        """How long a request that is only a look may take, in seconds."""
+        return min(PROBE_TIMEOUT, self._timeout)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -261,7 +267,7 @@ class Connection:
         from sim.llm.providers.openai.transport import BoundedTransport
 
         access = self.access
-        headers: dict[str, Any] = {
+        headers: dict[str, str | openai.Omit] = {
             "OpenAI-Organization": openai.Omit(),  # otherwise the library reads these from the environment
             "OpenAI-Project": openai.Omit(),
             **({"Authorization": f"Bearer {access.api_key}"} if access.api_key else {}),
@@ -283,7 +289,7 @@ class Connection:
             base_url=access.base_url or OPENAI_URL,
             max_retries=0,
             timeout=timeout,
-            default_headers=headers,
+            default_headers=headers,  # type: ignore[arg-type]  # the library takes `Omit` here as in each request
             http_client=http_client,
         )
         return _Pool(client)
@@ -306,13 +312,13 @@ class Connection:
         if rates is not None:
             self._on_rates(rates)
 
-    def anonymous(self) -> dict[str, Any]:
-        """Return the options that omit the Authorization header if there is no key, as local servers need."""
+    def anonymous(self) -> "dict[str, str | openai.Omit]":
+        """Return the headers that omit the Authorization header if there is no key, as local servers need."""
         import openai
 
         if self.access.has_key:
             return {}
-        return {"headers": {"Authorization": openai.Omit()}}
+        return {"Authorization": openai.Omit()}
 
     # -- errors and texts
 

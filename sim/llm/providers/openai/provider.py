@@ -6,10 +6,11 @@ It makes one attempt and reports the result. The fields of a response are checke
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from sim.kernel.codec import Json
 from sim.llm.access import Access
 from sim.llm.capabilities import Can, is_of_ollama, said_by, said_by_ollama
 from sim.llm.embeddings import EmbeddingAssembly
@@ -132,7 +133,10 @@ class OpenAIProvider:
                     await self._stream(client, model, request, assembly)
                 else:
                     path = EMBEDDINGS if request.texts else CHAT
-                    whole = await client.post(path, cast_to=object, **self._arguments(model, request, stream=False))
+                    body = self._body(model, request, stream=False)
+                    whole = await client.post(
+                        path, cast_to=object, content=body, options={"headers": self.connection.anonymous()}
+                    )
                     assembly.feed_whole(whole)
             except ModelError as error:
                 error.usage = error.usage or assembly.usage()
@@ -158,22 +162,26 @@ class OpenAIProvider:
         """
         import openai
 
-        arguments = self._arguments(model, request, stream=True)
+        body = self._body(model, request, stream=True)
         stream = await client.post(
-            CHAT, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object], **arguments
+            CHAT,
+            cast_to=object,
+            stream=True,
+            stream_cls=openai.AsyncStream[object],
+            content=body,
+            options={"headers": self.connection.anonymous()},
         )
         async with stream:
             if stream.response.headers.get("content-type", "").startswith("application/json"):
-                body = await stream.response.aread()
-                if body.lstrip().startswith(b"{"):  # otherwise it is a stream with a wrong content type
-                    assembly.feed_whole(json.loads(body))
+                whole = await stream.response.aread()
+                if whole.lstrip().startswith(b"{"):  # otherwise it is a stream with a wrong content type
+                    assembly.feed_whole(json.loads(whole))
                     return
             async for chunk in stream:
                 assembly.feed(chunk)
 
-    def _arguments(self, model: str, request: ModelRequest, *, stream: bool) -> dict[str, Any]:
-        body = body_of(self.connection.access, model, request, stream=stream)
-        return {"content": _json(body), "options": self.connection.anonymous()}
+    def _body(self, model: str, request: ModelRequest, *, stream: bool) -> bytes:
+        return _json(body_of(self.connection.access, model, request, stream=stream))
 
     def _discreet(self, observe: Observer) -> Observer:
         """Wrap an observer so that it sees no secret, unless a secret is split over two parts."""
@@ -185,6 +193,6 @@ class OpenAIProvider:
         return follow
 
 
-def _json(body: dict[str, Any]) -> bytes:
+def _json(body: dict[str, Json]) -> bytes:
     """Return a body as JSON with its keys in order: models write the fields of an answer in that of its schema."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
