@@ -17,6 +17,7 @@ from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading,
 from sim.cli.render.table import Cell, print_table
 from sim.cli.rights_options import rights_options
 from sim.cli.run import CHANGE, allow_imports, host_options
+from sim.kernel.codec import Json
 from sim.runner.asking import Survey, ask
 from sim.runner.rebuild import models_asked
 from sim.runner.result import SurveyCost
@@ -160,7 +161,7 @@ def _print_costs(surveys: Sequence[Survey], *, as_json: bool) -> None:
         click.echo(f"at most {sum(survey.cost.most for survey in surveys):.4f} in all")
 
 
-def _rows(surveys: Sequence[Survey]) -> list[dict[str, Any]]:
+def _rows(surveys: Sequence[Survey]) -> list[dict[str, Json]]:
     return [{"time": survey.seconds, **attrs.asdict(answer)} for survey in surveys for answer in survey.answers]
 
 

@@ -2,8 +2,8 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
+import attrs
 import click
 
 from sim.agents.family import family_for
@@ -11,6 +11,7 @@ from sim.base.errors import Problem, RunError, ScenarioError, UsageError
 from sim.cli.render.output import PATH, common, plain, print_json, print_problems, problem_json
 from sim.cli.rights_options import ALLOW
 from sim.cli.run import found
+from sim.kernel.codec import JsonObject
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
 from sim.scenario.assembly.build import build, check_families, family_named_by
@@ -35,21 +36,21 @@ def command(scenarios: tuple[Path, ...], allow: tuple[str, ...], as_json: bool) 
     lose an event in tick mode, and agents of kinds that are not known here, whose settings could not be checked.
     """
     results = [_check(path, allow) for path in scenarios]
-    valid = all(result["ok"] for result in results)
+    valid = all(result.ok for result in results)
     if as_json:
-        print_json({"ok": valid, "scenarios": results})
+        print_json({"ok": valid, "scenarios": [result.to_json() for result in results]})
         return 0 if valid else 2
     for result in results:
-        if result["ok"]:
-            end = "without a time limit" if result["until"] is None else f"until {result['until']}"
-            click.echo(f"{plain(result['file'])}: ok: {_count(result['agents'])}, {end}")
-            if result["warnings"]:
-                count = len(result["warnings"])
+        if result.ok:
+            end = "without a time limit" if result.until is None else f"until {result.until}"
+            click.echo(f"{plain(result.file)}: ok: {_count(result.agents)}, {end}")
+            if result.warnings:
+                count = len(result.warnings)
                 click.echo(f"  {count} warning{'s' * (count != 1)}")
-                print_problems([Problem(**problem) for problem in result["warnings"]], sys.stdout)
+                print_problems(result.warnings, sys.stdout)
         else:
-            click.echo(f"{plain(result['file'])}: not valid")
-            print_problems([Problem(**problem) for problem in result["problems"]], sys.stdout)
+            click.echo(f"{plain(result.file)}: not valid")
+            print_problems(result.problems, sys.stdout)
     return 0 if valid else 2
 
 
@@ -57,7 +58,38 @@ def _count(agents: int) -> str:
     return "1 agent" if agents == 1 else f"{agents:,} agents"
 
 
-def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
+@attrs.frozen
+class _Checked:
+    """What a check of one file found.
+
+    Args:
+        file: the file, as given.
+        problems: why it is not valid; empty: it is.
+        warnings: what is valid and cannot happen.
+        name, agents, until: of a valid scenario: its name, the number of its agents, and its time limit, if it has one.
+    """
+
+    file: str
+    problems: list[Problem] = attrs.field(factory=list)
+    warnings: list[Problem] = attrs.field(factory=list)
+    name: str = ""
+    agents: int = 0
+    until: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the file is valid."""
+        return not self.problems
+
+    def to_json(self) -> JsonObject:
+        """Return it as JSON; the name, the agents and the time limit are those of a valid scenario alone."""
+        about: JsonObject = {"name": self.name, "agents": self.agents, "until": self.until} if self.ok else {}
+        found = {"problems": self.problems, "warnings": self.warnings}
+        told = {key: [problem_json(problem) for problem in own] for key, own in found.items()}
+        return {"file": self.file, "ok": self.ok, **about, **told}
+
+
+def _check(given: Path, allow: tuple[str, ...]) -> _Checked:
     path = given
     try:
         path, allow = found(given, allow)
@@ -66,26 +98,13 @@ def _check(given: Path, allow: tuple[str, ...]) -> dict[str, Any]:
         _start_values(scenario)
         warnings = [*_unchecked(scenario, tuple(allow)), *never_happens(scenario), *may_lose_events(scenario)]
     except ScenarioError as error:
-        return {
-            "file": str(given),
-            "ok": False,
-            "problems": [problem_json(problem) for problem in error.problems],
-            "warnings": [],
-        }
+        return _Checked(str(given), error.problems)
     except UsageError as error:
         problem = Problem(str(path), 1, 1, str(error), error.hint)
-        return {"file": str(given), "ok": False, "problems": [problem_json(problem)], "warnings": []}
+        return _Checked(str(given), [problem])
     agents = sum(entry.size for entry in scenario.agents if not entry.template)
     until = None if scenario.until is None else to_text(scenario.until)
-    return {
-        "file": str(given),
-        "ok": True,
-        "name": scenario.name,
-        "agents": agents,
-        "until": until,
-        "problems": [],
-        "warnings": [problem_json(problem) for problem in warnings],
-    }
+    return _Checked(str(given), [], warnings, scenario.name, agents, until)
 
 
 def _unchecked(scenario: Scenario, allow: tuple[str, ...]) -> list[Problem]:

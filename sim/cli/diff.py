@@ -13,7 +13,7 @@ from sim.cli.render.output import OUT, common, print_json, reading
 from sim.cli.render.table import Cell, print_table
 from sim.events.event_text import event_line
 from sim.inspect.compare.comparison import Comparison, Pair, Pairs, compare
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, encode
 from sim.kernel.rows import RecordedEvent
 from sim.record import RunInfo
 
@@ -163,7 +163,7 @@ def _json(infos: Sequence[RunInfo], found: Comparison) -> dict[str, Any]:
     }
 
 
-def _difference(found: Comparison) -> dict[str, Any] | None:
+def _difference(found: Comparison) -> dict[str, Json] | None:
     difference = found.difference
     if difference is None:
         return None
@@ -179,9 +179,9 @@ def _difference(found: Comparison) -> dict[str, Any] | None:
     }
 
 
-def _all(pairs: Pairs) -> dict[str, Any]:
+def _all(pairs: Pairs) -> dict[str, Json]:
     return {name: pair.to_json() for name, pair in pairs.items()}
 
 
-def _sides(pairs: Pairs) -> dict[str, Any]:
+def _sides(pairs: Pairs) -> dict[str, Json]:
     return {name: {"left": pair.left, "right": pair.right} for name, pair in pairs.items()}

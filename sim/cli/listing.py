@@ -7,6 +7,7 @@ import click
 
 from sim.cli.render.output import OUT, common, plain, print_json
 from sim.cli.render.table import print_table
+from sim.events.coerce import whole
 from sim.kernel import to_seconds
 from sim.record import RunInfo, list_runs
 from sim.record.run_table import run_table, with_tags
@@ -63,7 +64,7 @@ def _fields(info: RunInfo) -> dict[str, Any]:
     from_run = None
     if origin is not None:
         from_run = {
-            "run": origin.get("run"), "time": to_seconds(origin.get("at_ns", 0)), "set": origin.get("set", []),
+            "run": origin.get("run"), "time": to_seconds(whole(origin.get("at_ns"))), "set": origin.get("set", []),
             "seed": origin.get("seed"), "models": origin.get("model", []),
         }  # fmt: skip
     more = {

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -15,6 +14,7 @@ from sim.cli.render.prompts import REPEAT
 from sim.cli.render.summary import print_summary
 from sim.cli.render.views import CommandWithPages
 from sim.cli.rights_options import replay_rights_options
+from sim.kernel.codec import Json
 from sim.record import RunInfo, StoredRun
 from sim.record.summary import fields_of
 from sim.tools.rights import Rights
@@ -96,14 +96,14 @@ def command(
             print_run(stored, fields)
 
 
-def print_run(stored: StoredRun, fields: dict[str, Any]) -> None:
+def print_run(stored: StoredRun, fields: dict[str, Json]) -> None:
     """Print the summary of a run, and what else there is of it."""
     print_summary(fields)
     click.echo()
     print_holdings(stored)
 
 
-def _malformed(stored: StoredRun) -> dict[str, Any] | None:
+def _malformed(stored: StoredRun) -> dict[str, Json] | None:
     """Count the malformed events of a run, say what they are, and return this; None: there are too many events."""
     if stored.counts()["events"] > MOST_COMPARED:
         many = f"more than {MOST_COMPARED:,} events"
@@ -123,7 +123,7 @@ def _given() -> dict[str, str]:
     return {name: written[name] for name in OPTIONS if context.get_parameter_source(name) is by_user}
 
 
-def timed_fields_of(info: RunInfo) -> dict[str, Any]:
+def timed_fields_of(info: RunInfo) -> dict[str, Json]:
     """Return the fields of a run, with the real time that it took."""
     return {**fields_of(info), "wall_seconds": _wall_seconds(info)}
 

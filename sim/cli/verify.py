@@ -88,7 +88,7 @@ def command(
 class _Report:
     """What was found: fields for JSON, lines for people, notes, and problems."""
 
-    fields: dict[str, object] = attrs.field(factory=dict)
+    fields: dict[str, Any] = attrs.field(factory=dict)
     lines: list[str] = attrs.field(factory=list)
     notes: list[str] = attrs.field(factory=list)
     problems: list[str] = attrs.field(factory=list)
@@ -173,7 +173,7 @@ def _experiment(folder: Path) -> _Report:
     from sim.experiments.integrity import check_experiment  # `sim verify` of a run needs none of it
 
     found = check_experiment(folder)
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "experiment": found.id, "trials": found.trials, "missing": found.missing, "recorded": found.runs,
         "results": found.hash, "sealed": found.sealed, "notes": list(found.notes),
     }  # fmt: skip
@@ -188,7 +188,7 @@ def _run(folder: Path, known: AuditHead | None) -> _Report:
     """Verify the record in a run folder."""
     found, facts = integrity_of(folder, known)
     audit = None if found.audit is None else {"records": found.audit.n, "head": found.audit.hash}
-    fields: dict[str, object] = {"run": str(folder), **facts, "audit": audit, "malformed": None}
+    fields: dict[str, Any] = {"run": str(folder), **facts, "audit": audit, "malformed": None}
     notes: list[str] = []
     if found.unusable is None:
         with open_run(folder, verify=False) as stored:
@@ -200,7 +200,7 @@ def _run(folder: Path, known: AuditHead | None) -> _Report:
     return _Report(fields, [_intact(fields), *more] if found.whole else [], notes, list(found.problems))
 
 
-def _intact(fields: dict[str, object]) -> str:
+def _intact(fields: dict[str, Any]) -> str:
     audit = fields["audit"]
     assert isinstance(audit, dict), "a run without problems has been checked"
     chain = (

@@ -224,7 +224,7 @@ def test_text_of_runs_is_harmless(sim, tiny):
         folders.append(create_run(tiny.parent / "runs", header, "name: tiny"))
         with RunRecorder(folders[-1]) as recorder:
             recorder.event((0, 0, 0, 3, 1, evil, evil, {evil: evil}, None))
-            summary = {"stopped_by": evil, "kinds": {evil: 1}, "metrics": {evil: [1]}}
+            summary: dict[str, Any] = {"stopped_by": evil, "kinds": {evil: 1}, "metrics": {evil: [1]}}
             recorder.finish("finished", {evil: {evil: evil}}, 1, summary)
     done = sim("diff", *folders)
 

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -162,7 +163,7 @@ def test_a_forged_record_says_which_events_are_malformed(sim, misshapen):
     with open_run(misshapen) as stored:
         overview = Overview(stored)
         overview.folds.read()
-        page = overview.to_json()
+        page: Any = overview.to_json()
     assert page["numbers"]["malformed"] == 3
     assert page["run"]["warnings"][0].startswith(MISSHAPEN)
 

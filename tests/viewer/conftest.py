@@ -168,5 +168,5 @@ def overview_of(run: StoredRun) -> dict[str, Any]:
     """Return the overview of a run, with the data of its sections by name."""
     overview = Overview(run)
     overview.folds.read()
-    found = overview.to_json()
-    return found | {"sections": {one["name"]: one["data"] for one in found["sections"]}}
+    found: Any = overview.to_json()
+    return {**found, "sections": {one["name"]: one["data"] for one in found["sections"]}}

@@ -6,7 +6,7 @@ Read first: this file, which says what is installed; each other module is a comm
 import platform
 import sys
 from importlib.metadata import packages_distributions, version
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import click
 
@@ -51,8 +51,8 @@ def command(context: click.Context, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    for name in ("version", "python", "platform", "kernel"):
-        click.echo(f"{name:10}{found[name]}")
+    for name, value in [*found.items()][:4]:
+        click.echo(f"{name:10}{value}")
     click.echo()
     rows = [
         (name, "yes" if one["installed"] else "no", ", ".join(" ".join(pair) for pair in one["packages"].items()))
@@ -63,7 +63,24 @@ def command(context: click.Context, *, as_json: bool) -> None:
         click.echo(f"\ninstall an extra: pip install 'actor-sim[{missing[0]}]'")
 
 
-def installation() -> dict[str, Any]:
+class _Extra(TypedDict):
+    """Whether all packages of an extra are there, and the versions of those that are."""
+
+    installed: bool
+    packages: dict[str, str]
+
+
+class Installation(TypedDict):
+    """What is installed here, as it is printed as JSON."""
+
+    version: str
+    python: str
+    platform: str
+    kernel: str
+    extras: dict[str, _Extra]
+
+
+def installation() -> Installation:
     """Return what is installed: the versions of `sim` and Python, the platform, the kernel, and the extras.
 
     An extra has the versions of those packages that `sim` imports and that are there, and whether these are all.

@@ -10,6 +10,7 @@ import click
 from sim.base.errors import UsageError
 from sim.cli.render.output import common, plain, print_json, say
 from sim.cli.rights_options import mcp_options, servers_of
+from sim.kernel.codec import Json
 from sim.tools.mcp import McpClient, McpServer, McpTool
 from sim.tools.tool import NAME
 from sim.world.json_schema import schema_fault
@@ -48,9 +49,9 @@ async def _listed(server: McpServer) -> tuple[McpTool, ...]:
         return await client.tools()
 
 
-def _declarations(server: str, tools: tuple[McpTool, ...]) -> dict[str, dict[str, Any]]:
+def _declarations(server: str, tools: tuple[McpTool, ...]) -> dict[str, dict[str, Json]]:
     """Return the declarations of tools by name. Warn of those that are left out."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Json]] = {}
     for tool in tools:
         shown = plain(tool.name[:80])
         if not NAME.fullmatch(f"{server}.{tool.name}"):

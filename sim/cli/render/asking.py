@@ -5,7 +5,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.render.output import PATH, plain, say
+from sim.kernel.codec import JsonObject
 from sim.record.drafts import replace_files
 from sim.record.export import csv_cell
 from sim.record.files import failure
@@ -65,7 +66,7 @@ def confirmed(text: str, *, outside: bool, yes: bool, only_estimate: bool) -> bo
     return click.confirm("ask?", err=True)
 
 
-def write_rows(to: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+def write_rows(to: Path, columns: Sequence[str], rows: Sequence[JsonObject]) -> None:
     """Write rows to a new file, as CSV or JSON.
 
     Raises:

@@ -12,6 +12,7 @@ from sim.cli.declared import options_of
 from sim.cli.render.asking import confirmed
 from sim.cli.render.output import plain, print_json, say
 from sim.experiments.attribution.session import AttributionOptions
+from sim.kernel.codec import Json
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -25,7 +26,7 @@ class Explained(Protocol):
     def table(self) -> Table:
         """Return the estimates."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return it as a JSON-like mapping."""
 
     def plot(self) -> Chart:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import redirect_stdout
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -148,7 +148,7 @@ def print_influence(
         print_table(("what", "with it", "without it"), differs["figures"], named=True)
 
 
-def _without(stored: StoredRun, event: int, options: ReplayOptions) -> tuple[dict[str, Any] | None, str | None]:
+def _without(stored: StoredRun, event: int, options: ReplayOptions) -> tuple["_Differs | None", str | None]:
     """Return what differs in a branch without an event, or why there is none."""
     if Access(tuple(models_asked(stored.info.options))).outside:
         return None, f"the branch would ask language models; sim branch {stored.info.id} --without {event} does it"
@@ -171,7 +171,14 @@ def _seen(row: RecordedEvent | None) -> Any:
     return None if row is None else (row.time_ns, row.actor, row.topic, row.data)
 
 
-def _told(found: Comparison) -> dict[str, Any]:
+class _Differs(TypedDict):
+    """What a branch without an event has otherwise: the first line that differs, and figures of both."""
+
+    first: tuple[str, str] | None
+    figures: list[tuple[str, Any, Any]]
+
+
+def _told(found: Comparison) -> _Differs:
     """Return what differs first in a branch without an event, and the figures and the last samples that differ.
 
     The event itself, and the one that says that it was left out, do not count.
@@ -179,8 +186,12 @@ def _told(found: Comparison) -> dict[str, Any]:
     first = None
     for one, other in zip_longest(*(rows[1:] for rows in found.after)):
         if _seen(one) != _seen(other):
-            first = tuple("" if row is None else plain(" ".join(event_line(row).split()))[:200] for row in (one, other))
+            first = (_short(one), _short(other))
             break
     pairs = {**found.figures, **{name: pairs["last"] for name, pairs in found.metrics.items() if "last" in pairs}}
     figures = [(name, pair.left, pair.right) for name, pair in pairs.items() if pair.left != pair.right]
     return {"first": first, "figures": figures}
+
+
+def _short(row: RecordedEvent | None) -> str:
+    return "" if row is None else plain(" ".join(event_line(row).split()))[:200]

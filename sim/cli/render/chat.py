@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict, cast
 
 import click
 
@@ -12,13 +12,47 @@ from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.prompts import Rows
 from sim.cli.render.rows import print_list
 from sim.cli.render.transcript import clock_of, print_text
+from sim.kernel.codec import Json
 from sim.record import StoredRun
 from sim.record.frames import json_rows
 
 _WIDTH = 120
 _AGENTS = "SELECT DISTINCT agent FROM transitions"
 
-Row = dict[str, Any]
+
+class _Call(TypedDict, total=False):
+    """A call of a tool in a prompt or an answer."""
+
+    name: str
+    arguments: Json
+
+
+class _Message(TypedDict, total=False):
+    """A message of a prompt."""
+
+    role: str
+    content: Json
+    tool_calls: list[_Call]
+
+
+class Row(TypedDict, total=False):
+    """A row of the view `conversations`, or of the view `prompts`: the last seven."""
+
+    id: int | None
+    time_ns: int
+    form: str
+    speaker: str | None
+    listener: str | None
+    conversation: str | None
+    topic: str | None
+    text: str | None
+    agent: str
+    model: str
+    use: str
+    status: str
+    request: list[_Message] | None
+    answer: str | None
+    tool_calls: list[_Call] | None
 
 
 def print_chat(
@@ -64,7 +98,7 @@ def print_chat(
 
 def _table(stored: StoredRun, view: str, rows: Rows) -> list[Row]:
     columns = stored.columns(view)
-    return [dict(zip(columns, row, strict=True)) for row in json_rows(columns, rows)]
+    return [cast("Row", dict(zip(columns, row, strict=True))) for row in json_rows(columns, rows)]
 
 
 def _concerns(row: Row, name: str, other: str | None) -> bool:
@@ -107,6 +141,6 @@ def _print_prompt(row: Row, when: str) -> None:
     _print_calls(row["tool_calls"] or ())
 
 
-def _print_calls(calls: Sequence[dict[str, Any]]) -> None:
+def _print_calls(calls: Sequence[_Call]) -> None:
     for call in calls:
         print_text(f"{'':>12}calls ", f"{call.get('name')}: {call.get('arguments')}", _WIDTH)

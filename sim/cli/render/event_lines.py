@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import Any
 
 import click
 
@@ -12,6 +11,7 @@ from sim.cli.render.output import print_json
 from sim.cli.render.rows import say_rest
 from sim.events.event_text import event_line
 from sim.events.topic import check_pattern, matches
+from sim.kernel.codec import Json
 from sim.kernel.rows import RecordedEvent
 from sim.record import StoredRun
 from sim.record.rows import Row
@@ -64,7 +64,7 @@ def choose(
     return list(kept), count
 
 
-def event_json(row: RecordedEvent) -> dict[str, Any]:
+def event_json(row: RecordedEvent) -> dict[str, Json]:
     """Return an event as a JSON-like mapping."""
     return row._asdict()
 

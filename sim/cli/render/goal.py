@@ -11,7 +11,7 @@ from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.rows import print_list
 from sim.cli.render.table import print_table
 from sim.cli.render.transcript import clock_of, print_transcript
-from sim.kernel.codec import decode
+from sim.kernel.codec import Json, decode
 from sim.record import StoredRun
 
 _AGENT = "SELECT agent, kind, user, parent, title, status, conversation FROM goal_agents WHERE agent = ?"
@@ -139,11 +139,11 @@ def _words(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _runtime(stored: StoredRun, found: _Shown) -> dict[str, Any]:
+def _runtime(stored: StoredRun, found: _Shown) -> dict[str, Json]:
     """Return what is known of an agent at the end of the record."""
     agent, clock = found.agent, clock_of(stored)
     started = stored.query(_STARTED, (agent,))
-    state: dict[str, Any] = {"orchestrator_running": False}
+    state: dict[str, Json] = {"orchestrator_running": False}
     tools: list[str] = []
     if started:
         run = decode(started[0][1].encode())

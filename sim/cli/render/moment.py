@@ -10,6 +10,7 @@ import click
 from sim.base.text import number
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_pairs, print_table
+from sim.kernel.codec import JsonObject
 from sim.kernel.duration import seconds_text
 from sim.record import StoredRun
 from sim.runner.moment import HEADINGS, Moment
@@ -81,8 +82,8 @@ def _print_world(found: Moment, limit: int | None) -> None:
         _print_rows(ahead_of(found), limit)
 
 
-def _print_agent(name: str, one: Mapping[str, Any], limit: int | None) -> None:
-    print_pairs([(key, cut(text, _LONG)) for key, text in facts_of(name, one)])
+def _print_agent(name: str, one: JsonObject, limit: int | None) -> None:
+    print_pairs([(key, _cut(text)) for key, text in facts_of(name, one)])
     for listed in lists_of(one):
         click.echo()
         click.secho(listed.title, bold=True)

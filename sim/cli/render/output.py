@@ -17,6 +17,7 @@ import click
 
 from sim.base.errors import Problem, RecordWarning, RunError, ScenarioError, SimError, UsageError
 from sim.base.text import plain as plain  # re-exported for the commands
+from sim.kernel.codec import Json
 
 if TYPE_CHECKING:
     from sim.record import StoredRun  # the import is slow
@@ -156,7 +157,7 @@ def print_problems(problems: list[Problem], to: TextIO | None = None) -> None:
             click.echo(f"    hint: {plain(problem.hint)}", file=to, err=to is None)
 
 
-def problem_json(problem: Problem) -> dict[str, Any]:
+def problem_json(problem: Problem) -> dict[str, Json]:
     """Return a problem as a JSON-like mapping."""
     return {name: getattr(problem, name) for name in ("file", "line", "column", "message", "hint")}
 

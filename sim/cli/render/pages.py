@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -25,6 +25,7 @@ from sim.cli.render.table import print_table
 from sim.cli.render.task import print_tasks, show_task
 from sim.cli.render.transcript import print_transcript, print_transcripts
 from sim.cli.rights_options import REPLAY_RIGHTS
+from sim.kernel.codec import Json
 from sim.record import StoredRun
 from sim.record.schema import TABLES
 from sim.record.views import VIEWS, described
@@ -161,7 +162,7 @@ def _place(asked: Asked) -> Place:
     return place_of(asked.stored, None, int(number))
 
 
-def _replayed(asked: Asked) -> dict[str, Any]:
+def _replayed(asked: Asked) -> dict[str, Json]:
     """Return the options of a replay that shows something: changed code is reported, and compared with the record."""
     return {"allow_change": True, **asked.rights.keywords}
 

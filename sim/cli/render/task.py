@@ -1,6 +1,7 @@
 """A task of a run as text or JSON, for `sim show`."""
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypedDict, cast
 
 import click
 
@@ -9,7 +10,7 @@ from sim.cli.render.output import plain, print_json
 from sim.cli.render.rows import print_list, say_rest
 from sim.cli.render.story import show_story, stories_of
 from sim.cli.render.table import print_pairs
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import Json, decode, encode
 from sim.kernel.duration import to_text
 from sim.record import StoredRun
 
@@ -18,6 +19,32 @@ _COLUMNS = (
     "due", "overdue", "stalled", "result",
 )  # fmt: skip
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM tasks"  # noqa: S608 - constants
+
+
+class _Task(TypedDict):
+    """A row of the view `tasks`, with what it has as JSON decoded."""
+
+    task: int
+    title: str | None
+    kind: str | None
+    status: str
+    priority: float | None
+    creator: str | None
+    assignee: str | None
+    parent: int | None
+    depends_on: list[int]
+    created: float
+    updated: float
+    due: float | None
+    overdue: int
+    stalled: int
+    result: Json
+
+
+def _task(row: tuple[Any, ...]) -> _Task:
+    found = dict(zip(_COLUMNS, row, strict=True))
+    found |= {"depends_on": _json(found["depends_on"]) or [], "result": _json(found["result"])}
+    return cast("_Task", found)
 
 
 def print_tasks(stored: StoredRun, most: int | None, *, as_json: bool) -> None:
@@ -46,13 +73,11 @@ def show_task(stored: StoredRun, name: str, *, as_json: bool) -> None:
     id = int(name) if name.isascii() and name.isdecimal() and len(name) < 19 else -1
     if show_story(stored, id, as_json=as_json):
         return
-    tasks = {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in stored.query(_SELECT)}
+    tasks = {row[0]: _task(row) for row in stored.query(_SELECT)}
     if id not in tasks:
         known = f"its tasks are numbered 1 to {len(tasks)}" if tasks else "it has no tasks"
         raise UsageError(f"there is no task {name[:40]} in this run", hint=known)
     task = tasks[id]
-    task["depends_on"] = _json(task["depends_on"]) or []
-    task["result"] = _json(task["result"])
     history = stored.query("SELECT time, by, what, status, note FROM task_history WHERE task = ? ORDER BY id", (id,))
     rows = [dict(zip(("time", "by", "what", "status", "note"), row, strict=True)) for row in history]
     parts = [other for other in tasks.values() if other["parent"] == id]
@@ -67,9 +92,9 @@ def show_task(stored: StoredRun, name: str, *, as_json: bool) -> None:
         click.echo(plain(f"{_time(row['time']):>14}  {row['what']}{by}{note}"))
 
 
-def _pairs(task: dict[str, Any], tasks: dict[int, dict[str, Any]], parts: list[dict[str, Any]]) -> Any:
+def _pairs(task: _Task, tasks: Mapping[int, _Task], parts: list[_Task]) -> Iterator[tuple[str, str]]:
     yield "task", f"{task['task']}: {plain(task['title'] or '')}"
-    warnings = [name for name in ("overdue", "stalled") if task[name]]
+    warnings = [name for name, there in (("overdue", task["overdue"]), ("stalled", task["stalled"])) if there]
     yield "status", task["status"] + (f" ({', '.join(warnings)})" if warnings else "")
     yield "priority", str(task["priority"] or 0)
     yield "created", f"{_time(task['created'])} by {plain(task['creator'] or '')}"
@@ -86,7 +111,7 @@ def _pairs(task: dict[str, Any], tasks: dict[int, dict[str, Any]], parts: list[d
         yield "result", plain(encode(task["result"]).decode())
 
 
-def _named(task: dict[str, Any] | None) -> str:
+def _named(task: _Task | None) -> str:
     return "?" if task is None else f"{task['task']} {plain(task['title'] or '')} ({task['status']})"
 
 

@@ -3,7 +3,6 @@
 import shutil
 import textwrap
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 import click
@@ -15,6 +14,7 @@ from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_table
 from sim.kernel import to_seconds
 from sim.kernel.calendar import Calendar
+from sim.kernel.codec import Json
 from sim.kernel.duration import seconds_text
 from sim.record import StoredRun
 from sim.world.calendar import CALENDAR, CalendarSettings
@@ -132,7 +132,7 @@ def print_text(begin: str, text: str, width: int, more: str = "") -> None:
         begin = indent
 
 
-def _as_json(found: Transcript, read: Transcripts, clock: Callable[[int], str]) -> dict[str, Any]:
+def _as_json(found: Transcript, read: Transcripts, clock: Callable[[int], str]) -> dict[str, Json]:
     lines = [{**attrs.asdict(line), "at": clock(line.time_ns)} for line in found.lines]
     return {
         "conversation": found.id, "user": found.user, "name": read.name(found.user), "platform": found.platform,

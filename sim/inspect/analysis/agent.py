@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sim.base.errors import UsageError
 from sim.base.pages import Table, tag
 from sim.base.text import number, plain
+from sim.events.coerce import mapping
 from sim.events.event_text import event_line
 from sim.kernel.codec import decode
 from sim.kernel.rows import RecordedEvent
@@ -61,8 +62,8 @@ class AgentRecord:
     @property
     def state(self) -> Mapping[str, Any] | None:
         """The variables of the agent at the end of the run; None if the run has not ended."""
-        known = (self.run.info.digest or {}).get("agents", {}).get(self.name)
-        return None if known is None else known.get("state")
+        state = mapping(mapping(mapping(self.run.info.digest).get("agents")).get(self.name)).get("state")
+        return None if state is None else mapping(state)
 
     def states(self, *, as_: Library | None = None) -> Frame:
         """Return the changes of its state (running, sleeping, paused, ...) as a DataFrame."""

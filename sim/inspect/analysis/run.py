@@ -16,6 +16,7 @@ from sim.inspect.compare.comparison import Comparison, compare
 from sim.inspect.viewer.bins import Bins
 from sim.inspect.viewer.sections.states import StateTimes
 from sim.kernel import Duration
+from sim.kernel.codec import JsonObject
 from sim.record import StoredRun, run_folder, summary
 from sim.record.files import Database
 from sim.record.frames import Frame, Library, frame
@@ -50,7 +51,7 @@ class Run(StoredRun):
         view: str,
         *,
         where: str | None = None,
-        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        parameters: Sequence[Any] | JsonObject = (),
         as_: Library | None = None,
         expand: bool | Sequence[str] = True,
     ) -> Frame:
@@ -75,7 +76,7 @@ class Run(StoredRun):
     def sql(
         self,
         sql: str,
-        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        parameters: Sequence[Any] | JsonObject = (),
         *,
         as_: Library | None = None,
         expand: bool | Sequence[str] = True,

@@ -11,15 +11,16 @@ import attrs
 
 from sim.base.pages import Table, tag
 from sim.base.text import plain
+from sim.events.coerce import mapping
 from sim.kernel import to_seconds
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, JsonObject, encode
 from sim.kernel.rows import RecordedEvent
 from sim.record import RunInfo, StoredRun
 from sim.record.first_difference import Difference, first_difference, first_value
 
 _HASH = re.compile("[0-9a-f]{64}")
 
-Fields = Mapping[str, Any]
+Fields = JsonObject
 
 FIGURES = (
     "sim_seconds", "events", "agents", "iterations", "actions", "wakeups", "errors", "messages", "overruns",
@@ -54,7 +55,7 @@ class Pair:
             return None
         return self.difference / abs(float(self.left))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the pair as a JSON-like mapping."""
         return {name: getattr(self, name) for name in ("left", "right", "difference", "relative")}
 
@@ -177,8 +178,11 @@ def compare(left: StoredRun, right: StoredRun, limit: int | None) -> Comparison:
     number = None if difference is None else difference.number
     ours, theirs = (_read(run, number, limit) for run in (left, right))
     one, other = _fields(left.info, ours), _fields(right.info, theirs)
-    observations = _nested(one.get("observations"), other.get("observations"), dict)
-    counts = {name: _used(_counts(one.get(name), other.get(name))) for name in ("kinds", "refused", "states")}
+    observations = _nested(mapping(one.get("observations")), mapping(other.get("observations")), dict)
+    counts = {
+        name: _used(_counts(_object(one.get(name)), _object(other.get(name))))
+        for name in ("kinds", "refused", "states")
+    }
     return Comparison(
         runs=(left.info.id, right.info.id),
         settings=_differing(_pairs(_settings(left.info), _settings(right.info))),
@@ -209,15 +213,15 @@ def _read(run: StoredRun, number: int | None, limit: int | None) -> _Reading:
     return _Reading(topics, end, kept)
 
 
-def _fields(info: RunInfo, reading: _Reading) -> dict[str, Any]:
+def _fields(info: RunInfo, reading: _Reading) -> dict[str, Json]:
     """Return the outcome of a run; a run without an end lasted until its last event."""
     reached = to_seconds(reading.end_ns) if info.sim_seconds is None else info.sim_seconds
     known = {"status": info.status, "hash": info.hash, "events": reading.topics.total(), "sim_seconds": reached}
     return {**(info.summary or {}), **known}
 
 
-def _settings(info: RunInfo) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _settings(info: RunInfo) -> dict[str, Json]:
+    found: dict[str, Json] = {}
     for field in attrs.fields(RunInfo):
         if field.name in _OUTCOME:
             continue
@@ -227,6 +231,10 @@ def _settings(info: RunInfo) -> dict[str, Any]:
         else:
             found[field.name] = value
     return found
+
+
+def _object(value: Json) -> Fields | None:
+    return value if isinstance(value, Mapping) else None
 
 
 def _outcomes(left: Fields, right: Fields) -> Pairs:
@@ -256,14 +264,13 @@ def _used(pairs: Pairs) -> Pairs:
     return {name: pair for name, pair in pairs.items() if pair.left or pair.right}
 
 
-def _nested(left: Fields | None, right: Fields | None, figures: Callable[[Any], Fields]) -> dict[str, Pairs]:
-    left, right = left or {}, right or {}
+def _nested(left: Fields, right: Fields, figures: Callable[[Any], Fields]) -> dict[str, Pairs]:
     return {name: _pairs(*(figures(side.get(name, ())) for side in (left, right))) for name in {**left, **right}}
 
 
-def _metrics(fields: Fields) -> dict[str, Any]:
+def _metrics(fields: Fields) -> dict[str, Json]:
     """Return the series of the metrics, without the times of the samples."""
-    return {name: series for name, series in (fields.get("metrics") or {}).items() if name != "time"}
+    return {name: series for name, series in mapping(fields.get("metrics")).items() if name != "time"}
 
 
 def _series(values: Any) -> dict[str, float | None]:

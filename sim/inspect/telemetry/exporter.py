@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, make_wsgi_app, write_to_textfile
 from prometheus_client.metrics_core import Metric as Family
@@ -24,6 +24,7 @@ from sim.inspect.telemetry.readers import (
     read_world,
 )
 from sim.inspect.telemetry.sheet import Labels, Row, Sheet
+from sim.kernel.codec import Json
 from sim.runner import RunController
 
 Status = Literal["starting", "running", "finished", "interrupted", "failed"]
@@ -105,12 +106,12 @@ class Exporter(Collector):
 
     # -- requests of the endpoint and the command line
 
-    def health(self) -> tuple[bool, dict[str, Any]]:
+    def health(self) -> tuple[bool, dict[str, Json]]:
         """Return whether the run is healthy, and its status. A run that failed or has a stuck step is unhealthy."""
         runner = self._runner
         with self._lock:
             age = self._step_age()
-        answer = {
+        answer: dict[str, Json] = {
             "status": self._status,
             "simulated_seconds": None if runner is None else runner.simulation.world.now,
             "step_seconds": round(age, 3),

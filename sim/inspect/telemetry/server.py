@@ -7,7 +7,7 @@ for.
 import json
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
+from wsgiref.types import WSGIEnvironment
 
 from sim.base.local_server import Address, LocalServer, Start, text_answer
 from sim.inspect.telemetry.exporter import Exporter
@@ -34,7 +34,7 @@ class _Pages:
     def __init__(self, exporter: Exporter) -> None:
         self._exporter = exporter
 
-    def __call__(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start: Start) -> Iterable[bytes]:
         """Answer a request."""
         match environ["PATH_INFO"]:
             case "/metrics":

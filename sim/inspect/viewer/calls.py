@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sim.inspect.viewer.blocks import Blocks
 from sim.inspect.viewer.names import Names
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, encode
 from sim.record import StoredRun
 from sim.runner.prompts import RepeatedPrompt
 
@@ -41,7 +41,7 @@ class Calls:
         self._blocks, self._names = blocks, names
         self._done: set[int] = set()
         self._last_part = 0
-        self.index: list[dict[str, Any]] = []
+        self.index: list[dict[str, Json]] = []
         self.parts: list[list[int]] = []
         self.total = 0
 
@@ -101,7 +101,7 @@ class Calls:
     def _write(self, rows: list[tuple[Any, ...]]) -> None:
         """Write calls as a block: three lines for each, its facts, its request and its result."""
         lines: list[bytes] = []
-        index: dict[str, Any] = {"id": [], "agent": [], "start": [], "end": [], "kind": [], "before": []}
+        index: dict[str, list[Any]] = {"id": [], "agent": [], "start": [], "end": [], "kind": [], "before": []}
         for id, actor, ordinal, kind, time_ns, ended_ns, before, outcome, ending, attempts, safety, *texts in rows:
             request, parts, result = texts
             facts = {

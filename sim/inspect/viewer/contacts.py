@@ -3,11 +3,11 @@
 Payments are contacts, too, so they are found in the same way, although nothing is said in them.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from sim.events.coerce import mapping
 from sim.inspect.viewer.names import Names
+from sim.kernel.codec import JsonObject
 
 ContactKind = Literal["message", "conversation", "channel", "model", "survey", "payment"]
 KINDS: Final = get_args(ContactKind)
@@ -44,7 +44,7 @@ class Contacts:
         self._users: dict[str, int] = {}
         self._sides: dict[str, tuple[int, int]] = {}  # conversation → its user, and the agent that wrote last
 
-    def of(self, actor: int, topic: str, data: Mapping[str, Any]) -> Contact | None:
+    def of(self, actor: int, topic: str, data: JsonObject) -> Contact | None:
         """Return what was said in an event, or None. Events can be forged, so any value can be of any type."""
         names = self._names
         match topic:
@@ -70,7 +70,7 @@ class Contacts:
                 pass
         return None
 
-    def _user(self, data: Mapping[str, Any]) -> None:
+    def _user(self, data: JsonObject) -> None:
         user, links = str(data.get("user")), data.get("links")
         first = mapping(links[0]) if isinstance(links, list) and links else {}
         label = str(first.get("platform_username") or user)
@@ -82,7 +82,7 @@ class Contacts:
     def _as_user(self, user: str, label: str | None = None) -> int:
         return self._names.number(user, "user", label, "user")
 
-    def _start(self, data: Mapping[str, Any]) -> None:
+    def _start(self, data: JsonObject) -> None:
         id, user = str(data.get("conversation")), str(data.get("user"))
         if len(self._sides) < _MOST_CONVERSATIONS:
             self._sides[id] = (self._author(user), -1)
@@ -93,7 +93,7 @@ class Contacts:
             return found
         return self._as_user(author) if author.startswith("user:") else self._names.number(author)
 
-    def _conversation(self, actor: int, data: Mapping[str, Any]) -> Contact:
+    def _conversation(self, actor: int, data: JsonObject) -> Contact:
         id, author = str(data.get("conversation")), self._author(str(data.get("author")))
         place = self._names.number(id, "conversation", role="conversation")
         user, agent = self._sides.get(id, (-1, -1))

@@ -4,6 +4,7 @@ import math
 import re
 from typing import Any, Final
 
+from sim.kernel.codec import Json
 from sim.scenario import Scenario
 from sim.world import Places
 
@@ -64,7 +65,7 @@ class Map:
         if len(self._edges) < _MOST_EDGES:
             self._edges[min(one, other), max(one, other)] = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the ground, JSON-like."""
         if self._box is not None:
             return {"kind": "plane", "box": self._box, "step": self._step}

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from sim.inspect.viewer.folds import Folds
 from sim.inspect.viewer.section import Section
@@ -11,6 +10,7 @@ from sim.inspect.viewer.sections.agents import Agents
 from sim.inspect.viewer.sections.events import Events
 from sim.inspect.viewer.sections.graph import Graph
 from sim.inspect.viewer.sections.models import Models
+from sim.kernel.codec import Json
 from sim.record import StoredRun
 from sim.record.summary import without_folder
 from sim.resources import MICRO
@@ -32,7 +32,7 @@ class Overview:
         self._sections = [self.folds.of(kind) for kind in (sections() if kinds is None else kinds)]
         self._totals = [self.folds.of(kind) for kind in (Agents, Events, Graph, Models)]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return what the page draws, JSON-like, after all events were taken in."""
         found = [(one.name(), one.title, one.to_json()) for one in self._sections]
         return {
@@ -44,7 +44,7 @@ class Overview:
             ],
         }
 
-    def _run(self) -> dict[str, Any]:
+    def _run(self) -> dict[str, Json]:
         """Return the settings of the run, and where it is from."""
         info, scenario = self.folds.stored.info, self.folds.scenario
         given = {name: value for name, value in info.options.items() if value not in (None, [], "")}
@@ -61,7 +61,7 @@ class Overview:
             "tick": None if info.mode != "tick" or scenario is None else scenario.execution.tick.period / 1e9,
         }  # fmt: skip
 
-    def _numbers(self) -> dict[str, Any]:
+    def _numbers(self) -> dict[str, Json]:
         """Return the totals. They are counted here, because a run that was killed has no summary."""
         summary, of = self.folds.stored.info.summary or {}, self.folds.of
         actions, models = of(Events).actions.values(), of(Models)

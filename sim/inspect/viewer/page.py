@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO
+from typing import Final, Literal, TextIO
 
 import attrs
 
@@ -20,7 +20,7 @@ from sim.inspect.viewer.overview import Overview
 from sim.inspect.viewer.section import Section
 from sim.inspect.viewer.sections import sections
 from sim.inspect.viewer.view import View
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.record import StoredRun
 from sim.record.page_file import page_file
 from sim.runner.prompts import RepeatedPrompt
@@ -51,7 +51,7 @@ class Extra:
 
     style: str
     script: str
-    about: Callable[[], Mapping[str, Any]]
+    about: Callable[[], JsonObject]
 
 
 MARK: Final = "<!-- blocks -->"
@@ -157,7 +157,7 @@ def shell(
     )
 
 
-def about_element(about: Mapping[str, Any]) -> str:
+def about_element(about: JsonObject) -> str:
     """Return the data from `View.about` as an element of the page."""
     return f'<script type="application/json" id="about">{embedded(about)}</script>'
 

@@ -6,12 +6,13 @@ server has threads, and wait. What a replay costs is a question of its own, whic
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from sim.base.errors import SimError, UsageError
 from sim.kernel import to_ns
+from sim.kernel.codec import Json
 from sim.record import open_run
 from sim.runner.branching import end_of
 from sim.runner.causes import Traces
@@ -51,7 +52,7 @@ class Replays:
         self._moments.close()
         self._traces.close()
 
-    def answer(self, what: str, asked: Mapping[str, str]) -> dict[str, Any] | None:
+    def answer(self, what: str, asked: Mapping[str, str]) -> dict[str, Json] | None:
         """Return the answer to a question, or None if there is no such question. An error is an answer.
 
         Only one thread may ask the same process at a time.
@@ -72,14 +73,14 @@ class Replays:
         except SimError as error:
             return {"error": str(error), "hint": error.hint}
 
-    def _cost(self, _: Mapping[str, str]) -> dict[str, Any]:
-        return _fields_of(self._moments.cost())
+    def _cost(self, _: Mapping[str, str]) -> dict[str, Json]:
+        return _told(self._moments.cost())
 
-    def _ahead(self, _: Mapping[str, str]) -> dict[str, Any]:
+    def _ahead(self, _: Mapping[str, str]) -> dict[str, Json]:
         made, total = self._moments.ahead()
         return {"made": made, "total": total}
 
-    def _moment(self, asked: Mapping[str, str]) -> dict[str, Any]:
+    def _moment(self, asked: Mapping[str, str]) -> dict[str, Json]:
         found = self._at(asked)
         shown = {"time": found.time, "events": found.events, "ended": found.ended}
         if "agent" in asked:
@@ -104,10 +105,10 @@ class Replays:
             self._latest = (key, found)
         return self._latest[1]
 
-    def _trace_cost(self, _: Mapping[str, str]) -> dict[str, Any]:
-        return _fields_of(self._traces.cost())
+    def _trace_cost(self, _: Mapping[str, str]) -> dict[str, Json]:
+        return _told(self._traces.cost())
 
-    def _causes(self, asked: Mapping[str, str]) -> dict[str, Any]:
+    def _causes(self, asked: Mapping[str, str]) -> dict[str, Json]:
         most = _number(asked.get("most", str(_STEPS)))
         if not 1 <= most <= _MOST_STEPS:
             raise UsageError(
@@ -115,11 +116,11 @@ class Replays:
             )
         return self._traces.causes(_event(asked), most)
 
-    def _influence(self, asked: Mapping[str, str]) -> dict[str, Any]:
+    def _influence(self, asked: Mapping[str, str]) -> dict[str, Json]:
         return self._traces.influence(_event(asked))
 
 
-def _fields_of(cost: ReplayCost) -> dict[str, Any]:
+def _told(cost: ReplayCost) -> dict[str, Json]:
     return {"events": cost.events, "seconds": max(1, round(cost.seconds)), "changed": cost.changed}
 
 

@@ -3,15 +3,13 @@
 import abc
 import inspect
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from sim.base.errors import UsageError
 from sim.inspect.viewer.folds import Data, Event, Fold, Folds
+from sim.kernel.codec import Json
 
 __all__ = ["Data", "Event", "Folds", "Json", "Section"]
-
-Json: TypeAlias = Any
-"""What a script draws: lists and dicts with texts as keys, texts, numbers, booleans and None."""
 
 
 class Section(Fold, abc.ABC, abstract=True):

@@ -1,9 +1,11 @@
 """Curves over the whole of a run, of which a bounded number of points is kept."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
+
+from sim.kernel.codec import Json
 
 MOST_POINTS: Final = 4_000
 """The most points of a curve. If there are more, only every second, fourth, ... is kept."""
@@ -38,7 +40,7 @@ class Series:
                 self.stride *= 2
         self._count += 1
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the times, and for each name its values."""
         points = list(self._points)
         if self._last is not None and points[-1] is not self._last:

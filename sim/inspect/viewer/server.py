@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 from urllib.parse import parse_qs
+from wsgiref.types import WSGIEnvironment
 
 from sim.base.errors import SimError, UsageError
 from sim.base.local_server import LOOPBACK, Address, LocalServer, Start, text_answer
@@ -22,7 +23,7 @@ from sim.inspect.viewer.page import MARK, Extra, Opens, about_element, shell, ta
 from sim.inspect.viewer.replays import OF_TRACES, Replays
 from sim.inspect.viewer.sections import sections
 from sim.inspect.viewer.view import View
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, encode
 from sim.record import StoredRun, open_run
 from sim.record.unfinished import read_unfinished
 from sim.runner.options import ReplayOptions
@@ -117,7 +118,7 @@ class Site:
         if self._replays is not None:
             self._replays.close()
 
-    def __call__(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start: Start) -> Iterable[bytes]:
         """Answer a request: for the page, for a block, for what is new, or for what a replay finds."""
         path = environ["PATH_INFO"]
         if environ["REQUEST_METHOD"] != "GET":
@@ -138,7 +139,7 @@ class Site:
             return answer(start, json.dumps(found).encode(), "application/json")
         return text_answer(start, HTTPStatus.NOT_FOUND, "not found; the page is at /")
 
-    def _replayed(self, what: str, query: str) -> dict[str, Any] | None:
+    def _replayed(self, what: str, query: str) -> dict[str, Json] | None:
         """Return what a replay finds, or None if there is no such question."""
         if self._replays is None:
             return {"error": "this page makes no replays", "hint": f"sim view {self._view.info.id} --serve has them"}
@@ -161,7 +162,7 @@ class Site:
         except SimError:  # it is being written
             return text_answer(start, HTTPStatus.SERVICE_UNAVAILABLE, "the run cannot be read now; ask again")
 
-    def news(self, asked: dict[str, list[str]], *, fresh: bool = False) -> dict[str, Any]:
+    def news(self, asked: dict[str, list[str]], *, fresh: bool = False) -> dict[str, Json]:
         """Return what the page does not have yet: all that has changed, and further items of its lists.
 
         Args:
@@ -172,13 +173,13 @@ class Site:
         version = known.pop("version")
         with self._lock:
             self._read(fresh=fresh)
-            about: dict[str, Any] = {"version": version} if version == self._version else self._about(**known)
+            about: dict[str, Json] = {"version": version} if version == self._version else self._about(**known)
             running = self._view.info.status == "running"
         if running and (unfinished := read_unfinished(self._folder)):
             about["unfinished"] = [[one.agent, one.kind, one.verb, one.text] for one in unfinished]
         return about
 
-    def _about(self, **known: int) -> dict[str, Any]:
+    def _about(self, **known: int) -> dict[str, Json]:
         follows = self._view.info.status == "running"
         page = {"opens": self._opens, "tabs": tabs(sections()), "whole": True}
         more = {} if self._more is None else self._more.about()

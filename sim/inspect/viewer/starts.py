@@ -5,14 +5,14 @@ have. Otherwise the world of the scenario is built as at the start of the run, i
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 
 from sim.base.errors import SimError
 from sim.events.coerce import mapping
-from sim.kernel.codec import decode
+from sim.kernel.codec import Json, JsonObject, decode
 from sim.kernel.rows import RecordedEvent
 from sim.record import StoredRun
 from sim.resources import to_micro
@@ -37,7 +37,7 @@ class Start:
     """
 
     places: dict[str, str] = attrs.field(factory=dict)
-    positions: dict[str, Any] = attrs.field(factory=dict)
+    positions: dict[str, Json] = attrs.field(factory=dict)
     balances: dict[str, int] = attrs.field(factory=dict)
     graph: Places | None = None
 
@@ -53,7 +53,7 @@ class Money:
         artifacts = () if scenario is None else scenario.artifacts
         self._prices = {artifact.id: (artifact.owner, to_micro(artifact.price)) for artifact in artifacts}
 
-    def paid(self, actor: str, topic: str, data: Mapping[str, Any]) -> tuple[str, str, int] | None:
+    def paid(self, actor: str, topic: str, data: JsonObject) -> tuple[str, str, int] | None:
         """Return who paid whom how many micro-units in an event, or None."""
         match topic:
             case "ledger.transferred":
@@ -69,7 +69,7 @@ class Money:
                 pass
         return None
 
-    def _written(self, owner: str, arguments: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    def _written(self, owner: str, arguments: JsonObject, result: JsonObject) -> None:
         price = _micro(arguments.get("price"))
         if price and result.get("version") == 1:
             self._prices[str(arguments.get("artifact"))] = (owner, price)

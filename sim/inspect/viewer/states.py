@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
 import attrs
@@ -13,7 +13,7 @@ from sim.events.topic import is_own
 from sim.inspect.viewer.map import Map
 from sim.inspect.viewer.names import Names, Topics
 from sim.inspect.viewer.starts import Money, Start
-from sim.kernel.codec import encode
+from sim.kernel.codec import Json, JsonObject, encode
 from sim.resources import MICRO
 from sim.runner.events import StateSampled
 from sim.scenario.schema import MOST_RECORDED
@@ -65,7 +65,7 @@ class Variable:
                 self.values = None
         return shown
 
-    def to_json(self, name: str) -> dict[str, Any]:
+    def to_json(self, name: str) -> dict[str, Json]:
         """Return what a page needs to colour by it."""
         values = None if self.values is None else sorted(self.values, key=lambda one: (isinstance(one, str), one))
         low, high = (None, None) if self.low == math.inf else (self.low, self.high)  # no value so far
@@ -107,7 +107,7 @@ class States:
         self._grow()
         return [list(values) for values in self._fields]
 
-    def changes(self, actor: int, time_ns: int, topic: str, data: Mapping[str, Any], number: int) -> list[Change]:
+    def changes(self, actor: int, time_ns: int, topic: str, data: JsonObject, number: int) -> list[Change]:
         """Take in an event, and return what it changes.
 
         Args:
@@ -137,7 +137,7 @@ class States:
             self._fields[field][name] = value
         return found
 
-    def _state(self, actor: int, data: Mapping[str, Any], found: list[Change]) -> None:
+    def _state(self, actor: int, data: JsonObject, found: list[Change]) -> None:
         after = _NUMBERS.get(str(data.get("to")))
         if after is None or data.get("reason") == "end":  # at the end all stop
             return
@@ -148,7 +148,7 @@ class States:
         self.counts[after] += 1
         found.append((actor, STATE, after))
 
-    def _sample(self, data: Mapping[str, Any], found: list[Change]) -> None:
+    def _sample(self, data: JsonObject, found: list[Change]) -> None:
         for name, values in data.items():
             variable = self.variables.get(name)
             if variable is None:
@@ -159,7 +159,7 @@ class States:
             for agent, value in mapping(values).items():
                 found.append((self._names.number(agent), variable.field, variable.take(value)))
 
-    def _walk(self, actor: int, time_ns: int, arguments: Mapping[str, Any], found: list[Change]) -> None:
+    def _walk(self, actor: int, time_ns: int, arguments: JsonObject, found: list[Change]) -> None:
         to, doing = arguments.get("to"), arguments.get("doing")
         if doing and isinstance(doing, str):
             found.append((actor, DOING, self.activities.number(doing[:_LONGEST])))

@@ -1,7 +1,8 @@
 """The view of a run: the chunks of its events, its calls, and what the page needs of the whole run."""
 
-from typing import Any, Final
+from typing import Final
 
+from sim.events.coerce import mapping
 from sim.inspect.viewer.blocks import Blocks
 from sim.inspect.viewer.calls import Calls
 from sim.inspect.viewer.chunks import Chunks
@@ -11,7 +12,7 @@ from sim.inspect.viewer.map import Map
 from sim.inspect.viewer.names import ROLES, Names, Topics
 from sim.inspect.viewer.starts import Money, start_of
 from sim.inspect.viewer.states import MOST_VALUES, STATES, States
-from sim.kernel.codec import decode, json_items
+from sim.kernel.codec import Json, decode, json_items
 from sim.kernel.rows import RecordedEvent
 from sim.record import StoredRun
 from sim.record.rows import Wanted
@@ -78,7 +79,9 @@ class View:
         self._end = end_of(stored) / 1e9
         return before != (self.chunks.events, self.calls.total, self.info.status)
 
-    def about(self, chunks: int = 0, names: int = 0, topics: int = 0, calls: int = 0, parts: int = 0) -> dict[str, Any]:
+    def about(
+        self, chunks: int = 0, names: int = 0, topics: int = 0, calls: int = 0, parts: int = 0
+    ) -> dict[str, Json]:
         """Return what the page needs of the whole run, JSON-like.
 
         Args:
@@ -104,7 +107,7 @@ class View:
             "has_money": self._has_money, "finals": self._finals(), "scenario": self._scenario,
         }  # fmt: skip
 
-    def _run(self) -> dict[str, Any]:
+    def _run(self) -> dict[str, Json]:
         info = self.info
         fields = [[name, without_folder(info, text)] for name, text in pairs({**fields_of(info), "run": info.id})]
         error = (info.summary or {}).get("error")
@@ -115,15 +118,15 @@ class View:
             "description": self._description,
         }  # fmt: skip
 
-    def _variables(self) -> list[dict[str, Any]]:
+    def _variables(self) -> list[dict[str, Json]]:
         """Return the recorded state variables, in the order in which the scenario names them."""
         known = self._states.variables
         names = dict.fromkeys((*(name for name in self._recorded if name in known), *known))
         return [known[name].to_json(name) for name in names]
 
-    def _finals(self) -> dict[str, Any]:
+    def _finals(self) -> dict[str, Json]:
         """Return the variables of agents at the end with few values: for each value, the names that have it."""
-        agents = (self.info.digest or {}).get("agents") or {}
+        agents = mapping(mapping(self.info.digest).get("agents"))
         found: dict[str, dict[str, list[int]]] = {}
         for name, known in agents.items():
             number = self._names.known(name)

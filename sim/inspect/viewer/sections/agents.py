@@ -1,10 +1,10 @@
 """A row for each agent: what it did, how often it failed, what it has, and its states over time."""
 
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
-from sim.events.coerce import whole
+from sim.events.coerce import figure, mapping, whole
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.inspect.viewer.sections.errors import Errors
 from sim.inspect.viewer.sections.graph import Graph
@@ -76,9 +76,9 @@ class Agents(Section):
         """Return the rows; None if there are no agents."""
         if not self.known:
             return None
-        digest = self.folds.stored.info.digest or {}
-        known, balances = digest.get("agents", {}), digest.get("ledger", {}).get("balances", {})
-        rows = [self._row(name, known.get(name, {}).get("state"), balances.get(name)) for name in self._chosen()]
+        digest = mapping(self.folds.stored.info.digest)
+        known, balances = mapping(digest.get("agents")), mapping(mapping(digest.get("ledger")).get("balances"))
+        rows = [self._row(name, mapping(known.get(name)).get("state"), balances.get(name)) for name in self._chosen()]
         models = any(person.calls for person in self.known.values())
         return {"rows": rows, "total": len(self.known), "models": models}
 
@@ -91,8 +91,8 @@ class Agents(Section):
         kept = set(worst[:MAX_ROWS])
         return [name for name in self.known if name in kept]
 
-    def _row(self, name: str, state: Any, micro: int | None) -> dict[str, Any]:
-        person, lane, messages = self.known[name], self._lanes[name], self._graph.messages
+    def _row(self, name: str, state: Json, balance: Json) -> dict[str, Json]:
+        person, lane, messages, micro = self.known[name], self._lanes[name], self._graph.messages, figure(balance)
         return {
             "name": name, "group": self.folds.groups.of(name), "state": lane.final, "done": person.done,
             "refused": person.refused, "errors": self._errors.by_agent.get(name, 0), "wakeups": lane.wakeups,
@@ -102,7 +102,7 @@ class Agents(Section):
         }  # fmt: skip
 
 
-def _state_text(state: Any) -> str:
+def _state_text(state: Json) -> str:
     """Return the state variables of an agent as JSON text, cut off if long."""
     text = encode(state).decode()
     return text if len(text) <= _LONGEST_STATE else f"{text[:_LONGEST_STATE]}..."

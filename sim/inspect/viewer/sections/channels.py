@@ -1,7 +1,6 @@
 """The channels of a run: what employees posted."""
 
 from collections import deque
-from typing import Any
 
 from sim.inspect.viewer.room import Room
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
@@ -24,7 +23,7 @@ class Channels(Section):
     def __init__(self, folds: Folds) -> None:
         super().__init__(folds)
         self._room = Room("channel NAME --limit 0")
-        self._posts: dict[str, deque[dict[str, Any]]] = {}
+        self._posts: dict[str, deque[dict[str, Json]]] = {}
         self._counts: dict[str, int] = {}
 
     def add(self, event: Event, data: Data) -> None:

@@ -1,10 +1,9 @@
 """The conversations of a run, as a person reads them."""
 
-from typing import Any
-
 from sim.agents.conversation.transcript import Transcript, Transcripts
 from sim.inspect.viewer.room import Room
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
+from sim.kernel.codec import JsonObject
 
 _CONVERSATIONS = 100
 """The most conversations that are shown, the first."""
@@ -34,7 +33,7 @@ class Conversations(Section):
         if not found.found:
             return None
         room = Room("conversation ID --limit 0")
-        rows = [
+        rows: list[JsonObject] = [
             {
                 "id": one.id, "place": one.place, "with": found.name(one.user), "began": one.started_ns / 1e9,
                 "summary": room.take(one.summary), "total": one.total, "lines": _lines(one, room),
@@ -44,7 +43,7 @@ class Conversations(Section):
         return {"total": found.total, "rows": rows}
 
 
-def _lines(transcript: Transcript, room: Room) -> list[dict[str, Any]]:
+def _lines(transcript: Transcript, room: Room) -> list[dict[str, Json]]:
     return [
         {
             "time": line.time_ns / 1e9,

@@ -1,8 +1,9 @@
 """Counts of events by topic, for each part of a run, and of actions by kind and outcome."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
+from sim.kernel.codec import JsonObject
 from sim.world.events import ActionTaken
 
 _TOPICS = 12
@@ -52,15 +53,15 @@ class Events(Section):
             return None
         return {"topics": self._topics(), "actions": self._kinds()}
 
-    def _topics(self) -> list[dict[str, Any]]:
+    def _topics(self) -> Sequence[JsonObject]:
         ordered = sorted(self._counts.items(), key=lambda item: (-sum(item[1]), item[0]))
         shown, rest = ordered[:_TOPICS], ordered[_TOPICS:]
-        found = [{"name": name, "total": sum(counts), "counts": counts} for name, counts in shown]
+        found: list[JsonObject] = [{"name": name, "total": sum(counts), "counts": counts} for name, counts in shown]
         if rest:
             counts = [sum(column) for column in zip(*(counts for _, counts in rest), strict=True)]
             found.append({"name": f"{len(rest)} others", "total": sum(counts), "counts": counts})
         return found
 
-    def _kinds(self) -> list[dict[str, Any]]:
+    def _kinds(self) -> Sequence[JsonObject]:
         ordered = sorted(self.actions.items(), key=lambda item: (-sum(item[1]), item[0]))
         return [{"kind": kind, "done": done, "refused": refused} for kind, (done, refused) in ordered]

@@ -1,7 +1,5 @@
 """The tasks of executors as a plan tree: each task with its story, below the task of which it is a part."""
 
-from typing import Any
-
 from sim.events.coerce import mapping
 from sim.inspect.viewer.room import Room
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
@@ -45,7 +43,7 @@ class Executions(Section):
         return {"total": stories.total, "shown": len(stories.found), "roots": roots}
 
 
-def _tree(story: Story, parts: dict[int | None, list[Story]], depth: int, room: Room) -> dict[str, Any]:
+def _tree(story: Story, parts: dict[int | None, list[Story]], depth: int, room: Room) -> dict[str, Json]:
     below = parts.get(story.number, ()) if depth < _DEEPEST else ()
     lines = story.lines[:_LINES]
     return {

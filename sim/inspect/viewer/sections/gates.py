@@ -1,7 +1,8 @@
 """The gates of a run: which calls of tools a person was asked about, and what became of them."""
 
 from collections import Counter
-from typing import Any
+
+import attrs
 
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.tools.events import GateChange, GatePending
@@ -13,6 +14,21 @@ _SHOWN = 100
 """The most gates with their own line: the latest."""
 
 
+@attrs.define
+class _Gate:
+    """What is shown of a gate."""
+
+    gate: str
+    agent: str
+    tool: str
+    status: str
+    reason: str
+    asked: float
+    waited: float | None = None
+    by: str = ""
+    note: str = ""
+
+
 class Gates(Section):
     """Follows gates through their events."""
 
@@ -22,7 +38,7 @@ class Gates(Section):
 
     def __init__(self, folds: Folds) -> None:
         super().__init__(folds)
-        self._gates: dict[str, dict[str, Any]] = {}
+        self._gates: dict[str, _Gate] = {}
         self._left = 0  # number of gates that are not followed
 
     def add(self, event: Event, data: Data) -> None:
@@ -32,25 +48,20 @@ class Gates(Section):
             if len(self._gates) >= _KNOWN:
                 self._left += 1
                 return
-            self._gates[data.gate] = {
-                "gate": data.gate, "agent": data.agent, "tool": data.tool, "status": "pending",
-                "reason": data.reason[:200], "asked": now,
-                "waited": None, "by": "", "note": "",
-            }  # fmt: skip
+            self._gates[data.gate] = _Gate(data.gate, data.agent, data.tool, "pending", data.reason[:200], now)
         elif isinstance(data, GateChange) and data.gate in self._gates:
             gate = self._gates[data.gate]
-            if gate["waited"] is None:
-                gate["waited"] = now - gate["asked"]
-            gate["status"] = event.topic.partition(".")[2]
-            gate["by"] = (data.by or gate["by"])[:80]
-            gate["note"] = (data.note or gate["note"])[:200]
+            if gate.waited is None:
+                gate.waited = now - gate.asked
+            gate.status = event.topic.partition(".")[2]
+            gate.by = (data.by or gate.by)[:80]
+            gate.note = (data.note or gate.note)[:200]
 
     def to_json(self) -> Json:
         """Return the number of gates by status, and the latest gates; None if there are none."""
         if not self._gates:
             return None
         gates = list(self._gates.values())
-        counts = Counter(gate["status"] for gate in gates)
-        return {
-            "total": len(gates) + self._left, "counts": dict(sorted(counts.items())), "rows": gates[: -_SHOWN - 1 : -1],
-        }  # fmt: skip
+        counts = Counter(gate.status for gate in gates)
+        rows = list(map(attrs.asdict, gates[: -_SHOWN - 1 : -1]))
+        return {"total": len(gates) + self._left, "counts": dict(sorted(counts.items())), "rows": rows}

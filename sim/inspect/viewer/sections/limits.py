@@ -6,13 +6,12 @@ amounts (of a model call in flight, or of a waiting action) count from the time 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from sim.events.coerce import whole
+from sim.events.coerce import mapping, whole
 from sim.inspect.viewer.bins import Bins
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.kernel import to_text
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.llm.events import ModelCalled
 from sim.llm.service import CALLS, COST, TOKENS
 from sim.resources import MICRO, Rate, to_micro
@@ -107,7 +106,7 @@ class Limits(Section):
         if self._usage is None:
             return None
         digest = self.folds.stored.info.digest
-        used = self._usage.to_json(None if digest is None else digest.get("quotas", {}))
+        used = self._usage.to_json(None if digest is None else mapping(digest.get("quotas")))
         return used if any(used.values()) else None
 
 
@@ -153,7 +152,7 @@ class _Usage:
         for name, micro in ((CALLS, MICRO), (TOKENS, tokens * MICRO), (COST, whole(data.cost_micro))):
             self._spend(name, agent, micro)
 
-    def to_json(self, held: Mapping[str, Mapping[str, int]] | None) -> dict[str, Any]:
+    def to_json(self, held: JsonObject | None) -> JsonObject:
         """Return all limits and their use.
 
         Args:
@@ -166,8 +165,7 @@ class _Usage:
             "rates": [scope.to_json() for scope in scopes],
             "budgets": [self._budget(name, spent) for name, spent in self._spent.items()],
             "quotas": [
-                {"name": name, "limit": limit, **(_UNKNOWN if held is None else _most(held.get(name, {})))}
-                for name, limit in self._scenario.quotas.items()
+                {"name": name, "limit": limit, **_held(held, name)} for name, limit in self._scenario.quotas.items()
             ],
         }
 
@@ -184,12 +182,12 @@ class _Usage:
         if spent is not None and micro:
             spent[agent] = spent.get(agent, 0) + micro
 
-    def _budget(self, name: str, spent: Mapping[str, int]) -> dict[str, Any]:
+    def _budget(self, name: str, spent: Mapping[str, int]) -> dict[str, Json]:
         budget = self._scenario.budgets[name]
-        most = _most(spent)
+        most, agent, total = _most(spent)
         return {
             "name": name, "limit": budget.amount, "reset": None if budget.reset is None else to_text(budget.reset),
-            "most": most["most"] / MICRO, "agent": most["agent"], "total": most["total"] / MICRO,
+            "most": most / MICRO, "agent": agent, "total": total / MICRO,
         }  # fmt: skip
 
 
@@ -201,7 +199,15 @@ def _scopes(name: str, scenario: Scenario, bins: Bins) -> Iterable[_Scope]:
             yield _Scope(name, scope, rate, limit.policy, bins)
 
 
-def _most(amounts: Mapping[str, int]) -> dict[str, Any]:
-    """Return the agent with the largest amount, its amount, and the total."""
+def _held(held: JsonObject | None, name: str) -> JsonObject:
+    """Return who holds the most of a quota at the end; unknown if the run has no end on record."""
+    if held is None:
+        return _UNKNOWN
+    most, agent, total = _most({agent: whole(amount) for agent, amount in mapping(held.get(name)).items()})
+    return {"most": most, "agent": agent, "total": total}
+
+
+def _most(amounts: Mapping[str, int]) -> tuple[int, str | None, int]:
+    """Return the largest amount, the agent that has it, and the total."""
     agent = max(amounts, key=lambda agent: amounts[agent], default=None)
-    return {"most": 0 if agent is None else amounts[agent], "agent": agent, "total": sum(amounts.values())}
+    return 0 if agent is None else amounts[agent], agent, sum(amounts.values())

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from sim.agents.outcomes import OF_SURVEYS, Measurement
 from sim.events.coerce import figure
@@ -58,7 +58,7 @@ def uses_of(scenario: Scenario | None) -> dict[tuple[str, int], list[str]]:
     return {key: [*texts] for key, texts in found.items()}
 
 
-def spread(values: "array[float]") -> dict[str, Any]:
+def spread(values: "array[float]") -> dict[str, Json]:
     """Return the distribution of numbers, with the bars of a histogram from minimum to maximum."""
     known = Distribution.of(values)
     low, high = known.minimum, known.maximum

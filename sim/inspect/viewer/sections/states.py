@@ -80,7 +80,7 @@ class StateTimes:
             self._spend(swimlane, self._bins.end_ns)
             swimlane.close()
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, list[float]]:
         """Return the mean number of agents in each state, for each part. Unused states are omitted."""
         width = self._bins.end_ns / self._bins.count
         return {state: [round(ns / width, 3) for ns in parts] for state, parts in self._spent.items() if any(parts)}

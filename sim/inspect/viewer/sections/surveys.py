@@ -1,7 +1,6 @@
 """The surveys of a run: for each question, what was answered at each time when it was asked, by all and by group."""
 
 from collections import Counter
-from typing import Any
 
 import attrs
 
@@ -9,6 +8,7 @@ from sim.agents.events import SurveyAnswered
 from sim.events.coerce import figure
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.inspect.viewer.sections.outcome import uses_of
+from sim.kernel.codec import JsonObject
 from sim.scenario import Scenario
 
 _QUESTIONS = 100
@@ -94,7 +94,7 @@ class Surveys(Section):
         if not self._found:
             return None
         uses = uses_of(self.folds.scenario)
-        rows = [
+        rows: list[JsonObject] = [
             {
                 "survey": asked.survey, "question": asked.question, "form": asked.form, "options": list(asked.options),
                 "rows": list(_rows(asked)), "left": asked.left, "uses": uses.get((name, asked.number), []),
@@ -131,7 +131,7 @@ def _count(asked: _Asked, tally: _Tally, data: SurveyAnswered) -> None:
         tally.total += number
 
 
-def _rows(asked: _Asked) -> list[dict[str, Any]]:
+def _rows(asked: _Asked) -> list[dict[str, Json]]:
     """Return a row for all and for each group at each time; a mean of no answers is None."""
     several = len({name for tallies in asked.times.values() for name in tallies}) > 2
     return [
