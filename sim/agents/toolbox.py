@@ -7,7 +7,15 @@ import copy
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
-from sim.base.expressions import PURE_FUNCTIONS, ExpressionError, Refers, did_you_mean, functions_at, rule_function
+from sim.base.expressions import (
+    PURE_FUNCTIONS,
+    Expression,
+    ExpressionError,
+    Refers,
+    did_you_mean,
+    functions_at,
+    rule_function,
+)
 from sim.kernel.codec import Json
 from sim.kernel.rng import Draws
 from sim.resources import MICRO

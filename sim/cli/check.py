@@ -85,8 +85,8 @@ class _Checked:
         """Return it as JSON; the name, the agents and the time limit are those of a valid scenario alone."""
         about: JsonObject = {"name": self.name, "agents": self.agents, "until": self.until} if self.ok else {}
         found = {"problems": self.problems, "warnings": self.warnings}
-        told = {key: [problem_json(problem) for problem in own] for key, own in found.items()}
-        return {"file": self.file, "ok": self.ok, **about, **told}
+        listed = {key: [problem_json(problem) for problem in own] for key, own in found.items()}
+        return {"file": self.file, "ok": self.ok, **about, **listed}
 
 
 def _check(given: Path, allow: tuple[str, ...]) -> _Checked:

@@ -12,7 +12,7 @@ import attrs
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.kernel.codec import Json, JsonObject
-from sim.scenario.population import Population
+from sim.scenario.population import MOST_DIGITS, Population
 from sim.world.action import DEFINED
 
 Kind = Literal[

@@ -49,7 +49,7 @@ class Job(TypedDict, total=False):
     shared_user: bool
 
 
-class Told(TypedDict, total=False):
+class Reported(TypedDict, total=False):
     """What init tells the warden."""
 
     built: bool
@@ -448,7 +448,7 @@ def _write_oom_score() -> None:
         _write("/proc/self/oom_score_adj", "1000")
 
 
-def _tell(status: int, message: Told) -> None:
+def _tell(status: int, message: Reported) -> None:
     """Tell the warden: `built`, then the `status` of the command; or `refused`. A message is one line."""
     os.write(status, json.dumps(message).encode() + b"\n")
 
@@ -581,7 +581,7 @@ class _Warden:
         self._status = status
         self._outputs = {fd: _Output(limits["output"]) for fd in streams}
         self._streams = streams
-        self.told: Told = {}
+        self.reported: Reported = {}
         self.killed_by: str | None = None
 
     def wait_until_built(self) -> None:
@@ -674,10 +674,10 @@ class _Warden:
 _SIGNALS = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "file_size"}
 
 
-def _ending(told: Told, killed_by: str | None) -> tuple[int | None, str | None]:
+def _ending(reported: Reported, killed_by: str | None) -> tuple[int | None, str | None]:
     """Return the exit code of the command, or what it was killed by."""
-    if killed_by is None and "status" in told:
-        code = os.waitstatus_to_exitcode(told["status"])
+    if killed_by is None and "status" in reported:
+        code = os.waitstatus_to_exitcode(reported["status"])
         if code >= 0:
             return code, None
         number = signal.Signals(-code)
@@ -803,7 +803,7 @@ def _run(job: Job) -> Report:
         raise RefusedError(warden.reported["refused"])
     if warden.killed_by == "caller":
         return {}
-    code, killed_by = _ending(warden.told, warden.killed_by)
+    code, killed_by = _ending(warden.reported, warden.killed_by)
     printed, complained = warden.report(job["pythons"])
     files, deleted, others = _changes(job)
     return {

@@ -198,9 +198,9 @@ def _command_tool(name: str, spec: CommandTool, processes: ProcessTools) -> Tool
         return {**result, "stdout": result["stdout"]["text"], "stderr": result["stderr"]["text"]}
 
     given = [key for key, wanted in (("code", spec.code is not None), ("input", spec.input)) if wanted]
-    told = {"code": f"the text of {spec.code}", "input": "the standard input"}
+    descriptions = {"code": f"the text of {spec.code}", "input": "the standard input"}
     parameters: JsonObject = {
-        "type": "object", "properties": {key: {"type": "string", "description": told[key]} for key in given},
+        "type": "object", "properties": {key: {"type": "string", "description": descriptions[key]} for key in given},
         "required": given, "additionalProperties": False,
     }  # fmt: skip
     return Tool(

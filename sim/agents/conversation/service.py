@@ -735,7 +735,7 @@ class Conversations(Service):
         }  # fmt: skip
 
     def summary(self) -> JsonObject:
-        """Return the numbers of `metrics`; empty if nobody wrote."""
+        """Return the numbers of `metrics`; empty if no message was written."""
         return self.metrics() if self._held else {}
 
     def warnings(self) -> Sequence[Warned]:

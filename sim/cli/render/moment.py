@@ -83,7 +83,7 @@ def _print_world(found: Moment, limit: int | None) -> None:
 
 
 def _print_agent(name: str, one: JsonObject, limit: int | None) -> None:
-    print_pairs([(key, _cut(text)) for key, text in facts_of(name, one)])
+    print_pairs([(key, cut(text, _LONG)) for key, text in facts_of(name, one)])
     for listed in lists_of(one):
         click.echo()
         click.secho(listed.title, bold=True)

@@ -45,7 +45,7 @@ def to_json(bench: Bench) -> dict[str, Json]:
 
 
 def _row(row: Row, point: Point) -> dict[str, Json]:
-    told = attrs.asdict(row)
+    values = attrs.asdict(row)
     for name in ("concurrency", "singles"):  # the trials contain them
         del values[name]
     for outcome in values["outcomes"].values():
@@ -72,7 +72,7 @@ def to_csv(bench: Bench) -> str:
 
 
 def _values(trial: Trial, point: Point, names: list[str], outcomes: list[str]) -> Iterator[Any]:
-    told: JsonObject = attrs.asdict(trial, recurse=False)
+    values: JsonObject = attrs.asdict(trial, recurse=False)
     yield from point.values()
     yield from (values[name] for name in names)
     yield from (trial.outcomes.get(name) for name in outcomes)

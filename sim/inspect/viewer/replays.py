@@ -74,7 +74,7 @@ class Replays:
             return {"error": str(error), "hint": error.hint}
 
     def _cost(self, _: Mapping[str, str]) -> dict[str, Json]:
-        return _told(self._moments.cost())
+        return _fields_of(self._moments.cost())
 
     def _ahead(self, _: Mapping[str, str]) -> dict[str, Json]:
         made, total = self._moments.ahead()
@@ -106,7 +106,7 @@ class Replays:
         return self._latest[1]
 
     def _trace_cost(self, _: Mapping[str, str]) -> dict[str, Json]:
-        return _told(self._traces.cost())
+        return _fields_of(self._traces.cost())
 
     def _causes(self, asked: Mapping[str, str]) -> dict[str, Json]:
         most = _number(asked.get("most", str(_STEPS)))
@@ -120,7 +120,7 @@ class Replays:
         return self._traces.influence(_event(asked))
 
 
-def _told(cost: ReplayCost) -> dict[str, Json]:
+def _fields_of(cost: ReplayCost) -> dict[str, Json]:
     return {"events": cost.events, "seconds": max(1, round(cost.seconds)), "changed": cost.changed}
 
 

@@ -317,7 +317,7 @@ class Chats(Service):
         return {**found, "answer_seconds": seconds, "agents": len(self.workers), "resets": self.budgets.resets}
 
     def summary(self) -> JsonObject:
-        """Return the same numbers; empty if nobody wrote."""
+        """Return the same numbers; empty if no message was written."""
         return self.metrics() if self.counts else {}
 
     def warnings(self) -> Sequence[Warned]:

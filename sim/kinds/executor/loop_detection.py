@@ -59,7 +59,7 @@ class LoopDetector:
 
 
 def _watched(state: TaskState) -> Sequence[Step]:
-    """Return the steps since a person, or a check of the confidence, has let the task go on."""
+    """Return the steps since a person, or a check of the confidence, has let the task continue."""
     since = state.metadata.get("monitored_from", 0)
     return [step for step in state.steps_history if step.step_number > since]
 

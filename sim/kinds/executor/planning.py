@@ -137,7 +137,7 @@ class Planner:
         self.messages += result.messages
         if result.ending == "decision":
             by_wire = {tool.wire_name: tool for tool in tools}
-            call = result.calls[0]  # a step is one action; further calls are told so
+            call = result.calls[0]  # a step is one action; further calls are answered with an error that says so
             return self._plan(result.text, by_wire[str(call["name"])], mapping(call["arguments"]))
         stop = None if result.completion is None else result.completion.stop
         whole = result.ending == "natural_completion" and stop not in _UNFINISHED and result.text.strip()

@@ -134,7 +134,7 @@ class Metadata(TypedDict, total=False):
         notes: of people.
         denied: the tools that it may not call.
         gates: how many times a person was asked.
-        escalation: how it ends if nobody lets it go on.
+        escalation: how it ends if no person lets it continue.
         waits_for, waits_since_ns: the number of the task of help that it waits for, and since when.
         help, help_cost_micro: what became of help, and what it cost.
         paused_ns: the time that does not count.

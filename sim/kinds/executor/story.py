@@ -228,7 +228,7 @@ def _confidence(story: Story, time_ns: int, data: JsonObject) -> None:
 
 
 def _escalated(story: Story, time_ns: int, data: JsonObject) -> None:
-    where = f" ({data['gate']})" if data.get("gate") else " (nobody could be asked)"
+    where = f" ({data['gate']})" if data.get("gate") else " (no person could be asked)"
     story.add(time_ns, "asked", _text(data, "reason") + where)
 
 
@@ -250,7 +250,7 @@ def _resumed(story: Story, time_ns: int, data: JsonObject) -> None:
 
 
 def _returned(story: Story, time_ns: int, data: JsonObject) -> None:
-    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped; another executor of its type can go on")
+    story.add(time_ns, "waits", f"{_text(data, 'by')} has stopped; another executor of its type can continue")
 
 
 def _ended(story: Story, time_ns: int, data: JsonObject) -> None:
