@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
+from sim.base.errors import UsageError
 from sim.base.expressions import (
     PURE_FUNCTIONS,
     Expression,

@@ -82,7 +82,7 @@ class Replays:
 
     def _moment(self, asked: Mapping[str, str]) -> dict[str, Json]:
         found = self._at(asked)
-        shown = {"time": found.time, "events": found.events, "ended": found.ended}
+        shown: dict[str, Json] = {"time": found.time, "events": found.events, "ended": found.ended}
         if "agent" in asked:
             name = asked["agent"]
             one = found.agent(name)
