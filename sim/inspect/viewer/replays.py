@@ -6,13 +6,13 @@ server has threads, and wait. What a replay costs is a question of its own, whic
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from sim.base.errors import SimError, UsageError
 from sim.kernel import to_ns
-from sim.kernel.codec import Json
+from sim.kernel.codec import Json, JsonObject
 from sim.record import open_run
 from sim.runner.branching import end_of
 from sim.runner.causes import Traces
@@ -86,7 +86,9 @@ class Replays:
         if "agent" in asked:
             name = asked["agent"]
             one = found.agent(name)
-            lists = [attrs.asdict(each) | {"rows": _cut(each.rows, _LONGEST)} for each in lists_of(one)]
+            lists: list[JsonObject] = [
+                attrs.asdict(each) | {"rows": _cut(each.rows, _LONGEST)} for each in lists_of(one)
+            ]
             return shown | {"facts": _cut(facts_of(name, one), _LONGEST), "lists": lists}
         rows = _cut(found.rows(), _LONG)
         shared = _cut([(name, text_of(value)) for name, value in shared_of(found)], _LONGEST)
@@ -124,7 +126,7 @@ def _fields_of(cost: ReplayCost) -> dict[str, Json]:
     return {"events": cost.events, "seconds": max(1, round(cost.seconds)), "changed": cost.changed}
 
 
-def _cut(rows: Iterable[Sequence[object]], most: int) -> list[list[object]]:
+def _cut(rows: Iterable[Sequence[Any]], most: int) -> list[list[Json]]:
     return [[cut(cell, most, _ALL) if isinstance(cell, str) else cell for cell in row] for row in rows]
 
 
