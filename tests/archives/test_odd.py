@@ -35,7 +35,8 @@ from sim.world.section import SECTIONS
 ROOT = Path(__file__).parents[2]
 SHORT = {
     "community": "12h", "contagion": "1d", "debate": "30s", "ecology": "30m", "helpdesk": "12h", "houston": "10h",
-    "lead_response": "12h", "queue": "1h", "schelling": "3s", "software_team": "10m", "sugarscape": "3s", "town": "2m",
+    "lead_response": "12h", "queue": "1h", "regions": "12d", "schelling": "3s", "software_team": "10m",
+    "sugarscape": "3s", "town": "2m",
     "opinions": "2s", "cascade": "2s", "culture": "20s", "wolf_sheep": "20s",
     "civil_violence": "6s", "axelrod": "3s", "hawk_dove": "3s", "asch": "20s", "jury": "5m",
     "smallville": "9h",

@@ -22,12 +22,17 @@ UNTIL = {
     "culture": "12s", "debate": "5m", "ecology": "40m", "hawk_dove": "3s",
     "herd": "8h", "propagation": "12h", "helpdesk": "6h", "houston": "10h",
     "jury": "3m", "lead_response": "6h",
-    "opinions": "1s", "queue": "1h", "schelling": "2s", "smallville": "8h", "software_team": "2h",
+    "opinions": "1s", "queue": "1h", "regions": "30d", "schelling": "2s", "smallville": "8h", "software_team": "2h",
     "sugarscape": "4s", "town": "5m", "wolf_sheep": "6s",
 }  # fmt: skip
 """How long each runs. All together take some seconds."""
-RUNS = [(name, mode) for name in UNTIL for mode in MODES if (name, mode) != ("town", "autonomous")]
-"""The town has synchronised rounds, which the tick mode alone has."""
+RUNS = [
+    (name, mode)
+    for name in UNTIL
+    for mode in MODES
+    if (name, mode) not in (("town", "autonomous"), ("regions", "tick"))
+]
+"""The town has synchronised rounds, which the tick mode alone has; islands are refused there."""
 
 
 def recorded(name: str, mode: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ UNTIL = {
     "asch": "15s", "axelrod": "1m", "cascade": "30s", "civil_violence": "3s", "community": "1d", "contagion": "12h",
     "culture": "30s", "debate": "35s", "ecology": "1h", "hawk_dove": "20s",
     "herd": "4h", "propagation": "6h", "helpdesk": "1d", "houston": "6h",
-    "jury": "2m", "lead_response": "6h", "opinions": "3s", "queue": "1h", "schelling": "10s",
+    "jury": "2m", "lead_response": "6h", "opinions": "3s", "queue": "1h", "regions": "10d", "schelling": "10s",
     "smallville": "8h", "software_team": "1h",
     "sugarscape": "5s", "town": "2m", "wolf_sheep": "3s",
 }  # fmt: skip

@@ -83,7 +83,7 @@ class Report(Record, frozen=True):
         rows: the events since the last report, in their order.
         letters: what leaves for other shards.
         running: the number of its agents that have not stopped.
-        cpu_ns: the CPU time of the window in nanoseconds.
+        cpu_ns: the CPU time since the last report in nanoseconds, with that of sending it.
         states: of `gather`: by agent, whether it lives, and its state variables.
         digest: of `end`: the final state.
         summary: of `end`: the figures of its agents.

@@ -124,6 +124,7 @@ def _drive(spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink) -> 
     whole, kernel = spec.simulation, spec.simulation.world.kernel
     rows = kernel.recorder = RowRecorder(kernel, Islands.of(whole.world), keeps_agents=False)
     coordinator = Coordinator(whole, processes, rows, keeper, spec.until_ns)
+    began = time.process_time_ns()
     functions = GatheredFunctions(whole, coordinator, wanted_of(whole.scenario))
     simulation = attrs.evolve(whole, metric_functions=functions, starts=())
     runner = RunController(simulation, until_ns=spec.until_ns, mode="autonomous")
@@ -137,16 +138,19 @@ def _drive(spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink) -> 
     runner.feed.sample_end()
     reports = coordinator.end(kernel.now, kernel.delta)
     coordinator.record_rest()
+    merging = time.process_time_ns() - began
     digest = merge_states(_plain(whole.world.digest()), [report.digest or {} for report in reports])
     fields = merge_summaries(runner._summary("finished", {}), [report.summary or {} for report in reports])
     fields["services"] = {
         **fields["services"],
-        "shards": _figures(Islands.of(whole.world), processes, coordinator),
+        "shards": _figures(Islands.of(whole.world), processes, coordinator, merging),
     }
     return fields, digest, kernel.now
 
 
-def _figures(islands: Islands, processes: Sequence[RestartedShard], coordinator: Coordinator) -> dict[str, float]:
+def _figures(
+    islands: Islands, processes: Sequence[RestartedShard], coordinator: Coordinator, merging_ns: int
+) -> dict[str, float]:
     """Return the figures of the shards themselves, which differ from run to run; `imbalance` is 1 if all shards need
     the same CPU time in each window, and the number of shards if all work is in one of them at a time.
     """
@@ -157,6 +161,7 @@ def _figures(islands: Islands, processes: Sequence[RestartedShard], coordinator:
         "processes": len(processes), "windows": coordinator.windows, "most agents of a shard": max(agents),
         "fewest agents of a shard": min(agents), "cpu seconds": coordinator.total_ns / 1e9,
         "critical path seconds": coordinator.critical_ns / 1e9, "imbalance": coordinator.critical_ns / even,
+        "merging cpu seconds": merging_ns / 1e9,
         "restarts": sum(one.restarts for one in processes),
     }  # fmt: skip
 
