@@ -72,10 +72,15 @@ def merge_summaries(first: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]
             values.setdefault(name, array("d")).extend(numbers)
     merged["commonest_error"] = commonest(errors)
     merged["observations"] = {name: Distribution.of(numbers) for name, numbers in sorted(values.items())}
-    merged["unread"] = sorted(
-        (row for part in parts for row in part["unread"]),
-        key=lambda row: (-row["count"], row["agent"], row["topic"], row["why"]),
-    )
+    unread: dict[tuple[str, str, str], int] = {}
+    for part in parts:
+        for row in part["unread"]:  # by entry, whose agents can be on several shards
+            kind = (row["agent"], row["topic"], row["why"])
+            unread[kind] = unread.get(kind, 0) + row["count"]
+    merged["unread"] = [
+        {"agent": agent, "topic": topic, "count": count, "why": why}
+        for (agent, topic, why), count in sorted(unread.items(), key=lambda item: (-item[1], item[0]))
+    ]
     warnings = [one for part in (first, *parts) for one in part["warnings"]]
     merged["warnings"] = [one for place, one in enumerate(warnings) if one not in warnings[:place]]
     return merged
