@@ -91,19 +91,20 @@ class RuleSet:
 
     Attributes:
         rules: the rules in order; the first one that applies is used.
+        latest: the functions that `code` has returned last. They can be those of earlier rules.
     """
 
-    __slots__ = ("_code", "rules")
+    __slots__ = ("latest", "rules")
 
     def __init__(self, rules: tuple[PolicyRule, ...]) -> None:
         self.rules = rules
-        self._code: RuleCode | None = None
+        self.latest: RuleCode | None = None
 
     def code(self, toolbox: Toolbox) -> RuleCode:
         """Return the functions of the present rules, over the functions of a world."""
-        code = self._code
+        code = self.latest
         if code is None or code.rules is not self.rules or code.toolbox is not toolbox:
-            code = self._code = RuleCode(self.rules, toolbox, _COMPUTED, Scope)
+            code = self.latest = RuleCode(self.rules, toolbox, _COMPUTED, Scope)
         return code
 
 
@@ -220,15 +221,19 @@ class PolicyAgent(Agent):
     def decide_now(self) -> Action | None:
         """Decide without waiting, see `Agent.decide_now`."""
         self.message = None
-        loop = self.loop
+        loop = self._loop or self.loop
         self.event = self._next_event() if self._subscriptions or self.woken_event is not None else None
         self.woken_by, loop.woken_by = loop.woken_by, ""  # only for the first iteration after the wake-up
         self._chosen = None
-        functions = self._toolbox.used_by(self)
-        code = self._code = self.rule_set.code(self._toolbox)
-        if self._may_read():
+        toolbox, rule_set, mailbox, reader = self._toolbox, self.rule_set, self.mailbox, self._reader
+        toolbox.acts_for = self  # in place, as what follows: calls take longer than to look
+        code, rules = rule_set.latest, rule_set.rules
+        if code is None or code.rules is not rules or code.toolbox is not toolbox:
+            code = rule_set.code(toolbox)
+        self._code = code
+        if mailbox.queue.items or ((mailbox.offered is not None or reader is not None) and self._may_read()):
             reader = self._reads()
-            place, number = reader.choose(Scope(self), functions, loop.config.unmatched)
+            place, number = reader.choose(Scope(self), toolbox.functions, loop.config.unmatched)
             self.message = self.mailbox.read(number) if number else None
             self._let = reader.let
         else:
@@ -239,7 +244,7 @@ class PolicyAgent(Agent):
                 code.fail(error)
         if place is None:
             return None
-        rule = self._chosen = self.rule_set.rules[place]
+        rule = self._chosen = rules[place]
         self._place = place
         self.has_more = len(rule.actions) > 1
         self._taken = 1
@@ -318,7 +323,7 @@ class PolicyAgent(Agent):
 
     def _conclude(self) -> None:
         code = self._code
-        self._toolbox.used_by(self)
+        self._toolbox.acts_for = self
         try:
             for name, value in code.records[self._place].items():
                 self.world.observe(self.agent_id, name, float(value(self, self.state, self._let)))

@@ -131,6 +131,7 @@ class _Names(Source):
     """
 
     def __init__(self, toolbox: Toolbox, computed: Computed) -> None:
+        self._toolbox = toolbox
         self._functions = toolbox.functions
         self._computed = computed
         self.let: Mapping[str, Any] = {}
@@ -145,9 +146,9 @@ class _Names(Source):
         read = ast.Subscript(_load("S"), ast.Constant(name), ast.Load())
         return writer.marked(read, "name", name), "any"
 
-    def function(self, writer: Writer, name: str) -> Code:
+    def function(self, writer: Writer, name: str, *, only_read: bool) -> Code:
         """See `Source`."""
-        function = self._functions.get(name)
+        function = (self._toolbox.shared.get(name) if only_read else None) or self._functions.get(name)
         if function is None:
             missing = ast.Subscript(writer.hold(self._functions), ast.Constant(name), ast.Load())
             return writer.marked(missing, "function", name), "any"

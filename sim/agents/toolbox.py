@@ -4,7 +4,7 @@ A world has one toolbox. An evaluation never waits, so the functions act for the
 """
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 from sim.base.errors import UsageError
@@ -44,31 +44,32 @@ class Toolbox:
     """Functions for rules, over a world and the agent whose rules are evaluated.
 
     Attributes:
-        functions: the functions by name; they act for the agent that called `used_by` last.
+        functions: the functions by name.
+        shared: by their names, those whose lists need no copy where they are only read: they belong to the world.
+        acts_for: the agent for which the functions act, from the first call of `used_by` on.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._user: User | None = None
+        self.acts_for: User
         names = [name for name in functions_at("agent") if hasattr(self, name)]
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
         self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
+        self.shared: Mapping[str, Callable[..., object]] = {
+            "agents": world.living,
+            "neighbours": self._neighbours,
+            "free_places": self._free_places,
+        }
 
     def used_by(self, user: User) -> Mapping[str, Callable[..., object]]:
         """Return the functions by name; they act for `user` until the next call of `used_by`."""
-        self._user = user
+        self.acts_for = user
         return self.functions
 
     @property
-    def _rng(self) -> Draws:
-        assert self._user is not None, "functions are handed out by used_by"
-        return self._user.rng
-
-    @property
     def _id(self) -> str:
-        assert self._user is not None, "functions are handed out by used_by"
-        return self._user.agent_id
+        return self.acts_for.agent_id
 
     @property
     def user(self) -> str:
@@ -82,34 +83,34 @@ class Toolbox:
         """Return true with probability `probability`; draws depend on the seed, the agent and the simulated time; in a
         `when`, if a message waits that it may read, on the message.
         """
-        return self._rng.chance(probability)
+        return self.acts_for.rng.chance(probability)
 
     @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def uniform(self, low: float, high: float) -> float:
         """Return a number between `low` and `high`."""
-        return self._rng.uniform(low, high)
+        return self.acts_for.rng.uniform(low, high)
 
     @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def exponential(self, mean: float) -> float:
         """Return an exponentially distributed number with this mean."""
         if mean <= 0:
             raise ExpressionError(f"the mean of exponential must be above 0, not {mean:g}")
-        return self._rng.exponential(mean)
+        return self.acts_for.rng.exponential(mean)
 
     @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def gauss(self, mean: float, deviation: float) -> float:
         """Return a normally distributed number."""
-        return self._rng.gauss(mean, deviation)
+        return self.acts_for.rng.gauss(mean, deviation)
 
     @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def randint(self, low: int, high: int) -> int:
         """Return a whole number from `low` to `high`, both ends included."""
-        return self._rng.randint(low, high)
+        return self.acts_for.rng.randint(low, high)
 
     @rule_function(place=("agent", "start"), senses="nothing", draws=True)
     def choice(self, items: Any) -> Any:
         """Return a random item, or none if there are no items."""
-        return self._rng.choice(items) if len(items) else None
+        return self.acts_for.rng.choice(items) if len(items) else None
 
     # -- the state of the world
 
@@ -118,13 +119,16 @@ class Toolbox:
         """Return the other agents at the agent's place or up to `radius` (1) edges away, the nearest first; with a
         group, those of the group, as in `neighbours(group='sheep', radius=2)`.
         """
+        return list(self._neighbours(group, radius))
+
+    def _neighbours(self, group: str | None = None, radius: Any = 1) -> Sequence[str]:
         places = self._world.places
         if places is None:
             return []
-        found = places.neighbours(self._id) if radius == 1 else places.others_within(self._id, _whole(radius))
+        found = places.around(self._id) if radius == 1 else places.others_within(self._id, _whole(radius))
         return found if group is None else self._of_group(found, group)
 
-    def _of_group(self, agents: list[str], group: str) -> list[str]:
+    def _of_group(self, agents: Sequence[str], group: str) -> list[str]:
         world = self._world
         return [id for id in agents if world.in_group(world.agents[id], group)]
 
@@ -157,9 +161,12 @@ class Toolbox:
     @rule_function(place="agent")
     def free_places(self, radius: Any = None) -> list[str]:
         """Return the places where no agent stands; with a radius, those up to so many edges from the agent's place."""
+        return list(self._free_places(radius))
+
+    def _free_places(self, radius: Any = None) -> Sequence[str]:
         places = self._world.places
         if places is None or radius is None:
-            return places.free() if places else []
+            return places.all_free() if places else []
         here = places.where(self._id)
         return [] if here is None else [node for node in places.within(here, _whole(radius)) if places.is_free(node)]
 
@@ -197,7 +204,7 @@ class Toolbox:
         if places is None or stocks is None or here is None:
             return None
         found = stocks.richest(here, places.straight(here, distance), places.is_free)
-        return found[0] if len(found) == 1 else self._rng.choice(found)
+        return found[0] if len(found) == 1 else self.acts_for.rng.choice(found)
 
     @rule_function(place="agent")
     def state_of(

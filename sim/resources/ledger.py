@@ -98,6 +98,7 @@ class Ledger:
     def __init__(self, gate: Gate = ANYONE) -> None:
         self._gate = gate
         self._balances: dict[str, int] = {}
+        self.find = self._balances.get  # returns the balance of an account in micro-units, or None
         self._issued: dict[str, int] = {}  # by reason
         self._transfers = 0
 
@@ -127,8 +128,8 @@ class Ledger:
             raise UsageError(f"there is no account named {account!r}")
         return balance
 
-    def transfer(self, source: str, target: str, micro: int) -> None:
-        """Move micro-units from one account to another.
+    def transfer(self, source: str, target: str, micro: int) -> int:
+        """Move micro-units from one account to another, and return what the first one has left.
 
         Raises:
             LimitError: if the balance is insufficient, or the target would exceed the maximum. Nothing is moved.
@@ -136,16 +137,23 @@ class Ledger:
         """
         if self._gate.current is None:
             self._gate.acting()  # it refuses a call from outside before anything changes
-        funds, _ = self.balance(source), self.balance(target)
+        balances = self._balances
+        funds, there = balances.get(source), balances.get(target)
+        if funds is None or there is None:
+            funds, there = self.balance(source), self.balance(target)  # raises
         if micro.__class__ is not int or micro <= 0:
             raise UsageError(f"a transfer must be a whole number of micro-units above 0, not {micro!r}")
         if micro > funds:
             raise LimitError("transfer", micro, funds, source, message=insufficient("funds", micro, funds))
-        if source != target and self._balances[target] + micro > MAX_MICRO:
-            raise _too_much(target, self._balances[target] + micro)
-        self._balances[source] -= micro
-        self._balances[target] += micro
+        if source == target:
+            self._transfers += 1
+            return funds
+        if there + micro > MAX_MICRO:
+            raise _too_much(target, there + micro)
         self._transfers += 1
+        balances[source] = left = funds - micro
+        balances[target] = there + micro
+        return left
 
     def issue(self, account: str, micro: int, reason: str) -> None:
         """Create micro-units (above 0) or destroy them (below 0). This is the only way to change the total.

@@ -13,6 +13,7 @@ Attributes = Mapping[str, str | int | float | bool]
 """Attributes of a place or an edge by name."""
 
 _MOST_KEPT = 2_000_000  # names of places near others
+_FEW = 64  # neighbours: longer lists are not kept for each agent, as many agents at one place would have many of them
 _RINGS = 32  # up to which distance the places in sight of a place are kept
 
 
@@ -51,7 +52,8 @@ class Places:
         self._names = list(self._edges)
         self._rank = {node: rank for rank, node in enumerate(self._names)}
         self._free: tuple[list[str], list[int]] | None = None  # the free places and their ranks, from the first use on
-        self._around: dict[str, list[str]] = {}  # place → the agents at it, then those one edge away; until one moves
+        # Place → the agents at it, then those one edge away, and by agent the others of them; until one moves.
+        self._around: dict[str, tuple[list[str], dict[str, list[str]]]] = {}
         self._rings: dict[str, list[list[str]]] = {}  # place → the places in its row and column, by distance
         self._grid: tuple[int, int, bool] | None = None  # columns, rows, whether it wraps
         self._within: dict[tuple[str, int], list[str]] = {}  # place and radius → the places up to so far away
@@ -119,10 +121,14 @@ class Places:
 
     def free(self) -> list[str]:
         """Return the places where no agent stands, in order of declaration."""
+        return list(self.all_free())
+
+    def all_free(self) -> Sequence[str]:
+        """Return what `free` returns, to be read at once: the list belongs to this object, and changes with it."""
         if self._free is None:
             names = [node for node, standing in self._standing.items() if not standing]
             self._free = names, [self._rank[node] for node in names]
-        return self._free[0].copy()
+        return self._free[0]
 
     def is_free(self, node: str) -> bool:
         """Return whether no agent stands at a place."""
@@ -184,16 +190,25 @@ class Places:
 
     def neighbours(self, agent_id: str) -> list[str]:
         """Return the other agents at the place of `agent_id` or one edge away."""
+        return list(self.around(agent_id))
+
+    def around(self, agent_id: str) -> Sequence[str]:
+        """Return what `neighbours` returns, to be read at once: the list belongs to this object."""
         here = self._where.get(agent_id)
         if here is None:
             return []
         found = self._around.get(here)
         if found is None:
-            found = self._around[here] = list(self._standing[here])
+            near = list(self._standing[here])
             for node in self._edges[here]:
-                found += self._standing[node]
-        others = found.copy()  # the caller may keep and change it
-        others.remove(agent_id)
+                near += self._standing[node]
+            found = self._around[here] = near, {}
+        others = found[1].get(agent_id)
+        if others is None:
+            others = found[0].copy()
+            others.remove(agent_id)
+            if len(others) <= _FEW:
+                found[1][agent_id] = others
         return others
 
     def within(self, node: str, radius: int) -> list[str]:

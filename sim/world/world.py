@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from sim.base.errors import NameTakenError, UsageError
@@ -375,12 +375,16 @@ class World:
         """Return the ids of the live agents of a group, in the order in which they were added."""
         if self.outside():  # a host program reads at once what it has set
             return [id for id in self._ids(name) if self.agents[id].alive]
+        return list(self.living(name))
+
+    def living(self, name: str) -> Sequence[str]:
+        """Return what `group` returns, for a step of the run that only reads it: the list belongs to this world."""
         living = self._living.get(name)
         if living is None:
             living = [id for id in self._ids(name) if self.agents[id].alive]
             if living:  # an expression can ask for any name
                 self._living[name] = living
-        return living.copy()
+        return living
 
     def add_to_group(self, agent: Inhabitant, group: str) -> None:
         """Have an agent belong to a second group as well: that of its entry, where a table gives it one of its own."""
@@ -406,7 +410,7 @@ class World:
 
     def balance(self, account: str) -> float:
         """Return the balance of an account in units; 0 if the account does not exist."""
-        return self.ledger.balance(account) / MICRO if account in self.ledger else 0.0
+        return (self.ledger.find(account) or 0) / MICRO
 
     def remaining(self, agent_id: str, name: str) -> float:
         """Return what an agent has left of a budget (in units), a quota or a rate limit."""

@@ -40,6 +40,9 @@ KINDS: Final[Mapping[Any, Kind]] = {bool: "truth", int: "number", float: "number
 _LOOKS_ONLY: Final = frozenset({"len", "bool", "first"})
 """Pure functions whose work does not grow with their argument."""
 
+_READS: Final = frozenset({"len", "choice"})
+"""Functions that keep no list which they are given."""
+
 _MAKES_MORE: Final = frozenset({"range"})
 """Pure functions whose value can be larger than their arguments."""
 
@@ -58,8 +61,14 @@ class Source(Protocol):
     def name(self, writer: "Writer", name: str) -> Code:
         """Return the code that gives the value of a name, and what is known about it."""
 
-    def function(self, writer: "Writer", name: str) -> Code:
-        """Return the code that gives a function which is not pure, and what is known about its results."""
+    def function(self, writer: "Writer", name: str, *, only_read: bool) -> Code:
+        """Return the code that gives a function which is not pure, and what is known about its results.
+
+        Args:
+            writer: what writes the code.
+            name: the name of the function.
+            only_read: whether the value of the call is read at once and not kept, so that it need not be a copy.
+        """
 
     def known(self, what: Literal["name", "function"], local: Mapping[str, Any]) -> list[str]:
         """Return all names or functions, for hints; `local` are the values of the arguments of the code."""
@@ -164,6 +173,7 @@ class Writer:
         self._bound: dict[str, str] = {}  # the variables of the loops around the present node
         self._loops = 0  # how many there are
         self._in_source = 0  # whether the present node is in the list of a loop, where Python allows no `:=`
+        self._only_read: ast.expr | None = None  # a node whose value is read at once and not kept
 
     # -- functions
 
@@ -238,6 +248,11 @@ class Writer:
     def _node(self, node: ast.expr) -> ast.expr:
         return self._go(node)[0]
 
+    def _read(self, node: ast.expr) -> ast.expr:
+        """Return the code of a value that is read at once and not kept."""
+        self._only_read = node
+        return self._go(node)[0]
+
     def _constant(self, node: ast.Constant) -> Code:
         value = node.value
         if isinstance(value, bool):
@@ -255,7 +270,7 @@ class Writer:
 
     def _unaryop(self, node: ast.UnaryOp) -> Code:
         if isinstance(node.op, ast.Not):
-            return ast.UnaryOp(ast.Not(), self._node(node.operand)), "truth"
+            return ast.UnaryOp(ast.Not(), self._read(node.operand)), "truth"
         code, kind = self._go(node.operand)
         if kind == "number" and not self._lenient:
             if isinstance(code, ast.Constant) and isinstance(node.op, ast.USub):
@@ -314,7 +329,7 @@ class Writer:
         return ast.BoolOp(node.op, [code for code, _ in parts]), kinds.pop() if len(kinds) == 1 else "any"
 
     def _ifexp(self, node: ast.IfExp) -> Code:
-        test, (yes, one), (no, other) = self._node(node.test), self._go(node.body), self._go(node.orelse)
+        test, (yes, one), (no, other) = self._read(node.test), self._go(node.body), self._go(node.orelse)
         return ast.IfExp(test, yes, no), one if one == other else "any"
 
     def _compare(self, node: ast.Compare) -> Code:
@@ -355,7 +370,10 @@ class Writer:
     def _call(self, node: ast.Call) -> Code:
         assert isinstance(node.func, ast.Name), "checked by the grammar"
         name, pure = node.func.id, node.func.id in PURE_FUNCTIONS
-        function, kind = (None, _KIND_OF[name]) if pure else self._source.function(self, name)
+        only_read, self._only_read = self._only_read is node, None
+        function, kind = (None, _KIND_OF[name]) if pure else self._source.function(self, name, only_read=only_read)
+        if name in _READS and len(node.args) == 1:
+            self._only_read = node.args[0]
         arguments = [self._go(argument) for argument in node.args]
         keywords = [ast.keyword(keyword.arg, self._node(keyword.value)) for keyword in node.keywords]
         if function is not None:
@@ -397,7 +415,7 @@ class Writer:
         loops = []
         for loop in node.generators:
             self._in_source += 1
-            source = _call(self.hold(items), self._node(loop.iter), _load("W"))
+            source = _call(self.hold(items), self._read(loop.iter), _load("W"))
             self._in_source -= 1
             target: ast.expr
             if isinstance(loop.target, ast.Name):
@@ -443,7 +461,7 @@ class _Mappings:
         """See `Source`."""
         return writer.marked(ast.Subscript(_load("N"), ast.Constant(name), ast.Load()), "name", name), "any"
 
-    def function(self, writer: Writer, name: str) -> Code:
+    def function(self, writer: Writer, name: str, *, only_read: bool) -> Code:
         """See `Source`."""
         return writer.marked(ast.Subscript(_load("F"), ast.Constant(name), ast.Load()), "function", name), "any"
 

@@ -20,8 +20,8 @@ def transfer(world: "World", agent: "Inhabitant", to: Account, amount: float) ->
         amount: the amount, at least 0.
     """
     try:
-        world.ledger.transfer(agent.agent_id, to, to_micro(amount))
+        left = world.ledger.transfer(agent.agent_id, to, to_micro(amount))
     except (LimitError, UsageError) as error:
         raise Refused(str(error)) from error
     world.event_bus.report(MoneyTransferred(amount=amount, payer=agent.agent_id, to=to))
-    return {"balance": world.ledger.balance(agent.agent_id) / MICRO}
+    return {"balance": left / MICRO}
