@@ -319,10 +319,12 @@ class AgentLoop(Lifecycle):
                         rest = self.iterate(first=first, action=action, acting=begun)
                         return rest
                     result = begun
-                if result.success and self._follow is None and not agent.has_more:
-                    break  # as `_acted` would say
-                error, more = self._acted(action, result)
-                if not more:
+                if self._follow is not None:
+                    self._follow(result)
+                if not result.success:
+                    error = self._failure_of(action, result)
+                    break
+                if not agent.has_more or self._state is _STOPPING:
                     break
                 action = self._next()
         except (MemoryError, RunError):
@@ -379,8 +381,12 @@ class AgentLoop(Lifecycle):
                     acting = None
                     if result.__class__ is not ActionResult:
                         check_result(agent, result)
-                error, more = self._acted(action, result)
-                if not more:
+                if self._follow is not None:
+                    self._follow(result)
+                if not result.success:
+                    error = self._failure_of(action, result)
+                    break
+                if not agent.has_more or self._state is _STOPPING:
                     break
                 action = self._next()
         except (MemoryError, RunError):
@@ -416,15 +422,13 @@ class AgentLoop(Lifecycle):
         if short is not None and self._waits_for(short):
             await self._until_capacity(short, rates)
 
-    def _acted(self, action: Action, result: ActionResult) -> tuple[str | None, bool]:
-        """Handle the result of an action; return why the iteration has failed, if so, and whether an action follows."""
-        if self._follow is not None:
-            self._follow(result)
-        error = None
-        if not (result.success or result.skipped):
-            error = result.error or "the action failed"
-            log_failure(self.agent_id, self.world, f"{action.kind}: {error}", None)
-        return error, self.agent.has_more and result.success and self._state is not _STOPPING
+    def _failure_of(self, action: Action, result: ActionResult) -> str | None:
+        """Log that an action did not succeed, and return why the iteration has failed; None if it has not."""
+        if result.skipped:
+            return None
+        error = result.error or "the action failed"
+        log_failure(self.agent_id, self.world, f"{action.kind}: {error}", None)
+        return error
 
     def _next(self) -> Action | None:
         action = self.agent.next_action()

@@ -246,9 +246,10 @@ class PolicyAgent(Agent):
             return None
         rule = self._chosen = rules[place]
         self._place = place
-        self.has_more = len(rule.actions) > 1
+        actions = rule.actions
+        self.has_more = len(actions) > 1
         self._taken = 1
-        return rule.actions[0].constant or self._prepared(rule, 0)
+        return actions[0].constant or self._prepared(rule, 0)
 
     def _prepared(self, rule: PolicyRule, number: int) -> Action:
         """Return an action of the chosen rule with its arguments computed."""

@@ -726,11 +726,11 @@ class Kernel:
         actor.cancelling = False
         actor.token = (actor.token | 1) + 1
         actor.value = actor.via = None
-        self.actors[actor.ordinal] = actor
         before, self.current = self.current, actor
         try:
             rest = step()
             if rest is not None:
+                self.actors[actor.ordinal] = actor
                 actor.coro = rest
                 request = rest.send(None)
         except BaseException as error:

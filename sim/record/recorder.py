@@ -9,6 +9,7 @@ from typing import Self
 from sim.base.errors import ActorError, RunError, SimError
 from sim.events.event_type import EventData
 from sim.kernel.codec import JsonObject, decode, encode
+from sim.kernel.compiled import core
 from sim.kernel.levels import Level
 from sim.kernel.ports import Durable
 from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
@@ -93,6 +94,10 @@ class _Buffer(ABC):
         self._taken += len(rows)
         self._chunk += len(rows)
         self._rows = []
+
+
+if core is not None:
+    core.take_over_rows(_Buffer, {"rows": vars(_Buffer)["_rows"], "enough": vars(_Buffer)["_enough"]})
 
 
 class HashRecorder(_Buffer):

@@ -125,7 +125,7 @@ class TickDriver:
     async def _sequential(self, loops: list[AgentLoop]) -> None:
         self._begin_turns()
         for loop in loops:
-            if loop.turn() and not loop.through:
+            if loop.turn() and loop.actor.coro is not None:  # as `through` says, without a call
                 await self._settled(loop)
                 self._begin_turns()
 

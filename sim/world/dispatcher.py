@@ -174,24 +174,28 @@ class Dispatcher:
                 price is already reserved.
             raw: the arguments as JSON, if the action has been admitted in this step and costs nothing.
         """
-        world, arguments = self._world, action.arguments
+        world, arguments, only_seen = self._world, action.arguments, self.only_seen
         admitted = raw is not None
         if raw is None:
             raw = freeze(arguments)
-        before = world.kernel.acting().counter if self.only_seen else 0
+        before = world.kernel.acting().counter if only_seen else 0
+        charge = FREE
         try:
             if handler is None:
                 handler = world.actions.get(action.kind)  # raises `Refused` with the nearest name
             if handler.wait is not None and not granted:
                 raise Refused(f"{action.kind} takes time: it has to be awaited (execute)")
-            charge = FREE if admitted else self._admit(agent, action, handler, len(raw), paid=bool(granted))
+            if not admitted:
+                charge = self._admit(agent, action, handler, len(raw), paid=bool(granted))
             if granted:
                 data = handler.apply(world, agent, *granted, **arguments)
             else:  # most actions; a call without `*granted` is faster
                 data = handler.apply(world, agent, **arguments)
-            outcome = ActionTaken(arguments=raw, reasoning=action.reasoning or ABSENT, result=data, success=True)
+            reasoning = action.reasoning or ABSENT
+            outcome = ActionTaken(arguments=raw, reasoning=reasoning, result=data, success=True)
+            # What cannot change and can always be encoded is encoded later, with others.
             fact = data.__class__.__base__ is Fact  # `isinstance` takes three times as long
-            late = fact and not action.reasoning  # a fact cannot change and can always be encoded: encode it later
+            late = reasoning is ABSENT and (fact or data is None)
             kept = outcome if late else freeze(outcome)
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not the action
@@ -199,12 +203,16 @@ class Dispatcher:
             return self._refuse(agent, action, raw, error)
         if charge is not FREE:
             world.costs.take(agent.agent_id, charge, arguments.get("artifact"))
-        if self.only_seen and (handler.idle or (not granted and world.kernel.acting().counter == before)):
+        if only_seen and (handler.idle or (not granted and world.kernel.acting().counter == before)):
             world.kernel.pass_over(handler.topic, kept, agent.agent_id)
         else:
             world.kernel.emit(handler.topic, kept, agent.agent_id)
         world.done[handler.kind] += 1
-        return ActionResult(True, as_dict(data) if fact else decode(data) if isinstance(data, Raw) else data)
+        if fact:
+            data = as_dict(data)
+        elif data.__class__ is Raw:
+            data = decode(data)
+        return ActionResult(True, data)
 
     def _admit(
         self, agent: "Inhabitant", action: Action, handler: ActionHandler, size: int, *, paid: bool = False
@@ -220,12 +228,11 @@ class Dispatcher:
         handler.check(action.arguments)
         if size > world.event_bus.max_data_bytes:
             raise self._too_much(agent, action, size)
-        costs = world.costs
-        charge = FREE if paid else costs.fixed(kind) or costs.charge(kind, size)
+        charge = FREE if paid else world.costs.fixed(kind) or world.costs.charge(kind, size)
         if charge is FREE:
             return charge
         if charge.beyond_rates or world.rate_tracker.blocked_by(agent.agent_id, charge.rates) is not None:
-            lack = costs.lacking(agent.agent_id, charge, action.arguments.get("artifact"))
+            lack = world.costs.lacking(agent.agent_id, charge, action.arguments.get("artifact"))
             if lack is not None:
                 raise Refused(lack.text, skip=lack.skip)
         return charge

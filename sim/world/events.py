@@ -150,6 +150,7 @@ class MoneyTransferred(Published, frozen=True, gc=False, kw_only=True):
         to: the account that it was paid to.
     """
 
+    FACT = True
     amount: int | float
     payer: str = json_field(name="from")
     to: str

@@ -2,14 +2,14 @@
 
 The C code duplicates the main loop, the most frequent waits and some short functions of the kernel. `take_over` gives
 it the classes of the kernel. A class above the kernel declares the layout of its slots and registers with
-`take_over_slots`.
+`take_over_slots` or `take_over_rows`.
 
 Without the C code, the functions in Python run instead: slower, but in the same order, which the tests compare. As in
 PEP 399, each function in Python defines the correct behaviour.
 
 C files: `module` (the module and `take_over`), `core` and `layout` (declarations), `loop` (the main loop), `calls`
 (`wake`, `emit`, `put_nowait`), `wait` (waits), `slots` (slots of resources), `reader` (an iterator), `sort` (sorting),
-`draws` (keyed draws), `lanes` (the events of each lane of a hash), `state` (what is in the state of an agent).
+`draws` (keyed draws), `rows` (recorders that collect events), `lanes` (the events of each lane of a hash), `state` (what is in the state of an agent).
 """
 
 import importlib

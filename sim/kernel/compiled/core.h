@@ -42,7 +42,7 @@ extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
-    X(_arm) X(_caused) X(_ended) X(_go_on) X(_rest) X(__qualname__) X(append) X(close) X(event) X(fire) X(hold)       \
+    X(_arm) X(_caused) X(_ended) X(_go_on) X(_many) X(_rest) X(__qualname__) X(append) X(close) X(event) X(fire) X(hold)       \
     X(lose_one) X(popleft) X(serve) X(sort) X(throw) X(token)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
@@ -91,6 +91,7 @@ int compare_ranks(PyObject *one, PyObject *other);
 int begin_acquire(PyObject *pool);
 int hold_slot(PyObject *pool);
 int decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via);
+PyObject *take_over_rows(PyObject *module, PyObject *args);
 PyObject *take_over_slots(PyObject *module, PyObject *args);
 PyObject *run_some(PyObject *loop, PyObject *most);
 PyObject *queue_get(PyObject *queue, PyObject *nothing);

@@ -151,6 +151,7 @@ static PyMethodDef functions[] = {
     {"sleep_ns", sleep_ns, METH_O, "Pause the actor for a whole number of nanoseconds of simulated time."},
     {"sort_entries", sort_entries, METH_O, "Sort entries like `list.sort`."},
     {"take_over", take_over, METH_VARARGS, "Replace functions of the kernel by the functions of this module."},
+    {"take_over_rows", take_over_rows, METH_VARARGS, "Replace a function of a class of recorders."},
     {"take_over_slots", take_over_slots, METH_VARARGS, "Replace functions of a class of resources with slots."},
     {NULL},
 };
