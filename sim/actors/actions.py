@@ -64,7 +64,7 @@ def sleep(world: World, agent: Any, condition: dict) -> None:  # type: ignore[ty
         parsed = WakeCondition.parse(condition)
     except UsageError as error:
         raise Refused(str(error)) from error
-    agent.loop.sleep(parsed)
+    agent.loop.sleep_now(parsed)
 
 
 @action("rest", permission=Permission.GUEST, scope="own", last=True, idle=True, everywhere=False, draws=False)

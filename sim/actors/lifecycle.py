@@ -9,7 +9,7 @@ from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
 from sim.actors.error_reports import log_failure
 from sim.actors.events import AgentFailed, DeadLetters, InterruptMissed, StateChanged
-from sim.actors.state import AgentState, PauseReason
+from sim.actors.state import SUCCESSORS, AgentState, PauseReason
 from sim.actors.wake import Registration, WakeCondition, arm, check
 from sim.base.errors import OutOfMemoryError, RunError
 from sim.base.text import of_error, recordable_text
@@ -276,8 +276,13 @@ class Lifecycle(ABC):
             check(condition, self.world)
             data = {"agent": self.agent_id, "condition": condition.recorded()}
             return self.world.call("sleep", data, f"sleep of {self.agent_id}")
+        self.sleep_now(condition)
+        return DONE
+
+    def sleep_now(self, condition: WakeCondition) -> None:
+        """Do as `sleep`, inside the run."""
         if self._state is _S.STOPPING:
-            return DONE
+            return
         check(condition, self.world)
         if self._state is _S.SLEEPING:
             self._settle()
@@ -290,7 +295,6 @@ class Lifecycle(ABC):
         armed = arm(condition, self.world, self.agent, self._woken)
         if self._state is _S.SLEEPING:  # otherwise the condition was met at once
             self._ending = armed
-        return DONE
 
     def wake(self) -> Call:
         """Wake a sleeping agent; has no effect on an agent that does not sleep. The call need not be awaited."""
@@ -388,8 +392,10 @@ class Lifecycle(ABC):
         self._count_wakeup("sleeping", cause)
         self.woken_by = cause
         self._change(_S.RUNNING, cause)
-        self._pause_if_wanted()
-        self._notify()
+        if self._pause_wanted is not None:
+            self._pause_if_wanted()
+        if self._changed is not None:
+            self._changed.fire()
 
     def _count_wakeup(self, left: str, cause: str) -> None:
         self.last_beat = self._kernel.now
@@ -405,7 +411,8 @@ class Lifecycle(ABC):
     def _settle(self) -> None:
         """Cancel the registration that would have ended a sleep or a pause."""
         if self._ending is not None:
-            self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
+            if self._kernel.current is None:
+                self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
             self._ending.cancel()
             self._ending = None
 
@@ -416,12 +423,14 @@ class Lifecycle(ABC):
     # -- state
 
     def _change(self, after: AgentState, reason: object = "") -> None:
-        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
-        before = self._state
-        before.check(after, self.agent_id)
-        self._state, self.since_ns = after, self._kernel.now
+        kernel, before = self._kernel, self._state
+        if kernel.current is None:
+            kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
+        if after not in SUCCESSORS[before]:
+            before.check(after, self.agent_id)  # raises
+        self._state, self.since_ns = after, kernel.now
         changed = StateChanged(before=before, reason=reason, after=after)
-        self._kernel.emit(changed.TOPIC, changed, self.agent_id)  # not `report`, which takes a call more
+        kernel.emit(changed.TOPIC, changed, self.agent_id)  # not `report`, which takes a call more
         if self.on_change is not None:
             self.on_change()
 

@@ -28,7 +28,6 @@ from sim.kernel import Actor, Duration, Exit, to_ns
 from sim.kernel.codec import NOT_JSON_HINT, json_fault
 from sim.kernel.compiled import core
 from sim.kernel.coroutines import resume
-from sim.kernel.ports import Call
 from sim.world import Action, ActionResult, World
 from sim.world.costs import FREE, Charge
 
@@ -507,8 +506,8 @@ class AgentLoop(Lifecycle):
             )
         super().request_stop(reason)
 
-    def sleep(self, condition: WakeCondition) -> Call:
-        """Put the agent to sleep, as `Lifecycle.sleep`.
+    def sleep_now(self, condition: WakeCondition) -> None:
+        """Put the agent to sleep, as `Lifecycle.sleep_now`.
 
         Raises:
             CausalityError: if the agent runs ahead of others. Earlier events that would wake it can still follow, so
@@ -519,7 +518,7 @@ class AgentLoop(Lifecycle):
                 f"{self.agent_id} falls asleep while it runs ahead of others",
                 hint="return Action('sleep', ...) or Action('rest', ...) from decide_action",
             )
-        return super().sleep(condition)
+        super().sleep_now(condition)
 
     def _waits_for(self, resource: str) -> bool:
         """Return whether the agent must wait for capacity of `resource` before an action."""

@@ -18,7 +18,7 @@ class AgentState(enum.StrEnum):
     @property
     def successors(self) -> tuple["AgentState", ...]:
         """The states that can follow this state."""
-        return _SUCCESSORS[self]
+        return SUCCESSORS[self]
 
     @property
     def live(self) -> bool:
@@ -27,7 +27,7 @@ class AgentState(enum.StrEnum):
 
     def check(self, after: "AgentState", agent_id: str) -> None:
         """Raise `TransitionError` if the transition to `after` is not allowed."""
-        if after not in _SUCCESSORS[self]:
+        if after not in SUCCESSORS[self]:
             raise TransitionError(f"{agent_id} cannot go from {self} to {after}")
 
 
@@ -42,7 +42,7 @@ class PauseReason(enum.StrEnum):
 
 _S = AgentState
 _LIVE = (_S.RUNNING, _S.SLEEPING, _S.PAUSED)
-_SUCCESSORS = {
+SUCCESSORS = {
     _S.STOPPED: (_S.STARTING,),
     _S.STARTING: (_S.RUNNING, _S.STOPPING),
     _S.RUNNING: (_S.SLEEPING, _S.PAUSED, _S.STOPPING),
@@ -50,3 +50,4 @@ _SUCCESSORS = {
     _S.PAUSED: (_S.RUNNING, _S.STOPPING),
     _S.STOPPING: (_S.STOPPED,),
 }
+"""The states that can follow each state."""

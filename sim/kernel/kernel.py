@@ -773,7 +773,7 @@ class Kernel:
                 f"the time (ns) and the priority of a call are whole numbers, not {time!r:.60} and {priority!r:.60}",
                 hint="write round(seconds * 1e9)",
             )
-        source = source or self.acting()
+        source = source or self.current or self.acting()
         timer = Timer(self, source, callback)
         self.schedule(time - self.now, source, timer, 0, priority)
         return timer

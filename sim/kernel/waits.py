@@ -129,7 +129,7 @@ class Signal:
     def fire(self, value: Any = None) -> int:
         """Wake all waiting actors, in their order, and return their number."""
         kernel, crowd = self._kernel, self._crowd
-        source = kernel.acting()  # first: it refuses a call from outside before anything changes
+        source = kernel.current or kernel.acting()  # first: it refuses a call from outside before anything changes
         source.counter = counter = source.counter + 1
         if not crowd.waiting:
             return 0

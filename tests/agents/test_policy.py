@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
-from sim.agents.rule_code import Value
+from sim.agents.rule_code import RuleCode, Value
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.kernel.rng import Streams
 from sim.world import Places
@@ -183,6 +183,25 @@ def test_chance(toolbox: tuple[Lab, Toolbox]) -> None:
     assert box.choice(["x"]) == "x"
     with pytest.raises(ExpressionError, match="above 0"):
         box.exponential(0)
+
+
+def test_lists_that_a_rule_keeps_are_copies(toolbox: tuple[Lab, Toolbox]) -> None:
+    """A list that a rule only reads can be the one of the world; one that it keeps, or a part of it, is a copy."""
+    lab, box = toolbox
+    box.shared = dict.fromkeys(box.shared, lambda *given: ["shared"])
+    box.functions = {**box.functions, **dict.fromkeys(box.shared, lambda *given: ["copy"])}
+    read = ("choice({})", "[one for one in {}][0]")
+    kept = ("{}", "{} or 1", "{} + []", "first({})", "{}[0]", "[{}]", "[one for one in [{}]]", "{} if {} else 0")
+    for name in box.shared:
+        call = "agents('others')" if name == "agents" else f"{name}()"
+        for text in (*read, *kept):
+            code = RuleCode([rule(None, change={"x": "=" + text.replace("{}", call)})], box, {}, lambda agent, let: {})
+            (change,) = code.changes
+            assert change is not None, "the rule sets a variable"
+            box.used_by(lab.script("q"))
+            found = "shared" if text in read else "copy"
+            assert found in str(change(None, {}, {})), text
+            assert "shared" not in str(change(None, {}, {})) or text in read, text
 
 
 def test_the_world_around(toolbox: tuple[Lab, Toolbox]) -> None:

@@ -569,7 +569,7 @@ def test_functions_that_sense_nothing_need_no_world():
         rng: Any = None
 
     toolbox = object.__new__(Toolbox)
-    toolbox._world, toolbox._user = NoWorld(), User()  # type: ignore[assignment]
+    toolbox._world, toolbox.acts_for = NoWorld(), User()  # type: ignore[assignment]
     User.rng = type("Rng", (), {"__getattr__": lambda self, name: lambda *args: 0})()
     arguments = {"chance": (0.5,), "exponential": (1.0,), "choice": ([1],)}
     for name, one in functions_at("agent").items():

@@ -23,6 +23,6 @@ def transfer(world: "World", agent: "Inhabitant", to: Account, amount: float) ->
         left = world.ledger.transfer(agent.agent_id, to, to_micro(amount))
     except (LimitError, UsageError) as error:
         raise Refused(str(error)) from error
-    number = amount if amount.__class__ is int or amount.__class__ is float else float(amount)
+    number = amount if type(amount) in (int, float) else float(amount)  # as it is recorded
     world.event_bus.report(MoneyTransferred(amount=number, payer=agent.agent_id, to=to))
     return {"balance": left / MICRO}
