@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sim.llm.service import Models
     from sim.llm.service_time import ServiceTime
 
+Use = Callable[[Any], Any]  # a name, as the type would be made anew for each agent
 _MAX_SPAWNED = 100_000  # living agents; fewer than a file can have, so that copies of copies end before memory does
 _NO_ROW: Final = Row("", {})
 
@@ -308,6 +309,7 @@ class AgentFactory:
         }
         self._spawned: dict[tuple[str, str], int] = {}
         self._known: dict[str, _KnownStart] = {}  # by entry, from the first agent on
+        self._copied: dict[str, schema.Agent] = {}  # the entries that can have copies, from the first copy on
 
     def change(self, scenario: schema.Scenario) -> None:
         """Take the live parameters of agents from `scenario` from now on, also for agents that are created later."""
@@ -330,6 +332,7 @@ class AgentFactory:
         """Take the start values of agents that are created later from `scenario`."""
         self._scenario = scenario
         self._entries = {entry.name: entry for entry in scenario.agents}
+        self._copied.clear()
 
     def _loops_of(self, entry: str) -> list[AgentLoop]:
         return [loop for loop in self._manager.loops.values() if loop.agent.entry == entry]
@@ -348,6 +351,7 @@ class AgentFactory:
             for index, row in enumerate(self._rows(entry)):
                 for part in ("", *self.class_of[entry.name].parts):
                     name = f"{row.name}-{part}" if part else row.name
+                    self._check_free(name)
                     spec = self._spec_of(entry, name, index, row.state, part=part, row=row)
                     starts.append((self._admit(spec), spec.delay_ns))
         return tuple(starts)
@@ -368,7 +372,9 @@ class AgentFactory:
         entry = self._entries.get(agent)
         if entry is None:
             raise Refused(f"there is no entry {agent!r} in agents")
-        self._check_copies(entry)
+        if self._copied.get(agent) is not entry:
+            self._check_copies(entry)
+            self._copied[agent] = entry
         unknown = sorted(set(state or {}) - set(entry.state))
         if unknown:
             raise Refused(f"{agent} has no state variable {unknown[0]!r}")
@@ -429,16 +435,15 @@ class AgentFactory:
             row: what a table says of it; None: nothing.
 
         Raises:
-            UsageError: if a value cannot be evaluated or used, or the name is taken.
+            UsageError: if a value cannot be evaluated or used.
         """
         world = self._world
-        self._check_free(name)
         values = _NO_ROW if row is None else row
         group = entry.group_name if values.group is None else values.group
         agent = self._instance(entry, name, index, group)
         agent.entry, agent.kind, agent.part, agent.persona = entry.name, entry.kind, part, values.persona
 
-        def start(key: str, value: ValueTemplate, use: Callable[[Any], Any] = lambda result: result) -> Any:
+        def start(key: str, value: ValueTemplate, use: Use = lambda result: result) -> Any:
             if value.constant:
                 return computed(entry, key, name, lambda: use(value.evaluate({}, {})))
             functions = self._functions(Subject(name, world.draws(name, "start", key)))
@@ -455,9 +460,7 @@ class AgentFactory:
                 names[key] = start(f"state.{key}", value) if value.__class__ is ValueTemplate else value
         agent.state.update({key: names[key] for key in entry.state})
 
-        def first(
-            key: str, given: Any, value: ValueTemplate | None, use: Callable[[Any], Any], same: Any = None
-        ) -> Any:
+        def first(key: str, given: Any, value: ValueTemplate | None, use: Use, same: Any = None) -> Any:
             if given is not None:
                 return computed(entry, key, name, lambda: use(given))
             return same if same is not None or value is None else start(key, value, use)
@@ -485,7 +488,7 @@ class AgentFactory:
         for resource, rate in entry.limits.items():
             world.rate_tracker.set_agent_limit(name, resource, to_rate(rate, self._scenario))
         loop = self._manager.create_loop(spec.agent, self._configs[entry.name])
-        if entry.population is not None:
+        if self._known[entry.name].table:
             world.add_to_group(spec.agent, entry.group_name)
         world.ledger.open(name, spec.micro)
         if spec.place is not None and world.places is not None:
@@ -598,12 +601,14 @@ class _KnownStart:
         state: its state variables, each after those that its start value uses, with the start value: a template if it
             has to be computed, or is a list or mapping, of which each agent gets its own.
         micro, delay_ns: the initial balance and the delay; None if they have to be computed, or are not valid.
+        table: whether its agents are those of a table.
     """
 
     entry: schema.Agent
     state: tuple[tuple[str, Any], ...]
     micro: int | None
     delay_ns: int | None
+    table: bool
 
     @classmethod
     def of(cls, entry: schema.Agent) -> "_KnownStart":
@@ -617,7 +622,9 @@ class _KnownStart:
                 return None  # it is refused when an agent is created, with its name
 
         state = tuple((key, literal(entry.state[key])) for key in entry.state_order())
-        return cls(entry, state, constant(entry.balance, _money), constant(entry.start, to_ns))
+        return cls(
+            entry, state, constant(entry.balance, _money), constant(entry.start, to_ns), entry.population is not None
+        )
 
 
 @attrs.frozen
