@@ -324,7 +324,7 @@ class Player:
             "gates": [] if played.ended else changes.gates(), "hand": changes.to_json(),
             "people": None if played.ended else changes.questions(),
             "file": self._new_name(),
-            "note": self._outcome(played) or self._note,
+            "groups": len(runner.simulation.scenario.agents), "note": self._outcome(played) or self._note,
         }  # fmt: skip
 
     def tell(self) -> None:

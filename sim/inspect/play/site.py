@@ -39,8 +39,11 @@ _RELOAD: Final = 1.0
 
 _MOST_WINDOWS: Final = 100
 
-_SHARE: Final = 0.25
+_SHARE: Final = 0.5
 """The most of a core that updates of the windows may take. If they cost more, there are fewer."""
+
+_SLOWEST: Final = 0.25
+"""Real seconds between two updates of a window, at most: what came meanwhile has to be read in any case."""
 
 _LOOK: Final = 0.25
 """Real seconds between two looks at which windows are open."""
@@ -75,14 +78,15 @@ class Windows:
 
         Args:
             window: the window.
-            cost: the CPU seconds that the answer took. The next one is so late that all take `_SHARE` of a core.
+            cost: the CPU seconds that the answer took. The next one is so late that all take `_SHARE` of a core, but
+                not later than after `_SLOWEST`.
         """
         with self._lock:
             left = self._asking.pop(window, 1) - 1
             if left:
                 self._asking[window] = left
             self._last[window] = self._clock()
-            self.pause = max(1 / UPDATES, cost * self._count() / _SHARE)
+            self.pause = min(_SLOWEST, max(1 / UPDATES, cost * self._count() / _SHARE))
             while len(self._last) > _MOST_WINDOWS:
                 del self._last[min(self._last, key=self._last.__getitem__)]
 

@@ -15,6 +15,7 @@ function makeUnfinished() {
 function main() {
   readPalette();
   if (ABOUT.follows) chosen.time = END;
+  if (live && ABOUT.live.groups > 1) chosen.colour = "group";
   if (ABOUT.variables.length) chosen.colour = "now:" + ABOUT.variables[0].name; // what the scenario asks for
   chosen.tab = ABOUT.opens;
   recall();
