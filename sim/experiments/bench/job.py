@@ -41,7 +41,9 @@ class _Meter:
             runner.sync.study()
         models = runner.simulation.models
         if runner.sync is None and models is not None:
-            self.concurrency = models.counts = Concurrency(runner)
+            counts = Concurrency(runner)
+            counts.add_tiers(models.counts.tallies)  # every tier has a tally before its first call
+            self.concurrency = models.counts = counts
         if runner.sync is not None and self.seen is not None:
             runner.sync.know(self.seen)
         self.watch(runner)
