@@ -281,7 +281,7 @@ class Queue:
     def close(self) -> list[Any]:
         """Close the queue: raise `ClosedError` in all waiting actors, and return the remaining items."""
         if self._putters is None and (self._getters is None or not self._getters.actors):  # nearly always
-            self._kernel.acting().counter += 1  # as below, where nobody is woken
+            self._kernel.acting().counter += 1  # as below, where no actor is woken
             left, self.closed, self.items = list(self.items or ()), True, None
             return left
         with self._kernel.one_event():

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sim.llm.service import Models
     from sim.llm.service_time import ServiceTime
 
-Use = Callable[[Any], Any]  # a name, as the type would be made anew for each agent
+Use = Callable[[Any], Any]  # named, so that it is built once and not for each agent
 _MAX_SPAWNED = 100_000  # living agents; fewer than a file can have, so that copies of copies end before memory does
 _NO_ROW: Final = Row("", {})
 
