@@ -11,11 +11,14 @@ import pytest
 
 import sim
 from sim.base.errors import UsageError
+from sim.experiments.attribution.curve import Search
 from sim.experiments.attribution.deciding import Cause, Hunt, verdict
 from sim.experiments.attribution.halving import Halving
 from sim.experiments.attribution.significance import holm, sign_test, wilson
 from sim.experiments.attribution.target import Target
-from sim.experiments.attribution.task import Assigned, Noted, short
+from sim.experiments.attribution.task import Assigned, Future, Noted, Passage, Task, short
+from sim.experiments.attribution.turning import jump_text
+from sim.runner.plain import StepMoment
 from sim.scenario import Scenario
 from tests.attribution.conftest import COIN
 from tests.helpers import command
@@ -72,6 +75,7 @@ def test_intervals_of_shares_are_those_of_wilson():
     assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
     assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
     assert wilson(0, 0) == (0.0, 1.0)
+    assert all((wilson(0, n)[0], wilson(n, n)[1]) == (0.0, 1.0) for n in range(1, 200))  # exactly, as they are shown
 
 
 def test_the_test_of_pairs_is_exact():
@@ -277,6 +281,55 @@ def test_the_verdict_says_what_was_found_whatever_all_together_do(whole, causes,
     """If all together make no difference, or theirs is not known, it does not say that all offset each other."""
     found = verdict([of_hunt("event", whole, found=max(1, len(causes)))], causes)
     assert found == said.format("messages and published events")
+
+
+class Planned:
+    """Futures whose outcomes are given by their moments; None is one that fails."""
+
+    within, way, carried_out, own, seconds = False, "planned", 0, Future(1.0), 0.0
+
+    def __init__(self, outcomes: dict[int, float | None], *, fresh: float | None = 1.0) -> None:
+        self.outcomes, self.fresh, self.asked = outcomes, fresh, list[StepMoment]()
+
+    def values(self, tasks: list[Task]) -> list[list[Future]]:
+        """Return the outcomes of the futures of each task."""
+        found = []
+        for task in tasks:
+            value = self.fresh if task.moment in self.asked else self.outcomes[task.moment.time_ns]
+            self.asked.append(task.moment)
+            found.append([Future(value, None if value is not None else "it failed")] * len(task.seeds))
+            self.carried_out += len(task.seeds)
+        return found
+
+    def steps(self, time_ns: int) -> int:
+        """Return how many steps an instant has."""
+        return 1
+
+    def between(self, first: StepMoment, last: StepMoment) -> Passage:
+        """Return what happened between two moments."""
+        return Passage((), ())
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_a_moment_whose_futures_fail_is_no_moment_of_p_0():
+    """If all futures of a moment fail, P is unknown there: it is neither below a level, nor 0 beside a jump.
+
+    All that failed is counted, also of the futures with fresh seeds.
+    """
+    futures = Planned({0: 0.0, 1: 0.0, 2: None, 3: 1.0}, fresh=None)
+    search = Search(futures, (0, 1, 2, 3), 1, 100, StepMoment(0))
+    search.explore()
+    assert [(one.last_below, one.first_above) for one in search.passed()] == [(StepMoment(1), StepMoment(3))] * 2
+    futures.asked = [StepMoment(0), StepMoment(1)]
+    search = Search(futures, (0, 1), 1, 100, StepMoment(0))
+    search.known = {StepMoment(0): [Future(0.0)] * 3, StepMoment(1): [Future(1.0)] * 3}
+    (jump,) = search.jumps()
+    assert (jump.change, jump.before.p, jump.before.unknown) == (0.0, None, len(search.fresh[StepMoment(0)]))
+    said = jump_text(jump)
+    assert "P may change; of the fresh futures none is known, so this was not tested" in said
+    assert "from 0" not in said
 
 
 def test_every_error_has_a_hint():

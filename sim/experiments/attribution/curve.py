@@ -76,8 +76,8 @@ class Jump:
 
     @property
     def change(self) -> float:
-        """How much the probability changes."""
-        return (self.after.p or 0.0) - (self.before.p or 0.0)
+        """How much the probability changes; 0 if it is not known."""
+        return _change(self.before, self.after)
 
 
 @attrs.frozen
@@ -111,6 +111,7 @@ class Search:
         scale: the spread of the outcome, of which changes are shares; 1 for a condition.
         n: the futures of each moment.
         known: the outcomes of the futures of each moment.
+        fresh: those with other seeds, beside the largest jumps.
     """
 
     futures: Futures
@@ -122,6 +123,7 @@ class Search:
     scale: float = 1.0
     n: int = 0
     known: dict[StepMoment, list[Future]] = attrs.field(factory=dict)
+    fresh: dict[StepMoment, list[Future]] = attrs.field(factory=dict)
     steps: dict[int, int] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -172,9 +174,9 @@ class Search:
 
     def passed(self) -> list[Passed]:
         """Return when the outcome of the run became likely for good."""
-        points, found = self.points(), []
+        points, found = [point for point in self.points() if point.p is not None], []
         for level in LEVELS:
-            below = [place for place, point in enumerate(points[:-1]) if not self._own_way(point) >= level]
+            below = [place for place, point in enumerate(points[:-1]) if self._own_way(point) < level]
             last = below[-1] if below else -1
             found.append(Passed(level, points[last].moment if below else None, points[last + 1].moment))
         return found
@@ -190,7 +192,8 @@ class Search:
         n = max(1, min(4 * self.n, (self.budget - self.futures.carried_out) // (2 * len(pairs))))
         seeds = self.seeds("confirmation", n)
         moments = [point.moment for pair in pairs for point in pair[1:] if point.moment < self.end]
-        fresh = dict(zip(moments, self.futures.values([Task(one, seeds) for one in moments]), strict=True))
+        self.fresh |= zip(moments, self.futures.values([Task(one, seeds) for one in moments]), strict=True)
+        fresh = dict(self.fresh)
         fresh[self.end] = [self.futures.own] * n
         tests = [sign_test(_differences(fresh[a.moment], fresh[b.moment])) for _, a, b in pairs]
         found = []

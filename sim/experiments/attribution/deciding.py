@@ -139,15 +139,15 @@ class Explanation:
     def sentences(self) -> list[str]:
         """Return what was found, a sentence each."""
         start = self.points[0]
-        found = [
-            f"In {self.run}, {self.outcome} is {number(self.value)}; at the start {number(start.p or 0)} was expected."
-        ]
+        expected = "it is not known what" if start.p is None else number(start.p)
+        found = [f"In {self.run}, {self.outcome} is {number(self.value)}; at the start {expected} was expected."]
         found += [jump_text(jump, "the expected outcome") for jump in self.jumps]
         for hunt in self.hunts:
-            what = f"{hunt.count:,} {_KINDS[hunt.kind]}"
+            what = _KINDS[hunt.kind]
+            what = f"all of {hunt.count:,} {what}" if hunt.count > 1 else f"the only one of {what}"
             groups = "1 group was" if hunt.tried == 1 else f"{hunt.tried} groups were"
             if hunt.whole is None:
-                found.append(f"Without all of {what}, the outcome is not known; {groups} left out.")
+                found.append(f"Without {what}, the outcome is not known; {groups} left out.")
                 continue
             rest = "; others with an effect are not divided further" if hunt.undivided else ""
             if hunt.unknown:
@@ -158,7 +158,7 @@ class Explanation:
                     " offset each other"
                 )
             same = f"it is {number(self.value - hunt.whole)}" if hunt.whole else "the outcome is the same"
-            found.append(f"Without all of {what}, {same}; {groups} left out{rest}.")
+            found.append(f"Without {what}, {same}; {groups} left out{rest}.")
         found += [self.lacks] if self.lacks else []
         found += [self.verdict, IN_THE_MODEL]
         if self.unknown:
@@ -264,7 +264,7 @@ class _Why:
         )  # fmt: skip
         search.explore()
         jumps = search.jumps()
-        self.problems += search.known.values()
+        self.problems += [*search.known.values(), *search.fresh.values()]
         hunts, found = self._hunt(third)
         listed = self._listed(found, jumps)
         causes = self._tested(search, listed, self.options.budget - futures.carried_out)

@@ -17,7 +17,7 @@ def wilson(hits: float, n: int) -> tuple[float, float]:
     share, square = hits / n, NORMAL * NORMAL
     middle = (share + square / (2 * n)) / (1 + square / n)
     half = NORMAL * math.sqrt(share * (1 - share) / n + square / (4 * n * n)) / (1 + square / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return (middle - half if hits else 0.0), (middle + half if hits < n else 1.0)  # at both ends exactly
 
 
 def sign_test(differences: Sequence[float]) -> float:

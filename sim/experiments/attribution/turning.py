@@ -155,7 +155,7 @@ def turning_point(run: str | PathLike[str], condition: str, options: TurningOpti
         search = Search(open_.futures, open_.instants, open_.stored.info.seed, options.budget, open_.start)
         search.explore()
         jumps, points = search.jumps(), search.points()
-        problems = problems_of(found for found in search.known.values())
+        problems = problems_of([*search.known.values(), *search.fresh.values()])
         return TurningPoints(
             run=open_.stored.path.name, condition=open_.target.text, outcome=bool(open_.futures.own.value),
             points=tuple(points), passed=tuple(search.passed()), jumps=tuple(jumps),
@@ -191,10 +191,12 @@ def jump_text(jump: Jump, what: str = "P") -> str:
         where = f"Between {where} and {moment_text(after.moment)}"
     else:
         where = f"At {where}, {'at one step' if jump.steps == 1 else f'within {jump.steps} steps'}"
-    changed = f"from {before.p or 0:.3g} to {after.p or 0:.3g}"
-    test = f"p = {jump.p_value:.2g} with {before.n} fresh pairs"
-    sure = f"confirmed, {test}" if jump.confirmed else f"not confirmed, {test}"
     happened = "; ".join(_happened(jump)) or "no event is recorded"
+    if before.p is None or after.p is None:
+        return f"{where}, {what} may change; of the fresh futures none is known, so this was not tested: {happened}."
+    changed = f"from {before.p:.3g} to {after.p:.3g}"
+    test = f"p = {jump.p_value:.2g} with {min(before.n, after.n)} fresh pairs"
+    sure = f"confirmed, {test}" if jump.confirmed else f"not confirmed, {test}"
     return f"{where}, {what} changes {changed} ({sure}): {happened}."
 
 
