@@ -13,7 +13,7 @@ from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_giv
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.attribution import attribution_options, check_picture, confirm, print_explained
 from sim.cli.render.experiments import work_on
-from sim.cli.render.output import OUT, PATH, common, reading
+from sim.cli.render.output import OUT, PATH, common, reading, say
 from sim.cli.rerun import again_options, at_work, by_id, decided, print_live
 from sim.cli.run import NO_RECORD, allow_imports
 from sim.experiments.arms import arms_of, make_arms
@@ -22,6 +22,7 @@ from sim.experiments.folder import begin
 from sim.experiments.workers import check_workers, workers_of
 from sim.runner import branch
 from sim.runner.options import BranchOptions
+from sim.runner.plain import needs_outside
 from sim.runner.rebuild import models_asked
 from sim.tools.rights import Rights
 
@@ -37,6 +38,10 @@ _TO = click.option(
     "--to", type=PATH, metavar="PATH",
     help="With --arm: the folder of the results. Default: experiments/NAME-NUMBER. With --turning-point: an SVG file.",
 )  # fmt: skip
+_ANSWERS = (
+    "sim: what was asked outside before the branch begins has the answer on record; what is asked later is asked anew,"
+    " which can cost money"
+)
 _TO_ARMS = "give each change to an arm: --arm NAME:KEY=VALUE"
 _COMPARISON = (
     "count", "first_seed", "share", "most_seeds", "outcomes", "answers", "record", "jobs", "on", "to",
@@ -103,7 +108,7 @@ def command(
     limits, permission and loop delays of agents; the language models, and models.latency.
     """
     with reading(out, run, verify=False) as stored:
-        folder, asked = stored.path, models_asked(stored.info.options)
+        folder, asked, outside = stored.path, models_asked(stored.info.options), needs_outside(stored)
     comparison = {name: options.pop(name) for name in _COMPARISON}
     single = {
         "--set": overrides, "--seed": seed, "--at-event": at_event, "--without": without, "--replace": replace,
@@ -116,6 +121,8 @@ def command(
         given |= {"budget": budget, "allow_change": allow_change, "access": access_of(options, asked)}
         return _explain(folder, turning_point, rights, given, yes=yes, as_json=as_json)
     _refuse({"--budget": budget, "--yes": yes}, "is for futures", "add --turning-point CONDITION")
+    if outside and not quiet:
+        say(_ANSWERS)
     if arms:
         _refuse({**single, "--quiet": quiet}, "is for a single branch", _TO_ARMS)
         if at is None:

@@ -42,7 +42,7 @@ class KeptReplay:
         """
         if FORKS:
             known = self._session.ask({"cost": True})
-            return ReplayCost(known["events"], known["seconds"], tuple(known["changed"]))
+            return ReplayCost(**{**known, "changed": tuple(known["changed"])})
         with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
             return cost_of(walk, MAX_NS, self._rate)
 

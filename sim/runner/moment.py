@@ -105,7 +105,8 @@ class Moment:
         """
         if name not in self.agents:
             raise UsageError(
-                f"there is no agent {name!r:.80} at {seconds_text(self.time)}", hint=did_you_mean(name, self.agents)
+                f"there is no agent {name!r:.80} at {seconds_text(self.time)}",
+                hint=did_you_mean(name, self.agents) or "without a name, all agents of that time are shown",
             )
         return self.agents[name]
 

@@ -26,11 +26,14 @@ class ReplayCost:
     Attributes:
         events: about how many events it repeats.
         seconds: about how long that takes at most, in real seconds, if the agents of the run compute little.
+        answered: how many answers from outside (of models at endpoints, tools, people) the whole run has. They are
+            those on record: none is asked for anew.
         changed: what has changed since the run was recorded, if that is allowed: modules, packages, the scenario.
     """
 
     events: int
     seconds: float
+    answered: int = 0
     changed: tuple[str, ...] = ()
 
 
@@ -45,7 +48,8 @@ def cost_of(walk: Walk, time_ns: int, rate: int = RATE) -> ReplayCost:
     sql = "SELECT first_event, count, json_extract(data, '$[0][0]') FROM chunks ORDER BY id"
     before = [(first, count) for first, count, time in walk.stored.query(sql) if time < time_ns]
     events = sum(before[-1]) - 1 if before else 0
-    return ReplayCost(events, events / rate, walk.changed)
+    ((answered,),) = walk.stored.query("SELECT count(*) FROM effects WHERE outcome IS NOT NULL")
+    return ReplayCost(events, events / rate, answered, walk.changed)
 
 
 @attrs.frozen
@@ -69,7 +73,10 @@ def place_of(stored: StoredRun, at: Duration | None, at_event: int | None) -> Pl
     end = end_of(stored)
     time_ns = end if at is None else to_ns(at)
     if time_ns > end:
-        raise UsageError(f"the record of {stored.path} ends at {to_text(end)}, before {to_text(time_ns)}")
+        raise UsageError(
+            f"the record of {stored.path} ends at {to_text(end)}, before {to_text(time_ns)}",
+            hint="without a time, it is the end",
+        )
     return Place(time_ns)
 
 

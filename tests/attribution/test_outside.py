@@ -9,6 +9,7 @@ from sim.experiments.attribution.session import AttributionOptions, session
 from sim.experiments.attribution.task import Change, Task
 from sim.llm import Access
 from sim.runner.plain import StepMoment
+from tests.helpers import command
 from tests.llm.endpoint import Endpoint, fitting
 
 ASKED = """
@@ -59,3 +60,27 @@ def test_runs_with_a_model_at_an_endpoint_are_branched(tmp_path):
     assert [one.problem for task in found for one in task] == [None] * 4
     assert ["cannot pause" in str(one.problem) for task in unknown for one in task] == [True, True]
     assert more == 2  # one for each seed after the first moment; the second one lies after the request
+
+
+@pytest.mark.slow
+def test_it_is_said_which_answers_are_those_on_record(tmp_path):
+    """Before a replay finds a moment or causes, it is said how many answers are those on record; none is asked for.
+
+    A branch says that it asks anew what is asked after its beginning.
+    """
+    (tmp_path / "asked.yaml").write_text(ASKED, encoding="utf-8")
+    with Endpoint(fitting) as endpoint:
+        access = Access(("openai:any",), base_url=endpoint.url, api_key="none")
+        run = Path(str(sim.run(tmp_path / "asked.yaml", out=tmp_path / "runs", access=access).run))
+        asked = len(endpoint.seen)
+        for what in (("state", "--at", "4s"), ("causes", "12"), ("influence", "12")):
+            code, _, err = command("show", run, *what)
+            assert code == 0, err
+            assert "1 answer from outside is the one on record: no model, tool or person is asked" in err
+        with sim.open(run) as stored, stored.moments() as moments:
+            assert moments.cost().answered == 1
+        assert len(endpoint.seen) == asked
+        code, _, err = command("branch", run, "--at", "3s", "--base-url", endpoint.url)
+        assert code == 0, err
+        assert "before the branch begins has the answer on record; what is asked later is asked anew" in err
+        assert len(endpoint.seen) == asked

@@ -60,6 +60,11 @@ def tell_cost(cost: ReplayCost) -> None:
     """Say on stderr what a replay costs, before it begins."""
     seconds = number(max(1, round(cost.seconds)))
     say(f"sim: a replay of about {number(cost.events)} events comes first: up to {seconds} s")
+    if cost.answered:
+        those = (
+            "1 answer from outside is the one" if cost.answered == 1 else f"{number(cost.answered)} answers are those"
+        )
+        say(f"sim: {those} on record: no model, tool or person is asked")
     if cost.changed:
         say(f"sim: warning: changed since the run was recorded: {plain(', '.join(cost.changed))}")
         say("hint: what is shown is compared with the record up to there; `sim replay --allow-change` compares all")

@@ -123,7 +123,7 @@ class Replays:
 
 
 def _fields_of(cost: ReplayCost) -> dict[str, Json]:
-    return {"events": cost.events, "seconds": max(1, round(cost.seconds)), "changed": cost.changed}
+    return {**attrs.asdict(cost), "seconds": max(1, round(cost.seconds))}
 
 
 def _cut(rows: Iterable[Sequence[Any]], most: int) -> list[list[Json]]:

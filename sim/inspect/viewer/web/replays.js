@@ -14,8 +14,9 @@ async function replayed(what, asked = {}) {
 const failure = (error) => h("div", { class: "failure", role: "alert" }, h("p", { class: "error" }, error.message), error.hint && h("p", { class: "note" }, `hint: ${error.hint}`));
 
 /** What a replay costs, as sentences. */
-const costNodes = ({ events, seconds, changed }) => [
+const costNodes = ({ events, seconds, answered, changed }) => [
   h("p", {}, `It repeats about ${counted(events, "event")}: up to ${number(seconds)} s. Nothing is executed outside, nothing is written.`),
+  answered > 0 && h("p", {}, `${answered === 1 ? "1 answer from outside is the one" : `${number(answered)} answers from outside are those`} on record.`),
   changed.length > 0 && h("p", { class: "warning" }, `Changed since the run was recorded: ${changed.join(", ")}. What is shown is compared with the record up to there.`)];
 
 /** A table of texts and numbers. */
