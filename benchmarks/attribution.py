@@ -1,17 +1,20 @@
-"""Measures questions to a record of about a million events: seconds, and the memory of all processes together (Linux).
+"""Measures questions to a record of about a million events: seconds, and the memory of all processes (Linux).
 
-    uv run python -m benchmarks.attribution [moments] [turning] [why]
+    uv run python -m benchmarks.attribution [moments] [turning] [why] [--run FOLDER]
 
-The run has 1,000 agents that walk at random, and one whose draw in the middle decides what comes out. Each question is
-asked in a process of its own, with the least budget; memory is the sum of what its processes have (PSS: a page that
-several share counts once).
+The run has 1,000 agents that walk at random, and one whose draw in the middle decides what comes out. With `--run`, it
+is kept in a folder, and is asked again the next time. Each question is asked in a process of its own, with the least
+budget; memory is the sum of what its processes have (PSS: a page that several share counts once).
 """
 
+import argparse
 import os
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import attrs
 
 import sim
 from sim.experiments.attribution.session import LEAST_FUTURES
@@ -35,17 +38,18 @@ metrics: {every: 10s, values: {n: "total('walker', 'n') + 10000 * mean('guide', 
 """
 OUTCOME = "last('n') > 0"
 MOMENTS = ("490s", "480s", "251s", "123.4s", "16s", "377.7s")
-_LOOK = 0.5  # real seconds between two looks at the memory
+_LOOK = 2.0  # real seconds between two looks at the memory
 
 
 def moments(run: Path) -> None:
     """Ask for several moments, the last ones of the run first."""
     with sim.open(run) as stored, stored.moments() as session:
         for number, when in enumerate(MOMENTS):
-            begun = time.perf_counter()
+            begun, before = time.perf_counter(), used(os.getpid()).seconds
             session.at(when)
             what = "the first moment, which goes through the run" if number == 0 else "a later moment"
-            print(f"  {what} (at {when}): {time.perf_counter() - begun:.2f} s", flush=True)
+            real, cpu = time.perf_counter() - begun, used(os.getpid()).seconds - before
+            print(f"  {what} (at {when}): {real:.2f} s, {cpu:.2f} s of CPU", flush=True)
 
 
 def turning(run: Path) -> None:
@@ -65,46 +69,72 @@ def why(run: Path) -> None:
 QUESTIONS = {"moments": moments, "turning": turning, "why": why}
 
 
-def memory(group: int) -> float:
-    """Return the memory of all processes that follow from one, in MB."""
-    found, known = 0.0, {group}
+@attrs.frozen
+class Used:
+    """What a process, and all that follow from it, use: the CPU seconds so far, and the memory in MB."""
+
+    seconds: float
+    memory: float
+
+
+def used(group: int) -> Used:
+    """Return what a process and all that follow from it use. One that has ended counts if its parent has seen that."""
+    seconds, memory, known = 0.0, 0.0, {group}
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
         try:
-            fields = (folder / "stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            fields = (folder / "stat").read_text(encoding="latin-1").rpartition(")")[2].split()
             if int(fields[1]) not in known and int(folder.name) not in known:
                 continue
             known.add(int(folder.name))
+            seconds += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
             rows = (folder / "smaps_rollup").read_text(encoding="ascii").splitlines()
-            found += sum(int(row.split()[1]) for row in rows if row.startswith("Pss:")) / 1024
+            memory += sum(int(row.split()[1]) for row in rows if row.startswith("Pss:")) / 1024
         except (OSError, IndexError):
             continue  # it has ended
-    return found
+    return Used(seconds, memory)
 
 
 def ask(name: str, run: Path) -> None:
     """Ask one question in a process of its own, and print what it took."""
-    begun, most = time.perf_counter(), 0.0
+    begun, most = time.perf_counter(), Used(0.0, 0.0)
     print(f"{name}:", flush=True)
     child = os.fork()
     if child == 0:
         QUESTIONS[name](run)
         os._exit(0)
     while os.waitpid(child, os.WNOHANG) == (0, 0):
-        most = max(most, memory(child))
+        now = used(child)
+        most = Used(max(most.seconds, now.seconds), max(most.memory, now.memory))
         time.sleep(_LOOK)
-    print(f"  together {time.perf_counter() - begun:.0f} s, at most {most:,.0f} MB", flush=True)
+    real = time.perf_counter() - begun
+    print(f"  together {real:.0f} s, {most.seconds:.0f} s of CPU, at most {most.memory:,.0f} MB", flush=True)
 
 
-def main(names: list[str]) -> None:
+def recorded(folder: Path) -> Path:
+    """Return the run in a folder, which is made if there is none."""
+    known = sorted((folder / "runs").glob("million-*"))
+    if known:
+        return known[0]
+    file = folder / "million.yaml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    begun = time.perf_counter()
+    result = sim.run(file, out=folder / "runs", seed=1)
+    print(f"{result.events:,} events, recorded in {time.perf_counter() - begun:.0f} s", flush=True)
+    return Path(str(result.run))
+
+
+def main(arguments: list[str]) -> None:
     """Make the run, and ask."""
+    parser = argparse.ArgumentParser(prog="benchmarks.attribution")
+    parser.add_argument("names", nargs="*", choices=list(QUESTIONS))
+    parser.add_argument("--run", type=Path)
+    given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "million.yaml"
-        file.write_text(SCENARIO, encoding="utf-8")
-        begun = time.perf_counter()
-        result = sim.run(file, out=Path(folder) / "runs", seed=1)
-        print(f"{result.events:,} events, recorded in {time.perf_counter() - begun:.0f} s", flush=True)
-        for name in names or QUESTIONS:
-            ask(name, Path(str(result.run)))
+        if given.run is not None:
+            given.run.mkdir(parents=True, exist_ok=True)
+        run = recorded(given.run or Path(folder))
+        for name in given.names or QUESTIONS:
+            ask(name, run)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,13 @@ import pytest
 import sim
 from sim.experiments.attribution.deciding import Explanation
 from sim.experiments.attribution.forks import FORKS
+from sim.experiments.attribution.significance import wilson
 
 pytestmark = [pytest.mark.proof, pytest.mark.skipif(not FORKS, reason="processes are not forked here")]
 
 ROOT = Path(__file__).parents[2]
 WHOLE = os.environ.get("SIM_CAMPAIGN") == "whole"
-COUNT = 3
+COUNT = {"debate": 8, "community": 3} if WHOLE else {"debate": 1, "community": 1}
 
 DEBATE = {
     'conviction: "=round(uniform(-1, 1), 2)"': 'conviction: "=round(uniform(0.2, 1), 2)"',
@@ -135,11 +136,11 @@ def scored(seed: int, found: Explanation, agent: str, event: int, mark: str) -> 
     "name", ["debate", pytest.param("community", marks=pytest.mark.skipif(not WHOLE, reason="it takes minutes"))]
 )
 def test_planted_faults_are_named(tmp_path, name):
-    """The rates at which agent and step are named are printed; in `debate`, they are those of the page.
+    """The rates at which agent and step are named, which are printed with their intervals, are those of the page.
 
     `-rP` shows what is printed.
     """
-    planted, count = PLANTED[name], COUNT if WHOLE else 1
+    planted, count = PLANTED[name], COUNT[name]
     scores = []
     for seed, run, agent, event in variants(tmp_path, name, count):
         found = sim.why(run, planted.outcome, budget=planted.budget)
@@ -147,7 +148,9 @@ def test_planted_faults_are_named(tmp_path, name):
         scores.append(scored(seed, found, agent, event, planted.mark))
     assert len(scores) == count
     for what in ("jump_agent", "jump_step", "left_agent", "left_step"):
-        print(f"{name}: {what} {sum(getattr(one, what) for one in scores)} of {count}")  # noqa: T201 (for a person)
-    if name == "debate":  # as the page says
-        assert all(one.jump_agent and one.jump_step for one in scores)
+        hits = sum(getattr(one, what) for one in scores)
+        low, high = wilson(hits, count)
+        print(f"{name}: {what} {hits} of {count}, 95 % {low:.0%} to {high:.0%}")  # noqa: T201 (for a person)
+    assert all(one.jump_agent and one.jump_step for one in scores)
+    if name == "debate":
         assert not any(one.left_agent or one.left_step for one in scores)
