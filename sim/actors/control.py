@@ -11,8 +11,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from sim.actors.manager import AgentLoopManager
 from sim.base.errors import UsageError
 from sim.events.topic import check_free
-from sim.kernel.codec import NOT_JSON_HINT, json_fault
-from sim.kernel.duration import NS
+from sim.kernel.codec import NOT_JSON_HINT, JsonObject, json_fault
 from sim.world.action import near
 
 _LONGEST_WAIT: Final = 366 * 86_400  # simulated seconds for the answer of a person
@@ -38,7 +37,7 @@ class Control:
         self._world = manager.world
         self._put = manager.world.submit if submit is None else submit
 
-    def set(self, values: Mapping[str, Any]) -> None:
+    def set(self, values: JsonObject) -> None:
         """Set live parameters of a scenario, for example `{"agents.person.state.beta": 0.1}`: all of them, or none.
 
         The keys are those of `--set`. Text that begins with `=` is an expression, as in a scenario. A run with
@@ -203,7 +202,7 @@ class Control:
             raise UsageError(f"the name {agent_id!r} is already in use by another agent")
         self._put("create_loop", {"kind": kind, "agent": agent_id})
 
-    def spawn(self, agent: str, count: int = 1, *, state: Mapping[str, Any] | None = None) -> None:
+    def spawn(self, agent: str, count: int = 1, *, state: JsonObject | None = None) -> None:
         """Start copies of an entry of the scenario, named `AGENT-host-1` and so on.
 
         If this is not possible when the call is applied, the event `agent.refused` has the reason.

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from sim.base.errors import ClosedError
 from sim.kernel import Actor, Kernel, Queue, to_seconds
+from sim.kernel.codec import Json
 from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING, Waiters
 from sim.world import Message
@@ -150,7 +151,7 @@ class Pending:
         return self._names
 
 
-def message_names(message: Message) -> dict[str, Any]:
+def message_names(message: Message) -> dict[str, Json]:
     """Return what `message` is in expressions."""
     return {
         "sender": message.sender, "topic": message.topic, "data": message.data, "time": to_seconds(message.time),

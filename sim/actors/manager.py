@@ -1,7 +1,7 @@
 """The manager of all agent loops of a world."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
 
@@ -14,6 +14,7 @@ from sim.actors.mailbox import Unmatched
 from sim.actors.state import AgentState
 from sim.base.errors import NameTakenError, UsageError
 from sim.kernel import Duration, Timer, to_duration, to_ns
+from sim.kernel.codec import JsonObject
 from sim.kernel.ports import DONE, Call
 from sim.world import World
 from sim.world.action import near
@@ -93,8 +94,8 @@ class AgentLoopManager:
         self.world = world
         self.ticking = False  # whether loops that are created during the run start in tick mode
         self.kinds: dict[str, Callable[[str, World], Agent]] = {}  # name → constructor, for `Control.create_loop`
-        self.entries: dict[str, Callable[[int, Mapping[str, Any]], object]] = {}  # name → spawner, for `Control.spawn`
-        self.check_set: Callable[[Mapping[str, Any]], object] | None = None  # checks values, for `Control.set`
+        self.entries: dict[str, Callable[[int, JsonObject], object]] = {}  # name → spawner, for `Control.spawn`
+        self.check_set: Callable[[JsonObject], object] | None = None  # checks values, for `Control.set`
         self.ended: dict[str, Totals] = {}  # group → counts of its removed loops
         self._unread: dict[tuple[str, str, Why], int] = {}  # what removed loops did not read
         self.answers: dict[str, PersonAnswer] = {}  # by row of the inbox: the outcomes of requests of people

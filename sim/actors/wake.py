@@ -20,7 +20,7 @@ from sim.events import Event
 from sim.events.topic import check_pattern
 from sim.kernel import Duration, to_duration, to_ns
 from sim.kernel.calendar import Cron, Daily, Schedule
-from sim.kernel.codec import Record, changed, decode, encode
+from sim.kernel.codec import JsonObject, Record, changed, decode, encode
 from sim.world import World
 from sim.world.action import Argument
 
@@ -350,7 +350,7 @@ class ConditionType(ABC):
         """Return whether a condition of this type can have this value, or raise `UsageError` with details."""
 
     @abstractmethod
-    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, given: JsonObject) -> WakeCondition:
         """Return the condition that a mapping describes; `head` is its head key."""
 
     @abstractmethod
@@ -419,7 +419,7 @@ class TimeCondition(ConditionType):
         to_ns(value)
         return True
 
-    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, given: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
         return WakeCondition("time", given[head], after=head == "for")
 
@@ -451,7 +451,7 @@ class CivilCondition(ConditionType):
         """Accept what is a schedule."""
         return isinstance(value, str) and self.schedule(value) is not None
 
-    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, given: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
         return WakeCondition(self.name, given[head])
 
@@ -576,7 +576,7 @@ class MessageCondition(ConditionType):
         """Accept no value."""
         return value is None
 
-    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, given: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
         return _any_message()
 
@@ -600,7 +600,7 @@ class _Several(ConditionType):
             return False
         return not [part for part in value if not isinstance(part, WakeCondition)]  # faster than `all`
 
-    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, given: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
         parts, parse = given[head], WakeCondition.parse
         if not isinstance(parts, list | tuple):
@@ -685,7 +685,7 @@ class NeverCondition(ConditionType):
         """Accept no value."""
         return value is None
 
-    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, given: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
         return WakeCondition.never()
 
