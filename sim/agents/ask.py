@@ -63,7 +63,7 @@ def ask(
     extra_body: Annotated[Any, Means("extra body")] = None,
     stream: Any = None,
     limits: Annotated[Any, Means("mapping")] = None,
-) -> Mapping[str, Any]:
+) -> JsonObject:
     """Ask a language model.
 
     Args:

@@ -22,6 +22,7 @@ from sim.base.permissions import Permission
 from sim.base.registry import Registry
 from sim.base.text import of_error
 from sim.base.words import KINDS
+from sim.kernel.codec import JsonObject
 from sim.record.views import add_views
 from sim.tools import Tool, Tools
 from sim.world import ActionHandler, Sharing, World
@@ -116,7 +117,7 @@ class Family:
     tools: tuple[Tool, ...] = ()
     views: Mapping[str, str] = attrs.field(factory=dict)
     needs: Mapping[str, str] = attrs.field(factory=dict)
-    fits: Callable[[Any, Any, Mapping[str, Any]], object] | None = None
+    fits: Callable[[Any, Any, JsonObject], object] | None = None
     position: bool = False
     base: str | None = None
     draws: tuple[str, ...] | None = None

@@ -1,7 +1,6 @@
 """`sim list`: the recorded runs."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -9,6 +8,7 @@ from sim.cli.render.output import OUT, common, plain, print_json
 from sim.cli.render.table import print_table
 from sim.events.coerce import whole
 from sim.kernel import to_seconds
+from sim.kernel.codec import Json
 from sim.record import RunInfo, list_runs
 from sim.record.run_table import run_table, with_tags
 
@@ -58,7 +58,7 @@ def command(out: Path, tags: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"no runs in {plain(out)}{' with this tag' if tags else ''}")
 
 
-def _fields(info: RunInfo) -> dict[str, Any]:
+def _fields(info: RunInfo) -> dict[str, Json]:
     """Return a run as JSON."""
     options, origin = info.options, info.origin
     from_run = None

@@ -30,7 +30,7 @@ from sim.experiments.points import Point, short
 from sim.experiments.recorded import RUNS, SCRATCH, remove_others, remove_replaced
 from sim.experiments.samples import Samples
 from sim.experiments.trial import Trial
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import Json, JsonObject, decode, encode
 from sim.record.drafts import sync_file
 from sim.record.files import failure, is_settled, private_file
 
@@ -319,7 +319,7 @@ class Results:
         """Close the file."""
         self._database.close()
 
-    def add(self, found: Sequence[Measured], session: Mapping[str, Any] | None = None) -> None:
+    def add(self, found: Sequence[Measured], session: JsonObject | None = None) -> None:
         """Write the trials of a job; those with the same combination and seed are replaced, with their run folders.
 
         Args:
@@ -401,7 +401,7 @@ class Results:
                 own=tuple(name for name, _, own in outcomes if own), **{**figures, "concurrency": concurrency},
             )  # fmt: skip
 
-    def sessions(self) -> list[dict[str, Any]]:
+    def sessions(self) -> list[dict[str, Json]]:
         """Return when and on which machine the trials were measured, for each process that did it."""
         rows = self._execute("SELECT began, seconds, jobs, machine, versions FROM sessions ORDER BY began")
         try:

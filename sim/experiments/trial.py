@@ -9,6 +9,7 @@ import attrs
 from sim.agents.outcomes import COUNTS
 from sim.base.errors import ScenarioError
 from sim.experiments.outcomes import answers_of
+from sim.kernel.codec import Json
 from sim.runner.result import RunResult
 
 Status = Literal["measured", "refused", "failed"]
@@ -114,7 +115,7 @@ def _is_number(value: object) -> bool:
 def figures_of(
     result: RunResult, cpu_seconds: float, *, with_models: bool = True,
     defined: Mapping[str, float | None] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Json]:  # fmt: skip
     """Return the fields of a `Trial` for a run that has ended.
 
     Args:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from sim.kernel.codec import Json
 from sim.llm.types import (
     Answer,
     Attempt,
@@ -24,10 +25,8 @@ from sim.llm.types import (
     ToolSpec,
 )
 
-Json = dict[str, Any]
 
-
-def request_to_json(request: ModelRequest) -> Json:
+def request_to_json(request: ModelRequest) -> dict[str, Json]:
     """Return a request as a JSON-like mapping."""
     value = _brief(request)
     value["messages"] = [message_to_json(message) for message in request.messages]
@@ -52,9 +51,9 @@ def request_from_json(value: Mapping[str, Any]) -> ModelRequest:
     )
 
 
-def message_to_json(message: ChatMessage) -> Json:
+def message_to_json(message: ChatMessage) -> dict[str, Json]:
     """Return a message as a JSON-like mapping."""
-    value: Json = {"role": message.role, "content": message.content}
+    value: dict[str, Json] = {"role": message.role, "content": message.content}
     if message.tool_calls:
         value["tool_calls"] = [attrs.asdict(call) for call in message.tool_calls]
     if message.tool_call_id is not None:
@@ -68,7 +67,7 @@ def message_from_json(value: Mapping[str, Any]) -> ChatMessage:
     return ChatMessage(value["role"], value["content"], calls, value.get("tool_call_id"))
 
 
-def plain(record: Any) -> Json:
+def plain(record: Any) -> dict[str, Any]:
     """Return a record, such as an attempt or a usage, as a JSON-like mapping, without reasoning tokens that are 0.
 
     It is called several times for each call, and takes a quarter of the time of `attrs.asdict`.
@@ -95,7 +94,7 @@ def _parts(value: Any) -> Any:
     return plain(value) if attrs.has(value.__class__) else value
 
 
-def answer_to_json(answer: Answer) -> Json:
+def answer_to_json(answer: Answer) -> dict[str, Any]:
     """Return an answer as a JSON-like mapping."""
     value = plain(answer)
     del value["refused_formats"], value["completion"]["refused_format"]  # they are recorded beside the answer
@@ -121,9 +120,9 @@ def answer_from_json(value: Mapping[str, Any]) -> Answer:
     )
 
 
-def error_to_json(error: ModelError) -> Json:
+def error_to_json(error: ModelError) -> dict[str, Json]:
     """Return an error as a JSON-like mapping."""
-    value: Json = {
+    value: dict[str, Json] = {
         "kind": error.kind,
         "message": str(error),
         "attempts": [plain(attempt) for attempt in error.attempts],
@@ -168,9 +167,9 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-def _brief(record: Any) -> Json:
+def _brief(record: Any) -> dict[str, Json]:
     """Return the plain fields of a record that differ from their default."""
-    brief: Json = {}
+    brief: dict[str, Json] = {}
     for field in attrs.fields(type(record)):
         value = getattr(record, field.name)
         if field.name not in (*_NESTED, "key") and value != field.default:

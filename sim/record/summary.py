@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sim.base.errors import UsageError
 from sim.base.text import number, plain
+from sim.kernel.codec import Json, JsonObject
 from sim.kernel.duration import seconds_text
 from sim.kernel.levels import LACKS, level_of
 from sim.record.archive import archive_of
@@ -149,7 +150,7 @@ def pairs(fields: Fields) -> Iterator[tuple[str, str]]:
         yield "packages", ", ".join(f"{name} {version}" for name, version in sorted(packages.items()))
 
 
-def edited(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def edited(options: JsonObject) -> Iterator[tuple[str, str]]:
     """Yield which events of its run a branch leaves out, and which it replaces, as pairs of a name and a text."""
     edits = options.get("edits")
     known = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else []
@@ -160,13 +161,13 @@ def edited(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, "; ".join([*found[:_MOST_EDITED], *more])
 
 
-def _edit(edit: Mapping[str, Any]) -> str:
+def _edit(edit: JsonObject) -> str:
     to, time_ns = edit.get("to"), edit.get("time_ns")
     at = f" at {seconds_text(time_ns / 1e9)}" if isinstance(time_ns, int) else ""
     return f"event {edit.get('event')}, {edit.get('topic') or 'a message'}{'' if to is None else f' to {to}'}{at}"
 
 
-def _packages(fields: Fields) -> dict[str, Any]:
+def _packages(fields: Fields) -> dict[str, Json]:
     """Return the versions of the packages that a run used, by name."""
     named, recorded = fields.get("options", {}).get("packages"), fields.get("versions", {})
     used = dict(named) if isinstance(named, dict) else {}

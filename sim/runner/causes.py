@@ -10,6 +10,7 @@ import attrs
 from sim.base.errors import SimError, UsageError
 from sim.base.pages import Chart, Dot, Table, lane_chart, tag
 from sim.kernel import to_seconds
+from sim.kernel.codec import Json
 from sim.kernel.duration import MAX_NS, seconds_text
 from sim.kernel.levels import level_of
 from sim.record.reader import StoredRun, open_run
@@ -97,7 +98,7 @@ class Causes:
     ancestors: tuple[int, int]
     of: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return it as a JSON-like mapping."""
         return attrs.asdict(self)
 
@@ -164,7 +165,7 @@ class Influence:
     agents: dict[str, float]
     sources: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return it as a JSON-like mapping."""
         return attrs.asdict(self)
 
@@ -233,22 +234,22 @@ class Traces(KeptReplay):
             run, options, lambda requests, answers: _Traced(run, options, answers).serve(requests), rate=RATE
         )
 
-    def causes(self, event: int, most: int | None = 20) -> dict[str, Any]:
+    def causes(self, event: int, most: int | None = 20) -> dict[str, Json]:
         """Return what led to an event, as `Causes.to_json` does; see `causes_of`."""
         with open_run(self._run, verify=False) as stored:
             _time_of(stored, event)
             if not FORKS:
                 return causes_of(stored, event, self._options, most=most).to_json()
-        found: dict[str, Any] = self._session.ask({"causes": event, "most": most})
+        found: dict[str, Json] = self._session.ask({"causes": event, "most": most})
         return found
 
-    def influence(self, event: int) -> dict[str, Any]:
+    def influence(self, event: int) -> dict[str, Json]:
         """Return what an event may have influenced, as `Influence.to_json` does; see `influence_of`."""
         with open_run(self._run, verify=False) as stored:
             _time_of(stored, event)
             if not FORKS:
                 return influence_of(stored, event, self._options).to_json()
-        found: dict[str, Any] = self._session.ask({"influence": event})
+        found: dict[str, Json] = self._session.ask({"influence": event})
         return found
 
 

@@ -5,13 +5,14 @@ draws if a seed is given. What a run needs from outside (answers of models at en
 such runs are not for plain code.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
 
 from sim.base.errors import RunError, UsageError
 from sim.kernel import Pause
+from sim.kernel.codec import JsonObject
 from sim.kernel.duration import MAX_NS
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import Arrival, NullRecorder
@@ -60,7 +61,7 @@ class _Keeper(NullRecorder):
         elif self.rows is not None:
             self.rows.append(row)
 
-    def finish(self, status: Any, digest: Mapping[str, Any], sim_ns: int, summary: Mapping[str, Any]) -> str:
+    def finish(self, status: Any, digest: JsonObject, sim_ns: int, summary: JsonObject) -> str:
         return "" if self.inner is None else self.inner.finish(status, digest, sim_ns, summary)
 
     def close(self) -> None:
@@ -243,7 +244,7 @@ class PlainRun:
         """Leave out or replace messages and published events from now on."""
         self.spec.edit(edits)
 
-    def change(self, values: Mapping[str, Any]) -> None:
+    def change(self, values: JsonObject) -> None:
         """Set live values, as an intervention does."""
         self.runner.live.change([Override.of(key, value) for key, value in values.items()])
 

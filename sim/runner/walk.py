@@ -6,7 +6,7 @@ stop, the end of the run, is made by the host, as in any replay: answers to surv
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import attrs
 
@@ -15,7 +15,7 @@ from sim.base.registry import using
 from sim.host.pacing import MonotonicClock
 from sim.host.replayer import Replayer
 from sim.kernel import to_text
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import Json, decode, encode
 from sim.kernel.effects import EffectHandle
 from sim.kernel.kernel import Pause
 from sim.kernel.ports import Recorder
@@ -143,7 +143,7 @@ class Walk:
         with self._stepping(), COLLECTOR.patient():
             blocking(self.runner.run, "asyncio")
 
-    def verify(self) -> dict[str, Any]:
+    def verify(self) -> dict[str, Json]:
         """End the run after `to_end`, compare its final state with the one on record, and return what the end changes.
 
         The end of an agent can withdraw what it has asked a person.

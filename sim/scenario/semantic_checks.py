@@ -178,7 +178,7 @@ def _repetitions(tree: Map) -> Iterator[Problem]:
                 yield from _too_many(tree, entry, "every", until, until + 1, f"{key}[{number}].every: {key}")
 
 
-def _too_many(tree: Map, part: dict[str, Any], key: str, until: int, default: int, what: str) -> Iterator[Problem]:
+def _too_many(tree: Map, part: dict[str, Json], key: str, until: int, default: int, what: str) -> Iterator[Problem]:
     step = _ns(part, key, default)
     if step > 0 and until // step > MAX_EVENTS:
         mark = part.values_at[key] if isinstance(part, Map) and key in part else tree.values_at.get("until", tree.mark)

@@ -244,7 +244,7 @@ class ActionHandler:
         """Return the error for an agent whose permission is too low."""
         return Refused(f"{self.kind} needs the permission {self.permission.name.lower()}")
 
-    def check(self, arguments: Mapping[str, Any], /) -> None:
+    def check(self, arguments: JsonObject, /) -> None:
         """Check arguments against the schema.
 
         Raises:
