@@ -12,6 +12,7 @@ from sim.actors.manager import AgentLoopManager
 from sim.base.errors import UsageError
 from sim.events.topic import check_free
 from sim.kernel.codec import NOT_JSON_HINT, JsonObject, json_fault
+from sim.kernel.duration import NS
 from sim.world.action import near
 
 _LONGEST_WAIT: Final = 366 * 86_400  # simulated seconds for the answer of a person
