@@ -155,8 +155,8 @@ class PlayServer:
             else:
                 self._page.pipe.send({"number": message["number"], "answer": self._carry_out(message["request"])})
         if not self._closing:
-            self._ended.set()
             self.player.hold("paused: the process that serves the page has ended")
+            self._ended.set()
 
     def _carry_out(self, request: str) -> dict[str, Any]:
         """Carry out a request, and return what the page says about it."""
