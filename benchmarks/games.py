@@ -19,7 +19,7 @@ PUBLISHED = {
 """The mean score of each program over its fifteen opponents (Axelrod 1980, table 2), the winner first."""
 
 HAWKS = {-3.0: 0.25, -1.0: 0.5, -0.5: 2 / 3}
-"""By what two hawks get, the share of hawks that cannot be invaded: V / C with V = 2 (Maynard Smith and Price 1973)."""
+"""By what two hawks get, the share of hawks that cannot be invaded: V / C with V = 2 (Maynard Smith 1982)."""
 
 
 def scores(matches: int, seed: int) -> list[float]:

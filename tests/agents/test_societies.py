@@ -1,0 +1,96 @@
+"""Societies: the scenarios of the feed, of generative agents, of games and of group talk, and their kinds as guests."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sim
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("feed", "games", "generative")
+SCENARIOS = {
+    "propagation": "6h", "herd": "3h", "smallville": "7h30m", "jury": "2m", "asch": "20s", "axelrod": "1s",
+    "hawk_dove": "3s",
+}  # fmt: skip
+"""How long each runs here."""
+
+USED = """
+import sys
+import sim
+from sim.agents.family import FAMILIES
+from sim.record.views import VIEWS
+from sim.world.section import SECTIONS
+
+for file in sys.argv[1:]:
+    sim.load(file)
+assert sim.run(sys.argv[1], until="1h", out=None).status == "finished"
+for known in (FAMILIES, SECTIONS, VIEWS):
+    assert all(known.values())
+print(sim.__file__)
+"""
+"""Loads scenarios, runs one, and imports all that defines a kind, a section or a view."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_society_is_the_same_on_both_loops_in_a_replay_and_resumed(name, tmp_path):
+    """Each runs offline with one hash on asyncio and trio; a replay is exact, and a run that was stopped ends alike."""
+    file, until = ROOT / "scenarios" / f"{name}.yaml", SCENARIOS[name]
+    whole = sim.run(file, until=until, out=tmp_path / "one")
+    assert sim.run(file, until=until, backend="trio", out=None).hash == whole.hash
+    replayed = sim.replay(whole)
+    assert replayed.same, replayed.difference
+    cut = sim.run(file, until=until, max_wall="1ms", out=tmp_path / "two")
+    assert cut.status == "interrupted"
+    assert cut.run is not None
+    assert sim.resume(cut.run).hash == whole.hash
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_that_is_removed_leaves_no_trace(kind, tmp_path):
+    """Without its folder and its lines in the list of words, no module of `sim` names it, and all else is found."""
+    shutil.copytree(ROOT / "sim", tmp_path / "sim", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(tmp_path / "sim" / "kinds" / kind)
+    words = tmp_path / "sim" / "base" / "words.py"
+    kept = [line for line in words.read_text(encoding="utf-8").splitlines(True) if f"sim.kinds.{kind}" not in line]
+    words.write_text("".join(kept), encoding="utf-8")
+    named = re.compile(rf"\bsim\.kinds\.{kind}\b")
+    found = [file for file in (tmp_path / "sim").rglob("*.py") if named.search(file.read_text(encoding="utf-8"))]
+    assert found == []
+    files = [str(ROOT / "scenarios" / f"{name}.yaml") for name in ("contagion", "schelling")]
+    done = subprocess.run(
+        [sys.executable, "-c", USED, *files], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tmp_path / "sim" / "__init__.py")
+
+
+def test_the_page_has_the_lines_of_each_kind():
+    """docs/kinds.md says how long each kind is: all lines of its folder, and those that are not blank."""
+    table = (ROOT / "docs" / "kinds.md").read_text(encoding="utf-8").partition("| folder | lines |")[2]
+    rows = re.findall(r"^\| `sim/kinds/(\w+)` \| ([\d,]+) \| ([\d,]+) \|$", table, re.MULTILINE)
+    found = {}
+    for kind in KINDS:
+        files = sorted((ROOT / "sim" / "kinds" / kind).glob("*.py"))
+        lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        found[kind] = (f"{len(lines):,}", f"{sum(bool(line.strip()) for line in lines):,}")
+    assert {kind: (lines, rest) for kind, lines, rest in rows} == found
+
+
+def test_the_gallery_has_the_figures_of_the_pages():
+    """Each society that is compared has a row in the one table of published results, with the figures of its page."""
+    gallery = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\w+)\]\((\w+)\.md#[^)]*\) \| [^|]* \| ([^|]*) \| ([^|]*) \|$", gallery, re.MULTILINE)
+    assert {name for name, *_ in rows} == SCENARIOS.keys() - {"propagation"}  # of which no published figure is cited
+    for _, page, *cells in rows:
+        text = " ".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").split())
+        for cell in cells:
+            for figure in re.findall(r"\d+\.\d+", cell):
+                assert figure in text or f"{float(figure):.2f}" in text or figure.rstrip("0") in text, (page, figure)
