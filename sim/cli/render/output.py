@@ -17,7 +17,6 @@ import click
 
 from sim.base.errors import Problem, RecordWarning, RunError, ScenarioError, SimError, UsageError
 from sim.base.text import plain as plain  # re-exported for the commands
-from sim.kernel.codec import Json
 
 if TYPE_CHECKING:
     from sim.record import StoredRun  # the import is slow
@@ -157,7 +156,7 @@ def print_problems(problems: list[Problem], to: TextIO | None = None) -> None:
             click.echo(f"    hint: {plain(problem.hint)}", file=to, err=to is None)
 
 
-def problem_json(problem: Problem) -> dict[str, Json]:
+def problem_json(problem: Problem) -> dict[str, str | int | None]:
     """Return a problem as a JSON-like mapping."""
     return {name: getattr(problem, name) for name in ("file", "line", "column", "message", "hint")}
 
