@@ -25,7 +25,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "figures": ("matplotlib",),
     "sensitivity": ("SALib", "numpy"),
     "fit": ("optuna", "cmaes"),
-    "ray": ("ray",),
+    "ray": ("ray", "cryptography"),
 }
 """What `sim` imports of each extra. A test compares the names with pyproject.toml."""
 

@@ -138,7 +138,7 @@ def command(
         hosting = hosting_of(
             plan, options, rights, other_endpoint=other_endpoint, allow_change=allow_change, **host, **ceilings,
         )  # fmt: skip
-        check_workers(plan, jobs, on)
+        check_workers(plan, jobs, on, hosting.ray)
         with contextlib.closing(begin(plan, to)) as results:
             workers = workers_of(plan, results.folder, jobs, on)
             return work_on(results, workers, hosting, again=False, as_json=as_json)

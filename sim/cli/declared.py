@@ -39,6 +39,8 @@ def _option(record: type, name: str, given: Shown) -> Callable[[Command], Comman
         more["type"] = click.FloatRange(given.least)
     elif given.number:
         more["type"] = click.IntRange(given.least, given.most)
+    elif given.show_default:
+        more["type"] = str  # not that of the default
     if given.metavar is not None:
         more["metavar"] = given.metavar
     if given.many:

@@ -146,7 +146,7 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[st
         if plan.allow:
             allow_imports(Path(plan.file).parent)
         hosting = hosting_of(plan, endpoint, rights, **hosted)
-        check_workers(plan, start.jobs, start.on)
+        check_workers(plan, start.jobs, start.on, hosting.ray)
         if is_method(plan.design):
             say(_size(plan))
         results = results or opened.enter_context(contextlib.closing(begin(plan, start.out)))

@@ -13,7 +13,8 @@ from typing import Any, Final, Self
 
 import attrs
 
-from sim.base.errors import RunError, UsageError
+from sim.base.cluster import Membership, join
+from sim.base.errors import RunError
 from sim.experiments.measure import Measured
 from sim.experiments.plan import Plan, TrialJob
 from sim.experiments.pool import NEVER, Deadline, Ended
@@ -54,28 +55,19 @@ class RayWorkers:
     shared_files: Final = False
 
     def __init__(self, plan: Plan, address: str | None, runs: Path | None) -> None:
-        import ray
-
-        self._ray: Any = ray
+        self._joined = Membership(None)
+        self._ray: Any = None
         self._files = _files(plan)
         self._address = address
         self._runs = runs
-        self._own = False
 
     def __enter__(self) -> Self:
-        self._own = not self._ray.is_initialized()
-        if self._own:
-            options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
-            try:
-                # without an address, Ray would join a cluster of RAY_ADDRESS, or one that runs on this machine
-                self._ray.init(address=self._address or "local", **options)
-            except ConnectionError as error:
-                raise UsageError(f"there is no Ray cluster at {self._address}: {error}") from error
+        self._joined = join(self._address)
+        self._ray = self._joined.ray
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._own:
-            self._ray.shutdown()
+        self._joined.leave()
 
     @property
     def processes(self) -> int:

@@ -11,13 +11,14 @@ from sim.experiments.pool import Pool, cores
 from sim.experiments.recorded import RUNS
 
 
-def check_workers(plan: Plan, jobs: int | None, on: str | None) -> None:
+def check_workers(plan: Plan, jobs: int | None, on: str | None, edge: str | None = None) -> None:
     """Check that there are such workers and that they can carry out a plan, before anything is written.
 
     Args:
         plan: the plan.
         jobs: the number of processes; None: one for each core.
         on: `ray`, or `ray:ADDRESS`; None: processes of this machine.
+        edge: the Ray cluster that makes the calls of models of each trial; None: there is none.
 
     Raises:
         UsageError: if not.
@@ -34,6 +35,10 @@ def check_workers(plan: Plan, jobs: int | None, on: str | None) -> None:
     if jobs is not None:
         raise UsageError("a number of processes is given, but a Ray cluster has its own", hint="leave --jobs out")
     need("ray", "experiments on Ray need")
+    if edge is not None:  # trials would take the cores that their own worker processes wait for
+        raise UsageError(
+            "trials on a Ray cluster have worker processes on their own machine only", hint="leave @ray and --ray out"
+        )
     if plan.answers == "all":
         raise UsageError("machines share no answers of models", hint="--answers seed, or fresh")
 

@@ -95,6 +95,7 @@ class Access:
             processes can see them in the run folder as they arrive.
         batching: how calls to endpoints are answered in batches. None: online, or as the run on record; False: online.
         edge_workers: how many processes make the calls of endpoints; 0: the process of the run does.
+        ray: the address of the Ray cluster that has these processes; None: they are on this machine.
 
     Raises:
         UsageError: if the address, the key or a header is not valid (the message does not contain them), if
@@ -112,6 +113,7 @@ class Access:
     stream: bool = False
     batching: Batching | Literal[False] | None = None
     edge_workers: int = 0
+    ray: str | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.base_url is not None:

@@ -486,10 +486,10 @@ class Models(Service):
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
 
     def _worker_figures(self) -> Mapping[str, int]:
-        """Return the figures of all clients; `processes` is how many the latest one has."""
+        """Return the figures of all clients; how many processes there are, and where, is that of the latest one."""
         found = [attrs.asdict(one.workers) for one in self._clients if one.workers is not None]
         total = {name: sum(one[name] for one in found) for name in (found[0] if found else ())}
-        return {**total, "processes": found[-1]["processes"]} if found else {}
+        return {**total, **{name: found[-1][name] for name in ("processes", "on_ray")}} if found else {}
 
     def warnings(self) -> Sequence[Warned]:
         """Warn of scripted rules with faults: what agents take for an outage is a fault of the scenario."""

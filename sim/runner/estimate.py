@@ -167,7 +167,7 @@ def _dry_run(scenario: Scenario, options: EstimateOptions, trace: _Trace) -> Map
 
     dry = attrs.evolve(
         options, access=(options.access or Access()).offline(), out=None, clock="virtual", speed=None, overrides=(),
-        expected={}, on_interrupt="raise", allow_commands=False, edge_workers=0, begun=begun,
+        expected={}, on_interrupt="raise", allow_commands=False, edge_workers=0, ray=None, begun=begun,
     )  # fmt: skip
     return blocking(partial(run_from, scenario, dry), dry.backend).models
 

@@ -4,12 +4,10 @@ A run is not continued under other code unless the operator allows it.
 """
 
 import hashlib
-import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
-from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from sim.base.distributions import distribution_of, installed_version
+from sim.base.source import package_hash
 from sim.kernel.codec import JsonObject
 from sim.kernel.compiled import core
 from sim.record.files import versions
@@ -34,7 +33,7 @@ def code_hashes(classes: Iterable[Callable[..., Any]]) -> dict[str, str]:
     names = {kind.__module__ for kind in classes}
     files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names if not name.startswith("sim.")}
     files |= {} if core is None else {core.__name__: core.__file__}
-    return {"sim": _package_hash(), **{name: _file_hash(file) for name, file in sorted(files.items()) if file}}
+    return {"sim": package_hash(), **{name: _file_hash(file) for name, file in sorted(files.items()) if file}}
 
 
 def package_versions(classes: Iterable[Callable[..., Any]]) -> dict[str, str]:
@@ -88,28 +87,6 @@ def other_packages(versions: JsonObject) -> list[OtherPackage]:
     others = {str(name): str(version) for name, version in versions.items() if name not in _OWN}
     found = [OtherPackage(name, version, installed_version(name)) for name, version in islice(others.items(), _MOST)]
     return [one for one in found if one.installed != one.recorded]
-
-
-@cache
-def _package_hash() -> str:
-    root = str(Path(__file__).parents[1])
-    whole = hashlib.sha256()
-    for parts in sorted(_sources(root, ())):
-        name = "/".join(parts)
-        whole.update(f"{name}\0".encode())
-        with FileIO(f"{root}/{name}") as file:
-            whole.update(hashlib.sha256(file.read()).digest())
-    return whole.hexdigest()
-
-
-def _sources(folder: str, parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Find the source files below a folder, as tuples of names: objects of `Path` slowed each start of a run."""
-    with os.scandir(folder) as found:
-        for entry in found:
-            if entry.name.endswith(".py"):
-                yield (*parts, entry.name)
-            elif entry.name != "__pycache__" and entry.is_dir():
-                yield from _sources(entry.path, (*parts, entry.name))
 
 
 def _file_hash(file: str) -> str:

@@ -56,10 +56,21 @@ def check_above_zero(_: object, attribute: "attrs.Attribute[Any]", value: Durati
         raise UsageError(f"{attribute.name} must be above 0 s, not {value!r}")
 
 
-def _check_edge_workers(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+_ON_RAY: Final = "@ray"
+
+
+def _edge_workers(value: object) -> object:
+    """Return a number of worker processes that is written as text as a number."""
+    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else value
+
+
+def _check_edge_workers(_: object, __: "attrs.Attribute[Any]", value: object) -> None:
     """Check a number of worker processes for calls of models."""
-    if type(value) is not int or not 0 <= value <= MOST_EDGE_WORKERS:
-        raise UsageError(f"{attribute.name} are 0 to {MOST_EDGE_WORKERS} processes, not {value!r:.60}")
+    count = _edge_workers(value.removesuffix(_ON_RAY)) if isinstance(value, str) else value
+    least = 1 if isinstance(value, str) else 0
+    if type(count) is not int or not least <= count <= MOST_EDGE_WORKERS:
+        most = MOST_EDGE_WORKERS
+        raise UsageError(f"there are 0 to {most} worker processes, or 1@ray to {most}@ray, but not {value!r:.60}")
 
 
 def _check_probe(_: object, __: "attrs.Attribute[Any]", value: object) -> None:
@@ -226,7 +237,9 @@ class Hosting(Options, Rights):
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
         edge_workers: how many worker processes make the calls of models at endpoints; 0: the process of the run does.
-            In an experiment, each trial starts so many. A replay starts none.
+            `N@ray`: they are on the machines of a Ray cluster. In an experiment, each trial starts so many. A replay
+            starts none.
+        ray: the address of this cluster: `HOST:PORT` of its head, or `auto` for the one that runs on this machine.
         stuck: called with each step that does not return. Of an experiment: in the process of the trial; if other
             processes cannot import it, as a function in a cell of a notebook, the trials run in this one.
         max_wall: real time (seconds, or text such as `10m`) after which the run or the experiment is interrupted;
@@ -242,20 +255,44 @@ class Hosting(Options, Rights):
         metadata=shown("The async library that hosts the run.", words=("asyncio", "trio"), show_default=True),
     )
     access: "Access | None" = None
-    edge_workers: int = attrs.field(
+    edge_workers: int | str = attrs.field(
         default=0,
+        converter=_edge_workers,
         validator=_check_edge_workers,
         metadata=shown(
-            "Worker processes that make the calls of models at endpoints; 0: the process of the run does.",
-            metavar="N", least=0, most=MOST_EDGE_WORKERS, show_default=True,
+            f"Worker processes that make the calls of models at endpoints, at most {MOST_EDGE_WORKERS}; 0: the process"
+            " of the run does.",
+            metavar="N[@ray]", show_default=True,
         ),
     )  # fmt: skip
+    ray: str | None = attrs.field(
+        default=None,
+        metadata=shown(
+            "The Ray cluster of --edge-workers N@ray: HOST:PORT, or auto for one that runs on this machine.",
+            metavar="ADDRESS",
+        ),
+    )
     stuck: Callable[[Stuck], None] | None = None
     max_wall: Duration | None = attrs.field(
         default=None,
         validator=check_above_zero,
         metadata=shown("Real time after which it is interrupted; it can be resumed.", metavar="DURATION"),
     )
+
+    def __attrs_post_init__(self) -> None:
+        on_ray = isinstance(self.edge_workers, str)
+        if on_ray and self.ray is None:
+            hint = "add --ray HOST:PORT, or --ray auto for a cluster that runs on this machine"
+            raise UsageError("worker processes are to be on a Ray cluster, but none is given", hint=hint)
+        if self.ray is not None and not on_ray:
+            hint = "add --edge-workers N@ray, or leave out --ray"
+            raise UsageError("a Ray cluster is given, but no worker process is to be on it", hint=hint)
+
+    @property
+    def edge_processes(self) -> int:
+        """How many worker processes there are, wherever they are."""
+        asked = self.edge_workers
+        return int(asked.removesuffix(_ON_RAY)) if isinstance(asked, str) else asked
 
     def reached(self, access: "Access | None") -> "Access | None":
         """Return how models are reached, with the worker processes that were asked for.
@@ -267,19 +304,25 @@ class Hosting(Options, Rights):
             UsageError: if there are to be workers, and no model is at an endpoint.
         """
         self.check_workers(access)
-        return attrs.evolve(access, edge_workers=self.edge_workers) if access and self.edge_workers else access
+        return (
+            attrs.evolve(access, edge_workers=self.edge_processes, ray=self.ray)
+            if access and self.edge_processes
+            else access
+        )
 
     def check_workers(self, access: "Access | None") -> None:
         """Check that there are calls for the worker processes that were asked for.
 
         Raises:
-            UsageError: if no model is at an endpoint.
+            UsageError: if no model is at an endpoint, or a package that workers need is missing.
         """
-        if self.edge_workers and (access is None or not access.outside):
+        if self.edge_processes and (access is None or not access.outside):
             raise UsageError(
                 "worker processes are asked for, but no model is at an endpoint",
                 hint="add --model openai:NAME, or leave out --edge-workers",
             )
+        if self.ray is not None:
+            need("ray", "worker processes on Ray need")
 
 
 @attrs.frozen(kw_only=True)

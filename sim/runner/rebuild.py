@@ -63,8 +63,9 @@ class RecordedSpec(Spec):
         with missing_packages_named(stored):
             scenario = loads(text, str(stored.path / SCENARIO), info.options.get("set", ()), again.allow, again.kinds)
             access = attrs.evolve(
-                again.access or Access(), models=tuple(info.options.get("model", ())), edge_workers=again.edge_workers
-            )
+                again.access or Access(), models=tuple(info.options.get("model", ())),
+                edge_workers=again.edge_processes, ray=again.ray,
+            )  # fmt: skip
             until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
             simulation = build(
                 scenario, seed=info.seed, rights=again, access=access, until_ns=until_ns,

@@ -40,7 +40,7 @@ OPTIONS = (
 )  # fmt: skip
 SWEPT = (
     "--vary", "agents.ant.state.n=1,4", "--set", "seed=4", "--recording", "changes", "--model", "openai:m",
-    "--base-url", "http://127.0.0.1:1/v1", "--edge-workers", "2",
+    "--base-url", "http://127.0.0.1:1/v1", "--edge-workers", "2@ray", "--ray", "auto",
 )  # fmt: skip
 SCENARIO = """
 name: ants
@@ -100,6 +100,7 @@ def test_each_option_reaches_the_plan_or_the_hosting(
     """If all are given on the command line, no field of the records has its default value."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setattr("sim.runner.options.need", lambda *_: None)  # Ray is not installed for tests
     Path("ants.yaml").write_text(SCENARIO)
     given: list[tuple[Plan, TrialHosting]] = []
 
@@ -119,7 +120,7 @@ def test_each_option_reaches_the_plan_or_the_hosting(
 
     defaults = {field.name: field.default for field in attrs.fields(TrialHosting)}
     left_out = (
-        MADE | fields(Rights) | ({"access", "edge_workers"} if verb == "branch" else set())
+        MADE | fields(Rights) | ({"access", "edge_workers", "ray"} if verb == "branch" else set())
     )  # its run asks no model at an endpoint
     assert [name for name in defaults.keys() - left_out if getattr(hosting, name) == defaults[name]] == []
     assert Rights(**hosting.keywords) == Rights(allow_commands=True)

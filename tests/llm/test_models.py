@@ -429,14 +429,16 @@ def test_figures_are_those_of_all_clients_of_a_run():
     access = Access(("openai:m",), edge_workers=2)
     for number in (1, 2):
         workers = edge_workers(access, 60, "m", lambda: NotImplemented)
-        workers.figures = WorkerFigures(2, replaced=number, interrupted=3, counted_late=4)
+        workers.figures = WorkerFigures(2, on_ray=False, replaced=number, interrupted=3, counted_late=4)
         client = EdgeClient(access, workers=workers)
         client.ended["timeout"] = number
         scene.models._opened(partial(returned, client))
         if number == 1:
             scene.models.change(scene.models._router, None, access)
     before, outcomes = scene.models.summary(), scene.models.outcomes()
-    assert before["edge_workers"] == {"processes": 2, "replaced": 3, "interrupted": 6, "counted_late": 8}
+    assert before["edge_workers"] == {
+        "processes": 2, "on_ray": False, "replaced": 3, "missing": 0, "interrupted": 6, "counted_late": 8,
+    }  # fmt: skip
     assert outcomes["timeout"] == 3
     anyio.run(scene.models.aclose)
     assert (scene.models.summary(), scene.models.outcomes()) == (before, outcomes)

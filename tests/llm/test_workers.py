@@ -20,8 +20,10 @@ import pytest
 
 import sim
 from sim.base.errors import RunError, UsageError
+from sim.base.source import package_hash
 from sim.cli import verbs
 from sim.cli.render.model_costs import _print_workers
+from sim.kernel.codec import as_sent
 from sim.llm.access import Access
 from sim.llm.batches.settings import Batching
 from sim.llm.client import Client, make_endpoint
@@ -43,9 +45,24 @@ from sim.llm.types import (
     ToolSpec,
 )
 from sim.llm.workers.link import variables
-from sim.llm.workers.messages import LONGEST, Ask, Frames, Place, Start, Taken, framed, read_to_worker
+from sim.llm.workers.messages import (
+    LONGEST,
+    Answered,
+    Ask,
+    Frames,
+    Place,
+    Ready,
+    Sealed,
+    Start,
+    Taken,
+    framed,
+    read_from_worker,
+    read_to_worker,
+)
 from sim.llm.workers.pool import MOST_IN_VAIN, EdgeWorkers, _Slot, edge_workers
 from sim.llm.workers.program import serve
+from sim.llm.workers.ray_actor import WorkerActor, greeting
+from sim.llm.workers.sealing import Seal, sealed
 from sim.runner.options import HostOptions
 from tests.killing import ROOT
 from tests.llm.endpoint import Endpoint, Reply, Script, Seen, error, fitting, streamed, whole
@@ -63,6 +80,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(openai|httpx2|
 class ThreadLink:
     """A worker whose program runs in a thread; `kill` ends it in the middle of what it does."""
 
+    keeps = True
+
     def __init__(self) -> None:
         self.stuck = False  # whether it reads nothing
         self.deaf = False  # whether its input is closed
@@ -74,6 +93,9 @@ class ThreadLink:
         with suppress(OSError):
             anyio.run(serve, lambda: self._other.recv(1 << 18), self._other.sendall)
         self._other.close()
+
+    def first(self, start: Start) -> bytes:
+        return framed(start)
 
     def kill(self) -> None:
         with suppress(OSError):  # it has ended before
@@ -118,6 +140,23 @@ class ThreadLink:
         self._own.close()
 
 
+class Threads:
+    """Starts workers in threads, and notes them in a list; `dead`: they end at once."""
+
+    def __init__(self, links: list[ThreadLink], *, dead: bool = False) -> None:
+        self._started = links
+        self._dead = dead
+
+    async def open(self, cut: Callable[[str], str]) -> ThreadLink:
+        self._started.append(ThreadLink())
+        if self._dead:
+            self._started[-1].kill()
+        return self._started[-1]
+
+    async def close(self) -> None:
+        return
+
+
 class Beside:
     """Runs work beside a test."""
 
@@ -150,17 +189,13 @@ def with_workers(
     """Run a test with a client that has workers."""
     links: list[ThreadLink] = []
 
-    async def opened(cut: Callable[[str], str]) -> ThreadLink:
-        links.append(ThreadLink())
-        return links[-1]
-
     async def main() -> None:
         with Endpoint(script) as endpoint:
             policy = given.pop("policy", BRIEF)
             access = Access(("openai:m",), base_url=endpoint.url, api_key=KEY, edge_workers=count, **given)
             async with anyio.create_task_group() as group:
                 workers = edge_workers(access, policy.timeout, "m", lambda: Beside(group))
-                workers._open_link = opened
+                workers._links = Threads(links)
                 client = EdgeClient(access, policy=policy, tokenizer=exact("m"), workers=workers)
                 try:
                     await client.prepare()
@@ -358,12 +393,7 @@ def test_workers_that_end_again_and_again_end_the_run():
     """Workers that end without any answer are replaced a limited number of times; then the run has failed."""
 
     async def check(bench: Bench) -> None:
-        async def dead(cut: Callable[[str], str]) -> ThreadLink:
-            link = ThreadLink()
-            link.kill()
-            return link
-
-        bench.workers._open_link = dead
+        bench.workers._links = Threads([], dead=True)
         bench.links[0].kill()
         await bench.ask()
 
@@ -798,19 +828,78 @@ def test_workers_without_calls_are_refused():
     """Worker processes for a run without models at endpoints are a mistake, as are numbers that cannot be."""
     with pytest.raises(UsageError, match="no model is at an endpoint"):
         sim.run({"name": "quiet", "until": "1s", "agents": [{"name": "one"}]}, edge_workers=2)
-    wrong: list[Any] = [-1, 65, True, 1.5, "2"]
+    wrong: list[Any] = [-1, 65, True, 1.5, "-1", "65", "2@", "2@dask", "@ray", "65@ray", "", "9" * 5000]
     for count in wrong:
-        with pytest.raises(UsageError, match="edge_workers are 0 to 64 processes, not"):
+        with pytest.raises(UsageError, match="there are 0 to 64 worker processes, or 1@ray to 64@ray, but not"):
             HostOptions(edge_workers=count)
 
 
 def test_the_summary_says_what_workers_could_not_do(capsys):
     """Below the table of costs, it says how many workers ended, what that may cost, and what the run did itself."""
-    _print_workers({"processes": 2, "replaced": 0, "interrupted": 0, "counted_late": 0})
+    none = {"on_ray": False, "replaced": 0, "missing": 0, "interrupted": 0, "counted_late": 0}
+    _print_workers({**none, "processes": 2})
     assert capsys.readouterr().out == "calls were made by 2 worker processes\n"
-    _print_workers({"processes": 1, "replaced": 1, "interrupted": 3, "counted_late": 1})
+    _print_workers({**none, "processes": 3, "on_ray": True, "replaced": 2, "missing": 1})
+    where, ended = capsys.readouterr().out.splitlines()
+    assert where == "calls were made by 3 worker processes on a Ray cluster"
+    assert ended.startswith(
+        "2 ended and were replaced, 1 ended and had no replacement by the end of the run; 0 requests"
+    )
+    _print_workers({**none, "processes": 1, "replaced": 1, "interrupted": 3, "counted_late": 1})
     assert capsys.readouterr().out.splitlines()[1:] == [
         "1 of them ended and was replaced; 3 requests without an answer by then may be billed by the endpoint",
         "1 count of tokens was made by the process of the run, because no worker process made it in time",
         "hint: with more --edge-workers, each of them has less to do",
     ]
+
+
+def test_an_actor_of_a_cluster_speaks_as_a_process_does():
+    """What is a worker on a cluster takes and returns bytes only, answers as others do, and says why it has ended."""
+    actor = WorkerActor(lambda: None)
+    public, code = greeting(actor.hello())
+    assert code == package_hash()
+    with Endpoint(YES) as endpoint:
+        start = Start({"openai": Place(endpoint.url, KEY, {}, (), 1)}, 60.0, "m")
+        box = sealed(as_sent(start), public)
+        assert KEY.encode() not in box
+        assert actor.put(framed(Sealed(box))) == b""
+        frames = Frames()
+        assert [read_from_worker(body) for body in frames.feed(actor.take())] == [Ready()]
+        actor.put(framed(Ask(1, "openai", "m", ASK, False)))
+        got: list[Any] = []
+        while not any(isinstance(one, Answered) for one in got):
+            got += [read_from_worker(body) for body in frames.feed(actor.take())]
+        assert got[0] == Taken(1)
+        assert got[-1].completion.text == "yes"
+        assert endpoint.seen[-1].headers["authorization"] == f"Bearer {KEY}"
+    actor.put(b"")
+    assert (actor.take(), actor.take(), actor.why()) == (b"", b"", b"")
+
+
+def test_a_sealed_message_is_for_one_worker():
+    """A worker that gets the keys of another one cannot read them, and ends with an error that shows none of them."""
+    other, actor = Seal(), WorkerActor(lambda: None)
+    actor.put(framed(Sealed(sealed(as_sent(SECRETS[1]), other.public))))
+    assert actor.take() == b""
+    assert actor.why().startswith(b"ended with an error: InvalidTag")
+    assert other.opened(sealed(as_sent(SECRETS[1]), other.public)) == as_sent(SECRETS[1])
+
+
+def test_workers_on_a_cluster_need_its_address():
+    """`N@ray` without a cluster, a cluster without `N@ray`, and what is neither, are refused in one sentence."""
+    assert (
+        HostOptions(edge_workers="2").edge_workers,
+        HostOptions(edge_workers="2@ray", ray="auto").edge_processes,
+    ) == (2, 2)
+    for given, sentence in (
+        ({"edge_workers": "2@ray"}, "worker processes are to be on a Ray cluster, but none is given"),
+        ({"edge_workers": 2, "ray": "auto"}, "a Ray cluster is given, but no worker process is to be on it"),
+        ({"ray": "auto"}, "a Ray cluster is given, but no worker process is to be on it"),
+        (
+            {"edge_workers": "0@ray", "ray": "auto"},
+            "there are 0 to 64 worker processes, or 1@ray to 64@ray, but not '0@ray'",
+        ),
+    ):
+        with pytest.raises(UsageError) as found:
+            HostOptions(**given)
+        assert str(found.value) == sentence

@@ -80,9 +80,14 @@ def _print_special(summary: Mapping[str, Any]) -> None:
 def _print_workers(workers: Mapping[str, int]) -> None:
     """Print how many processes made the calls, and which of them ended before their time."""
     count, replaced, again = workers["processes"], workers["replaced"], workers["interrupted"]
-    click.echo(f"calls were made by {'1 worker process' if count == 1 else f'{count} worker processes'}")
-    if replaced:
+    missing = workers["missing"]
+    where = " on a Ray cluster" if workers["on_ray"] else ""
+    click.echo(f"calls were made by {'1 worker process' if count == 1 else f'{count} worker processes'}{where}")
+    if replaced or missing:
         ended = "1 of them ended and was replaced" if replaced == 1 else f"{replaced} ended and were replaced"
+        if missing:
+            last = f"{missing} ended and had no replacement by the end of the run"
+            ended = f"{ended}, {last}" if replaced else last
         requests = "1 request" if again == 1 else f"{number(again)} requests"
         click.echo(f"{ended}; {requests} without an answer by then may be billed by the endpoint")
     if late := workers["counted_late"]:

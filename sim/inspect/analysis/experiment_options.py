@@ -49,6 +49,7 @@ class WorkerOptions(Hosting, Decisions, Work):
     progress: Watcher | bool | None = None
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if self.on is not None and self.definitions is not None:
             raise UsageError("other machines do not have the definitions of this program", hint="leave `on` out")
         if self.jobs is not None and not 1 <= self.jobs <= 1000:
@@ -61,7 +62,7 @@ class WorkerOptions(Hosting, Decisions, Work):
             UsageError: if other models are given than the plan has, a key is missing, or a module is not allowed.
         """
         check_allowed(plan, self.allow)
-        check_workers(plan, self.jobs, self.on)
+        check_workers(plan, self.jobs, self.on, self.ray)
         access = self.access or Access()
         if access.models not in ((), plan.models):
             hint = f"the plan has {', '.join(plan.models) or 'those of the scenario'}"

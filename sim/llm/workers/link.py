@@ -10,6 +10,7 @@ import anyio
 
 from sim.base.child import Child
 from sim.base.errors import RunError
+from sim.llm.workers.messages import Start, framed
 
 _PROGRAM: Final = "sim.llm.workers.program"
 _CHUNK: Final = 1 << 18  # bytes received at once
@@ -24,7 +25,16 @@ _VARIABLES: Final = (
 
 
 class Link(Protocol):
-    """Bytes to and from one worker."""
+    """Bytes to and from one worker.
+
+    Attributes:
+        keeps: whether what a worker has sent can still be received when it has ended.
+    """
+
+    keeps: bool
+
+    def first(self, start: Start) -> bytes:
+        """Return the first message in the form in which it may be sent: it has the keys."""
 
     async def send(self, data: bytes) -> bool:
         """Send bytes, and return whether the worker still takes them."""
@@ -36,7 +46,7 @@ class Link(Protocol):
         """Keep the end of what the worker writes to standard error."""
 
     def kill(self) -> None:
-        """Kill the worker. What it has sent can still be received."""
+        """Kill the worker."""
 
     async def ended(self) -> str:
         """End what is left of the worker, and return how it ended, as part of a sentence without secrets."""
@@ -45,8 +55,38 @@ class Link(Protocol):
         """Have the worker end, and kill it if it does not."""
 
 
+class Links(Protocol):
+    """Where workers are started."""
+
+    async def open(self, cut: Callable[[str], str]) -> Link:
+        """Start a worker.
+
+        Args:
+            cut: removes secrets from a text.
+
+        Raises:
+            RunError, UsageError: if it cannot be started.
+        """
+
+    async def close(self) -> None:
+        """Leave the place. All workers have been closed."""
+
+
+class Processes:
+    """Starts workers as processes on this machine."""
+
+    async def open(self, cut: Callable[[str], str]) -> "ProcessLink":
+        """Start a worker: see `Links`."""
+        return await ProcessLink.open(cut)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
 class ProcessLink:
     """A worker process. Its keys come over the pipe, and are not in its arguments or variables."""
+
+    keeps = True
 
     def __init__(self, child: Child) -> None:
         self._child = child
@@ -66,6 +106,10 @@ class ProcessLink:
         own = os.environ  # noqa: TID251  # what a process needs to start; nothing of it is an input of the run
         command = [sys.executable, "-P", "-m", _PROGRAM]
         return cls(await Child.start("a worker process for model calls", command, environment=variables(own), cut=cut))
+
+    def first(self, start: Start) -> bytes:
+        """Return the first message as it is: nobody else reads the pipe."""
+        return framed(start)
 
     async def send(self, data: bytes) -> bool:
         """Send bytes, and return whether the worker still takes them."""

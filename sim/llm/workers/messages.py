@@ -1,7 +1,8 @@
 """What a run and its worker processes send each other: JSON in frames that begin with their length.
 
 Nothing is pickled, and a frame that is not one of these messages is an error. A worker gets its keys in the first
-message (`Start`), and nowhere else. JSON has each number that a request can have; other formats end at 64 bits.
+message (`Start`, or `Sealed`), and nowhere else. JSON has each number that a request can have; other formats end at 64
+bits.
 """
 
 import struct
@@ -54,6 +55,12 @@ class Start(Message, frozen=True):
     places: dict[str, Place]
     timeout: float
     counted_as: str
+
+
+class Sealed(Message, frozen=True):
+    """A `Start` that only the worker can read for which it was sealed, as others may see what it is sent."""
+
+    box: bytes
 
 
 class Ask(Numbered, frozen=True):
@@ -174,7 +181,7 @@ class Refused(Numbered, frozen=True):
     hint: str | None
 
 
-ToWorker = Start | Ask | Count | Drop | Probe | Say | Ping
+ToWorker = Start | Sealed | Ask | Count | Drop | Probe | Say | Ping
 FromWorker = Ready | Pong | Taken | Part | Rates | Answered | Failed | Dropped | Counted | Said | Refused
 
 read_to_worker = reader(ToWorker)

@@ -8,7 +8,7 @@ repeats them. A worker that is alive but does not answer is killed.
 
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Literal
@@ -22,7 +22,7 @@ from sim.llm.access import Access
 from sim.llm.limits.governor import ReportedLimits
 from sim.llm.sending import Interrupted, Sending, sending
 from sim.llm.types import Completion, ModelError, ModelRequest, Observer
-from sim.llm.workers.link import Link, ProcessLink
+from sim.llm.workers.link import Link, Links, Processes
 from sim.llm.workers.messages import (
     Answered,
     Ask,
@@ -53,6 +53,7 @@ MOST_IN_VAIN: Final = 10
 """How many workers may end one after another, none of which has answered anything. After more, the run ends."""
 
 _STARTING: Final = 60.0  # seconds within which a worker must have started
+_OPENING: Final = 180.0  # seconds within which the first ones must have a place to start, which a cluster may lack
 _COUNTING: Final = 0.5  # seconds that a count of tokens is waited for, before the run counts itself
 _BEAT: Final = 5.0  # seconds between two looks at whether a worker has sent anything
 _SILENT: Final = 12  # looks without a sign of life, after which it is killed: a minute
@@ -67,13 +68,17 @@ class WorkerFigures:
 
     Attributes:
         processes: how many there are at a time.
+        on_ray: whether they are on a Ray cluster.
         replaced: how many have ended during the run, and were replaced.
+        missing: how many have ended, and wait for another one in their place: a cluster may have no free core.
         interrupted: requests that a worker had when it ended, and may have sent.
         counted_late: counts of tokens that no worker made in time, so that the process of the run made them.
     """
 
     processes: int
+    on_ray: bool = False
     replaced: int = 0
+    missing: int = 0
     interrupted: int = 0
     counted_late: int = 0
 
@@ -192,7 +197,7 @@ class EdgeWorkers:
         at_once: the most calls that a worker has at a time.
         background: returns what runs work beside the run.
         cut: removes secrets from a text.
-        open_link: starts a worker; it gets `cut`.
+        links: where workers are started.
 
     Attributes:
         figures: for the summary.
@@ -207,15 +212,15 @@ class EdgeWorkers:
         at_once: int,
         background: Callable[[], Background],
         cut: Callable[[str], str],
-        open_link: Callable[[Callable[[str], str]], Awaitable[Link]] = ProcessLink.open,
+        links: Links | None = None,
     ) -> None:
-        self.figures = WorkerFigures(count)
+        self.figures = WorkerFigures(count, links is not None)
         self.on_rates: dict[str, Callable[[ReportedLimits], None]] = {}
-        self._start = framed(start)
+        self._start = start
         self._at_once = at_once
         self._background = background
         self._cut = cut
-        self._open_link = open_link
+        self._links = links or Processes()
         self._slots = [_Slot(number) for number in range(count)]
         self._number = 0
         self._line: deque[_Turn] = deque()  # calls that wait for a worker
@@ -406,7 +411,7 @@ class EdgeWorkers:
             RunError: if one cannot be started, or if workers end again and again.
         """
         while not self._closed:
-            link = slot.link or await self._open(slot)
+            link = slot.link or await self._open(slot, _OPENING if strict else math.inf)
             how = await self._serve(slot, link) or await link.ended()
             await link.close()
             self._lose(slot, how)
@@ -419,13 +424,23 @@ class EdgeWorkers:
                     hint=_VAIN_HINT,
                 )
 
-    async def _open(self, slot: _Slot) -> Link:
-        """Start a worker in a slot."""
-        slot.link = link = await self._open_link(self._cut)
+    async def _open(self, slot: _Slot, seconds: float) -> Link:
+        """Start a worker in a slot.
+
+        Raises:
+            RunError: if it cannot be started, or not within so many seconds.
+        """
+        with anyio.move_on_after(seconds) as waiting:
+            slot.link = await self._links.open(self._cut)
+        link = slot.link
+        if link is None:
+            assert waiting.cancelled_caught, "else it is there"
+            raise RunError(f"a worker process for model calls had no place within {seconds:g} seconds", hint=_WAITING)
         slot.state, slot.frames, slot.useful = "starting", Frames(), False
-        slot.outbox.insert(0, (None, self._start))
+        slot.outbox.insert(0, (None, link.first(self._start)))
         slot.news.set()
         self.figures.replaced += slot.had_one
+        self.figures.missing -= slot.had_one
         slot.had_one = True
         return link
 
@@ -531,11 +546,13 @@ class EdgeWorkers:
     def _lose(self, slot: _Slot, how: str) -> None:
         """Note that a worker has ended, with what it was asked: it has sent nothing that it had not announced."""
         self._in_vain += not (slot.useful or self._closed)
+        taken = slot.taken if slot.link is None or slot.link.keeps else slot.handed  # what it announced can be lost
         slot.link, slot.state = None, "absent"
+        self.figures.missing += 1
         asked, slot.asked = slot.asked, {}
         slot.outbox.clear()
         for number, waiting in asked.items():
-            waiting.note.sent = number <= slot.taken
+            waiting.note.sent = number <= taken
             waiting.end(_Lost(how))
             slot.calls -= waiting.call
 
@@ -547,6 +564,7 @@ class EdgeWorkers:
                 link, slot.link = slot.link, None
                 if link is not None:
                     group.start_soon(link.close)
+        await self._links.close()
 
 
 def edge_workers(access: Access, timeout: float, counted_as: str, background: Callable[[], Background]) -> EdgeWorkers:
@@ -564,8 +582,15 @@ def edge_workers(access: Access, timeout: float, counted_as: str, background: Ca
         for name, one in at.items()
     }
     at_once = math.ceil(len(places) * access.concurrency / access.edge_workers)
-    start = Start(places, timeout, counted_as)
-    return EdgeWorkers(start, access.edge_workers, at_once=at_once, background=background, cut=access.cut)
+    start, links = Start(places, timeout, counted_as), None
+    if access.ray is not None:
+        from sim.llm.workers.ray_link import RayCluster  # its packages are an extra
+
+        links = RayCluster(access.ray, access.edge_workers)
+    return EdgeWorkers(start, access.edge_workers, at_once=at_once, background=background, cut=access.cut, links=links)
+
+
+_WAITING: Final = "on a Ray cluster it waits for a free core; `ray status` says what others use"
 
 
 _VAIN_HINT: Final = "run without --edge-workers to see whether a call fails in this process, too"

@@ -47,6 +47,7 @@ from sim.llm.workers.messages import (
     Refused,
     Said,
     Say,
+    Sealed,
     Start,
     Taken,
     framed,
@@ -177,13 +178,19 @@ class Worker:
         self._send(framed(Rates(name, limits)))
 
 
-async def serve(read: Callable[[], bytes], write: Write, abort: Callable[[], None] = lambda: None) -> None:
+async def serve(
+    read: Callable[[], bytes],
+    write: Write,
+    abort: Callable[[], None] = lambda: None,
+    opened: Callable[[bytes], bytes] = bytes,
+) -> None:
     """Do what the frames that `read` returns ask for, until it returns none.
 
     Args:
         read: waits for bytes and returns them; none at the end.
         write: writes bytes, and waits until they are written.
         abort: ends the process at once. It is called if the event loop does not end in time after the input has.
+        opened: returns what was sealed for this worker.
 
     Raises:
         ValueError: if what it reads is not a message.
@@ -193,6 +200,8 @@ async def serve(read: Callable[[], bytes], write: Write, abort: Callable[[], Non
     if not waiting:
         return
     start = waiting.pop(0)
+    if isinstance(start, Sealed):
+        start = read_to_worker(opened(start.box))
     assert isinstance(start, Start), "it is the first message"
     tokenizer = exact(start.counted_as)
     tokenizer.count("")
