@@ -260,6 +260,19 @@ def test_only_the_page_can_ask_for_something(player):
         assert still(player)["phase"] == "paused"
 
 
+@pytest.mark.parametrize("path", ["", "news", "do", "overview", "block/0"])
+def test_no_part_of_the_page_is_there_without_its_secret_or_for_another_host(player, path):
+    """Each path is refused without the secret of the address, and for a host name that is not this machine's."""
+    with PlayServer(player) as server:
+        parts = urlsplit(server.url)
+        own = parts.netloc
+        for where, host in ((f"/guess/{path}", own), (f"/{path}", own), (parts.path + path, "evil.example")):
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+            connection.request("GET", where, headers={"Host": host})
+            assert connection.getresponse().status == 403, (where, host)
+            connection.close()
+
+
 def test_windows_agree_and_a_closed_one_leaves_the_run_paused(player):
     """All windows are told the same; when the last one is closed while the run goes on, the run is paused."""
     with PlayServer(player) as server:
