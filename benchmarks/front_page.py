@@ -51,7 +51,7 @@ def _peers(results: Results) -> str:
         ["", *(f"{name} {_short(versions[name])}" for name in NAMES)],
         ["---", *["---"] * len(NAMES)],
         *WORDS,
-        ["wake-ups a second", *_each(figures["wakeups"], _per_second)],
+        ["wake-ups a second, nothing recorded", *_each(figures["wakeups"], _per_second)],
         ["turns a second, in steps", *_each(figures["turns"], _per_second)],
         ["CPU time per model call, without the model", *_each(figures["calls"], _milliseconds)],
         ["installed, with bytecode", *_each(figures["megabytes"], lambda size: f"{_round(size)} MB")],
@@ -68,8 +68,9 @@ WORDS = [
     ["an agent acts", "when a time, an event, a message or a free resource wakes it",
      "at each step, or at events that it schedules", "when what its process waits for happens",
      "when the game master lets it", "when an edge of the graph leads to it"],
-    ["the same run again", "from the record: answers of models are in it, and every event is compared",
-     "from its seed", "from the seed of your program", "continued from a checkpoint; models are asked again",
+    ["the same run again",
+     "from its seed, or from the record, which has the answers of models; every event is compared", "from its seed",
+     "from the seed of your program", "continued from a checkpoint; models are asked again",
      "continued from a checkpoint; models are asked again unless a task was cached"],
 ]  # fmt: skip
 """What has no figure: taken from the documentation and the code of each tool."""

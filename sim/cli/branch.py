@@ -119,29 +119,16 @@ def command(
         others = {**single, "--at": at, "--until": until, "--arm": arms, **_named(comparison)}
         _refuse(others, "is not for --turning-point", "leave it out: futures differ by their draws alone")
         given |= {"budget": budget, "allow_change": allow_change, "access": access_of(options, asked)}
-        return _explain(folder, turning_point, rights, given, yes=yes, as_json=as_json)
+        return _explain(folder, turning_point, rights, yes=yes, as_json=as_json, **given)
     _refuse({"--budget": budget, "--yes": yes}, "is for futures", "add --turning-point CONDITION")
     if outside and not quiet:
         say(_ANSWERS)
     if arms:
         _refuse({**single, "--quiet": quiet}, "is for a single branch", _TO_ARMS)
-        if at is None:
-            raise UsageError("the time at which the arms begin is missing", hint="give it: --at DURATION")
-        if rights.allow:
-            allow_imports()
-        jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
-        ceilings = {name: comparison.pop(name) for name in ("ceiling", "ceiling_tokens")}
-        plan = make_arms(
-            folder, at=at, arms=arms_of(arms), until=until, allow=rights.allow,
-            allow_change=allow_change, **chosen(comparison),
+        return _arms(
+            folder, at, arms, rights, comparison, options, until=until, allow_change=allow_change, as_json=as_json,
+            other_endpoint=other_endpoint, **host,
         )  # fmt: skip
-        hosting = hosting_of(
-            plan, options, rights, other_endpoint=other_endpoint, allow_change=allow_change, **host, **ceilings,
-        )  # fmt: skip
-        check_workers(plan, jobs, on, hosting.ray)
-        with contextlib.closing(begin(plan, to)) as results:
-            workers = workers_of(plan, results.folder, jobs, on)
-            return work_on(results, workers, hosting, again=False, as_json=as_json)
     _refuse(_named(comparison), "compares arms", "add --arm NAME:KEY=VALUE")
     access = access_of(options, models or asked)
     with at_work(rights, quiet=quiet) as working:
@@ -153,9 +140,33 @@ def command(
     return print_live(result, as_json=as_json, quiet=quiet)
 
 
-def _explain(folder: Path, condition: str, rights: Rights, given: dict[str, Any], *, yes: bool, as_json: bool) -> int:
+def _arms(
+    folder: Path, at: str | None, arms: tuple[str, ...], rights: Rights,
+    comparison: dict[str, Any], options: dict[str, Any],
+    *, until: str | None, allow_change: bool, as_json: bool, **host: Any,
+) -> int:  # fmt: skip
+    """Compare several futures with a baseline, and print the results."""
+    if at is None:
+        raise UsageError("the time at which the arms begin is missing", hint="give it: --at DURATION")
+    if rights.allow:
+        allow_imports()
+    jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
+    ceilings = {name: comparison.pop(name) for name in ("ceiling", "ceiling_tokens")}
+    plan = make_arms(
+        folder, at=at, arms=arms_of(arms), until=until, allow=rights.allow,
+        allow_change=allow_change, **chosen(comparison),
+    )  # fmt: skip
+    hosting = hosting_of(plan, options, rights, allow_change=allow_change, **host, **ceilings)
+    check_workers(plan, jobs, on, hosting.ray)
+    with contextlib.closing(begin(plan, to)) as results:
+        workers = workers_of(plan, results.folder, jobs, on)
+        return work_on(results, workers, hosting, again=False, as_json=as_json)
+
+
+def _explain(
+    folder: Path, condition: str, rights: Rights, *, to: Path | None, yes: bool, as_json: bool, **given: Any
+) -> int:  # fmt: skip
     """Estimate how likely a condition was at each moment of a run, and print that."""
-    to = given.pop("to")
     check_picture(to)
     if rights.allow:
         allow_imports()

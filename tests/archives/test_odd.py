@@ -104,7 +104,7 @@ def _watch_functions(patch, present):
 
         def wrap(name, function):
             def call(*args, **kwargs):
-                user = self._user
+                user = self.acts_for
                 if isinstance(user, PolicyAgent) and known[name].senses != "nothing":
                     present().read[user.entry].add(name)
                 if name in DRAWS:

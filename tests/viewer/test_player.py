@@ -218,7 +218,7 @@ def test_what_was_done_by_hand_is_a_new_file(controlled, tmp_path):
 def ask(url, what, *, origin=None, kind="application/json", method="POST"):
     """Ask the server for something, as its page does; return the status and the answer."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
     headers = {"Origin": origin or f"http://{parts.netloc}", "Content-Type": kind}
     try:
         body = what.encode(errors="surrogatepass") if isinstance(what, str) else json.dumps(what)
@@ -233,7 +233,7 @@ def ask(url, what, *, origin=None, kind="application/json", method="POST"):
 def news(url, version=-1, run="", window="w"):
     """Ask what is new, as a window of the page does."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
     try:
         connection.request("GET", f"{parts.path}news?version=0&live={version}&run={run}&window={window}")
         return json.loads(connection.getresponse().read())
@@ -267,14 +267,14 @@ def test_no_part_of_the_page_is_there_without_its_secret_or_for_another_host(pla
         parts = urlsplit(server.url)
         own = parts.netloc
         for where, host in ((f"/guess/{path}", own), (f"/{path}", own), (parts.path + path, "evil.example")):
-            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
+            connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
             connection.request("GET", where, headers={"Host": host})
             assert connection.getresponse().status == 403, (where, host)
             connection.close()
 
 
 def test_windows_agree_and_a_closed_one_leaves_the_run_paused(player):
-    """All windows are told the same; when the last one is closed while the run goes on, the run is paused."""
+    """All windows have the same state; when the last one is closed while the run is under way, the run is paused."""
     with PlayServer(player) as server:
         player.pace(0.001)
         run = player.folder.name

@@ -192,8 +192,8 @@ KEEPS: Mapping[type, str] = {
     Ledger: "balance state",
     Quotas: "held remaining statistics state",
     Artifacts: "ids state",
-    Places: "about adjacent at between free grid is_free named neighbours others_within shipped straight state"
-    " travel_ns where within",
+    Places: "about adjacent all_free around at between free grid is_free named neighbours others_within shipped"
+    " straight state travel_ns where within",
     Space: "forget_before look near neighbours state where",
     Stocks: "level richest state total",
     RateTracker: "blocked blocked_by capacity get_remaining get_usage has_capacity limits policy state statistics"

@@ -1,8 +1,9 @@
-"""The process that serves the page of a played run (edge). It reads the record, so that this costs the run nothing.
+"""The site of a played run: the process that serves its page (edge).
 
-A window asks for what is new all the time, and gets an answer when there is something, or after a few seconds. So it is
-known which windows are open: when the last one is closed, the run is paused. What a window asks of the run is a request
-that only this page can make: its address has a secret, and it names the page as its origin.
+It reads the record, so that this costs the run nothing. A window asks for what is new all the time, and gets an answer
+when there is something, or after a few seconds. So it is known which windows are open: when the last one is closed, the
+run is paused. What a window asks of the run is a request that only this page can make: its address has a secret, and it
+names the page as its origin.
 """
 
 import json

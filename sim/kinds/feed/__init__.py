@@ -14,5 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FeedUser"]
 
+_HOMES = {"user": "FeedUser"}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = late_names(__name__, {"user": "FeedUser"})
+    __getattr__, __dir__ = late_names(__name__, _HOMES)

@@ -14,5 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Player"]
 
+_HOMES = {"player": "Player"}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = late_names(__name__, {"player": "Player"})
+    __getattr__, __dir__ = late_names(__name__, _HOMES)

@@ -16,5 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GenerativeAgent"]
 
+_HOMES = {"agent": "GenerativeAgent"}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = late_names(__name__, {"agent": "GenerativeAgent"})
+    __getattr__, __dir__ = late_names(__name__, _HOMES)
