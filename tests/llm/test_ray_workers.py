@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import signal
 import threading
 from collections import Counter
@@ -17,7 +18,7 @@ from sim.base.errors import UsageError
 from sim.llm.access import Access
 from tests.helpers import command
 from tests.llm.endpoint import Endpoint, Seen
-from tests.llm.test_worker_kills import AGENTS, KEY, TEXT, Caller, _on_record, answer
+from tests.llm.test_worker_kills import AGENTS, TEXT, Caller, _on_record, answer
 
 ray: Any = pytest.importorskip("ray", reason="Ray is not installed: uv run --extra ray pytest -m proof")
 pytestmark = [
@@ -29,6 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
+KEY = f"sk-{secrets.token_hex(16)}"  # in no file: Ray copies the tree of trials, which has these tests
 ROUNDS = 12
 CONTROL = b"what can be found, is found"
 
