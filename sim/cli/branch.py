@@ -39,8 +39,8 @@ _TO = click.option(
     help="With --arm: the folder of the results. Default: experiments/NAME-NUMBER. With --turning-point: an SVG file.",
 )  # fmt: skip
 _ANSWERS = (
-    "sim: what was asked outside before the branch begins has the answer on record; what is asked later is asked anew,"
-    " which can cost money"
+    "sim: before the time of the branch, answers of models, tools and people are those on record;"
+    " after it, models and tools are called again, which can cost money"
 )
 _TO_ARMS = "give each change to an arm: --arm NAME:KEY=VALUE"
 _COMPARISON = (

@@ -27,7 +27,7 @@ class ReplayCost:
         events: about how many events it repeats.
         seconds: about how long that takes at most, in real seconds, if the agents of the run compute little.
         answered: how many answers from outside (of models at endpoints, tools, people) the whole run has. They are
-            those on record: none is asked for anew.
+            those on record: no model, tool or person is asked again.
         changed: what has changed since the run was recorded, if that is allowed: modules, packages, the scenario.
     """
 

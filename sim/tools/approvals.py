@@ -215,7 +215,7 @@ class ApprovalSettings:
 
 @attrs.define(eq=False)
 class _Open:
-    """What belongs to an open gate: who waits for it, and what will move it."""
+    """What an open gate needs: the latch that its call waits for, its timers, and the actor that asks a real person."""
 
     decided: Latch
     names: Mapping[str, Any]  # for the condition of a simulated person

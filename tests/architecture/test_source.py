@@ -185,6 +185,22 @@ def test_constraints_are_the_same_for_pip_and_uv():
     assert not [line for line in lines if "://" in line or "==" not in line]
 
 
+def unsafe_in(tree: ast.AST) -> list[str]:
+    """Return the lines with a command of this Python that could import modules of the current folder."""
+    commands = [node.elts for node in ast.walk(tree) if isinstance(node, ast.List | ast.Tuple) and len(node.elts) > 1]
+    return [
+        f"line {first.lineno}"
+        for first, second, *_ in commands
+        if ast.unparse(first) == "sys.executable" and ast.unparse(second) not in ("'-P'", "'-I'")
+    ]
+
+
+def test_no_module_of_the_current_folder_replaces_one_of_python():
+    """Processes of this Python begin with -P or -I: a file `queue.py` beside a scenario is not what they work with."""
+    assert unsafe_in(ast.parse("run([sys.executable, '-c', 'pass'])")) == ["line 1"]
+    assert found_in(SIM_FILES, lambda path: unsafe_in(tree_of(path))) == {}
+
+
 OPEN_MAPPING = re.compile(r"(?:Mapping|dict)\[str, (?:Any|object)\]")
 MOST_OPEN = 370
 """The most lines with a mapping of anything. Lower it with each that gets a type; never raise it."""

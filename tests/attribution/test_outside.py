@@ -66,7 +66,7 @@ def test_runs_with_a_model_at_an_endpoint_are_branched(tmp_path):
 def test_it_is_said_which_answers_are_those_on_record(tmp_path):
     """Before a replay finds a moment or causes, it is said how many answers are those on record; none is asked for.
 
-    A branch says that it asks anew what is asked after its beginning.
+    A branch says that after its beginning models and tools are called again.
     """
     (tmp_path / "asked.yaml").write_text(ASKED, encoding="utf-8")
     with Endpoint(fitting) as endpoint:
@@ -82,5 +82,5 @@ def test_it_is_said_which_answers_are_those_on_record(tmp_path):
         assert len(endpoint.seen) == asked
         code, _, err = command("branch", run, "--at", "3s", "--base-url", endpoint.url)
         assert code == 0, err
-        assert "before the branch begins has the answer on record; what is asked later is asked anew" in err
+        assert "before the time of the branch, answers of models, tools and people are those on record" in err
         assert len(endpoint.seen) == asked

@@ -119,7 +119,7 @@ def test_the_number_of_windows_has_no_other_orders() -> None:
 @pytest.mark.slow
 def test_regions_help_each_other_at_the_price_of_a_latency() -> None:
     """The shipped scenario has one hash in one process and on shards; trade halves the hunger of the drought, and
-    without it nobody elsewhere is hungry."""
+    without it no person of the other regions is hungry."""
     file = ROOT / "scenarios" / "regions.yaml"
     few = "agents.person.count=160"
     options: dict[str, Any] = {"out": None, "until": "65d"}

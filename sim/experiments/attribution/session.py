@@ -225,7 +225,7 @@ def _answers(scenario: Scenario, options: AttributionOptions, outside: str | Non
     if not outside:
         if scenario.models is None:
             return ""
-        return "Models in this process answer anew in each future, at no cost."
+        return "Models in this process answer again in each future, at no cost."
     shared = (
         "futures of one seed share answers to equal requests, which therefore do not vary between moments"
         if options.answers == "seed"

@@ -64,7 +64,7 @@ class PageProcess:
     def __init__(self, port: int = 0) -> None:
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "from sim.inspect.play.site import main; main()"],
+                [sys.executable, "-P", "-c", "from sim.inspect.play.site import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,

@@ -351,8 +351,8 @@ class Feed(Service):
     def warnings(self) -> Sequence[Warned]:
         """See `Service.warnings`: a feed without posts, or in which nobody saw anything."""
         if not self.posts:
-            return [Warned("nobody wrote a post in the feed", "use a later `until`, or let users write more")]
+            return [Warned("no user wrote a post in the feed", "use a later `until`, or let users write more")]
         if not self.counts["exposures"]:
             hint = "do users visit the feed, and does its policy find posts for them? `followed` needs `follows`"
-            return [Warned("nobody was shown a post of the feed", hint)]
+            return [Warned("no user was shown a post of the feed", hint)]
         return []

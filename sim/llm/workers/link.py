@@ -108,7 +108,7 @@ class ProcessLink:
         return cls(await Child.start("a worker process for model calls", command, environment=variables(own), cut=cut))
 
     def first(self, start: Start) -> bytes:
-        """Return the first message as it is: nobody else reads the pipe."""
+        """Return the first message unencrypted: only the worker reads the pipe."""
         return framed(start)
 
     async def send(self, data: bytes) -> bool:

@@ -24,7 +24,7 @@ class ShardProcess:
         self.number = number
         self.setup = setup
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from sim.runner.shards.shard import main; main()"],
+            [sys.executable, "-P", "-c", "from sim.runner.shards.shard import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

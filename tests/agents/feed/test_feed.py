@@ -239,7 +239,7 @@ def test_a_profile_that_names_nobody_is_an_error(tmp_path):
 
 @pytest.mark.usefixtures("quiet")
 def test_after_a_wrong_profile_the_graph_is_as_before():
-    """Nobody has become a user, whoever of those that join together has the wrong profile."""
+    """If one of several that join together has a wrong profile, none of them becomes a user."""
     one = feed("abc", follows=Follows("profile"))
     for name, follows in zip("abc", ("b", "z", "a"), strict=True):
         one._world.agents[name].state["follows"] = follows
@@ -310,7 +310,7 @@ def test_the_views_agree_with_the_numbers(tmp_path):
 
 @pytest.mark.slow
 def test_treatments_are_counted_without_the_vote_that_they_give(tmp_path):
-    """The arms are shares of posts; the mean of the view is that of the metric, and votes of nobody are in neither."""
+    """The arms are shares of posts; the mean of the view is that of the metric, and votes without a user are in neither."""
     text = (
         "name: x\nuntil: 1d\n"
         "feed: {policy: latest, treatments: {up: 0.4, down: 0.3}, reactions: {r: {like: LIKE, write: 0.5}}}\n"
@@ -421,13 +421,13 @@ def test_many_users_are_shown_a_day(tmp_path):
 
 
 def test_a_feed_in_which_nothing_happens_is_reported():
-    """A feed without posts, and one whose posts reached nobody, are warned of: no exposure is not a result."""
+    """A feed without posts, and one whose posts no user was shown, are warned of: no exposure is not a result."""
     silent = sim.run(loads(f"name: x\nuntil: 1d\nfeed: {{reactions: {{r: {{write: 0}}}}}}\n{USERS}"), out=None)
-    assert ["nobody wrote a post" in str(one) for one in silent.warnings] == [True]
+    assert ["no user wrote a post" in str(one) for one in silent.warnings] == [True]
     alone = sim.run(
         loads(f"name: x\nuntil: 2d\nfeed: {{follows: {{by: none}}, reactions: {{r: {{write: 1}}}}}}\n{USERS}"), out=None
     )
-    assert ["nobody was shown a post" in str(one) for one in alone.warnings] == [True]
+    assert ["no user was shown a post" in str(one) for one in alone.warnings] == [True]
 
 
 # -- bad input
