@@ -138,7 +138,7 @@ NUMBERS = [
     ("docs/record.md", r"counts them in runs of at most ([\d,]+) events", [show.MOST_COMPARED]),
     ("docs/record.md", r"A result has at most (\d+) MiB", [effect_tasks.LARGEST_RESULT / MIB]),
     ("docs/record.md", r"The hash of a run is built from (\d+) lanes", [Lanes.count]),
-    ("docs/record.md", r"the most living agents \(([\d,]+)\)", [build._MAX_SPAWNED]),
+    ("docs/record.md", r"the most living agents more than at the start \(([\d,]+)\)", [build._MAX_SPAWNED]),
     ("docs/scenario.md", r"has at most (\d) MB and ([\d,]+) values", [yaml_tree.MAX_BYTES / 1e6, yaml_tree.MAX_NODES]),
     ("docs/scenario.md", r"may not write it; over (\d) MB", [artifacts._MAX_CONTENT / 1e6]),
     ("docs/scenario.md", r"more than (\d+) agents", [build._MAX_SPAWNED]),

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sim.llm.service_time import ServiceTime
 
 Use = Callable[[Any], Any]  # named, so that it is built once and not for each agent
-_MAX_SPAWNED = 100_000  # living agents; fewer than a file can have, so that copies of copies end before memory does
+_MAX_SPAWNED = 100_000  # living agents more than at the start, so that copies of copies end before memory does
 _NO_ROW: Final = Row("", {})
 
 
@@ -309,7 +309,7 @@ class AgentFactory:
         }
         self._spawned: dict[tuple[str, str], int] = {}
         self._known: dict[str, _KnownStart] = {}  # by entry, from the first agent on
-        self._copied: dict[str, schema.Agent] = {}  # the entries that can have copies, from the first copy on
+        self._at_start = 0  # how many agents there are from the start
 
     def change(self, scenario: schema.Scenario) -> None:
         """Take the live parameters of agents from `scenario` from now on, also for agents that are created later."""
@@ -332,7 +332,6 @@ class AgentFactory:
         """Take the start values of agents that are created later from `scenario`."""
         self._scenario = scenario
         self._entries = {entry.name: entry for entry in scenario.agents}
-        self._copied.clear()
 
     def _loops_of(self, entry: str) -> list[AgentLoop]:
         return [loop for loop in self._manager.loops.values() if loop.agent.entry == entry]
@@ -354,6 +353,7 @@ class AgentFactory:
                     self._check_free(name)
                     spec = self._spec_of(entry, name, index, row.state, part=part, row=row)
                     starts.append((self._admit(spec), spec.delay_ns))
+        self._at_start = len(starts)
         return tuple(starts)
 
     def _rows(self, entry: schema.Agent) -> Iterable[Row]:
@@ -372,15 +372,14 @@ class AgentFactory:
         entry = self._entries.get(agent)
         if entry is None:
             raise Refused(f"there is no entry {agent!r} in agents")
-        if self._copied.get(agent) is not entry:
-            self._check_copies(entry)
-            self._copied[agent] = entry
+        self._check_copies(entry)
         unknown = sorted(set(state or {}) - set(entry.state))
         if unknown:
             raise Refused(f"{agent} has no state variable {unknown[0]!r}")
-        room = max(0, _MAX_SPAWNED - len(self._world.agents))
+        room = _MAX_SPAWNED - max(0, len(self._world.agents) - self._at_start)
         if not 0 <= count <= room:
-            raise Refused(f"cannot start {count} copies; expected 0 to {room}, with at most {_MAX_SPAWNED} agents")
+            most = f"at most {_MAX_SPAWNED} agents more than at the start can live at a time"
+            raise Refused(f"cannot start {count} copies; expected 0 to {room}: {most}")
         key = (parent, agent)
         first = self._spawned.get(key, 0) + 1
         specs: list[AgentSpec] = []
