@@ -310,7 +310,7 @@ def test_the_views_agree_with_the_numbers(tmp_path):
 
 @pytest.mark.slow
 def test_treatments_are_counted_without_the_vote_that_they_give(tmp_path):
-    """The arms are shares of posts; the mean of the view is that of the metric, and votes without a user are in neither."""
+    """The arms are shares of posts; the mean of the view is that of the metric; neither has votes without a user."""
     text = (
         "name: x\nuntil: 1d\n"
         "feed: {policy: latest, treatments: {up: 0.4, down: 0.3}, reactions: {r: {like: LIKE, write: 0.5}}}\n"
