@@ -1,6 +1,6 @@
 """The functions that the rules of policy agents can call.
 
-A world has one toolbox. An evaluation never waits, so the functions act for the agent that called `used_by` last.
+A world has one toolbox. An evaluation never waits, so the functions act for one agent at a time: `acts_for`.
 """
 
 import copy
@@ -46,7 +46,7 @@ class Toolbox:
     Attributes:
         functions: the functions by name.
         shared: by their names, those whose lists need no copy where they are only read: they belong to the world.
-        acts_for: the agent for which the functions act, from the first call of `used_by` on.
+        acts_for: the agent for which the functions act; set before each evaluation.
     """
 
     def __init__(self, world: World) -> None:
@@ -63,9 +63,26 @@ class Toolbox:
         }
 
     def used_by(self, user: User) -> Mapping[str, Callable[..., object]]:
-        """Return the functions by name; they act for `user` until the next call of `used_by`."""
+        """Return the functions by name; they act for `user` until `acts_for` is set again."""
         self.acts_for = user
         return self.functions
+
+    def add(self, name: str, function: Callable[..., object]) -> None:
+        """Give expressions one more function. To be called before rules are compiled."""
+        self.functions = {**self.functions, name: function}
+
+    def watch(self, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Put something around a function, for a rule that keeps its list and for one that only reads it.
+
+        To be called before rules are compiled.
+
+        Args:
+            name: the name of the function.
+            wrap: returns what takes the place of a function. It is called for each form that the function has.
+        """
+        self.functions = {**self.functions, name: wrap(self.functions[name])}
+        if name in self.shared:
+            self.shared = {**self.shared, name: wrap(self.shared[name])}
 
     @property
     def _id(self) -> str:

@@ -377,13 +377,13 @@ class World:
             return [id for id in self._ids(name) if self.agents[id].alive]
         return list(self.living(name))
 
-    def living(self, name: str) -> Sequence[str]:
+    def living(self, group: str) -> Sequence[str]:
         """Return what `group` returns, for a step of the run that only reads it: the list belongs to this world."""
-        living = self._living.get(name)
+        living = self._living.get(group)
         if living is None:
-            living = [id for id in self._ids(name) if self.agents[id].alive]
+            living = [id for id in self._ids(group) if self.agents[id].alive]
             if living:  # an expression can ask for any name
-                self._living[name] = living
+                self._living[group] = living
         return living
 
     def add_to_group(self, agent: Inhabitant, group: str) -> None:

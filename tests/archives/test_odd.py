@@ -5,6 +5,7 @@ import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,8 @@ def _watch_functions(patch, present):
 
             return call
 
-        self.functions = {name: wrap(name, function) for name, function in self.functions.items()}
+        for name in self.functions:
+            self.watch(name, partial(wrap, name))
 
     patch.setattr(Toolbox, "__init__", watched)
 

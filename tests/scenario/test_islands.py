@@ -354,3 +354,38 @@ def test_a_home_can_be_given(tmp_path: Path) -> None:
     states, _ = _states(text.replace("topics:", "home: {pools: {barn: north}}, topics:"), tmp_path)
     assert set(states) == {"farmer", "shop", "clerk"}
     assert load(tmp_path / "isles.yaml").sections["islands"].home.pools == {"barn": "north"}
+
+
+READERS = """name: isles
+until: 2m
+islands: {latency: 10s, of: {north: [x], south: [y]}}
+agents:
+  - name: x
+    start: 7s
+    state: {g: "='y'", n: 0}
+    rules: [{when: "%s", do: noop}, {do: {sleep: {for: 1h}}}]
+  - {name: y, count: 2, rules: [{do: {sleep: {for: 1h}}}]}
+pools: {barn: {kind: container}}
+"""
+READ = (
+    "len({}) > 0", "not {}", "choice({}) == me", "1 if {} else 0", "[z for z in {}] == []", "len([z for z in {}] + {}) > 0",
+    "me in {}", "{} == []", "{}[0] == me", "any(z == me for z in {})",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("call", ["agents(g)", "agents(group=g)"])
+@pytest.mark.parametrize("read", READ)
+def test_no_form_of_an_expression_reads_a_group_of_another_island(read: str, call: str) -> None:
+    """A computed group of another island stops the run, whether a rule keeps the list of its agents or only reads it,
+    and whether the group is given by name."""
+    with pytest.raises(CausalityError) as caught:
+        sim.run(loads(READERS % read.replace("{}", call)), out=None)
+    assert str(caught.value).startswith("x of the island north calls agents() of y of the island south")
+    assert sim.run(loads(READERS.replace("='y'", "='x'") % read.replace("{}", call)), out=None).hash
+
+
+@pytest.mark.parametrize("read", ["state_of(agent='y' + '-1', key='n')", "group_of(agent='y' + '-1')"])
+def test_an_agent_that_is_named_by_keyword_is_watched(read: str) -> None:
+    """An argument that names an agent of another island is found when it is given by its name, too."""
+    with pytest.raises(CausalityError, match=r"of y-1 of the island south"):
+        sim.run(loads(READERS % f"{read} == 1"), out=None)

@@ -206,8 +206,7 @@ class Observer:
         """Begin, before the first step of a run."""
         simulation = runner.simulation
         self._agents = simulation.world.agents
-        functions: Any = simulation.factory.toolbox.functions
-        functions[SEEN] = self._seen
+        simulation.factory.toolbox.add(SEEN, self._seen)
         for entry in simulation.scenario.agents:
             self._states[entry.name] = states_of(entry)
             rules = simulation.factory.rule_sets[entry.name]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
+from inspect import signature
 from typing import Any, Final
 
 from sim.agents import Toolbox
@@ -32,34 +33,42 @@ def prepare_islands(world: World, scenario: Scenario, toolbox: Toolbox) -> Calla
     division, islands = division_of(scenario, settings), Islands.of(world)
     islands.divide(division.names)
     homes, groups = homes_of(scenario, division), groups_of(scenario, division)
-    watched = {name: _of_thing(islands, toolbox, name, kind) for name, kind in _THINGS.items()}
-    watched |= {name: _of_agent(islands, toolbox, name) for name in _AGENTS}
-    toolbox.functions = {**toolbox.functions, **watched}
+    for name, kind in _THINGS.items():
+        toolbox.watch(name, partial(_of_thing, islands, toolbox, kind))
+    for name in _AGENTS:
+        toolbox.watch(name, partial(_of_agent, islands, toolbox, name))
     return partial(islands.begin, homes, groups)
 
 
-def _of_thing(islands: Islands, toolbox: Toolbox, name: str, kind: str) -> Callable[..., Any]:
-    function = toolbox.functions[name]
+def _of_thing(islands: Islands, toolbox: Toolbox, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    named = _first(function)
 
     @wraps(function)
-    def watched(thing: Any, *rest: Any) -> Any:
+    def watched(*given: Any, **others: Any) -> Any:
+        thing = given[0] if given else others.get(named)
         if isinstance(thing, str):
             islands.check_thing(toolbox.user, kind, thing)
-        return function(thing, *rest)
+        return function(*given, **others)
 
     return watched
 
 
-def _of_agent(islands: Islands, toolbox: Toolbox, name: str) -> Callable[..., Any]:
-    function = toolbox.functions[name]
+def _of_agent(islands: Islands, toolbox: Toolbox, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    named = _first(function)
 
     @wraps(function)
-    def watched(other: Any, *rest: Any) -> Any:
+    def watched(*given: Any, **others: Any) -> Any:
+        other = given[0] if given else others.get(named)
         if isinstance(other, str):
             islands.check_agent(toolbox.user, other, f"calls {name}() of")
-        return function(other, *rest)
+        return function(*given, **others)
 
     return watched
+
+
+def _first(function: Callable[..., Any]) -> str:
+    """Return the name of the first parameter of a function: a rule can give it by name."""
+    return next(iter(signature(function).parameters))
 
 
 assert {*_THINGS, *_AGENTS} <= functions_at("agent").keys(), "each is a function of rules"
