@@ -8,7 +8,17 @@ from sim.base.expressions import did_you_mean
 from sim.events.topic import matches
 from sim.kernel.duration import to_ns, to_text
 from sim.scenario.island_division import Division, check_division, division_of
-from sim.scenario.island_uses import Meeting, Use, Where, groups_of, homes_of, settings_of, topics_of, uses_of
+from sim.scenario.island_uses import (
+    Meeting,
+    Use,
+    Where,
+    charged_groups_of,
+    groups_of,
+    homes_of,
+    settings_of,
+    topics_of,
+    uses_of,
+)
 from sim.scenario.never import awaited
 from sim.scenario.schema import Scenario
 from sim.scenario.symbols import Symbols, items, mapping
@@ -37,7 +47,7 @@ def check_islands(tree: Map, scenario: Scenario, known: Symbols) -> Iterator[Pro
     if settings is None:
         return
     excluded = [*_excluded(tree, scenario), *check_division(tree, scenario, settings)]
-    excluded += _homeless(tree, scenario, settings)
+    excluded += _on_no_island(tree, scenario, settings)
     yield from excluded
     if excluded:
         return
@@ -76,7 +86,7 @@ def _excluded(tree: Map, scenario: Scenario) -> Iterator[Problem]:
                     )
 
 
-def _homeless(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
+def _on_no_island(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
     """Yield entries that live on no island, and names by which an agent that is made could be on two."""
     for number, (entry, raw) in enumerate(zip(scenario.agents, items(tree, "agents"), strict=True)):
         island = settings.entries.get(entry.name)
@@ -134,7 +144,6 @@ def _homes_of_nothing(tree: Map, scenario: Scenario, settings: IslandSettings, d
                 yield part.values_at[name].problem(
                     f"islands.home.{kind}.{name}: there is no island {island!r}", did_you_mean(island, division.names)
                 )
-                return
     for kind, declared in (("pools", scenario.pools), ("accounts", scenario.accounts)):
         part = mapping(homes, kind)
         for name in getattr(settings.home, kind):
@@ -233,7 +242,7 @@ def _islands_of(division: Division, known: Symbols, name: str) -> tuple[str, ...
 
 def _limits(tree: Map, scenario: Scenario, division: Division) -> Iterator[Problem]:
     """Yield limits of all agents, or of a group, that agents of two islands use."""
-    groups, limits = groups_of(scenario, division), mapping(tree, "limits")
+    limits = mapping(tree, "limits")
     for name, limit in scenario.limits.items():
         charged = {kind for kind, prices in scenario.costs.items() if name in prices}
         users = [e for e in scenario.agents if any(do.kind in charged for rule in e.rules for do in rule.do)]
@@ -241,10 +250,13 @@ def _limits(tree: Map, scenario: Scenario, division: Division) -> Iterator[Probl
         mark = limits.keys_at[name] if isinstance(limits, Map) else tree.mark
         if limit.global_ is not None and len(islands) > 1:
             yield mark.problem(f"limits.{name}.global: agents of {_some(islands)} use it", _EACH)
-        spread = sorted({entry.group_name for entry in users if len(groups[entry.group_name]) > 1})
-        if limit.group is not None and spread:
-            where = _some(sorted(groups[spread[0]]))
-            yield mark.problem(f"limits.{name}.group: the group {spread[0]!r} lives on {where}", _EACH)
+        groups: dict[str, set[str]] = {}
+        for entry in users if limit.group is not None else ():
+            for group, there in charged_groups_of(entry, division).items():
+                groups.setdefault(group, set()).update(there)
+        for group in sorted(group for group, there in groups.items() if len(there) > 1):
+            where = _some(sorted(groups[group]))
+            yield mark.problem(f"limits.{name}.group: agents of the group {group!r} on {where} use it", _EACH)
 
 
 def _some(islands: Sequence[str]) -> str:
@@ -271,9 +283,10 @@ def _unheard(tree: Map, scenario: Scenario, settings: IslandSettings, division: 
         heard = {island for islands, t in published if t is None or matches(pattern, t) for island in islands}
         here = next((island for island in division.of[scenario.agents[number].name] if island not in heard), None)
         if matching and here is not None:
-            (island, *_), topic = matching[0]
-            message = f"{where}: {here} waits for {pattern!r}, which only {island} publishes, and {here} never hears it"
-            yield mark.problem(message, f"add `islands: {{topics: {{{topic}: {{}}}}}}`")
+            there = list(dict.fromkeys(island for islands, _ in matching for island in islands))
+            by = f"{_some(there)} {'publishes' if len(there) == 1 else 'publish'}"
+            message = f"{where}: {here} waits for {pattern!r}, which only {by}, and {here} never hears it"
+            yield mark.problem(message, f"add `islands: {{topics: {{{matching[0][1]}: {{}}}}}}`")
 
 
 def _awaited_by_agents(scenario: Scenario, tree: Map) -> Iterator[tuple[int, Mark, str, str]]:

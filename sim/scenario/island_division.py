@@ -16,14 +16,15 @@ from sim.scenario.schema import Agent, Scenario
 from sim.scenario.symbols import mapping
 from sim.scenario.units import shown
 from sim.scenario.yaml_tree import Map, Mark
-from sim.world.islands import IslandSettings, island_named
+from sim.world.islands import A_NAME, IslandSettings, island_named
 
 MOST_ISLANDS: Final = 1000
 """The most islands of a world: the bus keeps a memory of events for each, and an event from outside reaches each. More
 values are a mistake more often than not, such as a column with a number for each agent."""
 
 _NAMES: Final = frozenset({"index", "me", "group", "pi"})
-"""The names that a start value by which agents are divided can use: they do not depend on the seed."""
+"""The names that a start value by which agents are divided can use: they do not depend on the seed. `now` is not among
+them: it is 0 at the start, so it could not divide agents, and a check of the file has no clock."""
 
 
 @attrs.frozen
@@ -69,16 +70,30 @@ class _NoIslandError(Exception):
 
 
 def division_of(scenario: Scenario, settings: IslandSettings) -> Division:
-    """Return the islands of a scenario in which `check_division` finds no fault."""
+    """Return the islands of a scenario in which `check_division` finds no fault: those that it has kept, if any."""
+    kept = scenario._division
+    if kept is None or kept[0] is not scenario.agents or kept[1] is not settings:  # a copy can have other agents
+        entries = {entry.name: entry for entry in scenario.agents}
+        kept = _keep(scenario, settings, {name: _rows(entries[name], key) for name, key in settings.by.items()})
+    found: Division = kept[2]
+    return found
+
+
+def _keep(
+    scenario: Scenario, settings: IslandSettings, rows: Mapping[str, Sequence[str]]
+) -> tuple[tuple[Agent, ...], IslandSettings, Division]:
+    """Return the agents and the settings of a scenario with their division, which is kept for those who ask later."""
     entries = {entry.name: entry for entry in scenario.agents}
-    rows = {name: _rows(entries[name], key) for name, key in settings.by.items()}
     of = {name: tuple(dict.fromkeys(islands)) for name, islands in rows.items()}
-    return Division(
+    division = Division(
         names=tuple(dict.fromkeys((*settings.of, *(island for islands in of.values() for island in islands)))),
         of={**{name: (island,) for name, island in settings.entries.items()}, **of},
         rows=rows,
         numbers={name: _numbers(entries[name]) for name in rows},
     )
+    kept = (scenario.agents, settings, division)
+    scenario._division = kept
+    return kept
 
 
 def _numbers(entry: Agent) -> Mapping[str, int] | None:
@@ -137,7 +152,7 @@ def _start(entry: Agent, key: str, row: int, name: str, group: str) -> Any:
 
 
 def check_division(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
-    """Yield what is wrong with the entries whose agents are divided into islands.
+    """Yield what is wrong with the entries whose agents are divided into islands; keep the division if nothing is.
 
     Args:
         tree: the tree of the file.
@@ -146,7 +161,7 @@ def check_division(tree: Map, scenario: Scenario, settings: IslandSettings) -> I
     """
     by = mapping(mapping(tree, "islands"), "by")
     entries = {entry.name: entry for entry in scenario.agents}
-    found = set(settings.of)
+    found, rows = set(settings.of), dict[str, list[str]]()
     for name, key in settings.by.items():
         where = f"islands.by.{name}"
         mark = by.values_at[name] if isinstance(by, Map) else tree.mark
@@ -158,14 +173,22 @@ def check_division(tree: Map, scenario: Scenario, settings: IslandSettings) -> I
             yield mark.problem(f"{where}: {fault}", fault.hint)
             continue
         try:
-            found.update(_rows(entries[name], key))
+            rows[name] = _rows(entries[name], key)
         except _NoIslandError as error:
-            yield _homeless(mark, scenario, entries[name], key, error)
+            yield _without_island(mark, scenario, entries[name], key, error)
             continue
+        found.update(rows[name])
         if len(found) > MOST_ISLANDS:
             message = f"{where}: with the values of {key} there are {len(found)} islands, at most {MOST_ISLANDS}"
             yield mark.problem(f"{message} are allowed", "divide agents by something with fewer different values")
             return
+    if len(rows) < len(settings.by):  # a problem was found
+        return
+    if not found:
+        hint = "give one of them agents, or name entries in `islands.of`"
+        yield tree.keys_at["islands"].problem("there is no island: no divided entry has agents", hint)
+        return
+    _keep(scenario, settings, rows)
 
 
 def _fault(entry: Agent, key: str, settings: IslandSettings) -> UsageError | None:
@@ -198,10 +221,10 @@ def _fault(entry: Agent, key: str, settings: IslandSettings) -> UsageError | Non
     return None
 
 
-def _homeless(mark: Mark, scenario: Scenario, entry: Agent, key: str, error: _NoIslandError) -> Problem:
+def _without_island(mark: Mark, scenario: Scenario, entry: Agent, key: str, error: _NoIslandError) -> Problem:
     """Return the problem of an agent that has no value, or none that can be the name of an island."""
     what = "no value" if error.value is None else shown(error.value)
-    wanted = "expected the island of an agent, a text of 1 to 64 characters or a whole number"
+    wanted = f"expected the island of an agent, {A_NAME}"
     table = scenario.source.tables.get(entry.table or "")
     if table is None or entry.population is None or error.error is not None:
         number = [one.name for one in scenario.agents].index(entry.name)

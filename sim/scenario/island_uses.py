@@ -1,6 +1,7 @@
 """What the agents of each island use, from the rules of a scenario, and the home islands that follow from it."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any, Final, Literal
 
 import attrs
@@ -172,20 +173,22 @@ def groups_of(scenario: Scenario, division: Division) -> dict[str, set[str]]:
     for entry in scenario.agents:
         for name in {entry.name, entry.group_name}:
             found.setdefault(name, set()).update(division.of.get(entry.name, ()))
-        for group, islands in _groups_of_rows(entry, division):
+        for group, islands in charged_groups_of(entry, division).items():
             found.setdefault(group, set()).update(islands)
     return found
 
 
-def _groups_of_rows(entry: Agent, division: Division) -> Iterable[tuple[str, Iterable[str]]]:
-    """Return the groups of the rows of a table, each with islands of its agents."""
-    table = entry.population
+def charged_groups_of(entry: Agent, division: Division) -> dict[str, set[str]]:
+    """Return the islands of the agents of an entry by their own group, which a limit for a group is charged to."""
+    table, found = entry.population, dict[str, set[str]]()
+    islands = division.of.get(entry.name, ())
     if table is None or "group" not in table.others:
-        return ()
+        return {entry.group_name: set(islands)}
     rows = division.rows.get(entry.name)
-    if rows is None:
-        return ((group, division.of.get(entry.name, ())) for group in table.groups)
-    return {(group, (island,)) for group, island in zip(table.others["group"], rows, strict=True) if group is not None}
+    each = repeat(islands) if rows is None else zip(rows, strict=True)
+    for group, where in dict.fromkeys(zip(table.others["group"], each, strict=False)):  # `repeat` has no end
+        found.setdefault(entry.group_name if group is None else group, set()).update(where)
+    return found
 
 
 def settings_of(scenario: Scenario) -> IslandSettings | None:
@@ -200,5 +203,5 @@ def topics_of(scenario: Scenario, division: Division) -> Iterator[tuple[tuple[st
         for rule in entry.rules:
             for do in rule.do:
                 value = do.arguments.get("topic") if do.kind == "publish" else None
-                if value is not None:
+                if value is not None and division.of[entry.name]:  # without agents, none publishes
                     yield division.of[entry.name], value.raw if value.constant else None

@@ -984,6 +984,7 @@ class Scenario(f.Part):
         return ScenarioError([mark.problem(str(error), error.hint)]) if path else error
 
     _source: Any = PrivateAttr(default=None)
+    _division: Any = PrivateAttr(default=None)  # its islands once they are computed; see `sim.scenario.island_division`
 
     @property
     def source(self) -> Any:

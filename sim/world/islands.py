@@ -82,6 +82,8 @@ class IslandSettings:
     def _entries(self) -> Mapping[str, str]:
         found: dict[str, str] = {}
         for island, entries in self.of.items():
+            if island_named(island) is None:
+                raise UsageError(f"of.{island!r:.80}: expected the name of an island, {A_NAME}")
             if not entries:
                 raise UsageError(f"of.{island}: an island needs an entry of agents")
             for entry in entries:
@@ -114,13 +116,18 @@ class IslandSettings:
 
 
 def island_named(value: object) -> str | None:
-    """Return the name of the island for a value by which agents are divided; None if it cannot name one."""
+    """Return the name of the island for a value by which agents are divided, or a key of `of`; None if it cannot name
+    one: see `A_NAME`.
+    """
     if isinstance(value, str):
-        return value if 0 < len(value) <= _LONGEST else None
+        return value if 0 < len(value) <= _LONGEST and value == value.strip() and value.isprintable() else None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 _LONGEST: Final = 64  # characters of the name of an island, as of an agent
+
+A_NAME: Final = f"a text of 1 to {_LONGEST} printable characters without blanks at its ends, or a whole number"
+"""What can name an island, in words."""
 
 Thing = tuple[str, str]
 """What has a home island: its kind (`pools`, `artifacts`, `accounts`, `places`, `tasks`) and its name."""

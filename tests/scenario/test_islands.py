@@ -8,8 +8,9 @@ import pytest
 import sim
 from sim.base.errors import CausalityError, ScenarioError, UsageError
 from sim.record import open_run
-from sim.scenario import load, loads
+from sim.scenario import island_division, load, loads
 from sim.scenario.assembly.build import build
+from sim.scenario.schema import Agent
 from sim.world.islands import Islands
 
 HEAD = """name: isles
@@ -169,7 +170,11 @@ POOL = "pools: {barn: {kind: container}}\n"
         ((MANY % ("noop", 1, "noop")).replace("[farmer, shop]", "[farmer, shop, clerk]"), 3, "lives on north already"),
         ((MANY % ("noop", 1, "noop")).replace("17s", "5s"), 3, "5s is shorter than 10s, the latency of the islands"),
         ((MANY % ("noop", 1, "noop")).replace("news:", "task.done:"), 3, "only the simulation itself publishes it"),
-        ((MANY % ("noop", 1, "noop")).replace("topics:", "home: {pools: {a: east}}, topics:"), 3, "no island 'east'"),
+        (
+            (MANY % ("noop", 1, "noop") + POOL).replace("topics:", "home: {pools: {barn: east}}, topics:"), 3,
+            "no island 'east'",
+        ),
+        ((MANY % ("noop", 1, "noop")).replace("south:", "' south':"), 3, "of.' south': expected the name of an island"),
         (
             MANY.replace("topics:", "home: {pools: {bran: north}}, topics:") % (PUT, 1, "noop") + POOL, 3,
             "islands.home.pools.bran: there is no such name in pools",
@@ -239,6 +244,15 @@ EACH = "\"=['north', 'south'][index % 2]\""
 DRAWN = "\"=choice(['north', 'south'])\""
 OURS = DIVIDED % ("region", COUNT, EACH.replace("%", "%%"), "%s")
 TABLE = "    table: people.csv"
+NO_OTHERS = """name: isles
+until: 2m
+islands: {latency: 10s, by: {person: region}}
+agents:
+  - name: person
+%s
+    state: {region: north}
+    rules: [{do: {sleep: {for: 1h}}}]
+"""
 
 
 @pytest.mark.parametrize(
@@ -250,6 +264,8 @@ TABLE = "    table: people.csv"
         (DIVIDED.replace("[harbour]", "[harbour, person]") % ("region", COUNT, EACH, "noop"), 3, "lives on port alre"),
         (DIVIDED % ("region", "    template: true", EACH, "noop"), 3, "a template has no agents that could be divided"),
         (DIVIDED % ("region", COUNT, DRAWN, "noop"), 3, "the start value of region uses choice, and where agents live"),
+        (DIVIDED % ("region", COUNT, '" north"', "noop"), 7, "agents[0].state.region: expected the island of an agent"),
+        ((NO_OTHERS % "    count: 0"), 3, "there is no island: no divided entry has agents"),
         (DIVIDED % ("region", COUNT, "null", "noop"), 7, "agents[0].state.region: expected the island of an agent"),
         (DIVIDED % ("region", COUNT, '"=1 / index"', "noop"), 7, "agents[0].state.region: "),
         (DIVIDED % ("region", "    count: 1200", "=index", "noop"), 3, "there are 1201 islands, at most 1000"),
@@ -274,7 +290,7 @@ TABLE = "    table: people.csv"
         (
             (OURS % "{publish: {topic: hot}}").replace(
                 "harbour, rules: [{do: {sleep: {for: 1h}}}]", "harbour, rules: [{do: {sleep: {event: hot}}}]"
-            ), 9, "port waits for 'hot', which only north publishes, and port never hears it",
+            ), 9, "port waits for 'hot', which only north and south publish, and port never hears it",
         ),
     ],
 )  # fmt: skip
@@ -296,15 +312,16 @@ PEOPLE = "id,region,party,n\n1,north,,1\n2,south,red,2\n3,,red,3\n4,2.5,blue,4\n
             "region",
             PEOPLE,
             4,
-            "row 3, column 'region': expected the island of an agent, a text of 1 to 64 characters or",
+            "row 3, column 'region': expected the island of an agent, a text of 1 to 64 printable ch",
         ),
         (
             "group",
             PEOPLE,
             2,
-            "row 1, column 'party': expected the island of an agent, a text of 1 to 64 characters or a",
+            "row 1, column 'party': expected the island of an agent, a text of 1 to 64 printable ch",
         ),
         ("region", PEOPLE.replace("3,,", f"3,{'x' * 65},"), 4, "found the text 'xxx"),
+        ("region", PEOPLE.replace("3,,", "3,no\u200brth,"), 4, "printable characters without blanks at its ends, or"),
     ],
 )
 def test_a_row_without_an_island_is_refused_with_its_line(
@@ -368,7 +385,8 @@ agents:
 pools: {barn: {kind: container}}
 """
 READ = (
-    "len({}) > 0", "not {}", "choice({}) == me", "1 if {} else 0", "[z for z in {}] == []", "len([z for z in {}] + {}) > 0",
+    "len({}) > 0", "not {}", "choice({}) == me", "1 if {} else 0", "[z for z in {}] == []",
+    "len([z for z in {}] + {}) > 0",
     "me in {}", "{} == []", "{}[0] == me", "any(z == me for z in {})",
 )  # fmt: skip
 
@@ -389,3 +407,105 @@ def test_an_agent_that_is_named_by_keyword_is_watched(read: str) -> None:
     """An argument that names an agent of another island is found when it is given by its name, too."""
     with pytest.raises(CausalityError, match=r"of y-1 of the island south"):
         sim.run(loads(READERS % f"{read} == 1"), out=None)
+
+
+def _problems(text: str) -> list[str]:
+    with pytest.raises(ScenarioError) as caught:
+        loads(text)
+    return [problem.message for problem in caught.value.problems]
+
+
+LIMITED = """name: isles
+until: 2m
+islands: {latency: 10s, %s}
+limits: {talk: {group: 2 per 60s}}
+costs: {publish: {talk: 1}}
+agents:
+"""
+SPEAKS = """  - name: %s
+    table: %s.csv
+    columns: {region: {to: state.region, type: text}%s}
+    state: {region: null}
+    rules: [{do: {publish: {topic: own}}}]
+"""
+
+
+def _load(tmp_path: Path, text: str, **tables: str) -> Any:
+    for name, table in tables.items():
+        (tmp_path / f"{name}.csv").write_text(table)
+    (tmp_path / "isles.yaml").write_text(text)
+    return load(tmp_path / "isles.yaml")
+
+
+def test_a_limit_of_a_group_is_checked_for_the_groups_of_rows(tmp_path: Path) -> None:
+    """A limit is charged to the group of each row, that of the entry for a row without one: each such group on two
+    islands is refused, whatever entry its rows are of."""
+    head, one, two = LIMITED % "of: {north: [a], south: [b]}", SPEAKS % ("a", "a", ""), SPEAKS % ("b", "b", "")
+    text = (head + one + two).replace("    state: {region: null}\n", "    state: {region: null}\n    group: rest\n")
+    rows = "region,group\nn,red\nn,blue\nn,\n"
+    with pytest.raises(ScenarioError) as caught:
+        _load(tmp_path, text, a=rows, b=rows)
+    where = "on north and south use it"
+    assert [problem.message for problem in caught.value.problems] == [
+        f"limits.talk.group: agents of the group '{group}' {where}" for group in ("blue", "red", "rest")
+    ]
+    assert _load(tmp_path, text, a=rows, b="region,group\ns,green\n")
+
+
+def test_groups_that_are_islands_can_share_a_limit(tmp_path: Path) -> None:
+    """A divided entry whose groups live on one island each can have a limit for a group, though the entry lives on
+    several."""
+    text = LIMITED % "by: {a: group}" + SPEAKS % ("a", "a", "")
+    assert _load(tmp_path, text, a="region,group\nn,red\nn,blue\nn,red\n")
+    with pytest.raises(ScenarioError, match=r"limits.talk.group: agents of the group 'red' on n and s use it"):
+        _load(tmp_path, text.replace("group}", "region}", 1), a="region,group\nn,red\ns,red\nn,blue\n")
+
+
+def test_an_entry_without_agents_publishes_nothing() -> None:
+    """A divided entry without agents publishes nothing, so what waits for its topic waits for what no agent publishes;
+    that is no fault of the islands."""
+    text = (OURS % "{publish: {topic: speech}}").replace("count: 6", "count: 0")
+    text = text.replace("[{do: {sleep: {for: 1h}}}]}", "[{do: {sleep: {event: speech}}}]}")
+    assert loads(text).agents[0].count == 0
+
+
+def test_every_home_on_an_unknown_island_is_reported() -> None:
+    """All homes on unknown islands are problems, and so are those of names that there are not."""
+    text = (MANY % (PUT, 1, "noop") + POOL).replace(
+        "topics:", "home: {pools: {barn: east, bran: north}, accounts: {till: west}}, topics:"
+    )
+    found = [message for message in _problems(text) if message.startswith("islands.home.")]
+    assert sorted(found) == [
+        "islands.home.accounts.till: there is no island 'west'",
+        "islands.home.accounts.till: there is no such name in accounts",
+        "islands.home.pools.barn: there is no island 'east'",
+        "islands.home.pools.bran: there is no such name in pools",
+    ]
+
+
+def test_a_division_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a check computes of the rows of an entry is what its worlds are built with; a copy of the scenario with
+    other agents is divided anew."""
+    computed: list[str] = []
+    rows = island_division._rows
+
+    def counted(entry: Agent, key: str) -> list[str]:
+        computed.append(entry.name)
+        return rows(entry, key)
+
+    monkeypatch.setattr(island_division, "_rows", counted)
+    scenario = loads(OURS % "noop")
+    build(scenario, seed=1)
+    build(scenario, seed=2)
+    assert computed == ["person"]
+    agents = tuple(entry.model_copy() for entry in scenario.agents)
+    settings = scenario.sections["islands"]
+    copy = scenario.model_copy(update={"agents": agents})
+    assert island_division.division_of(copy, settings) == island_division.division_of(scenario, settings)
+    assert computed == ["person", "person"]
+
+
+def test_a_number_and_its_text_name_one_island() -> None:
+    """The number 1 and the text "1" of one entry are one island."""
+    scenario = loads(NO_OTHERS.replace("north", "\"=[1, '1'][index %% 2]\"") % "    count: 4")
+    assert Islands.of(build(scenario, seed=1).world).names == ("1",)
