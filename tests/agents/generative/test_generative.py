@@ -368,7 +368,7 @@ def test_a_branch_without_a_change_ends_as_the_run(tmp_path):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_killed_run_is_resumed_to_the_same_hash(seed, tmp_path):
     """Its process is killed at random moments, and the resumed run has the hash of one in one go."""
-    killed_and_resumed(SMALLVILLE, tmp_path, kills=3, seed=seed, until="20h", longest=3.0)
+    killed_and_resumed(SMALLVILLE, tmp_path, kills=3, seed=seed, until="20h", longest=1.5)
 
 
 # -- bad input
