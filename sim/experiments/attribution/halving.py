@@ -9,6 +9,9 @@ well, down to a sixteenth of all: two that offset each other are then apart with
 are left out one by one before: without many of them, a run can become quite another one, so that a group says little
 about its members. In the end, all that was not found is left out at once: beside one that is needed, there can be
 several that stand in for each other.
+
+If the effect of a group is not known, as without it the run fails, its halves are tried all the same: first where the
+group of which it is a half has an effect that the other half does not explain.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,12 +33,16 @@ class Found(Generic[Item]):
     """Candidates without which the outcome is another one.
 
     Attributes:
-        items: one; or several, each of which makes no difference alone.
-        effect: the outcome of the run, minus the outcome without them.
+        items: one, or several that make a difference together.
+        effect: the outcome of the run, minus the outcome without them; None: it is not known.
+        minimal: whether it is known that all but one of them make less than half of the difference, or it is one.
+        redundant: whether each of several was left out alone, and made no difference.
     """
 
     items: tuple[Item, ...]
-    effect: float
+    effect: float | None
+    minimal: bool = True
+    redundant: bool = False
 
 
 _Group = tuple[int, ...]
@@ -44,10 +51,24 @@ _Group = tuple[int, ...]
 
 @attrs.frozen
 class _Part:
-    """A group, and the outcome of the run minus that without it."""
+    """A group, and the outcome of the run minus that without it.
+
+    Attributes:
+        group: the group.
+        effect: its effect; None: it is not known.
+        expected: if it is not known, what the other half leaves of the effect of both. Otherwise, the effect itself.
+        minimal: whether it is known that fewer make less than half of the difference.
+    """
 
     group: _Group
-    effect: float
+    effect: float | None
+    expected: float
+    minimal: bool = True
+
+    @classmethod
+    def of(cls, group: _Group, effect: float | None, expected: float = 0.0) -> "_Part":
+        """Return the part of a group."""
+        return cls(group, effect, expected if effect is None else effect)
 
 
 @attrs.define
@@ -63,11 +84,11 @@ class Halving(Generic[Item]):
         tried: how many groups were tried.
         whole: the effect of leaving out all candidates; None: it is not known.
         unknown: how many effects are not known.
-        silent: how many candidates are in groups of several that make no difference together, and were not divided:
-            some of them could offset each other.
+        silent: how many candidates were not found, and were left out only in groups of several of which the smallest
+            makes no difference: some of them could offset each other.
         undivided: the largest effect of a group that was not divided, as there were no more runs or enough findings.
-        complete: whether all with an effect were found. Not if effects are not known, groups with an effect were not
-            divided, or nothing was found, and some could offset each other.
+        complete: whether it is known that all that make a difference alone are among what was found, that each group
+            that was found is `minimal`, and that all others together make no difference.
     """
 
     effects: Callable[[list[tuple[Item, ...]]], list[float | None]]
@@ -90,73 +111,101 @@ class Halving(Generic[Item]):
         (self.whole,) = self._try([every])
         few = 1 < len(every) <= self.runs * FEW
         found = self._alone(every) if few else []
-        if not found or abs(found[0].effect) < abs(self.whole or 0.0) / 2:
-            found += [one for one in self._divided(every, self.whole, even=not few) if one not in found]
-        while found and not self.undivided and self.tried < self.runs and len(found) < self.most:
-            more = self._beside(every, found)
-            if not more:
-                break
-            found += more
-        self.silent = 0 if few else self.silent
-        left = self.undivided or len(found) > self.most
-        self.complete = not (left or self.unknown or (self.silent and not found))
-        found.sort(key=lambda one: -abs(one.effect))  # of equal ones, the first stays the first
-        return [Found(self._members(one.group), one.effect) for one in found[: self.most]]
+        if not found or abs(found[0].expected) < abs(self.whole or 0.0) / 2:
+            known = {one.group for one in found}
+            more = self._divided(_Part.of(every, self.whole), even=not few)
+            found += [one for one in more if one.group not in known]
+        nothing_else = self._beside(every, found)
+        ungrouped = self._ungrouped(every, found)
+        self.silent = sum(effect == 0 for effect in ungrouped)
+        left = self.undivided or len(found) > self.most or not all(one.minimal for one in found)
+        self.complete = nothing_else and not (left or self.unknown or ungrouped)
+        found.sort(key=lambda one: -abs(one.expected))  # of equal ones, the first stays the first
+        return [self._finding(one) for one in found[: self.most]]
+
+    def _finding(self, part: _Part) -> Found[Item]:
+        alone = [self._known.get(frozenset({place})) for place in part.group]
+        return Found(self._members(part.group), part.effect, part.minimal, all(own == 0 for own in alone))
 
     def _alone(self, group: _Group) -> list[_Part]:
         """Return those that make a difference alone, the largest first."""
         known = self._try([(place,) for place in group])
-        found = [_Part((place,), own) for place, own in zip(group, known, strict=True) if own]
-        return sorted(found, key=lambda one: -abs(one.effect))
+        found = [_Part.of((place,), own) for place, own in zip(group, known, strict=True) if own]
+        return sorted(found, key=lambda one: -abs(one.expected))
 
-    def _beside(self, every: _Group, found: Sequence[_Part]) -> list[_Part]:
-        """Return what makes a difference beside what was found: several that stand in for each other may hide there."""
-        named = {place for one in found for place in one.group}
-        rest = tuple(place for place in every if place not in named)
-        if len(rest) < 2:  # one has been tried alone
-            return []
-        (effect,) = self._try([rest])
-        return self._divided(rest, effect, most=self.most - len(found)) if effect else []
+    def _beside(self, every: _Group, found: list[_Part]) -> bool:
+        """Add what makes a difference beside what was found: several that stand in for each other may hide there.
 
-    def _divided(
-        self, group: _Group, effect: float | None, *, even: bool = False, most: int | None = None
-    ) -> list[_Part]:
+        Returns:
+            Whether it is known that all others together make no difference.
+        """
+        if not found:
+            return self.whole == 0
+        while not self.undivided and len(found) <= self.most:
+            rest = _without(every, found)
+            if not rest:
+                return True
+            if not self._affords([rest]):
+                return False
+            (effect,) = self._try([rest])
+            if not effect:
+                return effect == 0
+            if len(found) == self.most:
+                self.undivided = abs(effect)
+                return False
+            more = self._divided(_Part.of(rest, effect), most=self.most - len(found))
+            if not more:
+                return False
+            found += more
+        return False
+
+    def _ungrouped(self, every: _Group, found: Sequence[_Part]) -> list[float | None]:
+        """Return, for each that was neither found nor left out alone, the effect of the smallest group it was in."""
+        smallest = dict[int, tuple[int, float | None]]()
+        for group, effect in sorted(self._known.items(), key=lambda item: (-len(item[0]), item[1] != 0)):
+            smallest |= dict.fromkeys(group, (len(group), effect))
+        own = [smallest[place] for place in _without(every, found)]
+        return [effect for length, effect in own if length > 1]
+
+    def _divided(self, whole: _Part, *, even: bool = False, most: int | None = None) -> list[_Part]:
         """Divide a group, and return what makes a difference.
 
         Args:
-            group: the group.
-            effect: its effect; None: it is not known.
-            even: whether it is divided even if it makes no difference.
+            whole: the group.
+            even: whether groups are divided even if they are not known to make a difference, while nothing is found.
             most: the most findings.
         """
-        waiting = [_Part(group, effect)] if effect else []
-        silent = [group] if effect == 0 and len(group) > 1 else []
-        found: list[_Part] = []
+        waiting, silent, found, undivided = [whole], list[_Part](), list[_Part](), list[_Part]()
+        least = -(-len(whole.group) // PARTS)
         while len(found) < (self.most if most is None else most):
-            waiting.sort(key=lambda one: -abs(one.effect))
-            large = [one for one in silent if len(one) > -(-len(group) // PARTS)] if even and not found else []
+            silent += [one for one in waiting if not one.expected]
+            waiting = [one for one in waiting if one.expected]
+            waiting.sort(key=lambda one: (-abs(one.expected), one.effect is None))
+            large = [one for one in silent if len(one.group) > least] if even and not found else []
             if not waiting and not large:
                 break
-            part = waiting[0] if waiting else _Part(large[0], 0.0)
-            if len(part.group) > 1 and self.tried + 2 > self.runs:
-                break
-            if part.effect:
-                del waiting[0]
-            else:
-                silent.remove(part.group)
+            part = waiting.pop(0) if waiting else large[0]
             if len(part.group) == 1:
-                found.append(part)
+                found += [part] if part.effect else []
                 continue
             middle = len(part.group) // 2
             halves = [part.group[:middle], part.group[middle:]]
-            known = self._try(halves)
-            if part.effect and None not in known and not any(known):
+            if not self._affords(halves):
+                undivided.append(part)
+                if not part.expected:
+                    break
+                continue
+            silent = [one for one in silent if one is not part]
+            first, second = self._try(halves)
+            if part.effect and first == second == 0:
                 found.append(self._smallest(part))
                 continue
-            waiting += [_Part(half, own) for half, own in zip(halves, known, strict=True) if own]
-            silent += [half for half, own in zip(halves, known, strict=True) if own == 0 and len(half) > 1]
-        self.undivided = max((abs(one.effect) for one in waiting), default=0.0)
-        self.silent = sum(map(len, silent))
+            guess = part.effect is not None or part.expected
+            waiting += [
+                _Part.of(halves[0], first, part.expected - (second or 0.0) if guess else 0.0),
+                _Part.of(halves[1], second, part.expected - (first or 0.0) if guess else 0.0),
+            ]
+        self.undivided = max((abs(one.effect or 0.0) for one in [*waiting, *undivided]), default=0.0)
         return found
 
     def _members(self, group: _Group) -> tuple[Item, ...]:
@@ -171,23 +220,38 @@ class Halving(Generic[Item]):
         self._known |= zip(map(frozenset, new), effects, strict=True)
         return [self._known[frozenset(group)] for group in groups]
 
+    def _affords(self, groups: list[_Group]) -> bool:
+        """Return whether there are runs enough to try groups."""
+        return self.tried + sum(frozenset(group) not in self._known for group in groups) <= self.runs
+
     def _smallest(self, whole: _Part) -> _Part:
-        """Return a smallest part of a group, without which the effect is at least half as large."""
+        """Return a smallest part of a group, without which the effect is at least half as large.
+
+        If there are not enough runs, or effects are not known, it is the smallest that was found, and not `minimal`.
+        """
         smallest, size = whole, 2
-        while len(smallest.group) > 1 and self.tried + size <= self.runs:
+        while len(smallest.group) > 1:
             group = smallest.group
             length = -(-len(group) // size)
             parts = [group[start : start + length] for start in range(0, len(group), length)]
             rests = [tuple(one for one in group if one not in part) for part in parts]
-            known = [_Part(rest, own or 0.0) for rest, own in zip(rests, self._try(rests), strict=True)]
-            kept = next((one for one in known if _alike(one.effect, whole.effect)), None)
+            if not self._affords(rests):
+                return attrs.evolve(smallest, minimal=False)
+            known = [_Part.of(rest, own) for rest, own in zip(rests, self._try(rests), strict=True)]
+            kept = next((one for one in known if _alike(one.expected, whole.expected)), None)
             if kept is not None:
                 smallest, size = kept, max(2, size - 1)
             elif size >= len(group):
-                break
+                return attrs.evolve(smallest, minimal=all(one.effect is not None for one in known))
             else:
                 size = min(len(group), 2 * size)
         return smallest
+
+
+def _without(every: _Group, found: Sequence[_Part]) -> _Group:
+    """Return those that were not found."""
+    named = {place for one in found for place in one.group}
+    return tuple(place for place in every if place not in named)
 
 
 def _alike(own: float, effect: float) -> bool:
