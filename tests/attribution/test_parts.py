@@ -3,8 +3,10 @@
 import ast
 import json
 import random
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -13,13 +15,15 @@ from hypothesis import strategies as st
 
 import sim
 from sim.base.errors import UsageError
+from sim.experiments.attribution.candidates import Candidate
 from sim.experiments.attribution.curve import Search
-from sim.experiments.attribution.deciding import Cause, Hunt, verdict
-from sim.experiments.attribution.halving import Halving
+from sim.experiments.attribution.deciding import Cause, Hunt, WhyOptions, _Why, verdict
+from sim.experiments.attribution.halving import Found, Halving
 from sim.experiments.attribution.significance import holm, sign_test, wilson
 from sim.experiments.attribution.target import Target
-from sim.experiments.attribution.task import Assigned, Future, Noted, Passage, Task, short
+from sim.experiments.attribution.task import SAME, Assigned, Future, Noted, Passage, Task, short
 from sim.experiments.attribution.turning import jump_text
+from sim.experiments.estimate import Estimate
 from sim.runner.plain import StepMoment
 from sim.scenario import Scenario
 from tests.attribution.conftest import COIN
@@ -359,9 +363,9 @@ def of_hunt(
     return Hunt(kind, 10, whole, 5, unknown, 0, undivided, complete, found, 0)
 
 
-def cause(here: float, *names: str) -> Cause:
+def cause(here: float, *names: str, minimal: bool = True, redundant: bool = True) -> Cause:
     """Return an event without which the outcome differs, or several that can stand in for each other."""
-    return Cause("event", names, here, None, 1.0, significant=False)
+    return Cause("event", names, here, Estimate(4, here, None), 1.0, False, minimal, redundant)
 
 
 def test_the_verdict_claims_no_more_than_was_tried():
@@ -376,12 +380,74 @@ def test_the_verdict_claims_no_more_than_was_tried():
     unknown = verdict([of_hunt("event", 1.0, 2, complete=False)], [])
     assert unknown.startswith("Among the messages and published events it is not known which decided it")
     assert "spread over several" in verdict([of_hunt("event", 1.0)], [])
-    assert "the budget did not suffice" in verdict([of_hunt("event", 1.0, complete=False, undivided=1.0)], [])
+    for undivided in (0.1, 1.0):
+        said = verdict([of_hunt("event", 1.0, complete=False, undivided=undivided)], [])
+        assert said.endswith("it is not known which decided it; others with an effect were not divided.")
     pair = cause(1.0, "a", "b")
-    assert "it is not known whether fewer of them did" in verdict([of_hunt("event", 1.0, 2, complete=False)], [pair])
     mixed = verdict([of_hunt("event", 1.0), of_hunt("agent", None, 1)], [pair])
     assert "can stand in for each other" in mixed
-    assert mixed.endswith("Among the agents, it is not known what decided it.")
+    assert mixed.endswith("Among the agents, it is not known what decided it; the effect of 1 group is not known.")
+
+
+def test_the_verdict_names_what_is_open():
+    """If groups with an effect were not divided, or effects are not known, each sentence ends with that."""
+    whole = cause(1.0, "a")
+    ends = [
+        verdict([of_hunt("event", effect, 2, complete=False, undivided=1.0, found=1)], own)
+        for effect in (1.0, 0.0, None)
+        for own in ([], [whole], [whole, cause(1.0, "b")], [cause(1.0, "b", "c")], [whole, cause(1.0, "b", "c")])
+    ]
+    end = "; others with an effect were not divided; the effect of 2 groups is not known."
+    assert [one for one in ends if not one.endswith(end)] == []
+    assert [one for one in ends if "spread over several" in one] == []
+
+
+def test_a_group_is_claimed_to_be_no_smaller_than_was_tried():
+    """Of a group that was not reduced, it is not said that its members can stand in for each other, and not that
+    leaving out one changes nothing unless each was left out alone."""
+    hunts = [of_hunt("event", 1.0, complete=False)]
+    large = cause(1.0, "a", "b", "c", minimal=False, redundant=False)
+    assert verdict(hunts, [large]) == (
+        "Among the messages and published events, a; b; c decided it together; it is not known whether fewer of them"
+        " did."
+    )
+    beside = verdict(hunts, [cause(1.0, "d"), large])
+    assert beside.endswith("and so are a; b; c together; it is not known whether fewer of them are.")
+    some = verdict(hunts, [cause(1.0, "a", "b", redundant=False)])
+    assert some.endswith("a; b can stand in for each other; leaving out all changes it.")
+
+
+@pytest.mark.parametrize("kind", ["event", "state", "agent", "intervention"])
+def test_the_sentences_of_a_search_are_english(kind):
+    """One candidate of a kind is `the one`, several are `all`, and each figure that is not known is said beside the
+    others."""
+    hunt = attrs.evolve(of_hunt(kind, 1.0, 2, undivided=1.0), silent=3)
+    assert re.fullmatch(
+        r"Without all 10 ([a-z ]+), it is 4; 5 groups were left out;"
+        r" others with an effect are not divided further; the effect of 2 of them is not known;"
+        r" 3 \1 were left out only in groups that make no difference, in which some could offset each other\.",
+        hunt.sentence(5.0),
+    )
+    single = attrs.evolve(of_hunt(kind, None, 1), count=1, tried=1)
+    assert re.fullmatch(
+        r"Without the one (message or published event|initial value in which an agent differs|agent|intervention), the"
+        r" outcome is not known; 1 group was left out; the effect of 1 of them is not known\.",
+        single.sentence(5.0),
+    )
+
+
+def test_what_is_not_known_is_no_number_in_the_table():
+    """An effect that is not known, or was not tested with new draws, is named so, and is no 0."""
+    assert Cause("event", ("a",), None, None, 1.0, significant=False).row() == (
+        "a",
+        "unknown",
+        "unknown",
+        "",
+        "unknown",
+    )
+    untested = Cause("event", ("a",), 2.0, None, None, significant=False)
+    assert untested.row() == ("a", "+2", "not tested", "", "not tested")
+    assert "a decided it (not tested with new draws)" in verdict([of_hunt("event", 2.0)], [untested])
 
 
 @pytest.mark.parametrize(
@@ -457,6 +523,25 @@ def test_a_moment_whose_futures_fail_is_no_moment_of_p_0():
     said = jump_text(jump)
     assert "P may change; of the fresh futures none is known, so this was not tested" in said
     assert "from 0" not in said
+
+
+def test_the_largest_effects_are_tested_and_no_finding_is_lost():
+    """The short list has the largest effects first, whatever their kinds are. If the budget does not suffice for all,
+    the last ones are listed as not tested, so that the verdict knows of them."""
+    found = [
+        Found((Candidate("event", "small", SAME, StepMoment(0)),), 1.0),
+        Found((Candidate("event", "unknown", SAME, StepMoment(0)),), None),
+        Found((Candidate("agent", "large", SAME, StepMoment(0)),), -5.0),
+    ]
+    futures = Planned({0: 1.0})
+    why = _Why(SimpleNamespace(futures=futures), WhyOptions())  # type: ignore[arg-type]
+    listed = why._listed(found, [])
+    assert [one.effect for one in listed] == [-5.0, 1.0, None]
+    causes = why._tested(Search(futures, (0,), 1, 100, StepMoment(0)), listed, 4)
+    assert [(one.names, one.here, one.p_value) for one in causes] == [
+        (("large",), -5.0, 1.0), (("small",), 1.0, None), (("unknown",), None, None),
+    ]  # fmt: skip
+    assert "small decided it (not tested with new draws)" in verdict([of_hunt("event", 1.0, found=1)], causes)
 
 
 def test_every_error_has_a_hint():

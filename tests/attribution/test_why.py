@@ -113,7 +113,7 @@ def test_messages_that_offset_each_other_are_named(tmp_path):
     assert found.verdict.startswith(
         "Leaving out all messages and published events together makes no difference, as they offset each other: event"
     )
-    assert "Without all of 2 messages and published events, the outcome is the same; 3 groups were left out." in (
+    assert "Without all 2 messages and published events, the outcome is the same; 3 groups were left out." in (
         found.sentences()
     )
 

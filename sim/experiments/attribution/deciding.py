@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from sim.base.pages import Chart, Table
 
 _KINDS: Final = {
-    "event": "messages and published events", "state": "initial state", "agent": "agents",
-    "intervention": "interventions",
-}  # fmt: skip
+    "event": ("message or published event", "messages and published events"),
+    "state": ("initial value in which an agent differs", "initial values in which an agent differs"),
+    "agent": ("agent", "agents"),
+    "intervention": ("intervention", "interventions"),
+}
+"""One of each kind, and several."""
 
 _MOST_LISTED: Final = 12
 """The most candidates that are tested with new draws."""
@@ -55,19 +58,23 @@ class Cause:
 
     Attributes:
         kind: what it is: `event`, `state`, `agent` or `intervention`.
-        names: what it is, in a few words; several, if they can stand in for each other.
+        names: what it is, in a few words; several, if they make a difference together.
         here: the outcome of the run, minus that without it with the draws on record; None: it is not known.
-        effect: the mean difference in futures with new draws; None: none are known.
-        p_value: of the sign test of the pairs.
+        effect: the mean difference in futures with new draws; None: it was not tested, or no pair is known.
+        p_value: of the sign test of the pairs; None: it was not tested with new draws.
         significant: whether it is, among all that were tested (Holm).
+        minimal: of several: whether it is known that all but one of them make less than half of the difference.
+        redundant: of several: whether each was left out alone, and made no difference.
     """
 
     kind: str
     names: tuple[str, ...]
     here: float | None
     effect: Estimate | None
-    p_value: float
+    p_value: float | None
     significant: bool
+    minimal: bool = True
+    redundant: bool = False
 
     @property
     def text(self) -> str:
@@ -75,6 +82,25 @@ class Cause:
         shown = "; ".join(self.names[:_MOST_NAMED])
         more = len(self.names) - _MOST_NAMED
         return f"{shown}; and {more} more" if more > 0 else shown
+
+    @property
+    def sure(self) -> str:
+        """Whether it holds with new draws, in a few words."""
+        if self.p_value is None:
+            return "not tested with new draws"
+        if self.effect is None:
+            return "with new draws this is not known"
+        return "also with new draws" if self.significant else "with new draws this is not significant"
+
+    def row(self) -> tuple[str, ...]:
+        """Return it as a row of a table."""
+        here = "unknown" if self.here is None else f"{self.here:+.4g}"
+        if self.p_value is None:
+            return self.text, here, "not tested", "", "not tested"
+        if self.effect is None:
+            return self.text, here, "unknown", "", "unknown"
+        among = "" if self.effect.half is None else f"{self.effect.low:.3g} to {self.effect.high:.3g}"
+        return self.text, here, f"{self.effect.mean:+.4g}", among, "yes" if self.significant else "no"
 
 
 @attrs.frozen
@@ -87,10 +113,11 @@ class Hunt:
         whole: the outcome of the run, minus that without all of them; None: it is not known.
         tried: how many groups were tried.
         unknown: how many of these are not known.
-        silent: how many candidates are in groups of several that make no difference together, and were not divided.
+        silent: how many candidates were not found, and were left out only in groups that make no difference.
         undivided: the largest effect of a group that was not divided, as there were no more runs or enough findings.
-        complete: whether everything with an effect was found.
-        singles, groups: how many were found, alone and as groups that stand in for each other.
+        complete: whether it is known that all that make a difference alone were found, that no fewer of a group that
+            was found make it, and that all others together make none.
+        singles, groups: how many were found, alone and as groups that make a difference together.
     """
 
     kind: str
@@ -104,6 +131,38 @@ class Hunt:
     singles: int
     groups: int
 
+    def sentence(self, value: float) -> str:
+        """Return what was tried, as a sentence.
+
+        Args:
+            value: the outcome of the run.
+        """
+        one, several = _KINDS[self.kind]
+        what = f"all {self.count:,} {several}" if self.count > 1 else f"the one {one}"
+        if self.whole is None:
+            same = "the outcome is not known"
+        else:
+            same = f"it is {number(value - self.whole)}" if self.whole else "the outcome is the same"
+        rest = "1 group was left out" if self.tried == 1 else f"{self.tried:,} groups were left out"
+        if self.undivided:
+            rest += "; others with an effect are not divided further"
+        if self.unknown:
+            rest += f"; the effect of {self.unknown:,} of them is not known"
+        if self.silent:
+            rest += (
+                f"; {self.silent:,} {several if self.silent > 1 else one} {'were' if self.silent > 1 else 'was'} left"
+                " out only in groups that make no difference, in which some could offset each other"
+            )
+        return f"Without {what}, {same}; {rest}."
+
+    @property
+    def open(self) -> str:
+        """What is not known, as the end of a sentence; empty: everything is."""
+        text = "; others with an effect were not divided" if self.undivided else ""
+        if self.unknown:
+            text += f"; the effect of {self.unknown:,} {'group' if self.unknown == 1 else 'groups'} is not known"
+        return text
+
 
 @attrs.frozen(repr=False)
 class Explanation:
@@ -116,7 +175,9 @@ class Explanation:
         points: what was expected at moments of the run.
         jumps: the steps at which that changed most, tested again with fresh seeds.
         hunts: the searches with the draws on record.
-        causes: the short list, tested with new draws; those that matter most in the run come first.
+        causes: the short list: all that was found, and events of the largest jumps. Those with the largest effect in
+            the run come first. They are tested with new draws, but for the last ones if the budget does not suffice or
+            there are more than 12.
         verdict: what follows, as a sentence.
         lacks: what could not be left out because it is not on record, as a sentence; empty: nothing.
         futures, unknown, way, answers: as in `TurningPoints`.
@@ -142,25 +203,15 @@ class Explanation:
         expected = "it is not known what" if start.p is None else number(start.p)
         found = [f"In {self.run}, {self.outcome} is {number(self.value)}; at the start {expected} was expected."]
         found += [jump_text(jump, "the expected outcome") for jump in self.jumps]
-        for hunt in self.hunts:
-            what = _KINDS[hunt.kind]
-            what = f"all of {hunt.count:,} {what}" if hunt.count > 1 else f"the only one of {what}"
-            groups = "1 group was" if hunt.tried == 1 else f"{hunt.tried} groups were"
-            if hunt.whole is None:
-                found.append(f"Without {what}, the outcome is not known; {groups} left out.")
-                continue
-            rest = "; others with an effect are not divided further" if hunt.undivided else ""
-            if hunt.unknown:
-                rest = f"; of {hunt.unknown} of these the effect is not known"
-            if hunt.silent:
-                rest += (
-                    f"; {hunt.silent:,} were left out only in groups that make no difference, in which some could"
-                    " offset each other"
-                )
-            same = f"it is {number(self.value - hunt.whole)}" if hunt.whole else "the outcome is the same"
-            found.append(f"Without {what}, {same}; {groups} left out{rest}.")
+        found += [hunt.sentence(self.value) for hunt in self.hunts]
         found += [self.lacks] if self.lacks else []
         found += [self.verdict, IN_THE_MODEL]
+        tested = sum(one.p_value is not None for one in self.causes)
+        if tested < len(self.causes):
+            found.append(
+                f"{tested:,} of {len(self.causes):,} on the list were tested with new draws: those with the largest"
+                f" effect, four futures each at least, and at most {_MOST_LISTED}; a larger budget tests more of them."
+            )
         if self.unknown:
             found.append(
                 f"{sum(self.unknown.values())} of {self.futures} futures are unknown, for example:"
@@ -174,19 +225,7 @@ class Explanation:
         """Return the short list as a table."""
         from sim.base.pages import Table  # a command needs no page
 
-        rows = []
-        for one in self.causes:
-            among = (
-                ""
-                if one.effect is None or one.effect.half is None
-                else f"{one.effect.low:.3g} to {one.effect.high:.3g}"
-            )
-            rows.append((
-                one.text, "unknown" if one.here is None else f"{one.here:+.4g}",
-                "unknown" if one.effect is None else f"{one.effect.mean:+.4g}", among,
-                "yes" if one.significant else "no",
-            ))  # fmt: skip
-        return Table(("without it", "here", "new draws", "95 %", "significant"), rows)
+        return Table(("without it", "here", "new draws", "95 %", "significant"), [one.row() for one in self.causes])
 
     def curve(self) -> "Table":
         """Return what was expected at moments of the run, as a table."""
@@ -304,7 +343,8 @@ class _Why:
             found += results
         order = list(_KINDS)
         hunts.sort(key=lambda one: order.index(one.kind))
-        return hunts, sorted(found, key=lambda one: order.index(one.items[0].kind))
+        found.sort(key=lambda one: order.index(one.items[0].kind))
+        return hunts, found
 
     def _effects(self, groups: list[tuple[Candidate, ...]]) -> list[float | None]:
         """Return the outcome of the run, minus that without each group, with the draws on record."""
@@ -316,34 +356,43 @@ class _Why:
     # -- with new draws
 
     def _listed(self, found: Sequence[Found[Candidate]], jumps: Sequence[Jump]) -> list[Found[Candidate]]:
-        """Return the short list: what was found, and the events of the steps at which most changed."""
+        """Return the short list, the largest effect first: what was found, and events of the largest jumps."""
         known = {one.event for group in found for one in group.items if len(group.items) == 1}
         numbers = [event.number for jump in jumps for event in jump.events if event.number not in known]
         more = events_of(self.open.stored, tuple(numbers)) if numbers else []
-        effects = self._effects([(one,) for one in more[:_MOST_LISTED]]) if more else []
-        others = [Found((one,), 0.0 if effect is None else effect) for one, effect in zip(more, effects, strict=False)]
-        return [*found, *others][:_MOST_LISTED]
+        more = more[: max(0, _MOST_LISTED - len(found))]
+        effects = self._effects([(one,) for one in more]) if more else []
+        others = [Found((one,), effect) for one, effect in zip(more, effects, strict=True)]
+        return sorted([*found, *others], key=lambda one: -abs(one.effect or 0.0))
 
     def _tested(self, search: Search, listed: list[Found[Candidate]], budget: int) -> list[Cause]:
-        listed = listed[: max(1, budget // 4)]  # two pairs each, at least
+        """Return the short list as causes; as many as the budget suffices for are tested, the first ones."""
         if not listed:
             return []
-        n = max(2, min(200, budget // (2 * len(listed))))
+        tested = listed[: min(_MOST_LISTED, max(1, budget // 4))]  # two pairs each, at least
+        n = max(2, min(200, budget // (2 * len(tested))))
         seeds = search.seeds("suppression", n)
         tasks = []
-        for one in listed:
+        for one in tested:
             moment, through = _moment_of(one.items), _through(one.items)
             tasks += [Task(moment, seeds, SAME, through), Task(moment, seeds, _change_of(one.items), through)]
         results = self.open.futures.values(tasks)
         self.problems += results
-        pairs = [_differences(results[2 * place], results[2 * place + 1]) for place in range(len(listed))]
+        pairs = [_differences(results[2 * place], results[2 * place + 1]) for place in range(len(tested))]
         values = [sign_test(own) for own in pairs]
-        return [
-            Cause(
-                one.items[0].kind, tuple(item.name for item in one.items), one.effect, Estimate.of(own), value, sure
-            )
-            for one, own, value, sure in zip(listed, pairs, values, holm(values), strict=True)
-        ]  # fmt: skip
+        causes = [
+            _cause(one, Estimate.of(own), value, significant=sure)
+            for one, own, value, sure in zip(tested, pairs, values, holm(values), strict=True)
+        ]
+        return causes + [_cause(one, None, None, significant=False) for one in listed[len(tested) :]]
+
+
+def _cause(found: Found[Candidate], effect: Estimate | None, p_value: float | None, *, significant: bool) -> Cause:
+    """Return what was found as a cause."""
+    return Cause(
+        found.items[0].kind, tuple(item.name for item in found.items), found.effect, effect, p_value, significant,
+        found.minimal, found.redundant,
+    )  # fmt: skip
 
 
 def verdict(hunts: Sequence[Hunt], causes: Sequence[Cause]) -> str:
@@ -354,9 +403,9 @@ def verdict(hunts: Sequence[Hunt], causes: Sequence[Cause]) -> str:
     for hunt in hunts:
         own = [one for one in causes if one.kind == hunt.kind and one.here]
         if hunt.whole:
-            found.append(_verdict_of(hunt, hunt.whole, own))
+            found.append(_verdict_of(hunt, hunt.whole, own) + hunt.open + ".")
         elif hunt.whole is None or hunt.singles + hunt.groups:
-            found.append(_apart(hunt, own))
+            found.append(_apart(hunt, own) + hunt.open + ".")
     return " ".join(found)
 
 
@@ -364,7 +413,7 @@ def _without_difference(hunts: Sequence[Hunt]) -> str:
     """Return what follows if no kind of candidates is known to make a difference when all of it is left out."""
     if any(hunt.whole is None for hunt in hunts):
         return "It is not known what decided it."
-    several = " or all ".join(_KINDS[hunt.kind] for hunt in hunts if not hunt.complete)
+    several = " or all ".join(_KINDS[hunt.kind][1] for hunt in hunts if not hunt.complete)
     if not several:
         return "Nothing that can be left out makes a difference here."
     return (
@@ -375,58 +424,59 @@ def _without_difference(hunts: Sequence[Hunt]) -> str:
 
 def _apart(hunt: Hunt, own: Sequence[Cause]) -> str:
     """Return what follows if candidates of one kind make a difference, and all of them together are not known to."""
-    what = _KINDS[hunt.kind]
+    _, what = _KINDS[hunt.kind]
     shown = " and ".join(f"{one.text} ({one.here:+.4g})" for one in own[:_MOST_NAMED])
     if len(own) > _MOST_NAMED:
         shown += f" and {len(own) - _MOST_NAMED} more"
     if hunt.whole is None:
         if not own:
-            return f"Among the {what}, it is not known what decided it."
-        return f"Among the {what}, leaving out {shown} makes a difference; without all of them it is not known."
+            return f"Among the {what}, it is not known what decided it"
+        return f"Among the {what}, leaving out {shown} makes a difference; without all of them it is not known"
     same = f"Leaving out all {what} together makes no difference"
     if not own:
-        return f"{same}, but leaving out a part of them does."
+        return f"{same}, but leaving out a part of them does"
     apart = [one.here or 0.0 for one in own]
     if len(apart) > 1 and abs(sum(apart)) < max(map(abs, apart)) * _ALIKE:
-        return f"{same}, as they offset each other: {shown}."
-    return f"{same}, but leaving out {'one of these' if len(own) > 1 else 'only this'} does: {shown}."
+        return f"{same}, as they offset each other: {shown}"
+    return f"{same}, but leaving out {'one of these' if len(own) > 1 else 'only this'} does: {shown}"
 
 
 def _verdict_of(hunt: Hunt, whole: float, own: Sequence[Cause]) -> str:
     """Return what follows from what was found among candidates of one kind, which make a difference together."""
-    what = _KINDS[hunt.kind]
+    _, what = _KINDS[hunt.kind]
     large = [one for one in own if abs(one.here or 0) >= abs(whole) / 2]
     singles, groups = ([one for one in large if (len(one.names) == 1) is alone] for alone in (True, False))
     if not large:
-        if hunt.unknown:
-            return (
-                f"Among the {what} it is not known which decided it: the effect of {hunt.unknown} groups that were left"
-                " out is not known."
-            )
-        if hunt.undivided >= abs(whole) / 2:
-            return (
-                f"Among the {what} it is not known which decided it: the budget did not suffice to divide a group that"
-                " makes a difference."
-            )
-        return f"Among the {what} there is no single decider: the effect is spread over several."
+        if hunt.open:
+            return f"Among the {what} it is not known which decided it"
+        return f"Among the {what} there is no single decider: the effect is spread over several"
     if not singles:
-        first = groups[0].text
-        if hunt.unknown:
-            return f"Among the {what}, {first} decided it together; it is not known whether fewer of them did."
-        return (
-            f"Among the {what} there is no single decider: {first} can stand in for each other; leaving out one changes"
-            " nothing, leaving out all does."
-        )
+        return f"Among the {what}{_together(groups[0])}"
     largest = max(singles, key=lambda one: abs(one.here or 0))
-    sure = "also with new draws" if largest.significant else "with new draws this is not significant"
+    if groups and groups[0].minimal:
+        return (
+            f"Among the {what}, {largest.text} is needed for it ({largest.sure}), and so is one of {groups[0].text},"
+            " which can stand in for each other"
+        )
     if groups:
         return (
-            f"Among the {what}, {largest.text} is needed for it ({sure}), and so is one of {groups[0].text}, which can"
-            " stand in for each other."
+            f"Among the {what}, {largest.text} is needed for it ({largest.sure}), and so are {groups[0].text} together;"
+            " it is not known whether fewer of them are"
         )
     if len(singles) > 1:
-        return f"Among the {what}, each of {len(singles)} or more is needed for it, such as {largest.text} ({sure})."
-    return f"Among the {what}, {largest.text} decided it ({sure})."
+        return (
+            f"Among the {what}, each of {len(singles)} or more is needed for it, such as {largest.text}"
+            f" ({largest.sure})"
+        )
+    return f"Among the {what}, {largest.text} decided it ({largest.sure})"
+
+
+def _together(group: Cause) -> str:
+    """Return what is known of several that make a difference together, as the rest of a sentence."""
+    if not group.minimal:
+        return f", {group.text} decided it together; it is not known whether fewer of them did"
+    one = "leaving out one changes nothing, leaving out all does" if group.redundant else "leaving out all changes it"
+    return f" there is no single decider: {group.text} can stand in for each other; {one}"
 
 
 def _lacks(stored: StoredRun) -> str:
