@@ -353,18 +353,18 @@ def _do(prepared: Prepared, command: Line, out: int) -> None:
     _tell(out, {"piece": piece, "done": True})
 
 
-def _future(carried_out: Callable[[], Future], told: Line, out: int) -> None:
+def _future(carried_out: Callable[[], Future], line: Line, out: int) -> None:
     """Fork a future, and wait for its end."""
     child = _fork()
     if child == 0:
 
         def work() -> None:
-            _tell(out, {**told, **attrs.asdict(carried_out())})
+            _tell(out, {**line, **attrs.asdict(carried_out())})
 
-        _leave(work, out, {**told, "value": None}, failed=0)
+        _leave(work, out, {**line, "value": None}, failed=0)
     _, status = os.waitpid(child, 0)
     if status:
-        _tell(out, {**told, "value": None, "problem": _ending(status)})
+        _tell(out, {**line, "value": None, "problem": _ending(status)})
 
 
 def _ending(status: int) -> str:
@@ -372,7 +372,7 @@ def _ending(status: int) -> str:
     return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with the code {code}"
 
 
-def _leave(work: Callable[[], None], out: int, told: Line, failed: int = 0) -> None:
+def _leave(work: Callable[[], None], out: int, line: Line, failed: int = 0) -> None:
     """Do the work of a fork, tell what went wrong, and end the process without cleaning up what others use."""
     code = 0
     try:
@@ -380,7 +380,7 @@ def _leave(work: Callable[[], None], out: int, told: Line, failed: int = 0) -> N
     except BaseException as error:
         code = failed
         with contextlib.suppress(BaseException):
-            _tell(out, {**told, "problem": short(sentence(error))})
+            _tell(out, {**line, "problem": short(sentence(error))})
     finally:
         os._exit(code)
 

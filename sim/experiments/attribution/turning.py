@@ -201,11 +201,11 @@ def jump_text(jump: Jump, what: str = "P") -> str:
 
 
 def _happened(jump: Jump) -> list[str]:
-    told = [one for one in jump.events if one.topic not in _QUIET]
-    told = told or ([] if jump.assigned else list(jump.events))
-    texts = [_event_text(one) for one in told[:_SHOWN]]
-    if len(told) > _SHOWN:
-        texts.append(f"and {len(told) - _SHOWN} more events")
+    shown = [one for one in jump.events if one.topic not in _QUIET]
+    shown = shown or ([] if jump.assigned else list(jump.events))
+    texts = [_event_text(one) for one in shown[:_SHOWN]]
+    if len(shown) > _SHOWN:
+        texts.append(f"and {len(shown) - _SHOWN} more events")
     texts += [plain(f"{one.agent}.{one.key} = {one.after[:40]}") for one in jump.assigned[:_SHOWN]]
     if len(jump.assigned) > _SHOWN:
         texts.append(f"and {len(jump.assigned) - _SHOWN} more variables")
