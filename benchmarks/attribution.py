@@ -38,7 +38,7 @@ metrics: {every: 10s, values: {n: "total('walker', 'n') + 10000 * mean('guide', 
 """
 OUTCOME = "last('n') > 0"
 MOMENTS = ("490s", "480s", "251s", "123.4s", "16s", "377.7s")
-_LOOK = 2.0  # real seconds between two looks at the memory
+_LOOK = 2.0  # real seconds between two looks at the memory; CPU time is that of the system's account at the end
 
 
 def moments(run: Path) -> None:
@@ -96,18 +96,21 @@ def used(group: int) -> Used:
 
 def ask(name: str, run: Path) -> None:
     """Ask one question in a process of its own, and print what it took."""
-    begun, most = time.perf_counter(), Used(0.0, 0.0)
+    begun, most = time.perf_counter(), 0.0
     print(f"{name}:", flush=True)
     child = os.fork()
     if child == 0:
         QUESTIONS[name](run)
         os._exit(0)
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        now = used(child)
-        most = Used(max(most.seconds, now.seconds), max(most.memory, now.memory))
+    ended = 0
+    while not ended:
+        most = max(most, used(child).memory)
         time.sleep(_LOOK)
-    real = time.perf_counter() - begun
-    print(f"  together {real:.0f} s, {most.seconds:.0f} s of CPU, at most {most.memory:,.0f} MB", flush=True)
+        ended, status, usage = os.wait4(child, os.WNOHANG)
+    if status:
+        raise SystemExit(f"{name}: its process ended with the code {os.waitstatus_to_exitcode(status)}")
+    real, cpu = time.perf_counter() - begun, usage.ru_utime + usage.ru_stime  # with all for which it has waited
+    print(f"  together {real:.0f} s, {cpu:.0f} s of CPU, at most {most:,.0f} MB", flush=True)
 
 
 def recorded(folder: Path) -> Path:

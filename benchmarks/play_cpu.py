@@ -27,7 +27,7 @@ SCENARIOS: Final = {
 WAYS: Final = ("run", "played", "window")
 
 _RUN: Final = """
-import json, sys, time
+import json, os, sys, time
 from pathlib import Path
 import sim
 
@@ -42,7 +42,7 @@ if way == "run":
 
 def used(pid):  # the CPU seconds of a process
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 with sim.play(file, overrides=overrides, out="runs", browser=False) as server:
     print(server.url, flush=True)

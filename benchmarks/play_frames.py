@@ -7,6 +7,7 @@ computed as fast as possible. Every tenth of a second, the time that Chromium ha
 frames that were shown meanwhile.
 """
 
+import re
 import sys
 import tempfile
 import time
@@ -61,8 +62,20 @@ def measure(seconds: float) -> dict[str, float]:
     return {
         "mean_ms": (before[0] - first[0]) / (before[1] - first[1]) * 1000, "p95_ms": found[int(len(found) * 0.95)],
         "most_ms": found[-1], "frames_a_second": (before[1] - first[1]) / took,
-        "updates_a_second": float(clock.rpartition(", ")[2].split()[0]) if "update" in clock else 0.0,
+        "updates_a_second": updates_in(clock),
     }  # fmt: skip
+
+
+def updates_in(clock: str) -> float:
+    """Return the updates a second that the clock of the page names.
+
+    Raises:
+        ValueError: if it names none, as it does while the run is not going.
+    """
+    found = re.search(r", (\d+) updates? a second$", clock)
+    if found is None:
+        raise ValueError(f"the clock of the page names no updates a second: {clock!r}; measure while the run goes")
+    return float(found[1])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,50 @@
+"""What benchmarks print is measured: CPU time is that of the system's account, and no figure replaces a missing one."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import attribution, play_frames
+from sim.experiments.attribution.forks import FORKS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(not FORKS, reason="processes are not forked here")
+def test_all_cpu_time_of_a_question_counts(monkeypatch, capfd):
+    """The CPU seconds of a question are all that its process took, also those between two looks at its memory."""
+
+    def busy(run: Path) -> None:
+        begun = time.process_time()
+        while time.process_time() < begun + 0.6:
+            pass
+
+    monkeypatch.setattr(attribution, "QUESTIONS", {"busy": busy})
+    monkeypatch.setattr(attribution, "_LOOK", 1.0)
+    attribution.ask("busy", ROOT)
+    found = re.search(r"(\d+) s of CPU", capfd.readouterr().out)
+    assert found
+    assert int(found[1]) == 1
+
+
+def test_ticks_are_those_of_the_system():
+    """No benchmark takes a number of clock ticks a second for granted."""
+    using = [file for file in (ROOT / "benchmarks").glob("*.py") if '/stat"' in file.read_text(encoding="utf-8")]
+    assert using
+    assert [file for file in using if 'sysconf("SC_CLK_TCK")' not in file.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize(
+    ("clock", "updates"), [("running at 3s of 1h, 20 updates a second", 20.0), ("a, 1 update a second", 1.0)]
+)
+def test_updates_are_read_from_the_clock(clock, updates):
+    """The updates a second are those that the clock of the page shows."""
+    assert play_frames.updates_in(clock) == updates
+
+
+def test_a_clock_without_updates_is_an_error():
+    """Where the clock names no updates, there is no figure, and not 0."""
+    with pytest.raises(ValueError, match="names no updates a second: 'paused at 3s'"):
+        play_frames.updates_in("paused at 3s")
