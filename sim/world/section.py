@@ -108,6 +108,8 @@ class Section:
             the first one.
         draws: what the part draws at random; see `Draws`.
         actions: kinds of action that worlds with the section have.
+        example: the smallest value with which the section adds something, as a file writes it, for hints. The default
+            is enough if all settings have defaults.
     """
 
     key: str
@@ -116,6 +118,9 @@ class Section:
     by_name: bool = False
     draws: "Draws | None" = None
     actions: "tuple[ActionHandler, ...]" = ()
+    example: str = attrs.field(
+        default=attrs.Factory(lambda self: "{NAME: {}}" if self.by_name else "{}", takes_self=True)
+    )
 
     def add_to(self, world: "World", settings: Any) -> None:
         """Add the part that settings describe to a world."""
@@ -141,7 +146,7 @@ SECTIONS: Final[Registry[Section]] = Registry("sections", OF_SIM)
 
 def define_section(
     key: str, settings: type, make: "Callable[[World, Any], Service | None] | None" = None, *, by_name: bool = False,
-    draws: Draws | None = None, actions: "tuple[ActionHandler, ...]" = (),
+    draws: Draws | None = None, actions: "tuple[ActionHandler, ...]" = (), example: str | None = None,
 ) -> Section:  # fmt: skip
     """Define a section; see `Section` for the arguments.
 
@@ -151,7 +156,8 @@ def define_section(
     if not SECTIONS.is_free(key, settings.__module__):
         raise UsageError(f"the section {key!r} is already defined")
     check_settings(settings)
-    section = SECTIONS[key] = Section(key, settings, make, by_name, draws, actions)
+    given = {} if example is None else {"example": example}
+    section = SECTIONS[key] = Section(key, settings, make, by_name, draws, actions, **given)
     return section
 
 

@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 
 import sim
+from sim.agents.family import FAMILIES
+from sim.base.errors import ScenarioError
+from sim.scenario import loads
+from sim.scenario.assembly.build import check_families
+from sim.world.section import SECTIONS
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("feed", "games", "generative")
@@ -94,3 +99,20 @@ def test_the_gallery_has_the_figures_of_the_pages():
         for cell in cells:
             for figure in re.findall(r"\d+\.\d+", cell):
                 assert figure in text or f"{float(figure):.2f}" in text or figure.rstrip("0") in text, (page, figure)
+
+
+@pytest.mark.parametrize("kind", [name for name, family in FAMILIES.items() if family.needs])
+def test_the_hints_lead_to_a_scenario_with_what_a_kind_needs(kind):
+    """A scenario with agents of a kind alone passes the check once what its hints say is added, in this form; and a
+    section by name without an entry is refused as one that is not there.
+    """
+    text = f"name: x\nuntil: 1s\nagents: [{{name: a, kind: {kind}}}]\n"
+    for need in FAMILIES[kind].needs:
+        for empty in ("", f"{need}: {{}}\n") if need in SECTIONS and SECTIONS[need].by_name else ("",):
+            with pytest.raises(ScenarioError, match="which needs") as found:
+                check_families(loads(text + empty))
+        (problem,) = found.value.problems
+        hint = re.fullmatch(r"add `(.*)`", problem.hint or "")
+        assert hint is not None
+        text += f"{hint[1]}\n"
+    check_families(loads(text))

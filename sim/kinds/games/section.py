@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from sim.kinds.games.actions import play
 from sim.kinds.games.service import Games
-from sim.kinds.games.settings import GameSettings
+from sim.kinds.games.settings import EXAMPLE, GameSettings
 from sim.world.section import define_section
 
 
@@ -22,4 +22,6 @@ def _draws(settings: Mapping[str, GameSettings]) -> Iterator[str]:
             yield f"which players of the game {name} take a strategy of the first generation at random, and which"
 
 
-define_section("games", GameSettings, Games, by_name=True, actions=(play,), draws=_draws)
+define_section(
+    "games", GameSettings, Games, by_name=True, actions=(play,), draws=_draws, example=f"{{dilemma: {{{EXAMPLE}}}}}"
+)

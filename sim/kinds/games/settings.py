@@ -172,4 +172,7 @@ class GameSettings:
         return tuple(rows) if side == 0 else tuple(next(iter(rows.values()), ()))
 
 
-_EXAMPLE: Final = "for example payoffs: {c: {c: 3, d: 0}, d: {c: 5, d: 1}}, or public_good: {}"
+EXAMPLE: Final = "payoffs: {c: {c: 3, d: 0}, d: {c: 5, d: 1}}"
+"""The settings of a game, as a file writes them."""
+
+_EXAMPLE: Final = f"for example {EXAMPLE}, or public_good: {{}}"

@@ -187,16 +187,22 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
         _check_patterns(scenario, known, DEFINED)
 
 
+_EXAMPLES: Final = {"models": "{}", "places": "{nodes: [home]}"}
+"""What is enough of the parts of a scenario that a kind can need and that are no `SECTIONS`; see `Section.example`."""
+
+
 def _check_needs(scenario: schema.Scenario, entry: schema.Agent) -> None:
     """Refuse an entry whose agents need a section that there is not, or whose params name what there is not."""
     family = family_for(entry)
     if family is None:
         return
     for key, why in family.needs.items():
-        if key not in scenario.sections and getattr(scenario, key, None) is None:
-            section = SECTIONS.get(key)
-            bare = section is not None and not section.by_name  # `key: {}` is enough
-            hint = f"add `{key}: {{}}`" if bare else f"add `{key}:`"
+        section = SECTIONS.get(key)
+        named = section is not None and section.by_name  # one without an entry adds nothing
+        there = bool(scenario.sections.get(key)) if named else key in scenario.sections
+        if not there and getattr(scenario, key, None) is None:
+            example = _EXAMPLES.get(key, "...") if section is None else section.example
+            hint = f"add `{key}: {example}`"
             raise scenario.located(UsageError(f"agents.{entry.name} {why}, which needs `{key}`", hint=hint))
     if family.fits is not None and family.agent.Params is not None:
         params = default_params(family.agent.Params) if entry.params is None else entry.params

@@ -368,7 +368,7 @@ def test_a_wrong_game_is_refused_where_it_stands(game, line, said, hint):
 @pytest.mark.parametrize(
     ("text", "said", "hint"),
     [
-        (TWO, "agents.a plays a game, which needs `games`", "add `games:"),
+        (TWO, "agents.a plays a game, which needs `games`", "add `games: {dilemma: {payoffs:"),
         (
             f"games: {{g: {{{PAIR}, strategies: {{defect: \"'c'\"}}}}}}\n{TWO}",
             "of this name comes with games", "my_defect",
