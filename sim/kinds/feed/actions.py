@@ -16,7 +16,7 @@ def browse_feed(world: World, agent: Inhabitant) -> dict[str, Any]:
     """Look at the feed: the posts that its policy shows now. They count as seen."""
     feed = Feed.of(world)
     shown = feed.show(agent.agent_id)
-    return {"posts": [feed.told(one) for one in shown]}
+    return {"posts": [feed.shown_to_user(one) for one in shown]}
 
 
 @action("write_post", everywhere=False, draws=False)

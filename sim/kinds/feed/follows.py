@@ -6,7 +6,7 @@ from typing import Any
 from sim.base.errors import ActorError
 from sim.base.expressions import did_you_mean
 from sim.kernel.rng import Draws
-from sim.kinds.feed.posts import Member
+from sim.kinds.feed.posts import Member, words_of
 from sim.kinds.feed.settings import Follows
 from sim.world import World
 
@@ -47,8 +47,8 @@ class Graph:
         return self._popular(name, draws) if by == "popular" else self._random(name, names, draws)
 
     def _of_profile(self, name: str, members: Iterable[str]) -> list[str]:
-        told: Any = self._world.agents[name].state.get("follows")
-        found = list(dict.fromkeys(str(told).split())) if told is not None else []
+        agent: Any = self._world.agents[name]
+        found = words_of(agent.state, "follows")
         for one in found:
             if one not in members or one == name:
                 hint = did_you_mean(one, members) or "names are separated by spaces, and are those of users"

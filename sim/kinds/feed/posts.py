@@ -1,5 +1,8 @@
 """Posts, and the members of a feed who write and see them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 
 
@@ -45,6 +48,12 @@ class Post:
         return self.likes - self.dislikes + self.bonus
 
 
+def words_of(state: Mapping[str, Any], name: str) -> list[str]:
+    """Return the words of a state variable of a user, each once; none if the variable is null or not there."""
+    given = state.get(name)
+    return [] if given is None else list(dict.fromkeys(str(given).split()))
+
+
 @attrs.define(eq=False, slots=True)
 class Member:
     """A user of a feed.
@@ -52,7 +61,8 @@ class Member:
     Attributes:
         name: the name of the agent.
         follows, followers, mutes: other users, in the order in which they were added.
-        seen: the posts that the user was shown, each with the user whose repost brought it first; None: nobody's.
+        seen: the posts that the user was shown, each with the user whose repost brought it first; None: it was not a
+            repost.
         inbox: what the followed users wrote and reposted, the latest last: each post with who reposted it, or None.
     """
 

@@ -10,7 +10,7 @@ from sim.kernel.codec import ABSENT
 from sim.kinds.feed.events import PostReposted, PostsShown, PostVoted, PostWritten, TieChanged, UserJoined
 from sim.kinds.feed.follows import Graph
 from sim.kinds.feed.policies import Ranking, Shown, choose
-from sim.kinds.feed.posts import Member, Post
+from sim.kinds.feed.posts import Member, Post, words_of
 from sim.kinds.feed.settings import CHANCES, FeedSettings, Reactions, probability
 from sim.world import Refused, Service, Warned, World
 
@@ -25,6 +25,9 @@ MOST_TOPIC: Final = 100
 
 Value = Callable[..., Any]
 """Returns the value of an expression, over a post and its place in the feed if there are; see `POST_NAMES`."""
+
+Chances = Callable[..., float]
+"""Returns the probability of a reaction by its name, over a post and its place in the feed if there are."""
 
 _OF_POST: Final[Mapping[str, Callable[[Post], Any]]] = {
     "author": lambda post: post.author, "topic": lambda post: post.topic, "text": lambda post: post.text,
@@ -118,38 +121,43 @@ class Feed(Service):
     def interests(self, name: str) -> list[str]:
         """Return the topics that interest a user: the words of its state variable `interests`."""
         agent: Any = self._world.agents.get(name)
-        told = None if agent is None else agent.state.get("interests")
-        return [] if told is None else list(dict.fromkeys(str(told).split()))
+        return [] if agent is None else words_of(agent.state, "interests")
 
     # -- what expressions read
 
-    def chance(self, reactions: str, kind: str, name: str, post: Post | None = None, place: int | None = None) -> float:
-        """Return the probability of a reaction of a user.
+    def chances(self, reactions: str, name: str) -> "Chances":
+        """Return what gives the probabilities of the reactions of a user, for one visit; see `reader`.
 
         Args:
             reactions: the name of the reactions; empty: the first ones of the feed, or the defaults.
-            kind: which of them.
             name: the user.
-            post: the post that it reacts to; None: to none, as with `write`.
-            place: the place of the post in the feed.
 
         Raises:
-            UsageError: if there are no such reactions, or an expression gives no number from 0 to 1.
+            UsageError: if there are no such reactions; what is returned raises it if an expression gives no number from
+                0 to 1.
         """
         reactions = reactions or next(iter(self._chances))
-        chances = self._chances.get(reactions)
-        if chances is None:
+        found, value = self._chances.get(reactions), self.reader(name)
+        if found is None:
             raise no_such(f"{name}: there are no reactions", reactions, self._chances)
-        found = chances[kind]
-        if isinstance(found, float):
-            return found
-        return probability(self.reader(name)(found, post, place), f"feed.reactions.{reactions}.{kind} of {name}")
+
+        def chance(kind: str, post: Post | None = None, place: int | None = None) -> float:
+            one = found[kind]
+            if isinstance(one, float):
+                return one
+            return probability(value(one, post, place), f"feed.reactions.{reactions}.{kind} of {name}")
+
+        return chance
 
     def reader(self, name: str) -> Value:
-        """Return a function that evaluates expressions over posts for a user, until it is called for another user."""
+        """Return a function that evaluates expressions over posts for a user.
+
+        It holds for one visit: until time passes, the user's interests change, or this is called for another user.
+        """
         agent: Any = self._world.agents[name]
         member, functions = self.member(name), self._toolbox.used_by(agent)
         own = {"my": agent.state, "me": name, "now": self._world.now}
+        interests = {topic.casefold() for topic in self.interests(name)}
 
         def value(expression: Expression, post: Post | None = None, place: int | None = None) -> Any:
             given = {**own, "place": place}
@@ -157,7 +165,7 @@ class Feed(Service):
                 given |= {word: _OF_POST[word](post) for word in expression.names & _OF_POST.keys()}
                 given |= {"age": self._age(post), "followed": post.author in member.follows}
                 if "interest" in expression.names:
-                    given["interest"] = post.topic.casefold() in map(str.casefold, self.interests(name))
+                    given["interest"] = post.topic.casefold() in interests
             return expression.evaluate(given, functions)
 
         return value
@@ -165,8 +173,8 @@ class Feed(Service):
     def _age(self, post: Post) -> float:
         return (self._world.kernel.now - post.time_ns) / NS
 
-    def told(self, shown: Shown) -> dict[str, Any]:
-        """Return what a user is told of a post that it is shown."""
+    def shown_to_user(self, shown: Shown) -> dict[str, Any]:
+        """Return what a user sees of a post that it is shown."""
         post = shown.post
         about = {name: _OF_POST[name](post) for name in _OF_POST if name != "score"}
         return {"post": post.number, **about, "age": self._age(post), "via": shown.via}
@@ -349,7 +357,7 @@ class Feed(Service):
         return {one: value for one, value in self.metrics().items() if value is not None}
 
     def warnings(self) -> Sequence[Warned]:
-        """See `Service.warnings`: a feed without posts, or in which nobody saw anything."""
+        """See `Service.warnings`: a feed without posts, or one that showed no post to any user."""
         if not self.posts:
             return [Warned("no user wrote a post in the feed", "use a later `until`, or let users write more")]
         if not self.counts["exposures"]:

@@ -10,7 +10,7 @@ from sim.base.expressions import no_such
 from sim.kernel import NS
 from sim.kinds.feed.actions import ACTIONS
 from sim.kinds.feed.policies import Shown
-from sim.kinds.feed.service import FEED_USER, Feed
+from sim.kinds.feed.service import FEED_USER, Chances, Feed
 from sim.kinds.feed.settings import MODEL, FeedSettings
 from sim.world import Action, ActionResult, Refused
 from sim.world.section import Range
@@ -39,6 +39,9 @@ class FeedUser(Agent):
         reactions: str = ""
         wording: str = ""
 
+    _chances: Chances | None = None
+    """The probabilities of its reactions in the visit under way."""
+
     @property
     def reactions(self) -> str:
         """The name of its reactions, `model`, or nothing; a subclass with parameters of its own needs none."""
@@ -50,8 +53,8 @@ class FeedUser(Agent):
 
     def profile(self) -> list[str]:
         """Return its state variables but whom it follows, for prompts, one line each."""
-        told = ((name, value) for name, value in self.state.items() if name != "follows" and value is not None)
-        return [" ".join(f"{name}: {value}".split()) for name, value in told]
+        known = ((name, value) for name, value in self.state.items() if name != "follows" and value is not None)
+        return [" ".join(f"{name}: {value}".split()) for name, value in known]
 
     async def decide_action(self) -> Action | None:
         """Visit the feed; at the first time, begin to wait for a visit."""
@@ -78,8 +81,12 @@ class FeedUser(Agent):
         """Look at the feed, react to each post, perhaps write one, and return how many there were."""
         feed = Feed.of(self.world)
         shown = feed.show(self.agent_id)
-        done = sum(self._do(feed, one, kind) for place, one in enumerate(shown, 1) for kind in self.react(one, place))
-        post = self.compose()
+        self._chances = feed.chances(self.reactions, self.agent_id)
+        try:
+            done = sum(self._do(feed, one, kind) for n, one in enumerate(shown, 1) for kind in self.react(one, n))
+            post = self.compose()
+        finally:
+            self._chances = None
         if post is not None:
             feed.write(self.agent_id, *post)
         return {"shown": len(shown), "reactions": done, "wrote": post is not None}
@@ -91,21 +98,23 @@ class FeedUser(Agent):
             shown: the post, as it is shown.
             place: its place in the feed, from 1.
         """
-        feed, draws, liked = Feed.of(self.world), self.rng, False
+        chance, draws, liked = self._chance_of(), self.rng, False
         for kind in REACTIONS:
-            chance = feed.chance(self.reactions, kind, self.agent_id, shown.post, place)
-            if not (kind == "dislike" and liked) and draws.chance(chance):
+            probability = chance(kind, shown.post, place)
+            if not (kind == "dislike" and liked) and draws.chance(probability):
                 liked = liked or kind == "like"
                 yield kind
 
     def compose(self) -> tuple[str, str] | None:
         """Return the text and the topic of an own post, or None. A subclass can override it."""
-        feed = Feed.of(self.world)
-        if not self.rng.chance(feed.chance(self.reactions, "write", self.agent_id)):
+        if not self.rng.chance(self._chance_of()("write")):
             return None
-        interests = feed.interests(self.agent_id)
+        interests = Feed.of(self.world).interests(self.agent_id)
         topic = self.rng.choice(interests) if interests else ""
         return (f"about {topic}" if topic else "a post"), topic
+
+    def _chance_of(self) -> Chances:
+        return self._chances or Feed.of(self.world).chances(self.reactions, self.agent_id)
 
     def _do(self, feed: Feed, shown: Shown, kind: str) -> int:
         """React to a post, and return 1, or 0 if the user has reacted in this way before."""

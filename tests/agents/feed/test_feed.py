@@ -326,6 +326,27 @@ def test_treatments_are_counted_without_the_vote_that_they_give(tmp_path):
     assert [none[f"votes_{arm}"] for arm in ("up", "down", "untreated")] == [0, 0, 0]
 
 
+def test_a_visit_reads_what_expressions_need_once(tmp_path, monkeypatch):
+    """However many posts and expressions a visit has, names and interests of the user are looked up once."""
+    looked: list[str] = []
+    reader = Feed.reader
+
+    def counted(self: Feed, name: str) -> Any:
+        looked.append(name)
+        return reader(self, name)
+
+    monkeypatch.setattr(Feed, "reader", counted)
+    chances = "{like: '=0.5 if interest else 0.1', repost: '=0.2 if interest else 0', write: '=1.0'}"
+    state = "state: {interests: art}, params: {every: 300}"
+    result = ran(
+        f"name: x\nuntil: 1h\nfeed: {{policy: latest, reactions: {{own: {chances}}}}}\n"
+        f"agents: [{{name: a, kind: feed_user, count: 4, {state}}}]\n",
+        tmp_path,
+    )
+    found = result.services["feed"]
+    assert found["exposures"] > found["visits"] == len(looked) > 0
+
+
 class Fan(FeedUser):
     """Likes all that it sees, and writes at each visit."""
 
