@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from sim.base.errors import UsageError
 from sim.base.expressions import Expression
 from sim.kernel import NS
 from sim.kinds.feed.posts import Member, Post
+from sim.kinds.feed.settings import value_of_post
 
 if TYPE_CHECKING:
     from sim.kinds.feed.service import Feed
@@ -28,7 +28,7 @@ class Shown:
 
     Attributes:
         post: the post.
-        via: the followed user whose repost brought it; None: nobody's did.
+        via: the followed user whose repost brought it; None: it was not a repost.
         by: the policy that chose it.
     """
 
@@ -146,8 +146,5 @@ def _mixed(feed: "Feed", member: Member) -> list[Shown]:
 def _by_value(feed: "Feed", member: Member, expression: Expression) -> Iterator[Found]:
     """Yield the newest posts by the value of an expression, the highest first, and of equal ones the newest."""
     found, value = list(_allowed(feed, member, _latest)), feed.reader(member.name)
-    values = [value(expression, post) for post, _ in found]
-    wrong = [one for one in values if not isinstance(one, int | float)]
-    if wrong:
-        raise UsageError(f"feed.policy: the value of a post is a number, not {wrong[0]!r:.60}", hint="such as '=likes'")
+    values = [value_of_post(value(expression, post), "feed.policy") for post, _ in found]
     return (found[n] for n in sorted(range(len(found)), key=lambda n: -values[n]))

@@ -1,6 +1,7 @@
 """The settings of a feed: the section `feed` of a scenario."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Annotated, Final, Literal
 
 import attrs
@@ -46,7 +47,7 @@ class Follows:
 
 @attrs.frozen
 class Treatments:
-    """An experiment: posts get a vote of nobody when they are written, by chance.
+    """An experiment: posts get a vote that no user gave when they are written, by chance.
 
     Args:
         up: the share of posts that begin with a like more.
@@ -99,16 +100,36 @@ class Reactions:
         if not isinstance(given, str):
             return probability(given, name)
         expression = agent_expression(given, POST_NAMES if name != "write" else ("my", "me", "now"), name)
-        if not expression.names and not expression.functions:
-            try:
-                probability(expression.evaluate({}, {}), name)
-            except ExpressionError as error:
-                raise UsageError(f"{name}: {error}", hint=error.hint) from None
-        return expression
+        return _checked(expression, name, probability)
 
 
 CHANCES: Final = tuple(attrs.fields_dict(Reactions))
 """The names of the probabilities."""
+
+
+def _checked(expression: Expression, where: str, expected: Callable[[object, str], object]) -> Expression:
+    """Return an expression; if it is a constant, its value is checked at once.
+
+    Raises:
+        UsageError: if it is a constant without a value, or as `expected` raises it.
+    """
+    if not expression.names and not expression.functions:
+        try:
+            expected(expression.evaluate({}, {}), where)
+        except ExpressionError as error:
+            raise UsageError(f"{where}: {error}", hint=error.hint) from None
+    return expression
+
+
+def value_of_post(value: object, where: str) -> float:
+    """Return what a policy gives as the value of a post.
+
+    Raises:
+        UsageError: if it is no number.
+    """
+    if not isinstance(value, int | float):
+        raise UsageError(f"{where}: the value of a post is a number, not {value!r:.60}", hint="such as '=likes'")
+    return value
 
 
 def probability(value: object, where: str) -> float:
@@ -176,7 +197,9 @@ class FeedSettings:
         if self.mix and self.policy != "mixed":
             yield UsageError(f"mix: the policy {self.policy:.60} mixes nothing", hint="use policy: mixed")
 
-    @property
+    @cached_property
     def own_policy(self) -> Expression | None:
         """The policy, if it is an expression."""
-        return agent_expression(self.policy, POST_NAMES, "policy") if self.policy.startswith("=") else None
+        if not self.policy.startswith("="):
+            return None
+        return _checked(agent_expression(self.policy, POST_NAMES, "policy"), "policy", value_of_post)

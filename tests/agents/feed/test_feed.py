@@ -327,7 +327,9 @@ def test_treatments_are_counted_without_the_vote_that_they_give(tmp_path):
 
 
 def test_a_visit_reads_what_expressions_need_once(tmp_path, monkeypatch):
-    """However many posts and expressions a visit has, names and interests of the user are looked up once."""
+    """However many posts and expressions a visit has, names and interests of the user are looked up once; and a policy
+    is parsed once.
+    """
     looked: list[str] = []
     reader = Feed.reader
 
@@ -345,6 +347,8 @@ def test_a_visit_reads_what_expressions_need_once(tmp_path, monkeypatch):
     )
     found = result.services["feed"]
     assert found["exposures"] > found["visits"] == len(looked) > 0
+    settings = FeedSettings(policy="=likes")
+    assert settings.own_policy is settings.own_policy
 
 
 class Fan(FeedUser):
@@ -459,6 +463,8 @@ def test_a_feed_in_which_nothing_happens_is_reported():
     [
         ("{policy: lattest}", "there is no policy 'lattest'", "latest"),
         ("{policy: '=likess'}", "likess", "likes"),
+        ("{policy: \"='x'\"}", "policy: the value of a post is a number, not 'x'", "'=likes'"),
+        ("{policy: '=1 / 0'}", "policy: ", ""),
         ("{policy: mixed}", "nothing is mixed", "mix: {followed"),
         ("{mix: {followed: 1}}", "mixes nothing", "policy: mixed"),
         ("{policy: mixed, mix: {best: 1}}", "there is no policy 'best'", "latest"),
