@@ -91,6 +91,4 @@ class ScoreSettings:
     measures: Mapping[str, Measure] = attrs.field(factory=dict)
 
 
-SCORE = define_section(
-    "score", ScoreSettings, draws=draws_nothing
-)  # the record alone matters, so a world has nothing of it
+define_section("score", ScoreSettings, draws=draws_nothing)  # the record alone matters, so a world has nothing of it

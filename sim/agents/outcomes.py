@@ -428,5 +428,5 @@ class OutcomeSettings:
     scale: Literal["linear", "log"] = "linear"
 
 
-OUTCOMES = define_section("outcomes", OutcomeSettings, by_name=True, draws=draws_nothing)
+define_section("outcomes", OutcomeSettings, by_name=True, draws=draws_nothing)
 """What a study of the scenario measures, by name. A run is the same with and without it."""

@@ -51,7 +51,7 @@ class ControlSettings:
             raise UsageError("step: expected a number above 0 that fits into a range")
 
 
-CONTROLS = define_section("controls", ControlSettings, by_name=True, draws=draws_nothing)
+define_section("controls", ControlSettings, by_name=True, draws=draws_nothing)
 
 
 @attrs.frozen

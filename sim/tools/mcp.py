@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import anyio
@@ -156,14 +156,6 @@ class McpTool:
     parameters: Mapping[str, Any]
 
 
-class Listed(TypedDict):
-    """A tool as the request for the tools of a server is answered: the fields of `McpTool`."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-
-
 class McpClient:
     """The connection of a run to one server. Use it as `async with` around the run.
 
@@ -286,8 +278,8 @@ class McpClient:
         more = answer["characters"] - LONGEST_TEXT
         return f"{answer['text']}\n... [cut: {more} more characters]" if answer["truncated"] else str(answer["text"])
 
-    async def list(self, request: JsonObject, key: str) -> Sequence[Listed]:
-        """Return the tools of the server, as values for `McpTool`.
+    async def list(self, request: JsonObject, key: str) -> Sequence[Mapping[str, Any]]:
+        """Return the tools of the server, each with the attributes of `McpTool` by name.
 
         Raises:
             McpError: as for `call`.
@@ -297,7 +289,7 @@ class McpClient:
             with anyio.fail_after(self.server.timeout):
                 found = await connection.tools(MOST_TOOLS)
         return [
-            {"name": name, "description": description[:LONGEST_DESCRIPTION], "parameters": parameters}
+            attrs.asdict(McpTool(name, description[:LONGEST_DESCRIPTION], parameters), recurse=False)
             for name, description, parameters in found
         ]
 

@@ -473,4 +473,4 @@ def _make(world: "World", settings: IslandSettings) -> None:
     world.event_bus = bus
 
 
-ISLANDS = define_section("islands", IslandSettings, _make, draws=draws_nothing)
+define_section("islands", IslandSettings, _make, draws=draws_nothing)

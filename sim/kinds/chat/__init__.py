@@ -12,19 +12,17 @@ from sim.base.late import late_names
 if TYPE_CHECKING:
     from sim.kinds.chat.agents import ChatAgent
     from sim.kinds.chat.records import AgentResponse, FileRecord, IncomingMessage, Job
-    from sim.kinds.chat.section import CHAT
     from sim.kinds.chat.service import Chats
     from sim.kinds.chat.settings import BudgetSettings, ChatAgentSettings, ChatSettings, Page, Persona
 
 __all__ = [
-    "CHAT", "AgentResponse", "BudgetSettings", "ChatAgent", "ChatAgentSettings", "ChatSettings", "Chats", "FileRecord",
+    "AgentResponse", "BudgetSettings", "ChatAgent", "ChatAgentSettings", "ChatSettings", "Chats", "FileRecord",
     "IncomingMessage", "Job", "Page", "Persona",
 ]  # fmt: skip
 
 _HOMES = {
     "agents": "ChatAgent",
     "records": "AgentResponse FileRecord IncomingMessage Job",
-    "section": "CHAT",
     "service": "Chats",
     "settings": "BudgetSettings ChatAgentSettings ChatSettings Page Persona",
 }

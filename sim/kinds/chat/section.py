@@ -5,4 +5,4 @@ from sim.kinds.chat.service import Chats
 from sim.kinds.chat.settings import ChatSettings
 from sim.world.section import define_section, draws_nothing
 
-CHAT = define_section("chat", ChatSettings, Chats, actions=ACTIONS, draws=draws_nothing)
+define_section("chat", ChatSettings, Chats, actions=ACTIONS, draws=draws_nothing)

@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from sim.kinds.executor.loop_detection import LoopDetector
     from sim.kinds.executor.planning import Plan, Planner
     from sim.kinds.executor.records import CriterionResult, PlannedAction, Result, Step, TaskState, ValidationResult
-    from sim.kinds.executor.section import EXECUTOR
     from sim.kinds.executor.service import Executors
     from sim.kinds.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings, Project
     from sim.kinds.executor.validation import Validator
 
 __all__ = [
-    "EXECUTOR", "BaseAgent", "Criterion", "CriterionResult", "Execution", "ExecutionTask", "ExecutorSettings",
+    "BaseAgent", "Criterion", "CriterionResult", "Execution", "ExecutionTask", "ExecutorSettings",
     "Executors", "ExecutorsSettings", "LoopDetector", "Plan", "PlannedAction", "Planner", "Project", "Result", "Step",
     "StepDraft", "TaskState", "ValidationResult", "Validator",
 ]  # fmt: skip
@@ -36,7 +35,6 @@ _HOMES = {
     "loop_detection": "LoopDetector",
     "planning": "Plan Planner",
     "records": "CriterionResult PlannedAction Result Step TaskState ValidationResult",
-    "section": "EXECUTOR",
     "service": "Executors",
     "settings": "Criterion ExecutionTask ExecutorSettings ExecutorsSettings Project",
     "validation": "Validator",

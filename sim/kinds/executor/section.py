@@ -5,4 +5,4 @@ from sim.kinds.executor.service import Executors
 from sim.kinds.executor.settings import ExecutorsSettings
 from sim.world.section import define_section, draws_nothing
 
-EXECUTOR = define_section("executor", ExecutorsSettings, Executors, actions=ACTIONS, draws=draws_nothing)
+define_section("executor", ExecutorsSettings, Executors, actions=ACTIONS, draws=draws_nothing)

@@ -140,15 +140,7 @@ class FeedUser(Agent):
 
 
 def check(scenario: Any, until_ns: int | None = None) -> None:
-    """Refuse a feed whose users follow places that there are not, or lack a state variable.
-
-    Args:
-        scenario: a checked scenario.
-        until_ns: not used.
-
-    Raises:
-        UsageError: saying what does not fit.
-    """
+    """Refuse a feed whose users follow places that there are not, or lack a state variable. See `Family.check`."""
     feed: FeedSettings | None = scenario.sections.get("feed")
     if feed is None:
         return

@@ -13,15 +13,7 @@ from sim.kinds.games.strategies import known_strategies
 
 
 def check_games(scenario: Any, until_ns: int | None = None) -> None:
-    """Refuse games and players that do not fit each other.
-
-    Args:
-        scenario: a checked scenario.
-        until_ns: not used.
-
-    Raises:
-        UsageError: saying what does not fit.
-    """
+    """Refuse games and players that do not fit each other. See `Family.check`."""
     games: Mapping[str, GameSettings] = scenario.sections.get("games") or {}
     entries = [entry for entry in scenario.agents if is_kind(entry, PLAYER)]
     taken: dict[str, str] = {}

@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from sim.kinds.goals.health import HealthMonitor
     from sim.kinds.goals.kinds import AgentKind
     from sim.kinds.goals.records import AgentRecord
-    from sim.kinds.goals.section import GOALS
     from sim.kinds.goals.service import Goals
     from sim.kinds.goals.settings import AgentSettings, GoalsSettings, HealthSettings, RetrySettings
 
 __all__ = [
-    "GOALS", "AgentKind", "AgentRecord", "AgentSettings", "Goals", "GoalsSettings", "HealthMonitor", "HealthSettings",
+    "AgentKind", "AgentRecord", "AgentSettings", "Goals", "GoalsSettings", "HealthMonitor", "HealthSettings",
     "OrchestratedAgent", "RetrySettings", "define_agent_kind",
 ]  # fmt: skip
 
@@ -28,7 +27,6 @@ _HOMES = {
     "health": "HealthMonitor",
     "kinds": "AgentKind",
     "records": "AgentRecord",
-    "section": "GOALS",
     "service": "Goals",
     "settings": "AgentSettings GoalsSettings HealthSettings RetrySettings",
 }

@@ -5,4 +5,4 @@ from sim.kinds.goals.service import Goals
 from sim.kinds.goals.settings import GoalsSettings
 from sim.world.section import define_section, draws_nothing
 
-GOALS = define_section("goals", GoalsSettings, Goals, actions=ACTIONS, draws=draws_nothing)
+define_section("goals", GoalsSettings, Goals, actions=ACTIONS, draws=draws_nothing)

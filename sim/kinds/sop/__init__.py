@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from sim.kinds.sop.channels import Channels
     from sim.kinds.sop.employee import Employee
     from sim.kinds.sop.jobs import RecurringJobs
-    from sim.kinds.sop.section import SOP
     from sim.kinds.sop.service import Sops
     from sim.kinds.sop.settings import EmployeeSettings, JobsSettings, Procedure, SopSettings, Step, Watcher
     from sim.kinds.sop.worker import StepWorker
 
 __all__ = [
-    "SOP", "Channels", "Employee", "EmployeeSettings", "JobsSettings", "Procedure", "RecurringJobs", "SopSettings",
+    "Channels", "Employee", "EmployeeSettings", "JobsSettings", "Procedure", "RecurringJobs", "SopSettings",
     "Sops", "Step", "StepWorker", "Watcher",
 ]  # fmt: skip
 
@@ -27,7 +26,6 @@ _HOMES = {
     "channels": "Channels",
     "employee": "Employee",
     "jobs": "RecurringJobs",
-    "section": "SOP",
     "service": "Sops",
     "settings": "EmployeeSettings JobsSettings Procedure SopSettings Step Watcher",
     "worker": "StepWorker",

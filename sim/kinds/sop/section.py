@@ -12,4 +12,4 @@ def _make(world: World, settings: SopSettings) -> None:
     world.add_service(Sops(world, settings))
 
 
-SOP = define_section("sop", SopSettings, _make, draws=draws_nothing)
+define_section("sop", SopSettings, _make, draws=draws_nothing)
