@@ -93,7 +93,7 @@ def _read_file(folder: Path, name: str) -> PlaceGraph:
     if suffix is None:
         raise UsageError(f"{name[:200]!r} has no known format", hint=f"its name ends in {names_of_formats()}")
     data = bytes_beside(folder, name, MAX_GRAPH_BYTES)
-    return _told(name, data, suffix)
+    return _named_graph(name, data, suffix)
 
 
 def _read(path: Path) -> bytes:
@@ -101,7 +101,7 @@ def _read(path: Path) -> bytes:
         return stream.read(MAX_GRAPH_BYTES + 1).removeprefix(BOM_UTF8)
 
 
-def _told(name: str, data: bytes, suffix: str) -> PlaceGraph:
+def _named_graph(name: str, data: bytes, suffix: str) -> PlaceGraph:
     """Return the graph in a file; errors begin with its name."""
     try:
         return read_graph(data, suffix)
@@ -124,7 +124,7 @@ def _of_package(name: str, params: JsonObject, allow: Collection[str]) -> PlaceG
         return _made(offer, offer.load(allow), params)
     if params:
         raise UsageError(f"{offer.full_name} is a file and takes no params", hint="leave params out")
-    return _told(offer.full_name, _read(offer.file()), suffix)
+    return _named_graph(offer.full_name, _read(offer.file()), suffix)
 
 
 def _made(offer: Offer, make: Any, params: JsonObject) -> PlaceGraph:

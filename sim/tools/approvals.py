@@ -443,7 +443,8 @@ class Approvals(Service):
         if gate is None:
             raise Refused(f"there is no gate {gate_id!r:.80} in this run")
         if by == gate.agent or not by:
-            raise Refused(f"{gate_id} cannot be decided by {by or 'an empty name'}: a person must decide")
+            who = f"{gate_id} cannot be decided by {by}" if by else f"{gate_id}: no name is given"
+            raise Refused(f"{who}: a person must decide")
         after: GateStatus = "approved" if decision == "approve" else "denied"
         if after not in _MOVES[gate.status] or self._kernel.now >= gate.expires_ns:
             raise Refused(f"{gate_id} cannot be {after} any more: it is {gate.status}")

@@ -269,7 +269,7 @@ def test_a_real_person_decides_by_an_input(backend):
         ({"gate": "gate-1", "decision": "approve", "by": "a"}, "gate-1 cannot be decided by a: a person must decide"),
         (
             {"gate": "gate-1", "decision": "approve", "by": ""},
-            "gate-1 cannot be decided by an empty name: a person must decide",
+            "gate-1: no name is given: a person must decide",
         ),
         ({"gate": "gate-1", "decision": "used", "by": "eve"}, "a decision needs a gate"),
         ({"gate": "gate-1", "decision": "approve"}, "a decision needs a gate"),

@@ -55,8 +55,8 @@ class GenerativeAgent(Agent):
 
     def about(self) -> Mapping[str, Any]:
         """See `Agent.about`: what it does, and its plan of the day."""
-        told = getattr(self.params, "about", "")
-        return {"about": told, "doing": self._mind.doing, "plan": lines(self._mind.plans.get("day", ()))}
+        about = getattr(self.params, "about", "")
+        return {"about": about, "doing": self._mind.doing, "plan": lines(self._mind.plans.get("day", ()))}
 
     async def on_start(self) -> None:
         """Give it its first memories: what it knows, and whom it lives or works with."""
@@ -106,12 +106,7 @@ def shared(one: Mind, other: Mind) -> str | None:
 def check(scenario: Any, until_ns: int | None = None) -> None:
     """Refuse a town without residents, with a space of its own, or with names that are none of its residents.
 
-    Args:
-        scenario: a checked scenario.
-        until_ns: not used.
-
-    Raises:
-        UsageError: saying what does not fit.
+    See `Family.check`.
     """
     settings: GenerativeSettings | None = scenario.sections.get("generative")
     entries = [entry for entry in scenario.agents if is_kind(entry, KIND)]

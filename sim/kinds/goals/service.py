@@ -1,6 +1,6 @@
 """The service of goals, tasks and user agents: all that is known of them.
 
-The agents keep nothing themselves. An agent object that is replaced before each run does the same.
+The agents keep nothing themselves, so a new agent object before each run changes nothing.
 """
 
 from collections import Counter, deque

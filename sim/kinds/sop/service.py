@@ -1,6 +1,6 @@
 """The service of employees: their cycles, procedures, step queue, watchers and heartbeats.
 
-Employees and step workers keep nothing themselves. An agent object that is replaced before each cycle does the same.
+Employees and step workers keep nothing themselves, so a new agent object before each cycle changes nothing.
 """
 
 import math
