@@ -20,7 +20,7 @@ import sys
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict, cast
+from typing import Any, Final, Literal, TypedDict
 
 import anyio
 import anyio.abc
@@ -408,7 +408,16 @@ def _result(report: bytes) -> ProcessResult:
         raise RunError("the sandbox of a command was ended from outside")
     if "refused" in result:
         raise RunError(f"commands are refused, because a complete sandbox cannot be had here: {result['refused']}")
-    return cast("ProcessResult", {**result, "timed_out": result["killed_by"] == "time"})  # as sandbox.py writes it
+    return ProcessResult(
+        exit_code=result["exit_code"],
+        killed_by=result["killed_by"],
+        stdout=result["stdout"],
+        stderr=result["stderr"],
+        files=result["files"],
+        deleted=result["deleted"],
+        others=result["others"],
+        timed_out=result["killed_by"] == "time",
+    )
 
 
 async def _ask_sandbox(job: bytes) -> bytes:

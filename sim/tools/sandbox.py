@@ -37,16 +37,29 @@ from typing import BinaryIO, NoReturn, TypedDict
 assert sys.platform == "linux", "the system calls are those of Linux; sim.tools.process starts it nowhere else"
 
 
-class Job(TypedDict, total=False):
+class Limits(TypedDict):
+    """What the command may use; see `sim.tools.process.ProcessLimits`."""
+
+    wall: float
+    cpu: int
+    memory: int
+    processes: int
+    output: int
+    file_size: int
+    disk: int
+    files: int
+    kept: int
+
+
+class Job(TypedDict):
     """What the caller asks for: a command, its files and limits, and where Python is on this machine."""
 
     arguments: list[str]
     files: dict[str, str]
     stdin: str
-    limits: dict[str, int]
+    limits: Limits
     pythons: list[str]
     executable: str
-    shared_user: bool
 
 
 class Reported(TypedDict, total=False):
@@ -71,8 +84,8 @@ class Output(Text):
     sha256: str | None
 
 
-class Report(TypedDict, total=False):
-    """What became of a command, or why it was refused; empty: the caller wanted its end."""
+class Report(TypedDict):
+    """What became of a command."""
 
     exit_code: int | None
     killed_by: str | None
@@ -81,7 +94,16 @@ class Report(TypedDict, total=False):
     files: dict[str, Output]
     deleted: list[str]
     others: int
+
+
+class Refusal(TypedDict):
+    """Why a command was refused."""
+
     refused: str
+
+
+class Nothing(TypedDict):
+    """The message if the caller wanted the end of the command: it is empty."""
 
 
 FOLDER = "/run/sim-command"
@@ -409,7 +431,7 @@ def _give_up_rights(capset: int) -> None:
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def _init(job: Job, go: int, status: int, streams: tuple[int, int, int]) -> NoReturn:
+def _init(job: Job, go: int, status: int, streams: tuple[int, int, int], *, shared_user: bool) -> NoReturn:
     """Be process 1: build, start the command, and end when it ends."""
     try:
         os.setsid()
@@ -426,7 +448,7 @@ def _init(job: Job, go: int, status: int, streams: tuple[int, int, int]) -> NoRe
             os._exit(1)  # the warden was killed before that
         main = os.fork()
         if main == 0:
-            _command(job, streams)
+            _command(job, streams, shared_user=shared_user)
     except RefusedError as error:
         _tell(status, {"refused": str(error)})
         os._exit(0)
@@ -453,7 +475,7 @@ def _tell(status: int, message: Reported) -> None:
     os.write(status, json.dumps(message).encode() + b"\n")
 
 
-def _command(job: Job, streams: tuple[int, int, int]) -> NoReturn:
+def _command(job: Job, streams: tuple[int, int, int], *, shared_user: bool) -> NoReturn:
     """Become the command. Its errors go to its own standard error, as a shell's would."""
     arguments = job["arguments"]
     try:
@@ -463,7 +485,7 @@ def _command(job: Job, streams: tuple[int, int, int]) -> NoReturn:
         os.closerange(3, 1024)
         os.chdir(FOLDER)
         os.umask(0o077)
-        _limit(job["limits"], 2 if job["shared_user"] else 1)
+        _limit(job["limits"], 2 if shared_user else 1)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
@@ -477,7 +499,7 @@ def _command(job: Job, streams: tuple[int, int, int]) -> NoReturn:
     os._exit(127)
 
 
-def _limit(limits: dict[str, int], others: int) -> None:
+def _limit(limits: Limits, others: int) -> None:
     """Set the limits. `others` processes of the sandbox count as well: process 1, and the warden if not root."""
     for kind, soft, hard in (
         (resource.RLIMIT_AS, limits["memory"], limits["memory"]),
@@ -575,7 +597,7 @@ class _Warden:
         killed_by: the limit that was exceeded, `caller` if standard input was closed, or None.
     """
 
-    def __init__(self, init: int, limits: dict[str, int], status: int, streams: tuple[int, int]) -> None:
+    def __init__(self, init: int, limits: Limits, status: int, streams: tuple[int, int]) -> None:
         self._init = init
         self._limits = limits
         self._status = status
@@ -782,17 +804,17 @@ def _standard_input(text: str) -> int:
     return fd
 
 
-def _run(job: Job) -> Report:
+def _run(job: Job) -> Report | Nothing:
     """Run the command of a job, and return the report."""
     _architecture()
-    job["shared_user"] = os.geteuid() != 0
+    shared_user = os.geteuid() != 0
     _separate()
     given = _standard_input(job["stdin"])
     out, err, status, go = os.pipe(), os.pipe(), os.pipe(), os.pipe()
     init = os.fork()
     if init == 0:
         os.close(go[1])
-        _init(job, go[0], status[1], (given, out[1], err[1]))
+        _init(job, go[0], status[1], (given, out[1], err[1]), shared_user=shared_user)
     for fd in (given, out[1], err[1], status[1], go[0]):
         os.close(fd)
     warden = _Warden(init, job["limits"], status[0], (out[0], err[0]))
@@ -817,9 +839,10 @@ def main() -> None:
     """Read a job, run it, and write the report."""
     try:
         (length,) = struct.unpack("!Q", _read_exactly(8))
-        job = json.loads(_read_exactly(length))
+        job: Job = json.loads(_read_exactly(length))
     except EOFError:
         return
+    report: Report | Nothing | Refusal
     try:
         report = _run(job)
     except RefusedError as error:
