@@ -12,7 +12,7 @@ from sim.kernel.ports import ANYONE, Gate
 Attributes = Mapping[str, str | int | float | bool]
 """Attributes of a place or an edge by name."""
 
-_MOST_KEPT = 2_000_000  # names of places near others
+_MOST_KEPT = 2_000_000  # names of places near others, and as many of agents near others
 _FEW = 64  # neighbours: longer lists are not kept for each agent, as many agents at one place would have many of them
 _RINGS = 32  # up to which distance the places in sight of a place are kept
 
@@ -52,8 +52,10 @@ class Places:
         self._names = list(self._edges)
         self._rank = {node: rank for rank, node in enumerate(self._names)}
         self._free: tuple[list[str], list[int]] | None = None  # the free places and their ranks, from the first use on
-        # Place → the agents at it, then those one edge away, and by agent the others of them; until one moves.
-        self._around: dict[str, tuple[list[str], dict[str, list[str]]]] = {}
+        # Place → the agents at it, then those one edge away; by agent the others of them; and how many names these
+        # are together. It is kept until one moves.
+        self._around: dict[str, tuple[list[str], dict[str, list[str]], list[int]]] = {}
+        self._kept_around = 0  # names in `_around`
         self._rings: dict[str, list[list[str]]] = {}  # place → the places in its row and column, by distance
         self._grid: tuple[int, int, bool] | None = None  # columns, rows, whether it wraps
         self._within: dict[tuple[str, int], list[str]] = {}  # place and radius → the places up to so far away
@@ -202,12 +204,18 @@ class Places:
             near = list(self._standing[here])
             for node in self._edges[here]:
                 near += self._standing[node]
-            found = self._around[here] = near, {}
+            found = near, {}, [size := len(near)]
+            if self._kept_around + size <= _MOST_KEPT:
+                self._kept_around += size
+                self._around[here] = found
         others = found[1].get(agent_id)
         if others is None:
             others = found[0].copy()
             others.remove(agent_id)
-            if len(others) <= _FEW:
+            size = len(others)
+            if size <= _FEW and self._kept_around + size <= _MOST_KEPT and here in self._around:
+                self._kept_around += size
+                found[2][0] += size
                 found[1][agent_id] = others
         return others
 
@@ -279,9 +287,10 @@ class Places:
         """Forget who stands around a place, because an agent has come or left."""
         around = self._around
         if around:
-            around.pop(node, None)
-            for other in self._edges[node]:
-                around.pop(other, None)
+            for place in (node, *self._edges[node]):
+                near = around.pop(place, None)
+                if near is not None:
+                    self._kept_around -= near[2][0]
 
     def travel_ns(self, start: str, end: str) -> int | None:
         """Return the travel time of the shortest path (Dijkstra), in nanoseconds; None if there is no path."""
