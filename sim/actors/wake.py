@@ -76,11 +76,6 @@ class WakeCondition(Record, frozen=True):
     after: bool = False
     given: Mapping[str, Any] = {}  # each condition gets its own
 
-    @property
-    def time_ns(self) -> int:
-        """For `time`: `value` in nanoseconds; otherwise 0."""
-        return to_ns(self.value) if self.condition_type == "time" else 0
-
     def __post_init__(self) -> None:
         kind = CONDITIONS.get(self.condition_type)
         if kind is None:
@@ -293,7 +288,7 @@ class Armed:
     def after(self, delay: int, ring: Callable[[], None]) -> None:
         """Call `ring` after `delay` simulated nanoseconds."""
         kernel = self.world.kernel
-        self.registrations += (kernel.call_at(kernel.now + delay, ring),)
+        self.keep(kernel.call_at(kernel.now + delay, ring))
 
     def part(self, part: WakeCondition, met: Met) -> None:
         """Arm a part of the condition; call `met` when the part is met."""
@@ -427,7 +422,7 @@ class TimeCondition(ConditionType):
         """Set a timer."""
         due, kernel = to_ns(condition.value), armed.world.kernel
         due = kernel.now + due if condition.after else max(kernel.now, due)
-        armed.registrations += (kernel.call_at(due, armed.time_came),)
+        armed.keep(kernel.call_at(due, armed.time_came))
 
     def describe(self, condition: WakeCondition) -> Any:
         """Return the time in seconds."""
