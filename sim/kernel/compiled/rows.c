@@ -8,7 +8,7 @@ static PyObject *python_event;
 static PyObject *
 buffer_event(PyObject *buffer, PyObject *row)
 {
-    PyObject *rows = GET(buffer, Buffer_rows), *done;
+    PyObject *rows = GET(buffer, Buffer_rows);
     if (!PyList_CheckExact(rows) || !PyLong_CheckExact(GET(buffer, Buffer_enough))) {
         return PyObject_CallFunctionObjArgs(python_event, buffer, row, NULL);
     }
@@ -18,8 +18,7 @@ buffer_event(PyObject *buffer, PyObject *row)
     if (PyList_GET_SIZE(rows) < number(GET(buffer, Buffer_enough))) {
         Py_RETURN_NONE;
     }
-    done = PyObject_CallMethodNoArgs(buffer, s__many);
-    return done;
+    return PyObject_CallMethodNoArgs(buffer, s__many);
 }
 
 static PyMethodDef method_event = {"event", buffer_event, METH_O};

@@ -23,6 +23,7 @@ def transfer(world: "World", agent: "Inhabitant", to: Account, amount: float) ->
         left = world.ledger.transfer(agent.agent_id, to, to_micro(amount))
     except (LimitError, UsageError) as error:
         raise Refused(str(error)) from error
-    number = amount if type(amount) in (int, float) else float(amount)  # as it is recorded
+    # an event has an int or a float, also for a bool or a number of another library
+    number = amount if type(amount) in (int, float) else float(amount)
     world.event_bus.report(MoneyTransferred(amount=number, payer=agent.agent_id, to=to))
     return {"balance": left / MICRO}
