@@ -110,7 +110,7 @@ def _limits(results: Results) -> str:
     )
     agents = (
         f"- **At most {MAX_AGENTS:,} agents in one scenario.** A sleeping agent takes {asleep / 1000:.1f} KB in all, "
-        f"so that many would take about {_round(asleep * MAX_AGENTS / 1e6)} MB."
+        f"so that many would take about {asleep * MAX_AGENTS / 1e9:.1f} GB."
     )
     steps = (
         "- **Not for simple agents that all act at each step:** Schelling's model runs "

@@ -16,8 +16,8 @@ from sim.kernel.rng import Draws
 _LEAST: Final = sys.float_info.min  # for the logarithm of a draw of 0
 
 MAX_AGENTS: Final = 1_000_000
-"""The most agents of a scenario. An agent needs about 3 KB, so that these need about 3 GB: what many machines have, and
-more than a mistake in a file should take."""
+"""The most agents of a scenario. A sleeping agent takes 2.7 KB, so that these take about 2.7 GB: what many machines
+have, and more than a mistake in a file should take."""
 
 MOST_DIGITS: Final = len(str(MAX_AGENTS))
 """The most digits of the number of an agent."""

@@ -77,18 +77,6 @@ def test_a_kind_that_is_removed_leaves_no_trace(kind, tmp_path):
     assert done.stdout.strip() == str(tmp_path / "sim" / "__init__.py")
 
 
-def test_the_page_has_the_lines_of_each_kind():
-    """docs/kinds.md says how long each kind is: all lines of its folder, and those that are not blank."""
-    table = (ROOT / "docs" / "kinds.md").read_text(encoding="utf-8").partition("| folder | lines |")[2]
-    rows = re.findall(r"^\| `sim/kinds/(\w+)` \| ([\d,]+) \| ([\d,]+) \|$", table, re.MULTILINE)
-    found = {}
-    for kind in KINDS:
-        files = sorted((ROOT / "sim" / "kinds" / kind).glob("*.py"))
-        lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-        found[kind] = (f"{len(lines):,}", f"{sum(bool(line.strip()) for line in lines):,}")
-    assert {kind: (lines, rest) for kind, lines, rest in rows} == found
-
-
 def test_the_gallery_has_the_figures_of_the_pages():
     """Each society that is compared has a row in the one table of published results, with the figures of its page."""
     gallery = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")

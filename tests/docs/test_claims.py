@@ -56,11 +56,6 @@ WORDS = {
 }  # fmt: skip
 
 
-def scenarios() -> int:
-    """Return the number of scenarios of the gallery."""
-    return len(list((ROOT / "scenarios").glob("*.yaml")))
-
-
 def _script(name: str, pattern: str) -> str:
     """Return what a pattern finds in a script of the view."""
     found = re.search(pattern, (ROOT / "sim/inspect/viewer/web" / name).read_text(encoding="utf-8"))
@@ -76,7 +71,6 @@ def faults() -> int:
 @pytest.mark.parametrize(
     ("page", "claim", "count"),
     [
-        ("CHANGELOG.md", r"A gallery of (\w+) scenarios", scenarios),
         ("CHANGELOG.md", r"lists (\d+) faults and abuses", faults),
         ("docs/processes.md", r"(\w+) examples of SimPy", lambda: len(STORIES)),
         ("CHANGELOG.md", r"In (\w+)\s+documented examples of SimPy", lambda: len(STORIES)),

@@ -47,11 +47,6 @@ NO_CLAIMS = [
         "a metric or an alert: dashboards/test_files.py compares page and code",
     ),
     ("docs/models.md", r"^\| `[a-z_]+`.*\| \d \| \d \|$", "retries: docs/test_models_page.py compares page and code"),
-    (
-        "docs/kinds.md",
-        r"^\| `sim/kinds/\w+` \|",
-        "lines of folders: agents/test_societies.py compares page and folders",
-    ),
     ("docs/modes.md", r"^\| .*\|$", "measured: the page has the command above each table"),
     (
         "docs/scenario.md",
