@@ -20,7 +20,19 @@ _REACHED: Final = 5.0
 """Seconds in which the head of a cluster has to take a connection. Ray itself tries for minutes."""
 
 
-@attrs.frozen
+@attrs.define(eq=False)
+class _Stay:
+    """That Ray runs in this process because of `join`: who is a member, and whether it has ended."""
+
+    members: list["Membership"] = attrs.field(factory=list)
+    ended: threading.Event = attrs.field(factory=threading.Event)
+
+
+_LOCK: Final = threading.Lock()
+_STAYS: Final[list[_Stay]] = []  # that of this process, if there is one; changed with the lock
+
+
+@attrs.frozen(eq=False)
 class Membership:
     """That this process is in a cluster.
 
@@ -29,57 +41,111 @@ class Membership:
     """
 
     ray: Any
-    _ended: threading.Event | None = None
+    _stay: _Stay | None = None
 
     def leave(self) -> None:
-        """Leave the cluster, if this process has joined it for this."""
-        if self._ended is not None:
-            self.ray.shutdown()
-            self._ended.set()
+        """Leave the cluster, if this process has joined it for this and for nothing else."""
+        stay = self._stay
+        with _LOCK:
+            if stay is None or self not in stay.members:
+                return
+            stay.members.remove(self)
+            if not stay.members:
+                _STAYS.clear()
+                self.ray.shutdown()
+                stay.ended.set()
 
 
 def join(address: str | None) -> Membership:
-    """Join a Ray cluster, unless this process is in one already.
+    """Join a Ray cluster, unless this process is in it already.
 
     Args:
         address: `HOST:PORT` of its head; `auto`: the one that runs on this machine; None: a new one on this machine.
+            If this process is in a cluster, that one is meant by `auto` and None.
 
     Raises:
-        UsageError: if there is no cluster at the address.
+        UsageError: if there is no cluster at the address, or this process is in another one.
     """
     import ray
 
-    if ray.is_initialized():
-        return Membership(ray)
-    # without an address, Ray would join a cluster of RAY_ADDRESS, or one that runs on this machine
-    given = address or LOCAL
+    with _LOCK:
+        if ray.is_initialized():
+            _check_joined(ray, address)
+        else:
+            _STAYS[:] = [_begin(ray, address or LOCAL)]
+        stay = _STAYS[0] if _STAYS else None  # None: the host program has joined, and will leave
+        membership = Membership(ray, stay)
+        if stay is not None:
+            stay.members.append(membership)
+        return membership
+
+
+def _begin(ray: Any, given: str) -> _Stay:
+    """Let Ray join a cluster. It gets an address in any case, as it would look for a cluster without one."""
     _reach(given)
     options: Any = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
     problems: list[BaseException] = []
-    begun, ended = threading.Event(), threading.Event()
+    stay, begun, given_up = _Stay(), threading.Event(), threading.Event()
 
     def begin() -> None:
         try:
-            ray.init(address=given, **options)
+            with _without_command_line(ray):
+                ray.init(address=given, **options)
         except BaseException as error:  # also a SystemExit: that of a thread ends nothing
             problems.append(error)
         begun.set()
-        ended.wait()  # Linux kills what a thread has started when the thread ends, such as a cluster on this machine
+        stay.ended.wait()  # Linux kills what a thread has started when it ends, such as a cluster on this machine
+        if given_up.is_set() and not problems:  # joined too late: no member will leave
+            with _LOCK:
+                if not _STAYS:
+                    ray.shutdown()
 
-    with _without_command_line(ray):
-        # not in the main thread, where Ray would take over SIGTERM; and one that may never return must not keep us
-        threading.Thread(target=begin, daemon=True).start()
-        in_time = begun.wait(_JOINED)
-    if not in_time:
-        ended.set()
+    # not in the main thread, where Ray would take over SIGTERM; and one that may never return must not keep us
+    threading.Thread(target=begin, daemon=True).start()
+    if not begun.wait(_JOINED):
+        given_up.set()
+        stay.ended.set()
         raise UsageError(f"nothing at {given:.100} answers as a Ray cluster within {_JOINED:g} seconds", hint=_HINT)
     for error in problems:
-        ended.set()
+        stay.ended.set()
         if not isinstance(error, ConnectionError | ValueError):
             raise error
         reason = str(error).partition("\n")[0]
         raise UsageError(f"there is no Ray cluster at {given:.100}: {reason}", hint=_HINT) from error
-    return Membership(ray, ended)
+    return stay
+
+
+def _check_joined(ray: Any, address: str | None) -> None:
+    """Check that an address is that of the cluster in which this process is.
+
+    Raises:
+        UsageError: if it is another one.
+    """
+    if address in (None, LOCAL, "auto"):
+        return
+    joined = str(ray.get_runtime_context().gcs_address)
+    if not _is_same(str(address), joined):
+        raise UsageError(
+            f"this process is in the Ray cluster at {joined:.100}, and cannot join the one at {address:.100}",
+            hint="leave it with ray.shutdown(), or give no address",
+        )
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two addresses are of the same host and port; this machine has several names and addresses."""
+    (host, _, port), (other_host, _, other_port) = one.rpartition(":"), other.rpartition(":")
+    if one == other or port != other_port:
+        return one == other
+    return host == other_host or (_is_here(host) and _is_here(other_host))
+
+
+def _is_here(host: str) -> bool:
+    """Return whether a host is this machine: only its own addresses can be bound."""
+    try:
+        socket.create_server((host.strip("[]"), 0)).close()
+    except (OSError, UnicodeError):
+        return False
+    return True
 
 
 _HINT: Final = "give HOST:PORT as `ray start --head` prints it, or auto for the cluster that runs on this machine"

@@ -74,3 +74,74 @@ def test_an_address_without_a_cluster_is_named(
     assert str(found.value).startswith(sentence)
     assert "\n" not in str(found.value)
     assert "HOST:PORT" in str(found.value.hint)
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Ray as it says itself whether it runs, and where."""
+    ray: Any = SimpleNamespace(
+        at=None,
+        downs=0,
+        late=threading.Event(),
+        _private=SimpleNamespace(utils=SimpleNamespace(get_entrypoint_name=lambda: "sim run")),
+        get_runtime_context=lambda: SimpleNamespace(gcs_address=ray.at),
+        is_initialized=lambda: ray.at is not None,
+    )
+
+    def init(*, address: str, **_: object) -> None:
+        if address == "late":
+            ray.late.wait()
+        ray.at = "127.0.0.1:6379"
+
+    def shutdown() -> None:
+        ray.at, ray.downs = None, ray.downs + 1
+        ray.down.set()
+
+    ray.init, ray.shutdown, ray.down = init, shutdown, threading.Event()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    yield ray
+    cluster._STAYS.clear()
+
+
+def test_the_last_member_leaves(running: Any) -> None:
+    """Ray ends when all that have joined have left, and a second leave of one counts once."""
+    first, second = join(None), join("127.0.0.1:6379")
+    first.leave()
+    first.leave()
+    assert running.is_initialized()
+    second.leave()
+    assert (running.at, running.downs) == (None, 1)
+    join(None).leave()
+    assert running.downs == 2
+
+
+def test_a_cluster_of_the_host_program_is_not_left(running: Any) -> None:
+    """What the program has joined itself, it leaves itself."""
+    running.at = "127.0.0.1:6379"
+    join("auto").leave()
+    assert running.is_initialized()
+
+
+def test_another_cluster_than_the_joined_one_is_refused(running: Any) -> None:
+    """An address is not ignored because this process is in a cluster already; its other names are the same one."""
+    membership = join(None)
+    with pytest.raises(
+        UsageError, match=r"is in the Ray cluster at 127\.0\.0\.1:6379, and cannot join the one at"
+    ) as found:
+        join("127.0.0.1:6380")
+    assert "ray.shutdown()" in str(found.value.hint)
+    join("localhost:6379").leave()
+    join("auto").leave()
+    assert running.is_initialized()
+    membership.leave()
+    assert not running.is_initialized()
+
+
+def test_who_joins_too_late_leaves(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Ray joins after the time for it, it is ended again, as no member would do so."""
+    monkeypatch.setattr(cluster, "_JOINED", 0.01)
+    with pytest.raises(UsageError, match=r"answers as a Ray cluster within"):
+        join("late")
+    running.late.set()
+    assert running.down.wait(30)
+    assert not running.is_initialized()
