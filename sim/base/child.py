@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -22,6 +23,12 @@ _LOST: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndO
 
 _SHORT: Final = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 _HINT: Final = "it needs memory, a process and open files (ulimit -a shows their limits); fewer processes need less"
+
+_VARIABLES: Final = (
+    "PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "TMPDIR", "TEMP", "TMP",
+)  # fmt: skip
+"""The variables that a child gets which is a part of this program."""
 
 _CLOSING: Final = 5.0  # seconds in which its pipes must close; what it has started itself can keep them open
 
@@ -154,6 +161,19 @@ class Child:
     def kill(self) -> None:
         """Kill it with its process group."""
         kill_group(self.pid)
+
+
+def variables(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a child that is a part of this program: those with which it starts and finds modules.
+
+    It gets no others, because those of a run can be keys.
+
+    Args:
+        own: the variables of this process.
+    """
+    found = {name: own[name] for name in _VARIABLES if name in own}
+    further = [part for part in own.get("PYTHONPATH", "").split(os.pathsep) if part]
+    return {**found, "PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2]), *further])}
 
 
 def kill_group(pid: int) -> None:

@@ -201,6 +201,19 @@ def test_no_module_of_the_current_folder_replaces_one_of_python():
     assert found_in(SIM_FILES, lambda path: unsafe_in(tree_of(path))) == {}
 
 
+def inheriting_in(tree: ast.AST) -> list[str]:
+    """Return the lines that start a process which inherits the variables of this one."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    starts = [call for call in calls if ast.unparse(call.func) in ("subprocess.Popen", "anyio.open_process")]
+    return [f"line {call.lineno}" for call in starts if "env" not in [one.arg for one in call.keywords]]
+
+
+def test_no_process_inherits_the_variables_of_the_run():
+    """Each process that is started says which variables it gets: those of a run can be keys."""
+    assert inheriting_in(ast.parse("subprocess.Popen(command, stdin=-1)")) == ["line 1"]
+    assert found_in(SIM_FILES, lambda path: inheriting_in(tree_of(path))) == {}
+
+
 OPEN_MAPPING = re.compile(r"(?:Mapping|dict)\[str, (?:Any|object)\]")
 MOST_OPEN = 370
 """The most lines with a mapping of anything. Lower it with each that gets a type; never raise it."""

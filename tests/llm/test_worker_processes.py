@@ -13,14 +13,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sim.base.child import Child
+from sim.base.child import Child, variables
 from sim.base.errors import RunError
 from sim.llm.access import Access
 from sim.llm.endpoint import EdgeClient
 from sim.llm.router import Target
 from sim.llm.tokens import exact
 from sim.llm.types import ChatMessage, ModelRequest
-from sim.llm.workers.link import ProcessLink, variables
+from sim.llm.workers.link import ProcessLink
 from sim.llm.workers.messages import Count, Frames, Place, Ready, Start, framed, read_from_worker
 from sim.llm.workers.pool import edge_workers
 from sim.llm.workers.program import serve

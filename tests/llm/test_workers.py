@@ -19,6 +19,7 @@ import click
 import pytest
 
 import sim
+from sim.base.child import variables
 from sim.base.errors import RunError, UsageError
 from sim.base.source import package_hash
 from sim.cli import verbs
@@ -44,7 +45,6 @@ from sim.llm.types import (
     TokenUsage,
     ToolSpec,
 )
-from sim.llm.workers.link import variables
 from sim.llm.workers.messages import (
     LONGEST,
     Answered,

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -290,6 +291,16 @@ def test_windows_agree_and_a_closed_one_leaves_the_run_paused(player):
         assert player.going  # the third one is open
         ask(server.url, {"do": "leave", "window": "w"})
         assert still(player)["note"] == "paused: the last window was closed"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="the variables of a process are read in /proc")
+def test_the_process_of_the_page_gets_no_key(player, monkeypatch):
+    """The process that serves the page has no variable of the operator beside those with which Python starts."""
+    monkeypatch.setenv("SOME_API_KEY", "sk-a-key-of-the-operator")
+    with PlayServer(player) as server:
+        given = Path(f"/proc/{server._page.pid}/environ").read_bytes()
+    assert b"PATH=" in given
+    assert b"sk-a-key" not in given
 
 
 def test_the_run_is_paused_if_the_process_of_the_page_ends(player):

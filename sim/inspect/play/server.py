@@ -5,6 +5,7 @@ run little: a few figures, at most `UPDATES` times a second.
 """
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from typing import Any, Final, Self, cast
 
 import attrs
 
+from sim.base.child import variables
 from sim.base.errors import RunError, SimError, UsageError
 from sim.base.shown import shown
 from sim.base.text import plain
@@ -67,6 +69,7 @@ class PageProcess:
                 [sys.executable, "-P", "-c", "from sim.inspect.play.site import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                env=variables(os.environ),  # noqa: TID251  # what a process needs to start; keys are not part of it
                 start_new_session=True,
             )
         except OSError as error:

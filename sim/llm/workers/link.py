@@ -2,13 +2,12 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import anyio
 
-from sim.base.child import Child
+from sim.base.child import Child, variables
 from sim.base.errors import RunError
 from sim.llm.workers.messages import Start, framed
 
@@ -16,12 +15,6 @@ _PROGRAM: Final = "sim.llm.workers.program"
 _CHUNK: Final = 1 << 18  # bytes received at once
 GRACE: Final = 2.0
 """Seconds in which a worker must end after its input was closed."""
-
-_VARIABLES: Final = (
-    "PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR",
-    "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR",
-)  # fmt: skip
-"""The variables that a worker gets: those of the run can hold keys."""
 
 
 class Link(Protocol):
@@ -138,9 +131,3 @@ class ProcessLink:
     async def close(self) -> None:
         """Close the input, so that the process ends, and kill it if it does not."""
         await self._child.close(GRACE)
-
-
-def variables(own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a worker: those that it needs to start, and where `sim` is."""
-    found = {name: own[name] for name in _VARIABLES if name in own}
-    return {**found, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}

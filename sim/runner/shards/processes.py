@@ -1,9 +1,11 @@
 """The processes of shards, and the pipes to them (edge)."""
 
+import os
 import subprocess
 import sys
 from typing import IO, cast
 
+from sim.base.child import variables
 from sim.base.errors import RunError
 from sim.kernel.codec import Record
 from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, read_report, receive, send
@@ -27,6 +29,7 @@ class ShardProcess:
             [sys.executable, "-P", "-c", "from sim.runner.shards.shard import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env=variables(os.environ),  # noqa: TID251  # what a process needs to start; nothing of it is an input of the run
             start_new_session=True,
         )
         self._send(setup)
