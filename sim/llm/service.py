@@ -910,13 +910,14 @@ class Models(Service):
     def _abandon(self, agent: Caller, plan: CallPlan, request: ModelRequest, stake: _Stake, started: int) -> None:
         """Settle a call whose agent no longer waits.
 
-        The input that was sent to an endpoint is billed. Calls in the core, and calls to an endpoint that cannot be
-        reached, are free.
+        The input that was sent to an endpoint is billed. Calls in the core, calls to an endpoint that cannot be
+        reached, and calls that still wait for a person, are free.
         """
         if self.listen is not None:
             self.listen(agent, request, None)
         target = plan.route.targets[0]
-        sent = target.provider not in INSIDE and target.provider not in self._unreachable
+        outside = target.provider not in INSIDE and target.provider not in self._unreachable
+        sent = outside and stake.effect is not None  # before that, a person was awaited
         usage = TokenUsage(plan.input_tokens, 0, estimated=True) if sent else None
         self.counts.in_flight -= 1
         bills = [self._bill(target, usage, attempts=0)]

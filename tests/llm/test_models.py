@@ -6,10 +6,12 @@ import anyio
 import pytest
 
 from sim.base.errors import UsageError
+from sim.kernel import NS
 from sim.kernel.codec import decode, encode
 from sim.llm.access import Access
 from sim.llm.capabilities import Capabilities
 from sim.llm.endpoint import EdgeClient
+from sim.llm.people import Place
 from sim.llm.service import Models
 from sim.llm.tokens import exact
 from sim.llm.types import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, TokenUsage
@@ -340,6 +342,21 @@ def test_what_is_abandoned_outside_is_billed_with_an_estimate():
     (call,) = scene.events("model.call")
     assert (call["error"], call["model"], call["attempts"]) == ("abandoned", "m", 0)
     assert (call["cost_micro"], call["input_tokens"]) == (total.cost_micro, total.input_tokens)
+
+
+def test_what_was_never_sent_because_a_person_was_awaited_is_not_billed():
+    """At the end of the run a call still waits for a person: no endpoint got it, so nothing is billed."""
+    models = f"{YES}  prices: {{m: {{input: 1000, output: 2000}}}}\n"
+    scene = Scene(models, rest="until: 0.05s", access=OUTSIDE, edge=Edge(60.0))
+    scene.models.people.places["asker"] = Place(3600 * NS, None)
+    scene.run()
+    scene.world.close()
+    scene.recorder.flush()
+    total = scene.models.spend.total
+    assert (total.failed, total.cost_micro, total.input_tokens) == (1, 0, 0)
+    (call,) = scene.events("model.call")
+    assert (call["error"], call["cost_micro"]) == ("abandoned", 0)
+    assert "input_tokens" not in call
 
 
 def test_what_goes_to_an_endpoint_that_cannot_be_reached_is_not_billed():
