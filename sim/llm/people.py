@@ -32,7 +32,10 @@ ANSWER: Final = "answer"
 """The kind of the input, and of the effect that is in flight while a person is awaited."""
 
 PERSON: Final = "person"
-"""The provider, and the model, of an answer by a person."""
+"""The provider of an answer by a person, and its model, unless that is `OTHERWISE`."""
+
+OTHERWISE: Final = "otherwise"
+"""The model of the text that a person has given for calls that no person answers in time."""
 
 _NO_TIMEOUT: Final = 1e8  # real seconds, three years: the question has its own limit, in simulated time
 _SHOWN: Final = 4_000  # characters of a request that a person is shown, the last ones
@@ -117,7 +120,7 @@ class People:
             raise
         if found is None:
             return None
-        return Answer(found, (Attempt(PERSON, PERSON, "ok", None, usage=found.usage),))
+        return Answer(found, (Attempt(PERSON, found.model, "ok", None, usage=found.usage),))
 
     def _ask(self, agent: str, request: ModelRequest, place: Place) -> Question:
         kernel = self._kernel
@@ -180,7 +183,7 @@ class People:
     def _leave(self, question: Question, otherwise: str | None) -> None:
         """Answer a call for which there was no answer of a person: with a text, or with None for the model."""
         try:
-            found = None if otherwise is None else _completion(question.request, otherwise, None)
+            found = None if otherwise is None else _completion(question.request, otherwise, None, OTHERWISE)
         except ModelError:  # the agent could not take it
             found = None
         self._end(question)
@@ -202,8 +205,8 @@ class People:
         return {"asked": self._asked, "places": places}
 
 
-def _completion(request: ModelRequest, text: str, call: Mapping[str, Any] | None) -> Completion:
-    """Return the words of a person as the answer of a model.
+def _completion(request: ModelRequest, text: str, call: Mapping[str, Any] | None, model: str = PERSON) -> Completion:
+    """Return the words of a person as the answer of a model of this name.
 
     Raises:
         ModelError: if the agent could not take it.
@@ -216,7 +219,7 @@ def _completion(request: ModelRequest, text: str, call: Mapping[str, Any] | None
         if not isinstance(args, Mapping):
             raise ModelError("bad_request", "the arguments of a tool are an object of JSON")
         calls = (ToolCall("call-1", str(name), encode(args).decode()),)
-    found = Completion(text, calls, "tool_use" if calls else "end_turn", TokenUsage(0, 0), PERSON)
+    found = Completion(text, calls, "tool_use" if calls else "end_turn", TokenUsage(0, 0), model)
     found = read(found, request)
     if (why := check_answer(found, request)) is not None:
         raise ModelError("bad_request", why)

@@ -463,7 +463,7 @@ class Models(Service):
         """
         if not (self.spend.models or self.expected):
             return {}
-        models = [name.partition(":")[2] for name in self.spend.models if name != f"{PERSON}:{PERSON}"]
+        models = [name.partition(":")[2] for name in self.spend.models if not name.startswith(f"{PERSON}:")]
         unpriced = sorted({model for model in models if self._prices.find(model) is None})
         counts, saved = self.counts, self.spend.saved_micro
         special: dict[str, Any] = {"saved_micro": saved} if saved else {}

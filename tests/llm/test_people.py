@@ -136,6 +136,16 @@ def test_without_an_answer_in_time_the_fallback_answers(played):
     assert sim.replay(result.run).same
 
 
+def test_the_text_given_for_absence_is_not_on_record_as_an_answer(played):
+    """A text that was given beforehand has a model of its own on record, and like an answer it has no price to miss."""
+    result = played(lambda control: control.answer_for("speaker", 5, otherwise="x"), clock="wall", speed=200.0).end()
+    with open_run(result.run) as stored:
+        calls = [event.data for event in stored.events() if event.topic == "model.call"]
+        models = (stored.info.summary or {})["models"]
+    assert {(call["provider"], call["model"]) for call in calls[:-1]} == {("person", "otherwise")}
+    assert models["unpriced"] == []
+
+
 def test_what_cannot_be_answered_is_refused(played):
     """A wrong agent, time or question changes nothing, and each says why."""
     run = played(lambda control: control.answer_for("speaker", 3600))
