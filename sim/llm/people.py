@@ -14,6 +14,7 @@ simulated time follow real time, and it is in flight, so the run neither ends no
 for the question and not for the effect. The time limit is simulated, so it is the same in a replay.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -36,6 +37,9 @@ PERSON: Final = "person"
 
 OTHERWISE: Final = "otherwise"
 """The model of the text that a person has given for calls that no person answers in time."""
+
+ENDINGS: Final = ("answered", "late", "unfit", "left", "stopped", "refused")
+"""What `People.ended` counts."""
 
 _NO_TIMEOUT: Final = 1e8  # real seconds, three years: the question has its own limit, in simulated time
 _SHOWN: Final = 4_000  # characters of a request that a person is shown, the last ones
@@ -91,6 +95,9 @@ class People:
         kernel: the kernel of the run.
 
     Attributes:
+        ended: how many questions ended in which way: `answered` by a person; `late`, not answered in time; `unfit`, not
+            answered in time, and the agent could not take the text that was given for that; `left` to the model;
+            `stopped`, because the agent was. Also how many inputs were `refused`; no question ends with that.
         places: how a person answers, by agent.
         questions: the calls that wait, by id, in order.
     """
@@ -98,6 +105,7 @@ class People:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._asked = 0
+        self.ended: Counter[str] = Counter()
         self.places: dict[str, Place] = {}
         self.questions: dict[str, Question] = {}
         kernel.inputs[ANSWER] = self.take
@@ -116,7 +124,7 @@ class People:
         try:
             found: Completion | None = await question.answered.wait()
         except (Cancelled, Exception):  # the agent was stopped; not GeneratorExit, which must not record anything
-            self._end(question)
+            self._end(question, "stopped")
             raise
         if found is None:
             return None
@@ -128,7 +136,7 @@ class People:
         until_ns = min(MAX_NS, kernel.now + place.within_ns)
         question = Question(f"question-{self._asked}", agent, request, until_ns, Latch(kernel))
         self.questions[question.id] = question
-        question.limit = kernel.call_at(until_ns, lambda: self._leave(question, place.otherwise))
+        question.limit = kernel.call_at(until_ns, lambda: self._late(question, place.otherwise))
         shown = question.to_json()
         effect = Effect(
             ANSWER,
@@ -144,6 +152,11 @@ class People:
 
     def take(self, data: Any) -> str | None:
         """Apply the input, and return why it is refused; None if it is not."""
+        refused = self._take(data)
+        self.ended["refused"] += refused is not None
+        return refused
+
+    def _take(self, data: Any) -> str | None:
         match data:
             case {"agent": str(agent), "within_ns": int(within), "otherwise": None | str() as otherwise}:
                 return self._place(agent, within, otherwise)
@@ -164,38 +177,49 @@ class People:
         self.places.pop(agent, None)
         for question in list(self.questions.values()):
             if question.agent == agent:
-                self._leave(question, None)
+                self._end(question, "left")
         return None
 
     def _answer(self, question: Question, text: str, call: Mapping[str, Any] | None) -> str | None:
         """Answer a call, and return why the agent could not take the answer; None if it can."""
         if not text and call is None:
-            self._leave(question, None)
+            self._end(question, "left")
             return None
         try:
             found = _completion(question.request, text, call)
         except ModelError as error:
             return str(error)
-        self._end(question)
-        question.answered.set(found)
+        self._end(question, "answered", found)
         return None
 
-    def _leave(self, question: Question, otherwise: str | None) -> None:
-        """Answer a call for which there was no answer of a person: with a text, or with None for the model."""
+    def _late(self, question: Question, otherwise: str | None) -> None:
+        """End a question that no person has answered in time: with a text, or with None for the model."""
+        if otherwise is None:
+            self._end(question, "late")
+            return
         try:
-            found = None if otherwise is None else _completion(question.request, otherwise, None, OTHERWISE)
+            found = _completion(question.request, otherwise, None, OTHERWISE)
         except ModelError:  # the agent could not take it
-            found = None
-        self._end(question)
-        question.answered.set(found)
+            self._end(question, "unfit")
+        else:
+            self._end(question, "late", found)
 
-    def _end(self, question: Question) -> None:
+    def _end(self, question: Question, how: str, found: Completion | None = None) -> None:
+        """End a question, count how, and let the agent continue: with an answer, or with None for the model."""
         if self.questions.pop(question.id, None) is None:
             return
+        self.ended[how] += 1
         if question.limit is not None:
             question.limit.cancel()
         if question.helper is not None and question.helper.coro is not None:
             self._kernel.cancel(question.helper)
+        question.answered.set(found)
+
+    def summary(self) -> dict[str, int]:
+        """Return how many questions there were, and how they ended; empty if no person was ever asked."""
+        if not self._asked:
+            return {}
+        return {"asked": self._asked, **{how: self.ended[how] for how in ENDINGS}}
 
     def state(self) -> Any:
         """Return what belongs to the state of the run, for its final digest; None if no person ever answered."""

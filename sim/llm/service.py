@@ -459,7 +459,7 @@ class Models(Service):
         and `reused_micro` their cost, which is part of the total but was not spent again. Only if there are any:
         `failures`, the requests without an answer by class of error; `rule_faults`, calls that failed because of a
         scripted rule; `empty`, `written_calls`, `formats` and `surveys`, as in `Counts`; `edge_workers`, as
-        `WorkerFigures`.
+        `WorkerFigures`; `people`, as `People.ended`.
         """
         if not (self.spend.models or self.expected):
             return {}
@@ -476,7 +476,7 @@ class Models(Service):
                 for model, (yes, no, refused) in counts.formats.items()
             },
             "concurrency": self.concurrency(),
-            "edge_workers": self._worker_figures(),
+            "edge_workers": self._worker_figures(), "people": self.people.summary(),
             "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
         }  # fmt: skip
         special |= {name: value for name, value in found.items() if value}

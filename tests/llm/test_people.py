@@ -9,6 +9,7 @@ import pytest
 
 import sim
 from sim.base.errors import UsageError
+from sim.cli.render.model_costs import _print_special
 from sim.record import open_run
 
 TALK = """
@@ -68,7 +69,7 @@ def played(tmp_path):
         made.people = runner.simulation.models.people
         ready.set()
 
-    def start(first, **options):
+    def start(first, text=TALK, **options):
         def begin(runner):
             begun(runner)
             first(made.control)
@@ -77,7 +78,7 @@ def played(tmp_path):
             made.result = sim.run(file, out=tmp_path / "runs", begun=begin, **options)
 
         file = tmp_path / "talk.yaml"
-        file.write_text(TALK, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         made.thread = threading.Thread(target=run, daemon=True)
         made.thread.start()
         assert ready.wait(20)
@@ -144,6 +145,40 @@ def test_the_text_given_for_absence_is_not_on_record_as_an_answer(played):
         models = (stored.info.summary or {})["models"]
     assert {(call["provider"], call["model"]) for call in calls[:-1]} == {("person", "otherwise")}
     assert models["unpriced"] == []
+
+
+def test_it_is_counted_how_questions_ended(played, capsys):
+    """Each question ends in one way that is counted, the last one with the run; refusals are apart."""
+    run = played(lambda control: control.answer_for("speaker", 3600), clock="wall", speed=20.0)
+    run.question("question-1")
+    run.control.answer("question-1", "a person speaks")
+    run.question("question-2")
+    run.control.answer("question-2", "")
+    run.question("question-3")
+    run.control.answer("question-3", "", call={"tool": "sing", "args": {}})
+    found = run.end().models["people"]
+    assert found == {"asked": 3, "answered": 1, "late": 0, "unfit": 0, "left": 1, "stopped": 1, "refused": 1}
+    _print_special({"people": found})
+    assert capsys.readouterr().out == (
+        "3 calls waited for a person: 1 answered; 1 left to the model; 1 stopped with the agent\n"
+        "answers of people that were refused: 1\n"
+    )
+
+
+def test_a_given_text_that_the_agent_could_not_take_is_counted(played):
+    """If the text for absence does not fit, the model answers, and that is counted apart from texts that fit."""
+    enum = "{type: object, properties: {choice: {enum: [aye, nay]}}, required: [choice]}"
+    text = TALK.replace("use: vote, tools: [vote]", f"use: vote, response_format: {enum}").replace(
+        "call: {vote: {choice: nay}}", 'say: \'{"choice": "nay"}\''
+    )
+    result = played(
+        lambda control: control.answer_for("speaker", 5, otherwise="x"), text=text, clock="wall", speed=200.0
+    ).end()
+    people = result.models["people"]
+    assert people["late"] > 0
+    assert people["unfit"] > 0
+    assert "nay" in state_of(result)["choice"]
+    assert sim.replay(result.run).same
 
 
 def test_what_cannot_be_answered_is_refused(played):

@@ -59,6 +59,8 @@ def _print_special(summary: Mapping[str, Any]) -> None:
     for name, count in summary.get("written_calls", {}).items():
         click.echo(f"{number(count)} answers look like tool calls that are written as text; they are read with")
         click.echo(f"  models.endpoints.{plain(name)}.tool_calls: text")
+    if people := summary.get("people"):
+        _print_people(people)
     if workers := summary.get("edge_workers"):
         _print_workers(workers)
     for name, state in summary.get("concurrency", {}).items():
@@ -75,6 +77,20 @@ def _print_special(summary: Mapping[str, Any]) -> None:
             for ask, counts in surveys.items()
         ]
         print_table(("question", "answers", "missing"), shown)
+
+
+def _print_people(people: Mapping[str, int]) -> None:
+    """Print how the calls ended that waited for a person."""
+    words = {
+        "late": "not in time", "unfit": "not in time, and the given text does not fit: the model answered",
+        "left": "left to the model", "stopped": "stopped with the agent",
+    }  # fmt: skip
+    others = [f"{number(people[how])} {text}" for how, text in words.items() if people[how]]
+    calls = "1 call" if people["asked"] == 1 else f"{number(people['asked'])} calls"
+    shown = "; ".join([f"{number(people['answered'])} answered", *others])
+    click.echo(f"{calls} waited for a person: {shown}")
+    if refused := people["refused"]:
+        click.echo(f"answers of people that were refused: {number(refused)}")
 
 
 def _print_workers(workers: Mapping[str, int]) -> None:
