@@ -23,11 +23,11 @@ import attrs
 from sim.base.errors import Cancelled
 from sim.host.person import await_person
 from sim.kernel import Actor, Effect, Kernel, Latch, Timer, perform
-from sim.kernel.codec import encode
+from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS
 from sim.llm.answers import check_answer
 from sim.llm.reading import read
-from sim.llm.types import Answer, Attempt, Completion, ModelError, ModelRequest, TokenUsage, ToolCall
+from sim.llm.types import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, TokenUsage, ToolCall
 
 ANSWER: Final = "answer"
 """The kind of the input, and of the effect that is in flight while a person is awaited."""
@@ -80,12 +80,30 @@ class Question:
 
     def to_json(self) -> dict[str, Any]:
         """Return what a person needs to answer, JSON-like."""
-        texts = [f"{message.role}: {message.content}" for message in self.request.messages if message.content]
+        request = self.request
+        text = "\n\n".join(_shown(message) for message in request.messages if message.content or message.tool_calls)
+        before = len(text) - _SHOWN
         return {
-            "question": self.id, "agent": self.agent, "text": "\n\n".join(texts)[-_SHOWN:],
-            "tools": [{"name": tool.name, "parameters": dict(tool.parameters)} for tool in self.request.tools],
+            "question": self.id, "agent": self.agent,
+            "text": text if before <= 0 else f"... {before:,} characters before this ...\n{text[before:]}",
+            "tools": [
+                {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+                for tool in request.tools
+            ],
+            "choice": request.tool_choice,
+            "format": _first(request.response_format, request.preferred_format),
             "until": self.until_ns / 10**9,
         }  # fmt: skip
+
+
+def _first(*formats: Mapping[str, Any] | None) -> Any:
+    return next((decode(encode(one)) for one in formats if one is not None), None)
+
+
+def _shown(message: ChatMessage) -> str:
+    """Return a message as a person reads it, with the calls of tools that a model has made in it."""
+    calls = [f"calls {call.name} {call.arguments}" for call in message.tool_calls]
+    return f"{message.role}: " + "\n".join([message.content, *calls] if message.content else calls)
 
 
 class People:

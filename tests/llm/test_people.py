@@ -10,6 +10,9 @@ import pytest
 import sim
 from sim.base.errors import UsageError
 from sim.cli.render.model_costs import _print_special
+from sim.kernel import Kernel, Latch
+from sim.llm.people import Question
+from sim.llm.types import ChatMessage, ModelRequest, ToolCall, ToolSpec
 from sim.record import open_run
 
 TALK = """
@@ -179,6 +182,20 @@ def test_a_given_text_that_the_agent_could_not_take_is_counted(played):
     assert people["unfit"] > 0
     assert "nay" in state_of(result)["choice"]
     assert sim.replay(result.run).same
+
+
+def test_a_person_is_shown_what_the_model_would_get():
+    """A question has calls of tools, results, descriptions, the choice of a tool and the format; a cut is marked."""
+    call = ToolCall("c", "vote", '{"choice": "aye"}')
+    form = {"type": "object", "properties": {"choice": {"type": "string"}}}
+    messages = (ChatMessage("user", "x" * 5000), ChatMessage("assistant", "", (call,)), ChatMessage("tool", "counted"))
+    tools = (ToolSpec("vote", "Vote once.", {"type": "object"}),)
+    request = ModelRequest(messages, tools, response_format=form, tool_choice="required")
+    shown = Question("question-1", "speaker", request, 10**9, Latch(Kernel())).to_json()
+    assert shown["text"].startswith("... 1,062 characters before this ...\nxxx")
+    assert shown["text"].endswith('xxx\n\nassistant: calls vote {"choice": "aye"}\n\ntool: counted')
+    assert shown["tools"] == [{"name": "vote", "description": "Vote once.", "parameters": {"type": "object"}}]
+    assert (shown["choice"], shown["format"]) == ("required", form)
 
 
 def test_what_cannot_be_answered_is_refused(played):

@@ -132,7 +132,11 @@ tab("play", "Play", 5, () => {
   /** A call of an agent that waits for a person: what is asked, and how to answer. */
   function question(one) {
     const words = h("textarea", { rows: 3, maxlength: 20000, "aria-label": `answer as ${one.agent}` });
-    const how = h("select", { "aria-label": "how to answer" }, h("option", { value: "" }, "say"), one.tools.map((tool) => h("option", { value: tool.name }, "call " + visible(tool.name))));
+    const how = h("select", { "aria-label": "how to answer" }, h("option", { value: "" }, "say"), one.tools.map((tool) => h("option", { value: tool.name, title: visible(tool.description) }, "call " + visible(tool.name))));
+    const offered = one.tools.map((tool) => h("li", {}, h("b", {}, visible(tool.name)), ": " + visible(tool.description)));
+    const choice = { required: "It must call a tool.", none: "It must not call a tool." }[one.choice] ?? (one.choice && one.choice !== "auto" ? `It must call ${visible(one.choice)}.` : "");
+    const wanted = h("div", { class: "note wanted" }, offered.length ? h("ul", {}, offered) : null, choice && h("p", {}, choice),
+      one.format ? h("p", {}, "It is asked for JSON of this schema: ", h("code", {}, visible(JSON.stringify(one.format)))) : null);
     how.addEventListener("change", () => {
       const tool = one.tools.find(({ name }) => name === how.value), fields = Object.keys(tool?.parameters?.properties ?? {});
       words.placeholder = tool ? JSON.stringify(Object.fromEntries(fields.map((name) => [name, "..."]))) : "";
@@ -145,7 +149,7 @@ tab("play", "Play", 5, () => {
       } else if (!words.value.trim()) { live.say("Write an answer first, or let the model answer.", true); return; }
       live.ask({ do: "answer", question: one.question, text: call ? "" : words.value, call });
     };
-    return h("div", { class: "said question" }, h("b", {}, visible(one.agent)), ` asks (until ${time(one.until, true)}):`, h("pre", {}, visible(one.text)), words,
+    return h("div", { class: "said question" }, h("b", {}, visible(one.agent)), ` asks (until ${time(one.until, true)}):`, h("pre", {}, visible(one.text)), wanted, words,
       h("div", { class: "say" }, how, button("Answer", "give this answer", send, { class: "answer" }), button("Let the model answer", "the model answers this call", () => live.ask({ do: "answer", question: one.question, text: "" }), { class: "leave" })));
   }
   const asked = new Map(); // by name of the question: its element, which keeps what is being written
