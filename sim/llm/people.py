@@ -26,7 +26,6 @@ from sim.kernel import Actor, Effect, Kernel, Latch, Timer, perform
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS
 from sim.llm.answers import check_answer
-from sim.llm.reading import read
 from sim.llm.types import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, TokenUsage, ToolCall
 
 ANSWER: Final = "answer"
@@ -204,7 +203,7 @@ class People:
             self._end(question, "left")
             return None
         try:
-            found = _completion(question.request, text, call)
+            found = _completion(question, text, call)
         except ModelError as error:
             return str(error)
         self._end(question, "answered", found)
@@ -216,7 +215,7 @@ class People:
             self._end(question, "late")
             return
         try:
-            found = _completion(question.request, otherwise, None, OTHERWISE)
+            found = _completion(question, otherwise, None, OTHERWISE)
         except ModelError:  # the agent could not take it
             self._end(question, "unfit")
         else:
@@ -247,12 +246,13 @@ class People:
         return {"asked": self._asked, "places": places}
 
 
-def _completion(request: ModelRequest, text: str, call: Mapping[str, Any] | None, model: str = PERSON) -> Completion:
-    """Return the words of a person as the answer of a model of this name.
+def _completion(question: Question, text: str, call: Mapping[str, Any] | None, model: str = PERSON) -> Completion:
+    """Return the words of a person, as they are, as the answer of a model of this name.
 
     Raises:
         ModelError: if the agent could not take it.
     """
+    request = question.request
     calls: tuple[ToolCall, ...] = ()
     if call is not None:
         name, args = call.get("tool"), call.get("args")
@@ -260,9 +260,8 @@ def _completion(request: ModelRequest, text: str, call: Mapping[str, Any] | None
             raise ModelError("bad_request", f"the agent offers no tool {name!r:.60}")
         if not isinstance(args, Mapping):
             raise ModelError("bad_request", "the arguments of a tool are an object of JSON")
-        calls = (ToolCall("call-1", str(name), encode(args).decode()),)
+        calls = (ToolCall(question.id, str(name), encode(args).decode()),)
     found = Completion(text, calls, "tool_use" if calls else "end_turn", TokenUsage(0, 0), model)
-    found = read(found, request)
     if (why := check_answer(found, request)) is not None:
         raise ModelError("bad_request", why)
     return found

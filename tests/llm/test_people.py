@@ -11,7 +11,7 @@ import sim
 from sim.base.errors import UsageError
 from sim.cli.render.model_costs import _print_special
 from sim.kernel import Kernel, Latch
-from sim.llm.people import Question
+from sim.llm.people import People, Question
 from sim.llm.types import ChatMessage, ModelRequest, ToolCall, ToolSpec
 from sim.record import open_run
 
@@ -196,6 +196,26 @@ def test_a_person_is_shown_what_the_model_would_get():
     assert shown["text"].endswith('xxx\n\nassistant: calls vote {"choice": "aye"}\n\ntool: counted')
     assert shown["tools"] == [{"name": "vote", "description": "Vote once.", "parameters": {"type": "object"}}]
     assert (shown["choice"], shown["format"]) == ("required", form)
+
+
+def test_the_words_of_a_person_are_taken_as_they_are(played):
+    """What would be the reasoning of a model is part of what a person says."""
+    run = played(lambda control: control.answer_for("speaker", 3600))
+    run.question("question-1")
+    run.control.answer("question-1", "<think>I wonder</think> aye")
+    run.question("question-2")
+    run.control.answer_for("speaker", 0)
+    assert state_of(run.end())["said"][0] == "<think>I wonder</think> aye"
+
+
+def test_each_call_of_a_tool_by_a_person_has_an_id_of_its_own():
+    """In a conversation with two calls, a result belongs to one of them: the id is that of the question."""
+    request = ModelRequest((), (ToolSpec("vote", "Vote once.", {"type": "object"}),))
+    people, questions = People(Kernel()), [Question(id, "a", request, 1, Latch(Kernel())) for id in ("one", "two")]
+    people.questions.update({question.id: question for question in questions})
+    given = [people.take({"question": id, "text": "", "call": {"tool": "vote", "args": {}}}) for id in ("one", "two")]
+    assert given == [None, None]
+    assert [question.answered.value.tool_calls[0].id for question in questions] == ["one", "two"]
 
 
 def test_what_cannot_be_answered_is_refused(played):
