@@ -8,6 +8,7 @@ inside the run (see `inputs`). People outside have the same verbs: `sim set`, `p
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
+from sim.actors.inputs import ANSWER
 from sim.actors.manager import AgentLoopManager
 from sim.base.errors import UsageError
 from sim.events.topic import check_free
@@ -163,7 +164,7 @@ class Control:
         if given.__class__ not in (int, float) or not 0 <= given <= _LONGEST_WAIT:
             raise UsageError(f"the time for an answer is 0 to {_LONGEST_WAIT:,} simulated seconds, not {given!r:.60}")
         within = max(round(seconds * NS), 1 if seconds else 0)
-        self._put("answer", {"agent": agent_id, "within_ns": within, "otherwise": otherwise})
+        self._put(ANSWER, {"agent": agent_id, "within_ns": within, "otherwise": otherwise})
 
     def answer(self, question: str, text: str, *, call: Mapping[str, Any] | None = None) -> None:
         """Answer a call of an agent for which a person answers. Without text and call, the model answers it.
@@ -177,10 +178,10 @@ class Control:
             UsageError: if the run has no models.
         """
         self._check_models()
-        self._put("answer", {"question": question, "text": text, "call": None if call is None else dict(call)})
+        self._put(ANSWER, {"question": question, "text": text, "call": None if call is None else dict(call)})
 
     def _check_models(self) -> None:
-        if "answer" not in self._world.kernel.inputs:
+        if ANSWER not in self._world.kernel.inputs:
             raise UsageError("no agent of this run has a model, so there is nothing to answer in its place")
 
     def create_loop(self, kind: str, agent_id: str) -> None:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 PERSON: Final = "person"
 """The sender of messages from people outside the run. Text never decides who the sender is."""
 
+ANSWER: Final = "answer"
+"""The kind of input with which a person answers as an agent, and of the effect while the person is awaited."""
+
 _ENDED = (AgentState.STOPPING, AgentState.STOPPED)
 
 

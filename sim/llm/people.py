@@ -20,16 +20,15 @@ from typing import Any, Final
 
 import attrs
 
+from sim.actors.inputs import ANSWER
 from sim.base.errors import Cancelled
 from sim.host.person import await_person
-from sim.kernel import Actor, Effect, Kernel, Latch, Timer, perform
+from sim.kernel import Actor, Effect, Latch, Timer, perform
 from sim.kernel.codec import decode, encode
 from sim.kernel.duration import MAX_NS
 from sim.llm.answers import check_answer
 from sim.llm.types import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, TokenUsage, ToolCall
-
-ANSWER: Final = "answer"
-"""The kind of the input, and of the effect that is in flight while a person is awaited."""
+from sim.world import World
 
 PERSON: Final = "person"
 """The provider of an answer by a person, and its model, unless that is `OTHERWISE`."""
@@ -109,7 +108,7 @@ class People:
     """The agents for whom people answer, and their open questions.
 
     Args:
-        kernel: the kernel of the run.
+        world: the world of the run.
 
     Attributes:
         ended: how many questions ended in which way: `answered` by a person; `late`, not answered in time; `unfit`, not
@@ -119,25 +118,23 @@ class People:
         questions: the calls that wait, by id, in order.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._kernel = world.kernel
         self._asked = 0
         self.ended: Counter[str] = Counter()
         self.places: dict[str, Place] = {}
         self.questions: dict[str, Question] = {}
-        kernel.inputs[ANSWER] = self.take
+        world.on_input(ANSWER, self.take)
 
     async def answer(self, agent: str, request: ModelRequest) -> Answer | None:
         """Wait for the answer of a person to a call; None: the model answers.
 
         Args:
-            agent: the agent that calls.
-            request: its request.
+            agent: the agent that calls, one of `places`.
+            request: its request, for words: a person gives no embeddings.
         """
-        place = self.places.get(agent)
-        if place is None or request.texts:
-            return None
-        question = self._ask(agent, request, place)
+        question = self._ask(agent, request, self.places[agent])
         try:
             found: Completion | None = await question.answered.wait()
         except (Cancelled, Exception):  # the agent was stopped; not GeneratorExit, which must not record anything
@@ -175,7 +172,9 @@ class People:
 
     def _take(self, data: Any) -> str | None:
         match data:
-            case {"agent": str(agent), "within_ns": int(within), "otherwise": None | str() as otherwise}:
+            case {"agent": str(agent), "within_ns": int(within), "otherwise": None | str() as otherwise} if (
+                within.__class__ is int
+            ):
                 return self._place(agent, within, otherwise)
             case {"question": str(id), "text": str(text), "call": None | dict() as call}:
                 question = self.questions.get(id)
@@ -188,6 +187,8 @@ class People:
     def _place(self, agent: str, within_ns: int, otherwise: str | None) -> str | None:
         if not 0 <= within_ns <= MAX_NS:
             return "the time for an answer is a whole number of nanoseconds from 0"
+        if agent not in self._world.agents:
+            return f"there is no agent {agent!r:.80} to answer for"
         if within_ns:
             self.places[agent] = Place(within_ns, otherwise)
             return None

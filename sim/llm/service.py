@@ -260,7 +260,7 @@ class Models(Service):
         self._tokenizer = tokenizer
         self._requests = requests
         self._aside = aside
-        self.people = People(world.kernel)
+        self.people = People(world)
         world.add_service(self)
 
     async def complete(self, agent: Caller, request: ModelRequest, observe: Observer | None = None) -> Answer:
@@ -379,7 +379,7 @@ class Models(Service):
     async def _complete(self, agent: Caller, plan: CallPlan, request: ModelRequest, observe: Observer | None) -> Answer:
         stake = await self._hold(agent, plan)
         answer = self._answer(agent, plan, request, observe, stake)
-        if agent.agent_id in self.people.places:
+        if agent.agent_id in self.people.places and not request.texts:
             answer = self._by_person(agent, request, answer)
         return await self._settled(agent, plan, request, stake, answer)
 

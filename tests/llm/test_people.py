@@ -14,6 +14,7 @@ from sim.kernel import Kernel, Latch
 from sim.llm.people import People, Question
 from sim.llm.types import ChatMessage, ModelRequest, ToolCall, ToolSpec
 from sim.record import open_run
+from sim.world import World
 
 TALK = """
 name: talk
@@ -211,7 +212,7 @@ def test_the_words_of_a_person_are_taken_as_they_are(played):
 def test_each_call_of_a_tool_by_a_person_has_an_id_of_its_own():
     """In a conversation with two calls, a result belongs to one of them: the id is that of the question."""
     request = ModelRequest((), (ToolSpec("vote", "Vote once.", {"type": "object"}),))
-    people, questions = People(Kernel()), [Question(id, "a", request, 1, Latch(Kernel())) for id in ("one", "two")]
+    people, questions = People(World()), [Question(id, "a", request, 1, Latch(Kernel())) for id in ("one", "two")]
     people.questions.update({question.id: question for question in questions})
     given = [people.take({"question": id, "text": "", "call": {"tool": "vote", "args": {}}}) for id in ("one", "two")]
     assert given == [None, None]
@@ -232,6 +233,9 @@ def test_what_cannot_be_answered_is_refused(played):
         "question-7 does not wait for an answer any more"
     )
     assert people.take({"agent": "speaker", "within_ns": -1, "otherwise": None}).startswith("the time for an answer")
+    assert people.take({"agent": "speaker", "within_ns": True, "otherwise": None}).startswith("an answer needs")
+    assert people.take({"agent": "gone", "within_ns": 1, "otherwise": None}) == "there is no agent 'gone' to answer for"
+    assert list(people.places) == ["speaker"]
     assert people.take("x") == "an answer needs a question and a text, or an agent and a time"
     run.control.answer_for("speaker", 0)
     assert state_of(run.end())["said"] == ["the model speaks", "the model speaks"]

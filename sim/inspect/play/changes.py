@@ -120,8 +120,8 @@ class Changes:
         return {"agents": {name: one.within_ns / 1e9 for name, one in people.places.copy().items()}, "waiting": waiting}
 
     def _people(self) -> People | None:
-        found = getattr(self._runner.simulation.world.services.get("models"), "people", None)
-        return found if isinstance(found, People) else None
+        models = self._runner.simulation.models
+        return None if models is None else models.people
 
     def gates(self) -> list[dict[str, str]]:
         """Return the gates at which calls of tools wait for a person."""
