@@ -148,6 +148,8 @@ class Control:
     def answer_for(self, agent_id: str, seconds: float, *, otherwise: str | None = None) -> None:
         """Let a person answer as an agent instead of its model, from now on.
 
+        The model still answers surveys and makes embeddings. An agent that never calls a model is never asked.
+
         Args:
             agent_id: the agent.
             seconds: for how many simulated seconds each call waits for the answer of a person; 0: the model answers

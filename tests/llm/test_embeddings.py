@@ -151,6 +151,17 @@ def test_embeddings_take_limits_and_budgets(tmp_path):
     assert result.errors == 0
 
 
+def test_the_model_makes_embeddings_where_a_person_answers(tmp_path):
+    """A person who answers as an agent is not asked for vectors."""
+
+    def begun(runner: Any) -> None:
+        sim.Control(runner.simulation.manager).answer_for("reader", 3600)
+
+    result, read = _run(tmp_path, begun=begun)
+    assert len(read["vectors"]) == 3
+    assert "people" not in result.models
+
+
 @pytest.mark.parametrize(
     ("texts", "options"), [([], {}), (["a", ""], {}), (["a"] * 2049, {}), (["a"], {"dimensions": 0})]
 )

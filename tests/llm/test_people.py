@@ -219,6 +219,17 @@ def test_each_call_of_a_tool_by_a_person_has_an_id_of_its_own():
     assert [question.answered.value.tool_calls[0].id for question in questions] == ["one", "two"]
 
 
+def test_the_model_answers_surveys(played):
+    """A person who answers as an agent is not asked what a survey asks the agent."""
+    text = (
+        "name: plain\nuntil: 1h\nmodels: {rules: [{say: scripted}]}\nagents:\n  - {name: speaker, rules: [{do: {sleep: "
+        "{for: 10m}}}]}\ninterventions:\n  - {at: 30m, survey: {questions: [{ask: How are you?}]}}\n"
+    )
+    result = played(lambda control: control.answer_for("speaker", 3600), text=text).end()
+    assert callers(result) == ["scripted"]
+    assert "people" not in result.models
+
+
 def test_what_cannot_be_answered_is_refused(played):
     """A wrong agent, time or question changes nothing, and each says why."""
     run = played(lambda control: control.answer_for("speaker", 3600))
