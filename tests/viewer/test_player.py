@@ -339,6 +339,21 @@ def test_a_window_that_says_nothing_is_closed():
     assert windows.open == 0
 
 
+def test_a_window_that_was_left_is_not_opened_by_its_last_answer():
+    """A window that is left while it waits for an answer counts as closed a second later, also if the answer comes."""
+    now = [100.0]
+    windows = Windows(lambda: now[0])
+    windows.asks("one")
+    windows.answered("one")
+    windows.asks("one")
+    windows.leaves("one")
+    now[0] += 0.9
+    assert windows.open == 1
+    windows.answered("one")
+    now[0] += 0.2
+    assert windows.open == 0
+
+
 def test_a_window_is_told_at_most_30_times_a_second():
     """A window that asks again has to wait until a thirtieth of a second has passed since its last answer."""
     now = [100.0]

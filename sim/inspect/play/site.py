@@ -83,7 +83,9 @@ class Windows:
                 not later than after `_SLOWEST`.
         """
         with self._lock:
-            left = self._asking.pop(window, 1) - 1
+            if window not in self._asking:  # it was left meanwhile: an answer that it cannot take does not open it
+                return
+            left = self._asking.pop(window) - 1
             if left:
                 self._asking[window] = left
             self._last[window] = self._clock()
