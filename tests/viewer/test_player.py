@@ -1,6 +1,7 @@
 """A run that a person plays: its steps, its server, and that its record is an ordinary one."""
 
 import http.client
+import itertools
 import json
 import os
 import signal
@@ -323,6 +324,47 @@ def test_a_fault_of_the_program_is_shown_and_logged(player, caplog):
         assert "ZeroDivisionError" in caplog.text
         player.step = kept
         assert ask(server.url, {"do": "step", "kind": "event"}) == (200, {"said": ""})
+
+
+def test_a_run_can_end_while_it_is_paused(player, monkeypatch):
+    """A pause that meets the end of the run is no error, at whichever moment the run ends."""
+    seen = itertools.chain([False], itertools.repeat(True))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(player._played), "ended", property(lambda _: next(seen)))
+        player.hold("paused")
+    assert player.state()["note"] == "paused"
+    player.go()
+    eventually(lambda: player.state()["phase"] == "ended")
+    player.hold("too late")
+    assert player.state()["note"].startswith("finished")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_whoever_waits_hears_that_no_request_is_carried_out_any_more(player):
+    """If the thread that carries out requests ends by an error of the program, the page ends, and so does the wait."""
+    with PlayServer(player) as server:
+        player.step("event")
+        still(player)
+        player.pace(0.001)
+        player.go()
+        kept, player.hold = player.hold, lambda *given: 1 / 0
+        news(server.url)
+        ask(server.url, {"do": "leave", "window": "w"})
+        with pytest.raises(RunError, match="the process that serves the page has ended"):
+            server.wait()
+        eventually(lambda: server._page._process.poll() is not None)
+        player.hold = kept
+
+
+def test_a_state_that_cannot_be_sent_is_logged_and_the_next_is_sent(player, caplog):
+    """An error of the program while the page is updated is in the log, and the page gets the next state."""
+    with PlayServer(player) as server:
+        kept, player.state = player.state, lambda: 1 / 0
+        player.tell()
+        eventually(lambda: "ZeroDivisionError" in caplog.text)
+        player.state = kept
+        player.tell()
+        eventually(lambda: news(server.url)["live"]["version"] == player.version)
 
 
 def test_a_window_that_says_nothing_is_closed():

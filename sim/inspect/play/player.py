@@ -147,13 +147,13 @@ class Player:
         self.tell()
 
     def hold(self, why: str = "") -> None:
-        """Hold the run at the end of the present instant.
+        """Hold the run at the end of the present instant. A run that is over stays as it is.
 
         Args:
             why: what the page says about it.
         """
-        if not self._played.ended:
-            self._gate.hold()
+        if (gate := self._played.gate) is not None:  # it may end at any moment, so there is no check of that
+            gate.hold()
         self._note = why
         self.tell()
 

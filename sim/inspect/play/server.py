@@ -151,15 +151,18 @@ class PlayServer:
 
     def _listen(self, messages: Any) -> None:
         """Carry out what windows ask, one after the other, so that setups, stops and steps do not meet."""
-        for message in messages:
-            if "alone" in message:
-                if self.player.going:
-                    self.player.hold("paused: the last window was closed")
-            else:
-                self._page.pipe.send({"number": message["number"], "answer": self._carry_out(message["request"])})
-        if not self._closing:
-            self.player.hold("paused: the process that serves the page has ended")
+        try:
+            for message in messages:
+                if "alone" in message:
+                    if self.player.going:
+                        self.player.hold("paused: the last window was closed")
+                else:
+                    self._page.pipe.send({"number": message["number"], "answer": self._carry_out(message["request"])})
+            if not self._closing:
+                self.player.hold("paused: the process that serves the page has ended")
+        finally:
             self._ended.set()
+            self._page.pipe.close()  # the process of the page ends with it: what it asks would have no answer
 
     def _carry_out(self, request: str) -> dict[str, Any]:
         """Carry out a request, and return what the page says about it."""
@@ -182,7 +185,10 @@ class PlayServer:
                         player.tell()  # what waits for a person is news, although nothing happens then
                 known = player.version
             begun = time.thread_time()
-            self._send_state()
+            try:
+                self._send_state()
+            except Exception as error:  # an internal error: the next state is sent again
+                _LOG.exception("sim: error: play: %s", plain(f"{type(error).__name__}: {error!s:.300}"))
             self._ended.wait(max(1 / UPDATES, (time.thread_time() - begun) / _SHARE))
 
     def _send_state(self) -> None:
