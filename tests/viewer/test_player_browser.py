@@ -6,6 +6,8 @@ import pytest
 
 import sim
 from sim.inspect.play import Player, PlayServer
+from sim.kernel import NS
+from sim.llm.people import Place
 from sim.record import open_run
 from sim.runner.options import RunOptions
 from tests.llm.test_people import TALK
@@ -235,6 +237,45 @@ def test_a_person_answers_as_an_agent(browser, tmp_path):
     with open_run(branch) as run:
         again = [event.data["provider"] for event in run.events() if event.topic == "model.call"]
     assert again == calls
+
+
+@pytest.mark.proof
+def test_each_agent_has_its_own_time_and_text_for_absence(browser, tmp_path):
+    """What is set for one agent is not sent for another; a change is sent at once, and an empty time is refused."""
+    file = tmp_path / "talk.yaml"
+    file.write_text(TALK.replace("name: speaker", "name: speaker\n    count: 2"), encoding="utf-8")
+    box = "document.querySelector('#play-{0}')"
+    fill = f"{box}.value = '{{1}}'; {box}.dispatchEvent(new Event('change'))"
+    values = "['within', 'otherwise'].map((name) => document.querySelector('#play-' + name).value)"
+    ticked = "document.querySelector('#play-person').checked"
+    choose = "location.hash = '#tab=play&agent={}'"
+    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+        runner = server.player._played.runner
+        assert runner is not None
+        assert runner.simulation.models is not None
+        places = runner.simulation.models.people.places
+        browser.open(server.url, anchor="#tab=play&agent=speaker-1")
+        until_text(browser, ".answering", "Answer as speaker-1")
+        browser.evaluate(fill.format("within", ""))
+        click(browser, "person")
+        until_text(browser, ".said-note", "Give the simulated seconds for an answer")
+        assert not browser.evaluate(ticked)
+        browser.evaluate(fill.format("within", "3000"))
+        browser.evaluate(fill.format("otherwise", "nothing to say"))
+        click(browser, "person")
+        assert browser.evaluate(ticked)
+        eventually(lambda: places.get("speaker-1") == Place(3000 * NS, "nothing to say"))
+        browser.evaluate(choose.format("speaker-2"))
+        until_text(browser, ".answering", "Answer as speaker-2")
+        assert browser.evaluate(values) == ["300", ""]
+        click(browser, "person")
+        eventually(lambda: places.get("speaker-2") == Place(300 * NS, None))
+        browser.evaluate(choose.format("speaker-1"))
+        until_text(browser, ".answering", "Answer as speaker-1")
+        assert browser.evaluate(values) == ["3000", "nothing to say"]
+        browser.evaluate(fill.format("within", "60"))
+        eventually(lambda: places.get("speaker-1") == Place(60 * NS, "nothing to say"))
+        assert browser.said == []
 
 
 @pytest.mark.proof

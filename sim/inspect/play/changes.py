@@ -117,7 +117,9 @@ class Changes:
         if people is None:
             return None
         waiting = [question.to_json() for question in people.questions.copy().values()]
-        return {"agents": {name: one.within_ns / 1e9 for name, one in people.places.copy().items()}, "waiting": waiting}
+        places = people.places.copy().items()
+        agents = {name: {"within": one.within_ns / 1e9, "otherwise": one.otherwise} for name, one in places}
+        return {"agents": agents, "waiting": waiting}
 
     def _people(self) -> People | None:
         models = self._runner.simulation.models

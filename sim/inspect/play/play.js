@@ -110,9 +110,9 @@ tab("play", "Play", 5, () => {
   const knobs = h("div", {}), hand = h("ol", { class: "hand" }), empty = h("p", { class: "note" });
   const words = h("input", { type: "text", id: "play-words", maxlength: 4000, "aria-label": "what to say", onkeydown: (event) => { if (event.key === "Enter") tell(); } });
   const whom = h("b", {}), gates = h("div", {}), questions = h("div", {}), file = h("input", { type: "text", id: "play-file", "aria-label": "name of the new file" });
-  const asPerson = h("input", { type: "checkbox", id: "play-person", onchange: () => answerFor() }), as = h("b", {});
-  const within = h("input", { type: "number", id: "play-within", min: 1, max: 31536000, value: 300, "aria-label": "simulated seconds for an answer" });
-  const otherwise = h("input", { type: "text", id: "play-otherwise", maxlength: 4000, placeholder: "the model answers then", "aria-label": "the answer after that time" });
+  const asPerson = h("input", { type: "checkbox", id: "play-person", onchange: () => answerFor(asPerson.checked) }), as = h("b", {});
+  const within = h("input", { type: "number", id: "play-within", onchange: () => asPerson.checked && answerFor(true), min: 1, max: 31536000, value: 300, "aria-label": "simulated seconds for an answer" });
+  const otherwise = h("input", { type: "text", id: "play-otherwise", onchange: () => asPerson.checked && answerFor(true), maxlength: 4000, placeholder: "the model answers then", "aria-label": "the answer after that time" });
   const answering = h("div", { class: "answering" }, h("label", {}, asPerson, " Answer as ", as, " instead of its model"),
     h("div", { class: "say" }, h("label", {}, "within ", within, " simulated seconds; otherwise "), otherwise));
   const box = h("div", { class: "panel scrolls", role: "tabpanel" },
@@ -127,7 +127,18 @@ tab("play", "Play", 5, () => {
     if (words.value && !(await live.ask({ do: "tell", agent: agent(), text: words.value })).error) words.value = "";
   }
 
-  const answerFor = () => live.ask({ do: "answerfor", agent: agent(), seconds: asPerson.checked ? Number(within.value) : 0, otherwise: otherwise.value || null });
+  let asking = null; // what was asked for an agent, until the run has taken it in
+  async function answerFor(on) {
+    const whose = agent(), seconds = on ? Number(within.value) : 0;
+    if (on && !(seconds > 0)) {
+      live.say("Give the simulated seconds for an answer: a number above 0.", true);
+      fillPlace();
+      return;
+    }
+    asking = { whose, on };
+    if ((await live.ask({ do: "answerfor", agent: whose, seconds, otherwise: on ? otherwise.value || null : null })).error) asking = null;
+    fillPlace();
+  }
 
   /** A call of an agent that waits for a person: what is asked, and how to answer. */
   function question(one) {
@@ -158,13 +169,20 @@ tab("play", "Play", 5, () => {
     for (const [id, element] of asked) if (!ids.has(id)) { element.remove(); asked.delete(id); }
     for (const one of waiting) if (!asked.has(one.question)) { asked.set(one.question, question(one)); questions.append(asked.get(one.question)); }
   }
+  let filled = ["", ""]; // the agent whose time and text are shown, and what the run had for it
   function fillPlace() {
-    const people = live.state().people, place = people?.agents[agent()];
+    const people = live.state().people, place = people?.agents[agent()], had = JSON.stringify(place ?? null), [whose, before] = filled;
     answering.hidden = !people;
     as.textContent = agent() ? visible(agent()) : "the chosen agent";
     asPerson.disabled = !agent();
-    asPerson.checked = place !== undefined;
-    if (place !== undefined && document.activeElement !== within) within.value = place;
+    if (live.state().hand.at(-1)?.refused) asking = null;
+    if (asking && (asking.whose !== agent() || asking.on === (place !== undefined))) asking = null;
+    asPerson.checked = asking ? asking.on : place !== undefined;
+    const writing = document.activeElement === within || document.activeElement === otherwise;
+    if (whose === agent() && (had === before || !place || writing)) return;
+    filled = [agent(), had];
+    within.value = place?.within ?? 300;
+    otherwise.value = place?.otherwise ?? "";
   }
 
   /** The element by which one control is changed; `set(value)` asks for a new value. */
