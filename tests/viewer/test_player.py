@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from sim.inspect.play import Player, PlayServer
 from sim.inspect.play.site import Windows
 from sim.record import open_run
 from sim.runner.options import RunOptions
+from tests.llm.test_people import TALK
 
 WALKERS = """
 name: walkers
@@ -324,6 +326,34 @@ def test_a_fault_of_the_program_is_shown_and_logged(player, caplog):
         assert "ZeroDivisionError" in caplog.text
         player.step = kept
         assert ask(server.url, {"do": "step", "kind": "event"}) == (200, {"said": ""})
+
+
+def test_a_question_is_open_when_the_run_is_resumed(tmp_path):
+    """A run that is stopped while a person is asked says what happens then; resumed, it takes the answer."""
+    file = tmp_path / "talk.yaml"
+    file.write_text(TALK, encoding="utf-8")
+    player = Player(file, RunOptions(out=tmp_path / "runs"))
+    player.answer_for("speaker", 3600)
+    player.go()
+    eventually(lambda: player.state()["people"]["waiting"])
+    player.stop()
+    assert player.state()["note"].endswith("so calls wait there for a person until their time is over")
+    folder = player.folder
+    player.close()
+
+    def begun(runner):
+        def take_part():
+            people, control = runner.simulation.models.people, sim.Control(runner.simulation.manager)
+            eventually(lambda: "question-1" in people.questions)
+            control.answer("question-1", "later")
+            eventually(lambda: people.ended["answered"])
+            control.answer_for("speaker", 0)
+
+        threading.Thread(target=take_part, daemon=True).start()
+
+    result = sim.resume(folder, begun=begun)
+    assert result.models["people"]["answered"] == 1
+    assert sim.replay(folder).same
 
 
 def test_a_run_can_end_while_it_is_paused(player, monkeypatch):
