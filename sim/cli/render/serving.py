@@ -18,11 +18,11 @@ def until_interrupted(address: str, may: str, wait: Callable[[], object], *, as_
         wait: waits for the end of the server.
         as_json: whether to print JSON.
     """
-    if as_json:
-        print_json({"address": address})
-    else:
-        click.echo(address)
-        say(f"sim: open this address in a browser; {may}; Ctrl-C ends")
-    sys.stdout.flush()
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt):  # from the address on: who reads it can press Ctrl-C at once
+        if as_json:
+            print_json({"address": address})
+        else:
+            click.echo(address)
+            say(f"sim: open this address in a browser; {may}; Ctrl-C ends")
+        sys.stdout.flush()
         wait()
