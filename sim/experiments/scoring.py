@@ -249,7 +249,7 @@ def _take_in(
             raise UsageError(f"there is no measure {name!r:.60}", hint=f"there are {', '.join(measures.measures)}")
     chosen = {name: measures.measures[name] for name in names or measures.measures}
     if any(measure.ask is not None for measure in chosen.values()) and measures.scenario.models is None:
-        raise UsageError("judges are language models, and there are none", hint="add `models:` beside `score:`")
+        raise UsageError("judges are language models, and there are none", hint="add `models: {}` beside `score:`")
     for name, measure in chosen.items():
         if measure.sql is not None:
             found += _by_query(stored, name, measure)

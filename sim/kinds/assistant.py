@@ -190,7 +190,9 @@ def _check(scenario: Any, until_ns: int | None) -> None:
     if entry is None:
         return
     if scenario.models is None:
-        raise UsageError(f"agents.{entry.name} asks language models, but the scenario has none", hint="add `models:`")
+        raise UsageError(
+            f"agents.{entry.name} asks language models, but the scenario has none", hint="add `models: {}`"
+        )
     for one in (one for one in scenario.agents if is_kind(one, "assistant") and one.settings is not None):
         check_tools(scenario, f"agents.{one.name}.settings.tools", one.settings.tools)
     if CONVERSATIONS.key not in scenario.sections:

@@ -227,11 +227,11 @@ def _models(tree: Map) -> Iterator[Problem]:
         for rule, content in enumerate(items(entry, "rules")):
             if "models" not in tree and any(kind == "ask" for kind, _ in actions_of(content)):
                 message = f"agents[{number}].rules[{rule}].do: ask needs language models, but the file has none"
-                yield _at(content, "do").problem(message, "add `models:` with `rules:`")
+                yield _at(content, "do").problem(message, "add `models: {}` with `rules:`")
     for number, intervention in enumerate(items(tree, "interventions")):
         if "models" not in tree and "survey" in intervention:
             message = f"interventions[{number}].survey: a survey needs language models, but the file has none"
-            yield _at(intervention, "survey").problem(message, "add `models:` with `rules:`")
+            yield _at(intervention, "survey").problem(message, "add `models: {}` with `rules:`")
     prices = mapping(mapping(tree, "costs"), "ask")
     for name in prices:
         if name in _TAKEN and isinstance(prices, Map):

@@ -242,7 +242,7 @@ def _check(scenario: Any, until_ns: int | None) -> None:
     if CONVERSATIONS.key not in scenario.sections:
         raise UsageError(f"{where} answers in conversations", hint="add `conversations: {}`")
     if scenario.models is None:
-        raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
+        raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models: {}`")
     check_tools(scenario, "chat.tools", settings.tools)
     check_modules(scenario, "chat.guest_modules", settings.guest_modules)
     for name, persona in settings.personas.items():

@@ -111,7 +111,7 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         hint = "add {name: coder, kind: executor, settings: {type: coder}} to `agents`"
         raise UsageError("`executor` needs agents that do its tasks", hint=hint)
     if scenario.models is None:
-        raise UsageError(f"agents.{entries[0].name} asks language models, but there are none", hint="add `models:`")
+        raise UsageError(f"agents.{entries[0].name} asks language models, but there are none", hint="add `models: {}`")
     types = [entry.settings.type for entry in entries]
     for entry in entries:
         check_tools(scenario, f"agents.{entry.name}.settings.tools", entry.settings.tools)

@@ -175,7 +175,7 @@ def fits(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
     reactions, where = params.get("reactions"), f"agents.{entry.name}.params.reactions"
     known = [*scenario.sections["feed"].reactions, MODEL]
     if reactions == MODEL and scenario.models is None:
-        raise UsageError(f"{where}: it asks a language model, but the scenario has none", hint="add `models:`")
+        raise UsageError(f"{where}: it asks a language model, but the scenario has none", hint="add `models: {}`")
     if reactions and reactions not in known:
         hint = f"there are {', '.join(known)}; add it to feed.reactions"
         raise no_such(f"{where}: there are no reactions", reactions, known, hint)

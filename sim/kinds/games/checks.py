@@ -68,7 +68,9 @@ def fits(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
     (name, game), where = found, f"agents.{entry.name}.params"
     strategy, wording = params.get("strategy"), params.get("wording")
     if strategy == MODEL and scenario.models is None:
-        raise UsageError(f"{where}.strategy: it asks a language model, but the scenario has none", hint="add `models:`")
+        raise UsageError(
+            f"{where}.strategy: it asks a language model, but the scenario has none", hint="add `models: {}`"
+        )
     known = [*known_strategies(game), *game.strategies, MODEL]
     if strategy and strategy not in known:
         hint = f"add it to games.{name}.strategies; there are {', '.join(known)}"

@@ -145,7 +145,7 @@ def _check(scenario: Any, entry: Any, kind: AgentKind) -> None:
         if section not in scenario.sections:
             raise UsageError(f"{where} {why}, but the scenario has no `{section}`", hint=f"add `{section}: {start}`")
     if scenario.models is None:
-        raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models:`")
+        raise UsageError(f"{where} asks language models, but the scenario has none", hint="add `models: {}`")
     people = scenario.sections["conversations"]
     if people.level < Permission.USER and not people.levels.get(PLATFORM):
         hint = "set `conversations: {level: user}`"

@@ -116,7 +116,7 @@ def _check(scenario: Any, until_ns: int | None) -> None:
 
 def _check_role(scenario: Any, where: str, role: EmployeeSettings) -> None:
     if role.assess is not None and scenario.models is None:
-        raise UsageError(f"{where} asks a model in each cycle, but there is none", hint="add `models:`")
+        raise UsageError(f"{where} asks a model in each cycle, but there is none", hint="add `models: {}`")
     memory: MemorySettings | None = scenario.sections.get(Memories.section)
     known = {} if memory is None else {**KINDS, **memory.kinds}
     for kind in (pattern.kind for pattern in role.patterns):
@@ -144,7 +144,7 @@ def _check_step(scenario: Any, where: str, step: Step) -> None:
     if step.tool is not None:
         check_tools(scenario, where, [step.tool])
     if step.model is not None and scenario.models is None:
-        raise UsageError(f"{where} asks a model, but there is none", hint="add `models:`")
+        raise UsageError(f"{where} asks a model, but there is none", hint="add `models: {}`")
     if step.approval is not None and "approvals" not in scenario.sections:
         raise UsageError(f"{where} needs a person who approves", hint="add `approvals:`")
 

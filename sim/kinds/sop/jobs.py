@@ -163,7 +163,7 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         if settings.summarise is not None and "memory" in scenario.sections and scenario.models is None:
             raise UsageError(
                 f"{where} has a model summarize memories, but there is none",
-                hint="add `models:`, or set `summarise: null`",
+                hint="add `models: {}`, or set `summarise: null`",
             )
         if entry.size > 1:
             raise UsageError(f"{where}: a company has its jobs once, not {entry.size} times", hint="leave out `count`")

@@ -70,7 +70,7 @@ def check_town(scenario: Any, until_ns: int | None = None) -> Any:
     if not 1 <= entries[0].count <= MAX_AGENTS:
         raise UsageError(f"agents.{entries[0].name}.count: a town has 1 to {MAX_AGENTS} agents, not {entries[0].count}")
     if scenario.models is None:
-        raise UsageError("villagers call language models, but the scenario has none", hint="add `models:`")
+        raise UsageError("villagers call language models, but the scenario has none", hint="add `models: {}`")
     return entries[0]
 
 

@@ -21,7 +21,7 @@ PERSONA = {"prompt": "x", "platform": "discord"}
         ("agents.0", None, "chats need one template of the kind chat_agent", "template: true"),
         ("agents.0.template", False, "chats need one template of the kind chat_agent", "template: true"),
         ("conversations", None, "answers in conversations", "add `conversations: {}`"),
-        ("models", None, "the scenario has none", "add `models:`"),
+        ("models", None, "the scenario has none", "add `models: {}`"),
         ("chat.personas", {"a": {"prompt": "x"}}, "the persona appears nowhere", "default: true"),
         ("chat.personas", {"a": {"prompt": "x", "server": "s"}}, "a server belongs to a platform", "give `platform`"),
         (

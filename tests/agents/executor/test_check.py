@@ -106,7 +106,7 @@ def test_what_executors_need(tmp_path: Path) -> None:
     """The section, an agent, models, and tools that exist."""
     good = scenario({"job": [write()]})
     assert "add `executor:`" in refused(tmp_path, _without(good, "executor"))
-    assert "add `models:`" in refused(tmp_path, _without(good, "models"))
+    assert "add `models: {}`" in refused(tmp_path, _without(good, "models"))
     assert "needs agents" in refused(tmp_path, {**good, "agents": [{"name": "ana", "rules": [{"do": "stop"}]}]})
     unknown = scenario({"job": [write()]}, offered=["workspace.writ_file"])
     said = refused(tmp_path, unknown)

@@ -136,7 +136,7 @@ def _change(whole: dict[str, Any], path: str, value: Any) -> None:
             "add `conversations: {level: user}`",
         ),
         ("memory", None, "keeps notes, but the scenario has no `memory`", "add `memory: {}`"),
-        ("models", None, "asks language models, but the scenario has none", "add `models:`"),
+        ("models", None, "asks language models, but the scenario has none", "add `models: {}`"),
         ("goals", None, "monitors goals, but there are none", "add `goals: {}`"),
         ("conversations.level", "guest", "works for people whose level is guest", "level: user"),
         ("agents.2", {"name": "x", "rules": [{"do": "stop"}]}, "no agent would resume it", "kind: health_monitor"),
