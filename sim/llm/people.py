@@ -24,7 +24,7 @@ from sim.actors.inputs import ANSWER
 from sim.base.errors import Cancelled
 from sim.host.person import await_person
 from sim.kernel import Actor, Effect, Latch, Timer, perform
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import Json, JsonObject, decode, encode
 from sim.kernel.duration import MAX_NS
 from sim.llm.answers import check_answer
 from sim.llm.types import Answer, Attempt, ChatMessage, Completion, ModelError, ModelRequest, TokenUsage, ToolCall
@@ -76,7 +76,7 @@ class Question:
     limit: Timer | None = None
     helper: Actor | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return what a person needs to answer, JSON-like."""
         request = self.request
         text = "\n\n".join(_shown(message) for message in request.messages if message.content or message.tool_calls)
@@ -198,7 +198,7 @@ class People:
                 self._end(question, "left")
         return None
 
-    def _answer(self, question: Question, text: str, call: Mapping[str, Any] | None) -> str | None:
+    def _answer(self, question: Question, text: str, call: JsonObject | None) -> str | None:
         """Answer a call, and return why the agent could not take the answer; None if it can."""
         if not text and call is None:
             self._end(question, "left")
@@ -247,7 +247,7 @@ class People:
         return {"asked": self._asked, "places": places}
 
 
-def _completion(question: Question, text: str, call: Mapping[str, Any] | None, model: str = PERSON) -> Completion:
+def _completion(question: Question, text: str, call: JsonObject | None, model: str = PERSON) -> Completion:
     """Return the words of a person, as they are, as the answer of a model of this name.
 
     Raises:

@@ -193,8 +193,9 @@ def test_a_person_is_shown_what_the_model_would_get():
     tools = (ToolSpec("vote", "Vote once.", {"type": "object"}),)
     request = ModelRequest(messages, tools, response_format=form, tool_choice="required")
     shown = Question("question-1", "speaker", request, 10**9, Latch(Kernel())).to_json()
-    assert shown["text"].startswith("... 1,062 characters before this ...\nxxx")
-    assert shown["text"].endswith('xxx\n\nassistant: calls vote {"choice": "aye"}\n\ntool: counted')
+    text = str(shown["text"])
+    assert text.startswith("... 1,062 characters before this ...\nxxx")
+    assert text.endswith('xxx\n\nassistant: calls vote {"choice": "aye"}\n\ntool: counted')
     assert shown["tools"] == [{"name": "vote", "description": "Vote once.", "parameters": {"type": "object"}}]
     assert (shown["choice"], shown["format"]) == ("required", form)
 

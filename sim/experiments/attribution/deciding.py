@@ -390,8 +390,8 @@ class _Why:
 def _cause(found: Found[Candidate], effect: Estimate | None, p_value: float | None, *, significant: bool) -> Cause:
     """Return what was found as a cause."""
     return Cause(
-        found.items[0].kind, tuple(item.name for item in found.items), found.effect, effect, p_value, significant,
-        found.minimal, found.redundant,
+        kind=found.items[0].kind, names=tuple(item.name for item in found.items), here=found.effect, effect=effect,
+        p_value=p_value, significant=significant, minimal=found.minimal, redundant=found.redundant,
     )  # fmt: skip
 
 
