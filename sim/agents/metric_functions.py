@@ -11,6 +11,8 @@ from sim.base.expressions import (
     PURE_FUNCTIONS,
     Expression,
     ExpressionError,
+    Functions,
+    Names,
     Refers,
     did_you_mean,
     functions_at,
@@ -67,9 +69,9 @@ class MetricFunctions:
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
         own |= {name: _of_program(name, function, world) for name, function in METRICS.items()}
-        self.functions: Mapping[str, Callable[..., object]] = {**PURE_FUNCTIONS, **own}
+        self.functions: Functions = {**PURE_FUNCTIONS, **own}
 
-    def names(self) -> Mapping[str, Any]:
+    def names(self) -> Names:
         """Return the names of world expressions."""
         return {"now": to_seconds(self._world.kernel.now), "pi": PI}
 

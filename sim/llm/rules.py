@@ -1,21 +1,18 @@
 """The rules of the `scripted` provider: records that say which requests are answered, and how."""
 
-from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import attrs
 
-from sim.base.expressions import Expression
+from sim.base.expressions import Expression, Functions, Names
 from sim.llm.pattern import Pattern
 from sim.llm.types import ErrorClass, StopReason
-
-Functions = Mapping[str, Callable[..., object]]
 
 
 class Value(Protocol):
     """A value of a rule: a literal, or an expression that each answer evaluates."""
 
-    def evaluate(self, names: Mapping[str, Any], functions: Functions, /) -> Any:
+    def evaluate(self, names: Names, functions: Functions, /) -> Any:
         """Return the value."""
 
 

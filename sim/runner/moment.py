@@ -6,7 +6,7 @@ calls that it has made, so nothing is kept for it during a run.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict
 
 import attrs
 
@@ -19,7 +19,7 @@ from sim.base.expressions import did_you_mean
 from sim.base.pages import Table
 from sim.base.text import plain
 from sim.kernel import to_seconds
-from sim.kernel.codec import decode, encode
+from sim.kernel.codec import Json, JsonObject, decode, encode
 from sim.kernel.duration import seconds_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.kernel import Kernel, Timer
@@ -73,6 +73,61 @@ class Watch:
         return getattr(self.inner, name)
 
 
+class AgentTimer(TypedDict):
+    """What is due for an agent, and when, in seconds."""
+
+    at: float
+    what: str
+
+
+class WorldTimer(AgentTimer):
+    """What is due that belongs to no agent: `whose` is a source of the kernel."""
+
+    whose: str
+
+
+Letter = TypedDict("Letter", {"sender": str, "topic": str, "data": Json, "time": float, "is": str})
+"""A message in a mailbox, its time in seconds. `is`: `new`, `left` or `set aside`."""
+
+
+class OpenCall(TypedDict):
+    """A call of an agent outside the run that has no answer; `held`: it is not sent yet. `since` is in seconds."""
+
+    number: int
+    kind: str
+    since: float
+    held: bool
+    request: Json
+
+
+class AgentThen(TypedDict):
+    """What an agent is and does at a moment; times are in seconds, the balance in units of money."""
+
+    state: str
+    since: float
+    why: Json
+    entry: str | None
+    kind: str
+    iterations: int
+    began: float | None
+    doing: str | None
+    arguments: JsonObject | None
+    errors: int
+    woken_by: str | None
+    variables: JsonObject
+    mail: int
+    letters: list[Letter]
+    timers: list[AgentTimer]
+    calls: list[OpenCall]
+    tasks: list[JsonObject]
+    place: str | None
+    space: Json
+    holds: Mapping[str, int]
+    quotas: Mapping[str, int]
+    balance: float | None
+    more: Json
+
+
 @attrs.frozen(repr=False)
 class Moment:
     """The state of a run at one time.
@@ -92,12 +147,12 @@ class Moment:
     time: float
     events: int
     ended: bool
-    agents: Mapping[str, Mapping[str, Any]]
+    agents: Mapping[str, AgentThen]
     world: Mapping[str, Any]
-    metrics: Mapping[str, Any]
-    ahead: Sequence[Mapping[str, Any]]
+    metrics: Mapping[str, float | None]
+    ahead: Sequence[WorldTimer]
 
-    def agent(self, name: str) -> Mapping[str, Any]:
+    def agent(self, name: str) -> AgentThen:
         """Return what one agent is and does.
 
         Raises:
@@ -110,7 +165,7 @@ class Moment:
             )
         return self.agents[name]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the moment as a JSON-like mapping."""
         return attrs.asdict(self, recurse=False)
 
@@ -137,12 +192,12 @@ HEADINGS: Final = ("agent", "state", "since", "waits for", "messages", "variable
 """What `Moment.rows` has."""
 
 
-def variables_of(agent: Mapping[str, Any]) -> str:
+def variables_of(agent: AgentThen) -> str:
     """Return the variables of an agent in one line."""
     return ", ".join(f"{name}={encode(value).decode()}" for name, value in agent["variables"].items())
 
 
-def waits_of(agent: Mapping[str, Any]) -> list[str]:
+def waits_of(agent: AgentThen) -> list[str]:
     """Return what an agent waits for, in words."""
     found = []
     match agent["why"]:
@@ -194,7 +249,7 @@ class _Shared:
     """What all agents share and each has a part of, read once a moment: it is as long as there are agents."""
 
     quotas: Mapping[str, Mapping[str, int]]
-    places: Mapping[str, Any]
+    places: JsonObject
     balances: Mapping[str, int]
 
     @classmethod
@@ -204,7 +259,7 @@ class _Shared:
         return cls(world.quotas.state(), places, world.ledger.state()["balances"])
 
 
-def _agent(agent: Agent, world: World, watch: Watch, timers: list[dict[str, Any]], shared: _Shared) -> dict[str, Any]:
+def _agent(agent: Agent, world: World, watch: Watch, timers: list[AgentTimer], shared: _Shared) -> AgentThen:
     name, loop = agent.agent_id, agent.loop
     since, state, why = watch.changes.get(name, (loop.since_ns, str(loop.state), ""))
     if since != loop.since_ns:
@@ -234,7 +289,7 @@ def _more(digest: Any) -> Any:
     return {key: part for key, part in digest.items() if key not in known} if isinstance(digest, Mapping) else digest
 
 
-def _letters(agent: Agent) -> list[dict[str, Any]]:
+def _letters(agent: Agent) -> list[Letter]:
     """Return the messages that wait, the oldest first; `offered`: whether its rules were offered one and left it."""
     offered = agent.mailbox.offered
     waiting = () if offered is None else [pending.message for pending in offered.waiting.values()]
@@ -244,7 +299,7 @@ def _letters(agent: Agent) -> list[dict[str, Any]]:
     return [_plain(one) for one in found[:MOST_LETTERS]]
 
 
-def _calls(world: World, name: str, watch: Watch) -> list[dict[str, Any]]:
+def _calls(world: World, name: str, watch: Watch) -> list[OpenCall]:
     """Return the calls of an agent outside the run that have no answer yet."""
     return [
         {
@@ -255,10 +310,10 @@ def _calls(world: World, name: str, watch: Watch) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-Timers = dict[str, list[dict[str, Any]]]
+Timers = dict[str, list[AgentTimer]]
 
 
-def _timers(world: World) -> tuple[Timers, list[dict[str, Any]]]:
+def _timers(world: World) -> tuple[Timers, list[WorldTimer]]:
     """Return what is due, in the order of time: by agent, and of all others."""
     kernel = world.kernel
     found: list[tuple[int, str, str]] = []
@@ -273,7 +328,7 @@ def _timers(world: World) -> tuple[Timers, list[dict[str, Any]]]:
         elif getattr(target, "name", None) is not None:
             found.append((time, target.name, _continues(world, target.name)))
     agents: Timers = {}
-    ahead = []
+    ahead: list[WorldTimer] = []
     for time, whose, what in sorted(found):
         if whose in world.agents:
             agents.setdefault(whose, []).append({"at": to_seconds(time), "what": what})

@@ -1,6 +1,6 @@
 """The text of a moment: what a person reads of it, as pairs and tables, for a terminal and for a page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -8,7 +8,7 @@ import attrs
 from sim.base.text import number
 from sim.kernel.codec import encode
 from sim.kernel.duration import seconds_text
-from sim.runner.moment import Moment, waits_of
+from sim.runner.moment import AgentThen, Moment, waits_of
 
 
 @attrs.frozen
@@ -33,9 +33,9 @@ def shared_of(found: Moment) -> Iterator[tuple[str, Any]]:
     for name, value in found.world.items():
         if name not in ("time", "draws") and (part := _without_nothing(value)):
             yield name, part
-    if found.metrics:
+    if (time := found.metrics.get("time")) is not None:
         yield (
-            f"metrics at {seconds_text(found.metrics['time'])}",
+            f"metrics at {seconds_text(time)}",
             {name: value for name, value in found.metrics.items() if name != "time"},
         )
 
@@ -54,7 +54,7 @@ def ahead_of(found: Moment) -> Listed:
     return Listed("due", ("due", "whose", "what"), rows, len(rows))
 
 
-def facts_of(name: str, one: Mapping[str, Any]) -> list[tuple[str, str]]:
+def facts_of(name: str, one: AgentThen) -> list[tuple[str, str]]:
     """Return what one agent is and does, as pairs of a title and a text; what is empty is left out."""
     facts = [
         ("agent", name + (f", of the entry {one['entry']}" if one["entry"] not in (None, name) else "")),
@@ -73,7 +73,7 @@ def facts_of(name: str, one: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(key, text_of(value)) for key, value in facts if value not in (None, "", {}, [])]
 
 
-def lists_of(one: Mapping[str, Any]) -> Iterator[Listed]:
+def lists_of(one: AgentThen) -> Iterator[Listed]:
     """Yield the lists of one agent that are not empty."""
     letters = [(seconds_text(m["time"]), m["sender"], m["topic"], m["is"], text_of(m["data"])) for m in one["letters"]]
     more = one["more"].items() if isinstance(one["more"], dict) else []
@@ -85,7 +85,10 @@ def lists_of(one: Mapping[str, Any]) -> Iterator[Listed]:
             "calls without an answer", ("number", "kind", "since", "request"),
             [(c["number"], c["kind"], seconds_text(c["since"]), text_of(c["request"])) for c in one["calls"]],
         ),
-        ("open tasks", ("task", "status", "title"), [(t["id"], t["status"], t["title"]) for t in one["tasks"]]),
+        (
+            "open tasks", ("task", "status", "title"),
+            [[text_of(task[key]) for key in ("id", "status", "title")] for task in one["tasks"]],
+        ),
         ("more", ("part", "state"), [(key, text_of(value)) for key, value in more]),
     ]  # fmt: skip
     for title, headings, rows in found:

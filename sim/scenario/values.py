@@ -1,12 +1,12 @@
 """Values that are literal or contain expressions (text that starts with `=`) at any depth."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
-from sim.base.expressions import Expression, ExpressionError
+from sim.base.expressions import Expression, ExpressionError, Functions, Names
 
 
 @attrs.frozen
@@ -41,7 +41,7 @@ class ValueTemplate:
         """The functions that its expressions call."""
         return frozenset(name for expression in self.expressions for name in expression.functions)
 
-    def evaluate(self, names: Mapping[str, Any], functions: Mapping[str, Callable[..., object]]) -> Any:
+    def evaluate(self, names: Names, functions: Functions) -> Any:
         """Return the value; lists and mappings are copies, so that no two users share one.
 
         Args:
@@ -152,6 +152,6 @@ class Filter:
         """Every expression in it."""
         return (self.test,)
 
-    def evaluate(self, names: Mapping[str, Any], functions: Mapping[str, Callable[..., object]]) -> Any:
+    def evaluate(self, names: Names, functions: Functions) -> Any:
         """Return the condition as the mapping that an action takes."""
         return {"test": self.test.text, "given": {name: names[name] for name in sorted(self.names)}}

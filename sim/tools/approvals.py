@@ -31,7 +31,7 @@ import attrs
 
 from sim.actors import Agent
 from sim.base.errors import Cancelled, UsageError
-from sim.base.expressions import PURE_FUNCTIONS, ExpressionError
+from sim.base.expressions import PURE_FUNCTIONS, ExpressionError, Names
 from sim.events.event_type import Published
 from sim.events.topic import matches
 from sim.host.person import await_person
@@ -218,7 +218,7 @@ class _Open:
     """What an open gate needs: the latch that its call waits for, its timers, and the actor that asks a real person."""
 
     decided: Latch
-    names: Mapping[str, Any]  # for the condition of a simulated person
+    names: Names  # for the condition of a simulated person
     draws: Draws
     expiry: Timer | None = None
     decision: Timer | None = None
@@ -271,7 +271,7 @@ class Approvals(Service):
                 return self._demand(index, rule, _names(self._kernel.now, agent, tool, arguments))
         return None
 
-    def _demand(self, index: int, rule: ApprovalRule, names: Mapping[str, Any]) -> str | None:
+    def _demand(self, index: int, rule: ApprovalRule, names: Names) -> str | None:
         why = rule.reason or f"calls of {rule.tool} need approval"
         if rule.when is None and rule.total is None:
             return why
@@ -579,7 +579,7 @@ async def _perform(effect: Effect) -> None:
     await perform(effect)
 
 
-def _names(now: int, agent: "Inhabitant", tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _names(now: int, agent: "Inhabitant", tool: str, arguments: JsonObject) -> Names:
     """Return what expressions over a call can use."""
     kind = getattr(agent, "kind", agent.group)
     return {"tool": tool, "args": arguments, "agent": agent.agent_id, "kind": kind, "now": now / NS}

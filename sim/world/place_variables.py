@@ -11,13 +11,12 @@ from typing import Any
 import attrs
 
 from sim.base.errors import RunError
-from sim.base.expressions import ExpressionError
+from sim.base.expressions import ExpressionError, Names
 from sim.kernel import Kernel, Source, to_seconds
 from sim.kernel.actor import PLACES
 from sim.kernel.codec import Json, JsonObject
 from sim.kernel.kernel import Ticker
 
-Names = Mapping[str, Any]
 Compute = Callable[[str, Names], Any]
 """Computes a value for a place from its names."""
 

@@ -9,12 +9,15 @@ from sim.base.expressions.errors import ExpressionError, did_you_mean, nearest, 
 from sim.base.expressions.expression import Expression
 from sim.base.expressions.functions import PURE_FUNCTIONS
 from sim.base.expressions.grammar import Literal
+from sim.base.expressions.names import Functions, Names
 
 __all__ = [
     "PURE_FUNCTIONS",
     "Expression",
     "ExpressionError",
+    "Functions",
     "Literal",
+    "Names",
     "Refers",
     "did_you_mean",
     "functions_at",

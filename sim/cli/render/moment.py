@@ -10,10 +10,9 @@ import click
 from sim.base.text import number
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_pairs, print_table
-from sim.kernel.codec import JsonObject
 from sim.kernel.duration import seconds_text
 from sim.record import StoredRun
-from sim.runner.moment import HEADINGS, Moment
+from sim.runner.moment import HEADINGS, AgentThen, Moment
 from sim.runner.moment_text import Listed, ahead_of, cut, facts_of, lists_of, shared_of, text_of
 from sim.runner.moments import Place, ReplayCost, moment_of
 from sim.runner.options import ReplayOptions
@@ -87,7 +86,7 @@ def _print_world(found: Moment, limit: int | None) -> None:
         _print_rows(ahead_of(found), limit)
 
 
-def _print_agent(name: str, one: JsonObject, limit: int | None) -> None:
+def _print_agent(name: str, one: AgentThen, limit: int | None) -> None:
     print_pairs([(key, cut(text, _LONG)) for key, text in facts_of(name, one)])
     for listed in lists_of(one):
         click.echo()

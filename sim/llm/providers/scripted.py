@@ -5,18 +5,18 @@ model does, and the state of the calling agent, and nothing else of the world.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 
 from sim.base.errors import UsageError
-from sim.base.expressions import ExpressionError
+from sim.base.expressions import ExpressionError, Functions, Names
 from sim.base.text import dotted_name
 from sim.kernel.codec import encode
 from sim.kernel.rng import Draws
 from sim.llm.embeddings import embedding
-from sim.llm.rules import Functions, Reply, ScriptedRule
+from sim.llm.rules import Reply, ScriptedRule
 from sim.llm.streaming import parts_of
 from sim.llm.tokens import APPROXIMATE, count_answer, count_request
 from sim.llm.tool_calls import wire_name
@@ -51,7 +51,7 @@ class Asker:
 class _Names(dict[str, Any]):
     """The names of a rule; the conversation is computed at its first use, because few rules read it."""
 
-    def __init__(self, messages: Sequence[ChatMessage], names: Mapping[str, Any]) -> None:
+    def __init__(self, messages: Sequence[ChatMessage], names: Names) -> None:
         super().__init__(names)
         self._messages = messages
 
@@ -131,7 +131,7 @@ class Scripted:
         actor = self._world.kernel.acting().name
         return Asker(request.respondent or actor, self._world.draws_now(actor, "scripted"))
 
-    def _names(self, model: str, request: ModelRequest, asker: Asker, calls: int) -> dict[str, Any]:
+    def _names(self, model: str, request: ModelRequest, asker: Asker, calls: int) -> Names:
         agent = self._world.agents.get(asker.agent_id)
         last = request.messages[-1] if request.messages else ChatMessage("user", "")
         return {
@@ -153,9 +153,7 @@ class Scripted:
             "pi": math.pi,
         }
 
-    def _rule(
-        self, request: ModelRequest, names: dict[str, Any], functions: Functions
-    ) -> tuple[ScriptedRule, dict[str, Any]]:
+    def _rule(self, request: ModelRequest, names: Names, functions: Functions) -> tuple[ScriptedRule, Names]:
         """Return the first rule that matches, and the names with its captures."""
         for rule in self._rules:
             kept = _kept(rule, names)
@@ -175,9 +173,7 @@ class Scripted:
             hint="add a rule without conditions at the end of models.rules",
         )
 
-    def _tools(
-        self, asker: Asker, reply: Reply, names: Mapping[str, Any], functions: Functions
-    ) -> tuple[ToolCall, ...]:
+    def _tools(self, asker: Asker, reply: Reply, names: Names, functions: Functions) -> tuple[ToolCall, ...]:
         wanted = {} if reply.call is None else reply.call.evaluate(names, functions)
         parts = wanted if isinstance(wanted, list) else [wanted]
         if not all(isinstance(part, dict) for part in parts):
@@ -190,7 +186,7 @@ class Scripted:
         return tuple(calls)
 
 
-def _kept(rule: ScriptedRule, names: Mapping[str, Any]) -> dict[str, str] | None:
+def _kept(rule: ScriptedRule, names: Names) -> dict[str, str] | None:
     """Return the captures of a rule, or None if it does not match. The `when` condition is not evaluated."""
     if rule.agents and names["me"] not in rule.agents and names["group"] not in rule.agents:
         return None
@@ -211,7 +207,7 @@ def _kept(rule: ScriptedRule, names: Mapping[str, Any]) -> dict[str, str] | None
     return kept
 
 
-def _draw(replies: tuple[Reply, ...], rng: Draws, names: Mapping[str, Any], functions: Functions) -> Reply:
+def _draw(replies: tuple[Reply, ...], rng: Draws, names: Names, functions: Functions) -> Reply:
     """Return one reply, drawn by weight. A single reply needs no random draw."""
     if len(replies) == 1:
         return replies[0]

@@ -16,7 +16,7 @@ from sim.agents.latest_events import LatestEvents
 from sim.agents.metric_functions import METRICS, PI, MetricFunctions
 from sim.agents.tool_check import known_tools
 from sim.base.errors import LimitError, ScenarioError, UsageError
-from sim.base.expressions import Expression, did_you_mean
+from sim.base.expressions import Expression, Functions, Names, did_you_mean
 from sim.kernel import Recorder, to_duration, to_ns
 from sim.kernel.codec import JsonObject
 from sim.kernel.rng import Draws
@@ -563,10 +563,10 @@ class AgentFactory:
         except UsageError as error:
             raise entry.problem("params", f"{name}: {error}", error.hint) from error
 
-    def _names(self, name: str, index: int, group: str) -> Mapping[str, Any]:
+    def _names(self, name: str, index: int, group: str) -> Names:
         return {"now": self._world.now, "me": name, "index": index, "group": group, "pi": PI}
 
-    def _functions(self, agent: "Agent | Subject") -> Mapping[str, Callable[..., object]]:
+    def _functions(self, agent: "Agent | Subject") -> Functions:
         return self.toolbox.used_by(agent)
 
 
@@ -756,7 +756,7 @@ class SleepValue:
             return None
         return {key: value.text if isinstance(value, Expression) else value for key, value in self._given.items()}
 
-    def evaluate(self, names: Mapping[str, Any], functions: Mapping[str, Callable[..., object]]) -> dict[str, Any]:
+    def evaluate(self, names: Names, functions: Functions) -> dict[str, Any]:
         """Return the condition as the mapping that the action takes."""
         result: dict[str, Any] = {}
         for key, value in self._given.items():

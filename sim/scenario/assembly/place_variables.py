@@ -1,20 +1,19 @@
 """Builds the variables of places, and their rules."""
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
 from sim.agents import Toolbox
 from sim.base.errors import UsageError
-from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, Functions, Names
 from sim.kernel.codec import Json
 from sim.kernel.rng import Draws
 from sim.scenario import schema
 from sim.scenario.values import ValueTemplate
 from sim.world import World
-from sim.world.place_variables import Compute, Names, PlaceRule, PlaceVariables
+from sim.world.place_variables import Compute, PlaceRule, PlaceVariables
 
 
 @attrs.define
@@ -69,8 +68,8 @@ def _compute(world: World, value: Expression | ValueTemplate, toolbox: Toolbox) 
         return lambda place, names: value.evaluate(names, PURE_FUNCTIONS)
     key = value.text if isinstance(value, Expression) else str(value.raw)
 
-    def compute(place: str, names: Mapping[str, Any]) -> Any:
-        functions: Mapping[str, Callable[..., object]] = toolbox.used_by(
+    def compute(place: str, names: Names) -> Any:
+        functions: Functions = toolbox.used_by(
             _Subject(place, world.draws(f"place {place}", "rule", key).moment(world.kernel.now))
         )
         return value.evaluate(names, functions)
