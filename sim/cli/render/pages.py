@@ -12,27 +12,22 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from sim.base.errors import UsageError
-from sim.cli.render.causes import print_causes, print_influence
 from sim.cli.render.channel import print_channel, print_channels
 from sim.cli.render.chat import print_chat, print_speakers
 from sim.cli.render.event_lines import print_events
 from sim.cli.render.goal import print_agents, print_history, print_runtime, print_thread
-from sim.cli.render.moment import print_moment
 from sim.cli.render.prompts import prompts_of, repeated_rows
 from sim.cli.render.rows import print_list, print_query, print_view
-from sim.cli.render.story import show_files
 from sim.cli.render.table import print_table
-from sim.cli.render.task import print_tasks, show_task
 from sim.cli.render.transcript import print_transcript, print_transcripts
 from sim.cli.rights_options import REPLAY_RIGHTS
 from sim.kernel.codec import Json
 from sim.record import StoredRun
 from sim.record.schema import TABLES
 from sim.record.views import VIEWS, described
-from sim.runner.edited import EVENT_IDS
-from sim.runner.moments import Place, place_of
 
 if TYPE_CHECKING:
+    from sim.runner.moments import Place
     from sim.tools.rights import Rights
 
 
@@ -117,6 +112,8 @@ def _channel(asked: Asked) -> None:
 
 
 def _task(asked: Asked) -> None:
+    from sim.cli.render.task import print_tasks, show_task  # the import is slow
+
     if asked.name is None:
         print_tasks(asked.stored, asked.limit, as_json=asked.as_json)
     else:
@@ -124,6 +121,8 @@ def _task(asked: Asked) -> None:
 
 
 def _workspace(asked: Asked) -> None:
+    from sim.cli.render.story import show_files  # the import is slow
+
     show_files(asked.stored, asked.name, as_json=asked.as_json)
 
 
@@ -149,11 +148,16 @@ def _runtime(asked: Asked) -> None:
 
 
 def _state(asked: Asked) -> None:
+    from sim.cli.render.moment import print_moment  # the import is slow
+
     print_moment(asked.stored, _place(asked), asked.name, _replayed(asked), asked.limit, as_json=asked.as_json)
 
 
-def _place(asked: Asked) -> Place:
+def _place(asked: Asked) -> "Place":
     """Return the place that `--at` names: a time, or an event."""
+    from sim.runner.edited import EVENT_IDS  # the import is slow
+    from sim.runner.moments import place_of
+
     what, _, number = (asked.at or "").partition(":")
     if what != "event":
         return place_of(asked.stored, asked.at, None)
@@ -172,16 +176,22 @@ _STEPS: Final = 20
 
 
 def _causes(asked: Asked) -> None:
+    from sim.cli.render.causes import print_causes  # the import is slow
+
     limit = asked.limit if asked.limited else _STEPS
     print_causes(asked.stored, _event(asked), _replayed(asked), limit, as_json=asked.as_json)
 
 
 def _influence(asked: Asked) -> None:
+    from sim.cli.render.causes import print_influence  # the import is slow
+
     limit = asked.limit if asked.limited else _STEPS
     print_influence(asked.stored, _event(asked), _replayed(asked), limit, as_json=asked.as_json)
 
 
 def _event(asked: Asked) -> int:
+    from sim.runner.edited import EVENT_IDS  # the import is slow
+
     if asked.name is None or not asked.name.isdecimal():
         raise UsageError(f"{asked.view} needs the id of an event", hint=EVENT_IDS)
     return int(asked.name)
