@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import click
 from sim import __version__
 from sim.base.errors import UsageError
 from sim.cli.render.output import OUT, common, plain, print_json, say
+from sim.kernel.codec import JsonObject
 from sim.record import find_run
 from sim.record.archive import EXPERIMENT, is_archive
 from sim.record.audit_chain import AuditHead
@@ -136,7 +136,7 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, own:
         return report
 
 
-def _repeat(report: _Report, folder: Path, replay: Mapping[str, Any], *, own: bool, python: str | None) -> None:
+def _repeat(report: _Report, folder: Path, replay: JsonObject, *, own: bool, python: str | None) -> None:
     """Repeat the run or the experiment of an archive, and say who vouches for the code that did it."""
     from sim.archives import repeat, sim_in, use_own_sim
 
@@ -200,7 +200,7 @@ def _run(folder: Path, known: AuditHead | None) -> _Report:
     return _Report(fields, [_intact(fields), *more] if found.whole else [], notes, list(found.problems))
 
 
-def _intact(fields: dict[str, Any]) -> str:
+def _intact(fields: JsonObject) -> str:
     audit = fields["audit"]
     assert isinstance(audit, dict), "a run without problems has been checked"
     chain = (

@@ -94,7 +94,7 @@ class Question:
         }  # fmt: skip
 
 
-def _first(*formats: Mapping[str, Any] | None) -> Any:
+def _first(*formats: JsonObject | None) -> Any:
     return next((decode(encode(one)) for one in formats if one is not None), None)
 
 

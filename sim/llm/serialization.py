@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from sim.kernel.codec import Json
+from sim.kernel.codec import Json, JsonObject
 from sim.llm.types import (
     Answer,
     Attempt,
@@ -94,7 +94,7 @@ def _parts(value: Any) -> Any:
     return plain(value) if attrs.has(value.__class__) else value
 
 
-def answer_to_json(answer: Answer) -> dict[str, Any]:
+def answer_to_json(answer: Answer) -> JsonObject:
     """Return an answer as a JSON-like mapping."""
     value = plain(answer)
     del value["refused_formats"], value["completion"]["refused_format"]  # they are recorded beside the answer

@@ -755,7 +755,7 @@ class Models(Service):
         request = attrs.evolve(request_from_json(value), key=key if modelled else "")
         lost = self._interrupted(chain[0], request) if key in self._lost else ()
         beside: dict[str, Any] = {}
-        result: Mapping[str, Any]
+        result: JsonObject
         try:
             answer = await edge.complete(chain, request, agent=value["agent"], observe=observe)
             lost = (*lost, *answer.lost)
@@ -778,7 +778,7 @@ class Models(Service):
             result = {"error": error_to_json(ModelError("server", message))}
         if lost and modelled:
             beside["lost"] = [plain(attempt) for attempt in lost]
-        scrubbed: Mapping[str, Any] = self._access.scrub({**result, **beside})
+        scrubbed: JsonObject = self._access.scrub({**result, **beside})
         return scrubbed
 
     def _interrupted(self, target: Target, request: ModelRequest) -> tuple[Attempt, ...]:

@@ -113,7 +113,7 @@ class RunHeader:
     seed: int
     mode: Mode
     backend: str
-    options: Mapping[str, Any] = attrs.field(factory=dict)
+    options: JsonObject = attrs.field(factory=dict)
     versions: Mapping[str, str] = attrs.field(factory=versions)
     code: Mapping[str, str] = attrs.field(factory=dict)
     origin: JsonObject | None = None

@@ -537,7 +537,7 @@ class StoredRun:
         return RunError(f"{self.path} is damaged: {what}", hint=COPY)
 
 
-def _audit_head(digest: Mapping[str, Any] | None) -> AuditHead | None:
+def _audit_head(digest: JsonObject | None) -> AuditHead | None:
     """Return the end of the audit chain that the final state of a run names, or None."""
     match digest:
         case {"services": {"audit": {"n": int(n), "hash": str(hash)}}}:

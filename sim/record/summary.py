@@ -28,7 +28,7 @@ _MOST_EDITED = 5  # edited events that are named
 _SHOWN = 3  # kinds of unread messages that are named
 
 
-def fields_of(info: RunInfo) -> dict[str, Any]:
+def fields_of(info: RunInfo) -> JsonObject:
     """Return the fields of a run on record, with the names of `RunResult.to_json()`."""
     return {
         **(info.summary or {}),

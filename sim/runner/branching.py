@@ -10,7 +10,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.kernel import to_text
-from sim.kernel.codec import decode
+from sim.kernel.codec import JsonObject, decode
 from sim.kernel.effects import EffectHandle
 from sim.kernel.levels import level_of
 from sim.llm import Access
@@ -94,7 +94,7 @@ async def _continued(
     stored: StoredRun,
     rebuilt: RecordedSpec,
     again: BranchOptions,
-    options: Mapping[str, Any],
+    options: JsonObject,
     origin: Origin,
     doubts: InDoubtEffects,
 ) -> RunResult:
@@ -123,7 +123,7 @@ async def _continued(
 
 
 def _recorder(
-    rebuilt: RecordedSpec, out: Path | None, options: Mapping[str, Any], origin: Origin
+    rebuilt: RecordedSpec, out: Path | None, options: JsonObject, origin: Origin
 ) -> AbstractContextManager[HashRecorder | RunRecorder]:
     """Return what records a branch: in a new run folder in `out`; None: nowhere."""
     level = level_of(options)

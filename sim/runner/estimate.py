@@ -17,7 +17,7 @@ import attrs
 from sim.agents import FAMILIES
 from sim.base.errors import UsageError
 from sim.kernel import to_seconds
-from sim.kernel.codec import Json
+from sim.kernel.codec import Json, JsonObject
 from sim.llm import Access
 from sim.llm.needs import Need, needs_of
 from sim.llm.prices import Prices
@@ -127,7 +127,7 @@ def estimate(scenario: Source, options: EstimateOptions) -> Mapping[str, Any]:
     outside = access is not None and access.outside
     deadline = 0.0 if checked.models is None else to_seconds(checked.models.retry.deadline)
     bounds, needs = _bounds(found, trace, access, deadline), _needs(trace, access)
-    measured: dict[str, Any] = {"calls": 0, "all": len(trace.times)}
+    measured: JsonObject = {"calls": 0, "all": len(trace.times)}
     if outside and "surveys" in found:  # of answers that are filler text
         found = {**found, "surveys": {ask: {**tally, "missing": None} for ask, tally in found["surveys"].items()}}
     if options.probe and access is not None and outside:
@@ -205,9 +205,7 @@ def _bounds(found: Mapping[str, Any], trace: _Trace, access: Access | None, dead
     return bounds
 
 
-def _scaled(
-    found: Mapping[str, Any], probe: Probe, calls: int, scenario: Scenario
-) -> tuple[Mapping[str, Any], dict[str, Any]]:
+def _scaled(found: Mapping[str, Any], probe: Probe, calls: int, scenario: Scenario) -> tuple[JsonObject, JsonObject]:
     """Return an estimate by what a probe has measured, and what was measured."""
     again = 1 + probe.invalid / max(1, probe.asked)
     prices = prices_of(scenario.models) if scenario.models is not None else Prices.shipped()

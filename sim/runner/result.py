@@ -10,7 +10,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.text import number, plain
-from sim.kernel.codec import Json
+from sim.kernel.codec import Json, JsonObject
 from sim.kernel.levels import Level
 from sim.record import summary
 
@@ -243,15 +243,15 @@ class RunResult:
     observations: Mapping[str, Distribution]
     overruns: int
     models: Mapping[str, Any]
-    service: Mapping[str, Any]
+    service: JsonObject
     services: Mapping[str, Any] = attrs.field(factory=dict)
     never: tuple[str, ...] = attrs.field(default=(), converter=tuple)
-    unread: Sequence[Mapping[str, Any]] = ()
+    unread: Sequence[JsonObject] = ()
     dropped: int = 0
     recording: Level = "all"
     warnings: Sequence[Mapping[str, Any]] = ()
     doubts: tuple[InDoubtEffect, ...] = ()
-    surveys: Sequence[Mapping[str, Any]] = ()
+    surveys: Sequence[JsonObject] = ()
 
     @property
     def unanswered(self) -> int:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import attrs
 
 from sim.base.errors import UsageError
 from sim.host.pacing import check_speed
 from sim.kernel import to_ns
+from sim.kernel.codec import JsonObject
 from sim.record import HashRecorder, RunHeader, RunRecorder
 from sim.record.files import Mode, versions
 from sim.runner.event_loop import running_on
@@ -82,7 +83,7 @@ class Spec:
     def attach(self, runner: RunController) -> None:
         """Register further kinds of input that its record can have; a new run has none."""
 
-    def header(self, options: Mapping[str, Any], origin: Origin | None) -> RunHeader:
+    def header(self, options: JsonObject, origin: Origin | None) -> RunHeader:
         """Return what its record begins with.
 
         Args:

@@ -268,7 +268,7 @@ class McpClient:
             "sha256": hashlib.sha256(data).hexdigest(),
         }
 
-    async def text_of(self, tool: str, arguments: Mapping[str, Any]) -> str:
+    async def text_of(self, tool: str, arguments: JsonObject) -> str:
         """Call a tool and return the text of its answer, with a mark at its end if it was cut.
 
         Raises:

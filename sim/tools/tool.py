@@ -217,7 +217,7 @@ def wire_name(name: str) -> str:
     return name.replace(".", "__")
 
 
-def canonical(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
+def canonical(value: Any, schema: Any, whole: JsonObject) -> Any:
     """Return a value in one form: objects with the defaults of their schema and without null, whole numbers as such.
 
     Args:

@@ -1,11 +1,11 @@
 """The sections of the page that explain the modes, the measurement, and its limits."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from sim.base.pages import Markup, tag
 from sim.experiments.bench.page_parts import section
 from sim.experiments.bench.rows import Bench
+from sim.kernel.codec import JsonObject
 
 
 def meaning(bench: Bench) -> Markup:
@@ -38,7 +38,7 @@ def about(bench: Bench) -> Markup:
     )  # fmt: skip
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
+def _machine(machine: JsonObject) -> str:
     return f"{machine.get('processor')}, {machine.get('cores')} cores, {machine.get('system')} {machine.get('release')}"
 
 

@@ -15,6 +15,7 @@ from sim.experiments.plan import BenchPlan, Plan
 from sim.experiments.points import MODE, Point
 from sim.experiments.results import Results
 from sim.experiments.trial import Basis, Trial
+from sim.kernel.codec import JsonObject
 
 T = TypeVar("T")
 
@@ -191,7 +192,7 @@ def read(results: Results, missing: int) -> Bench:
     return evaluate(results.plan, trials, missing, results.sessions())
 
 
-def evaluate(plan: Plan, trials: Iterable[Trial], missing: int, sessions: Sequence[Mapping[str, Any]]) -> Bench:
+def evaluate(plan: Plan, trials: Iterable[Trial], missing: int, sessions: Sequence[JsonObject]) -> Bench:
     """Return the results of the runs of a plan.
 
     Args:

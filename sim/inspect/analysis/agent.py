@@ -9,7 +9,7 @@ from sim.base.pages import Table, tag
 from sim.base.text import number, plain
 from sim.events.coerce import mapping
 from sim.events.event_text import event_line
-from sim.kernel.codec import decode
+from sim.kernel.codec import JsonObject, decode
 from sim.kernel.rows import RecordedEvent
 from sim.record.frames import Frame, Library, frame
 from sim.world.action import near
@@ -60,7 +60,7 @@ class AgentRecord:
         self.final_state: str = next((state for state, reason in reversed(rows) if reason != "end"), "stopped")
 
     @property
-    def state(self) -> Mapping[str, Any] | None:
+    def state(self) -> JsonObject | None:
         """The variables of the agent at the end of the run; None if the run has not ended."""
         state = mapping(mapping(mapping(self.run.info.digest).get("agents")).get(self.name)).get("state")
         return None if state is None else mapping(state)

@@ -50,6 +50,7 @@ from sim.inspect.analysis.experiment_options import (
     SweepArguments,
     WorkerOptions,
 )
+from sim.kernel.codec import JsonObject
 from sim.record import run_folder
 from sim.record.archive import is_archive, unpacked_experiment
 from sim.record.frames import Frame, Library, frame
@@ -147,7 +148,7 @@ class Experiment:
             _carry_out(results, options, hosting, again=options.again)
             return type(self)(results)
 
-    def compare(self, baseline: Mapping[str, Any]) -> tuple[Difference, ...]:
+    def compare(self, baseline: JsonObject) -> tuple[Difference, ...]:
         """Return the differences of all other combinations of a sweep from one of them, seed by seed.
 
         Args:
