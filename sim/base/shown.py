@@ -5,12 +5,15 @@ check, and its help.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 KEY: Final = "shown"
 """Where the metadata of a field has it."""
+
+Keywords = dict[str, Any]
+"""Arguments of a function by name, such as the options of a command; each has the type of the option."""
 
 
 @attrs.frozen(kw_only=True)

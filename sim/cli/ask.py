@@ -11,6 +11,7 @@ import click
 
 from sim.agents.interview import Question
 from sim.base.errors import RunError, UsageError
+from sim.base.shown import Keywords
 from sim.cli.model_options import MODEL, access_of, endpoint_options, models_in
 from sim.cli.render.asking import asking_options, check_target, confirmed, cost_text, short, write_rows
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
@@ -61,7 +62,7 @@ def command(
     run: str, questions: tuple[str, ...], out: Path, *, times: tuple[str, ...], agents: tuple[str, ...],
     file: Path | None, scale: str | None, choices: str | None, number: bool, to: Path | None,
     only_estimate: bool, yes: bool, models: tuple[str, ...], other_endpoint: bool, allow_change: bool,
-    host: dict[str, Any], rights: Rights, as_json: bool, **endpoint: Any,
+    host: Keywords, rights: Rights, as_json: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Ask the agents of RUN questions, as they are at some of its moments. A model speaks for each agent.
 

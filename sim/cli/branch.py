@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sim.base.errors import UsageError
+from sim.base.shown import Keywords
 from sim.cli.declared import options_of
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_given, worker_options
 from sim.cli.model_options import access_of, endpoint_options
@@ -92,7 +93,7 @@ _COMPARISON = (
 def command(
     run: str, out: Path, *, at: str | None, at_event: int | None, without: tuple[int, ...], replace: tuple[str, ...],
     overrides: tuple[str, ...], seed: int | None, until: str | None,
-    tags: tuple[str, ...], models: tuple[str, ...], effects: tuple[str, ...], host: dict[str, Any],
+    tags: tuple[str, ...], models: tuple[str, ...], effects: tuple[str, ...], host: Keywords,
     rights: Rights, allow_change: bool, quiet: bool, as_json: bool, other_endpoint: bool,
     no_record: bool, arms: tuple[str, ...], turning_point: str | None, budget: int | None, yes: bool, **options: Any,
 ) -> int:  # fmt: skip
@@ -142,7 +143,7 @@ def command(
 
 def _arms(
     folder: Path, at: str | None, arms: tuple[str, ...], rights: Rights,
-    comparison: dict[str, Any], options: dict[str, Any],
+    comparison: Keywords, options: Keywords,
     *, until: str | None, allow_change: bool, as_json: bool, **host: Any,
 ) -> int:  # fmt: skip
     """Compare several futures with a baseline, and print the results."""
@@ -190,13 +191,13 @@ def _replaced(texts: tuple[str, ...]) -> dict[int, Any]:
     return found
 
 
-def _named(options: dict[str, Any]) -> dict[str, Any]:
+def _named(options: Keywords) -> Keywords:
     """Return options by their names on the command line."""
     names = {str(option.name): option.opts[0] for option in command.params}
     return {names[name]: value for name, value in options.items()}
 
 
-def _refuse(options: dict[str, Any], what: str, hint: str) -> None:
+def _refuse(options: Keywords, what: str, hint: str) -> None:
     for name, value in options.items():
         if was_given(value):
             raise UsageError(f"{name} {what}", hint=hint)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from sim.base.shown import Shown, shown_fields
+from sim.base.shown import Keywords, Shown, shown_fields
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,7 +28,7 @@ def options_of(record: type, *names: str, **own: str) -> Callable[[Command], Com
 
 def _option(record: type, name: str, given: Shown) -> Callable[[Command], Command]:
     written = given.written or f"--{name.replace('_', '-')}"
-    more: dict[str, Any] = {"help": given.help}
+    more: Keywords = {"help": given.help}
     if given.flag:
         more["is_flag"] = True
     elif given.words:

@@ -1,11 +1,12 @@
 """The options that commands for experiments share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import attrs
 import click
 
+from sim.base.shown import Keywords
 from sim.cli.declared import options_of
 from sim.cli.model_options import access_of
 from sim.cli.render.progress import say_stuck
@@ -58,7 +59,7 @@ def was_given(value: Any) -> bool:
     return value is not False and value not in (None, (), [])
 
 
-def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+def chosen(options: Keywords) -> Keywords:
     """Return the options of `seed_options` that were given, as arguments of the functions that make plans."""
     given = {name: value for name, value in options.items() if was_given(value)}
     precision = Precision.of(given.pop("share", None), given.pop("most_seeds", None))

@@ -1,7 +1,7 @@
 """`sim export`: write a view of a run to a file, the files of its workspaces, or a figure or table of an experiment."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import click
 
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.base.errors import UsageError
+from sim.base.shown import Keywords
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading
 from sim.cli.render.prompts import REPEAT, repeated_rows
 from sim.cli.render.story import export_files
@@ -108,7 +109,7 @@ def command(
         click.echo(f"{rows:,} rows in {plain(target)}")
 
 
-def _refuse(given: Mapping[str, Any], what: str) -> None:
+def _refuse(given: Keywords, what: str) -> None:
     for name, value in given.items():
         if value is not None:
             raise UsageError(f"{name if name.isupper() else f'--{name}'} {what}", hint="leave it out")
@@ -120,9 +121,7 @@ def _check_free(target: Path, *, force: bool) -> None:
         raise UsageError(f"{target} exists already", hint="add --force to replace it")
 
 
-def _write_figure(
-    folder: str, outcome: str | None, target: Path, drawing: Mapping[str, Any], differences: bool
-) -> None:
+def _write_figure(folder: str, outcome: str | None, target: Path, drawing: Keywords, differences: bool) -> None:
     """Write a figure of an experiment."""
     from sim.experiments.paper import check_ending, save_figure  # the imports are slow
     from sim.inspect.analysis import Experiment

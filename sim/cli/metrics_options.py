@@ -11,6 +11,7 @@ import attrs
 import click
 
 from sim.base.errors import RunError, UsageError
+from sim.base.shown import Keywords
 from sim.cli.render.output import PATH, plain, say
 from sim.host.watchdog import Stuck
 from sim.runner import RunController, RunResult
@@ -116,7 +117,7 @@ class MetricsRequest:
     agents: tuple[str, ...]
 
 
-def metrics_of(options: dict[str, Any]) -> MetricsRequest:
+def metrics_of(options: Keywords) -> MetricsRequest:
     """Remove the options of `metrics_options` from `options` and return them.
 
     Raises:

@@ -8,6 +8,7 @@ import attrs
 import click
 
 from sim.base.errors import UsageError
+from sim.base.shown import Keywords
 from sim.cli.declared import options_of
 from sim.llm.batches.settings import Batching
 from sim.llm.defaults import CONCURRENCY
@@ -118,7 +119,7 @@ def endpoint_options(command: Command) -> Command:
     return command
 
 
-def models_in(options: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
+def models_in(options: Keywords, given: Sequence[str]) -> tuple[str, ...]:
     """Return the models that were asked for: those of `--model`, and those of the profile for other tiers.
 
     Args:
@@ -132,7 +133,7 @@ def models_in(options: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ..
     return (*(text for text in profile.models if "=" not in text or text.partition("=")[0] not in tiers), *given)
 
 
-def access_of(options: dict[str, Any], models: Sequence[str] | None = None) -> "Access | None":
+def access_of(options: Keywords, models: Sequence[str] | None = None) -> "Access | None":
     """Remove the options of `model_options` from `options` and return their access; None without models.
 
     The environment is read only if a model is at an endpoint.
@@ -194,7 +195,7 @@ def _place(base_url: str | None, profile: "Profile | None", *, own: bool) -> tup
     return (address, key) if own else (None, None)
 
 
-def _profile_parts(profile: "Profile | None", access: "Access", *, moved: bool) -> dict[str, Any]:
+def _profile_parts(profile: "Profile | None", access: "Access", *, moved: bool) -> Keywords:
     """Return what a profile says, by arguments of `Access`; if the address was moved, without the headers for it."""
     if profile is None:
         return {"headers": {}, "endpoints": {}}
@@ -212,7 +213,7 @@ def _joined(before: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, 
     return {**{name: value for name, value in before.items() if name.lower() not in names}, **headers}
 
 
-def _batching(options: dict[str, Any], profile: "Profile | None") -> "Batching | Literal[False] | None":
+def _batching(options: Keywords, profile: "Profile | None") -> "Batching | Literal[False] | None":
     """Remove the options of batches and return the settings: None if no option was given, False for none."""
     wanted = options.pop("batch")
     asked = {name: options.pop(f"batch_{name}") for name in ("poll", "wait", "price", "requests", "bytes")}

@@ -1,10 +1,10 @@
 """`sim replay`: run a recorded run again and verify that it is the same."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
+from sim.base.shown import Keywords
 from sim.cli.render.output import OUT, common, plain, print_json, reading, say
 from sim.cli.rerun import again_options, at_work
 from sim.runner import replay
@@ -29,7 +29,7 @@ def command(
     *,
     rights: Rights,
     allow_change: bool,
-    host: dict[str, Any],
+    host: Keywords,
     quiet: bool,
     as_json: bool,
 ) -> int:

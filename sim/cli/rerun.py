@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from sim.base.errors import UsageError
+from sim.base.shown import Keywords
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.rights_options import rights_options
@@ -29,7 +30,7 @@ def again_options(command: Command) -> Command:
 
 
 @contextmanager
-def at_work(rights: Rights, *, quiet: bool) -> Iterator[dict[str, Any]]:
+def at_work(rights: Rights, *, quiet: bool) -> Iterator[Keywords]:
     """Show progress, reserve stdout for the result, and yield the options for the runner."""
     if rights.allow:
         allow_imports()

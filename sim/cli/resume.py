@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from sim.base.shown import Keywords
 from sim.cli.declared import options_of
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.person import ask_run, wait_options
@@ -37,7 +38,7 @@ from sim.tools.rights import Rights
 @common
 def command(
     run: str, agent: str | None, out: Path, *, wait: float, no_wait: bool, effects: tuple[str, ...],
-    undecided: bool, take_over: bool, allow_loss: bool, host: dict[str, Any], rights: Rights, allow_change: bool,
+    undecided: bool, take_over: bool, allow_loss: bool, host: Keywords, rights: Rights, allow_change: bool,
     quiet: bool, as_json: bool, other_endpoint: bool, **endpoint: Any,
 ) -> int:  # fmt: skip
     """Replay and verify the record of RUN, then continue live.

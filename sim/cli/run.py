@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from sim.base.errors import SimError, UsageError
-from sim.base.shown import shown_fields
+from sim.base.shown import Keywords, shown_fields
 from sim.cli.declared import options_of
 from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_options
 from sim.cli.model_options import access_of, model_options
@@ -144,7 +144,7 @@ def command(
     return exit_code(result)
 
 
-def _check_batches(scenario: Path, options: dict[str, Any]) -> None:
+def _check_batches(scenario: Path, options: Keywords) -> None:
     """Check that a run can have its calls answered in batches, if it is to."""
     if options["access"] is not None and options["access"].batching:
         from sim.runner.probing import check_batched_run  # the import is slow
@@ -185,7 +185,7 @@ def _live_progress() -> Progress:
     return LiveProgress()
 
 
-def _estimate(scenario: Path, options: dict[str, Any], probe: int, *, as_json: bool) -> None:
+def _estimate(scenario: Path, options: Keywords, probe: int, *, as_json: bool) -> None:
     """Print the estimated cost of the language models of a run."""
     if probe and (options["access"] is None or not options["access"].outside):
         raise UsageError("--probe makes calls at an endpoint, and no model is at one", hint="add --model openai:NAME")
@@ -209,7 +209,7 @@ def _estimate(scenario: Path, options: dict[str, Any], probe: int, *, as_json: b
         click.echo("the run calls no language models")
 
 
-def _expected(scenario: Path, options: dict[str, Any]) -> Mapping[str, Any]:
+def _expected(scenario: Path, options: Keywords) -> Mapping[str, Any]:
     """Return the estimated spend of the run, for the summary; empty if there is no estimate."""
     from sim.runner.estimate import estimate  # the import is slow
 

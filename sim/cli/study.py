@@ -9,6 +9,7 @@ import attrs
 import click
 
 from sim.base.errors import UsageError
+from sim.base.shown import Keywords
 from sim.cli.declared import options_of
 from sim.cli.experiment_options import chosen, hosting_of, seed_options, was_given, worker_options
 from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
@@ -105,7 +106,7 @@ def study_options(
     return add
 
 
-def carry_out(make: Callable[..., Plan], scenario: Path | None, options: dict[str, Any]) -> int:
+def carry_out(make: Callable[..., Plan], scenario: Path | None, options: Keywords) -> int:
     """Carry out the plan that a command makes or names, print its results, and return the exit code.
 
     Args:
@@ -171,7 +172,7 @@ _HOSTED = ("other_endpoint", "allow_change", "ceiling", "ceiling_tokens")
 
 
 def _of_file(
-    plan_file: Path, scenario: Path | None, options: dict[str, Any], given: list[str], *, allow_change: bool
+    plan_file: Path, scenario: Path | None, options: Keywords, given: list[str], *, allow_change: bool
 ) -> Plan:
     """Return the plan of a file.
 

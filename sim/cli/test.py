@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sim.base.errors import RunError, UsageError
+from sim.base.shown import Keywords
 from sim.cli.declared import options_of
 from sim.cli.render.experiments import stoppable
 from sim.cli.render.output import PATH, common, plain, print_json, say
@@ -88,7 +89,7 @@ def command(
     return 0 if ok else 1
 
 
-def _campaigns(scenarios: Sequence[Path], options: dict[str, Any]) -> list[Campaign]:
+def _campaigns(scenarios: Sequence[Path], options: Keywords) -> list[Campaign]:
     """Return the tests of all scenarios, before the first run of any."""
     seed, order, fault = (options.pop(name) for name in ("seed", "order", "fault"))
     if seed is None and (order is not None or fault is not None):

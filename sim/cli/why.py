@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from sim.base.shown import Keywords
 from sim.cli.declared import options_of
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.attribution import attribution_options, check_picture, confirm, print_explained
@@ -53,7 +54,7 @@ def command(
     check_picture(to)
     if rights.allow:
         allow_imports()
-    given: dict[str, Any] = {
+    given: Keywords = {
         name: value for name, value in {"budget": budget, "answers": answers}.items() if value is not None
     }
     found = why(

@@ -19,6 +19,7 @@ from sim.actors import Agent
 from sim.agents.outcomes import OF_POOLS
 from sim.base.errors import RunError, UsageError
 from sim.base.registry import current_definitions
+from sim.base.shown import Keywords
 from sim.experiments.plan import Plan, TrialJob, check_scenario, mode_of
 from sim.experiments.points import Point, overrides_of
 from sim.experiments.pool_clock import PoolClock
@@ -289,7 +290,7 @@ def _run_arm(job: TrialJob, overrides: Sequence[str], watch: Watch, runs: Path |
     )  # fmt: skip
 
 
-def _hosted(job: TrialJob) -> dict[str, Any]:
+def _hosted(job: TrialJob) -> Keywords:
     """Return how the runs of a job are hosted, as options of runs."""
     ending: OnInterrupt = "raise" if parent_process() is None else "return"
     return {**part_of(job.hosting, Hosting), "max_wall": None, "on_interrupt": ending}  # which is that of all trials

@@ -13,7 +13,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.extras import need
-from sim.base.shown import shown
+from sim.base.shown import Keywords, shown
 from sim.host.watchdog import Stuck
 from sim.kernel import Duration, to_ns
 from sim.kernel.codec import JsonObject
@@ -160,7 +160,7 @@ class Options:
         cls.__doc__ = _with_arguments_of(cls.__doc__ or "", [base.__doc__ or "" for base in cls.__mro__[:0:-1]])
 
     @classmethod
-    def of(cls, keywords: Mapping[str, Any]) -> Self:
+    def of(cls, keywords: Keywords) -> Self:
         """Return the options that keyword arguments give.
 
         Raises:
@@ -200,7 +200,7 @@ def taking(record: Callable[Taken, Chosen]) -> _Taking[Taken, Chosen]:
     def add(work: Callable[..., Any]) -> Callable[..., Any]:
         *own, _ = inspect.signature(work).parameters.values()
 
-        def arguments(args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+        def arguments(args: tuple[Any, ...], keywords: Keywords) -> list[Any]:
             late = [keywords.pop(one.name) for one in own[len(args) :] if one.name in keywords]
             if len(args) + len(late) != len(own):
                 needed = " and ".join(one.name for one in own)

@@ -9,6 +9,7 @@ import attrs
 
 from sim.base.distributions import installed_version
 from sim.base.errors import UsageError
+from sim.base.shown import Keywords
 from sim.record import HashRecorder, RunRecorder, create_run
 from sim.record.files import hashes_of
 from sim.runner.engine import execute
@@ -119,7 +120,7 @@ def kept_by(spec: Spec, options: RunOptions, origin: Origin | None, edits: Seque
         raise UsageError("a recorded run needs the text of its scenario, and not a Scenario object", hint=hint)
     given, access = scenario.recorded_files(), options.access
     packages = _named_packages(scenario, options)
-    chosen: dict[str, Any] = {
+    chosen: Keywords = {
         "until": options.until,
         "clock": options.clock,
         "speed": options.speed,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sim.base.shown import shown
+from sim.base.shown import Keywords, shown
 
 if TYPE_CHECKING:
     from sim.actors import Agent
@@ -55,12 +55,12 @@ class Rights:
         return self.allow_commands or bool(self.mcp)
 
     @property
-    def keywords(self) -> dict[str, Any]:
+    def keywords(self) -> Keywords:
         """The rights by name, also those among the options of a run."""
         return part_of(self, Rights)
 
 
-def part_of(options: Any, kind: type[Any]) -> dict[str, Any]:
+def part_of(options: Any, kind: type[Any]) -> Keywords:
     """Return the options that records of a kind have, by name."""
     return {field.name: getattr(options, field.name) for field in attrs.fields(kind)}
 

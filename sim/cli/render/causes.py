@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import click
 
 from sim.base.errors import SimError, UsageError
+from sim.base.shown import Keywords
 from sim.base.text import number
 from sim.cli.render.moment import chosen_options, tell_cost
 from sim.cli.render.output import plain, print_json, say
@@ -35,9 +36,7 @@ _OTHERS = {
 _EVENT = "SELECT time_ns, delta, priority, source, counter, actor, topic, data FROM events WHERE id = ?"
 
 
-def print_causes(
-    stored: StoredRun, event: int, options: Mapping[str, Any], limit: int | None, *, as_json: bool
-) -> None:
+def print_causes(stored: StoredRun, event: int, options: Keywords, limit: int | None, *, as_json: bool) -> None:
     """Replay a run up to an event with a trace, and print the steps that led to it.
 
     Args:
@@ -107,9 +106,7 @@ def _line(stored: StoredRun, event: int) -> str:
     return plain(" ".join(event_line(row).split()))[:200]
 
 
-def print_influence(
-    stored: StoredRun, event: int, options: Mapping[str, Any], limit: int | None, *, as_json: bool
-) -> None:
+def print_influence(stored: StoredRun, event: int, options: Keywords, limit: int | None, *, as_json: bool) -> None:
     """Replay a run with a trace, and print what an event may have influenced, and what differs without it.
 
     The arguments are those of `print_causes`; `limit` is the most agents, and the most differing events.

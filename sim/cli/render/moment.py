@@ -1,12 +1,11 @@
 """The state of a run at one moment, as text."""
 
 import sys
-from collections.abc import Mapping
 from contextlib import redirect_stdout
-from typing import Any
 
 import click
 
+from sim.base.shown import Keywords
 from sim.base.text import number
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.table import print_pairs, print_table
@@ -21,7 +20,7 @@ _LONG, _SHORT = 300, 100  # characters of a value in a line, and in a column
 
 
 def print_moment(
-    stored: StoredRun, place: Place, agent: str | None, options: Mapping[str, Any], limit: int | None, *, as_json: bool
+    stored: StoredRun, place: Place, agent: str | None, options: Keywords, limit: int | None, *, as_json: bool
 ) -> None:
     """Replay a run up to a place, and print its state there.
 
@@ -45,7 +44,7 @@ def print_moment(
     _print_world(found, limit) if one is None or agent is None else _print_agent(agent, one, limit)
 
 
-def chosen_options(options: Mapping[str, Any]) -> ReplayOptions:
+def chosen_options(options: Keywords) -> ReplayOptions:
     """Return the options of a replay; the modules that they allow can be imported then."""
     chosen = ReplayOptions.of(options)
     if chosen.allow:

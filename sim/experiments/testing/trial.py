@@ -11,6 +11,7 @@ import attrs
 
 from sim.base.errors import SimError, UsageError
 from sim.base.registry import current_definitions
+from sim.base.shown import Keywords
 from sim.experiments.pool import in_worker
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.checks import Check, Coded, check_of
@@ -173,7 +174,7 @@ def run_case(job: CaseJob) -> CaseResult:
     )
 
 
-def _hosting(rights: Rights) -> dict[str, Any]:
+def _hosting(rights: Rights) -> Keywords:
     return {**rights.keywords, "on_interrupt": "return" if in_worker() else "raise"}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from sim.base.errors import UsageError
+from sim.base.shown import Keywords
 from sim.experiments.designs import Design, varied
 from sim.experiments.experiment import Progress, Workers
 from sim.experiments.listed import listed
@@ -117,7 +118,7 @@ class ExperimentOptions(WorkerOptions, Study):
         if self.answers not in (None, "seed", "all", "fresh"):
             raise UsageError(f"the answers are seed, all or fresh, not {self.answers!r:.40}")
 
-    def planned(self) -> dict[str, Any]:
+    def planned(self) -> Keywords:
         """Return the options that all plans share."""
         return {
             "first_seed": self.first_seed, "count": self.seeds, "outcomes": tuple(self.outcomes),
@@ -162,7 +163,7 @@ class VariedOptions(ExperimentOptions):
     overrides: Sequence[str] = ()
     recording: Level | None = None
 
-    def varied(self) -> dict[str, Any]:
+    def varied(self) -> Keywords:
         """Return what the plans of a sweep and of a bench say alike."""
         return {
             "vary": varied(self.vary or {}),
@@ -202,7 +203,7 @@ class FitArguments(VariedOptions, SearchOptions):
 
     mode: Mode | None = None
 
-    def searched(self) -> dict[str, Any]:
+    def searched(self) -> Keywords:
         """Return what the plan of a fit says."""
         return {**self.varied(), **part_of(self, SearchOptions), "mode": self.mode}
 
