@@ -77,8 +77,8 @@ def host_options(command: Command) -> Command:
 @OUT
 @NO_RECORD
 @click.option(
-    "--shards", type=click.IntRange(1), metavar="N",
-    help="Run the islands of the scenario in so many processes. The hash is that of one process.",
+    "--shards", metavar="N[@ray]",
+    help="Run the islands of the scenario in so many processes, also of --ray. The hash is that of one process.",
 )  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")
@@ -92,7 +92,7 @@ def command(
     out: Path,
     *,
     no_record: bool,
-    shards: int | None,
+    shards: str | None,
     quiet: bool,
     verbose: bool,
     live: bool,
@@ -153,10 +153,10 @@ def _check_batches(scenario: Path, options: Keywords) -> None:
 
 
 def _run(
-    scenario: Path, metrics: Metrics, shards: int | None, *, quiet: bool, verbose: bool, live: bool, **options: Any
+    scenario: Path, metrics: Metrics, shards: str | None, *, quiet: bool, verbose: bool, live: bool, **options: Any
 ) -> RunResult:
     """Run with progress and metrics as requested."""
-    start = run if shards is None else _on_shards(shards)
+    start = run if shards is None else _on_shards(shards, options.pop("ray"))
     progress = _live_progress() if live and not quiet else Progress(live=sys.stderr.isatty(), often=verbose)
 
     def stuck(step: Stuck) -> None:
@@ -172,10 +172,10 @@ def _run(
     return result
 
 
-def _on_shards(shards: int) -> Callable[..., RunResult]:
-    from sim.runner.shards.sharded import on_shards  # the import is slow, and few runs need it
+def _on_shards(shards: str, ray: str | None) -> Callable[..., RunResult]:
+    from sim.runner.shards.sharded import on_shards, shards_from  # the import is slow, and few runs need it
 
-    found: Callable[..., RunResult] = on_shards(shards)
+    found: Callable[..., RunResult] = on_shards(*shards_from(shards, ray))
     return found
 
 

@@ -268,7 +268,7 @@ class Hosting(Options, Rights):
     ray: str | None = attrs.field(
         default=None,
         metadata=shown(
-            "The Ray cluster of --edge-workers N@ray: HOST:PORT, or auto for one that runs on this machine.",
+            "The Ray cluster of N@ray: HOST:PORT, or auto for one that runs on this machine.",
             metavar="ADDRESS",
         ),
     )

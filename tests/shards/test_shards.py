@@ -3,6 +3,8 @@
 import os
 import re
 from collections import Counter
+from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,7 +51,7 @@ def _differences(number: int, **options: Any) -> list[str]:
     one = sim.run(scenario, out=None, **options)
     found = []
     for shards in range(1, len(scenario["islands"]["of"]) + 1):
-        run = on_shards(shards, Inside)(scenario, out=None, **options)
+        run = on_shards(shards, nullcontext(Inside))(scenario, out=None, **options)
         if (run.hash, run.events, run.sim_seconds, run.metrics) != (one.hash, one.events, one.sim_seconds, one.metrics):
             found.append(f"world {number} on {shards} shards")
         keys = ("iterations", "actions", "refused", "states", "wakeups", "messages", "kinds", "dropped", "unread")
@@ -111,7 +113,7 @@ class Counted(Inside):
 
 def test_the_number_of_windows_has_no_other_orders() -> None:
     """Readings for metrics and the end of the run are orders, and no windows."""
-    result = on_shards(1, Counted)(world(3), out=None)
+    result = on_shards(1, nullcontext(Counted))(world(3), out=None)
     assert min(Counted.ASKED["gather"], Counted.ASKED["end"]) > 0
     assert result.services["shards"]["windows"] == Counted.ASKED["run"]
 
@@ -124,7 +126,7 @@ def test_regions_help_each_other_at_the_price_of_a_latency() -> None:
     few = "agents.person.count=160"
     options: dict[str, Any] = {"out": None, "until": "65d"}
     one = sim.run(file, overrides=[few], **options)
-    assert on_shards(3, Inside)(file, overrides=[few], **options).hash == one.hash
+    assert on_shards(3, nullcontext(Inside))(file, overrides=[few], **options).hash == one.hash
     alone = sim.run(file, overrides=[few, "agents.factor.state.trade=false"], **options)
     assert (alone.metrics["ships"][-1], bool(one.metrics["ships"][-1])) == (0, True)
     assert sum(value or 0 for value in alone.metrics["hungry_elsewhere"][10:]) == 0
@@ -166,7 +168,7 @@ class Interrupted(ShardProcess):
 def test_a_killed_shard_is_restarted(lives: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard whose process is killed, also while it repeats its orders, ends with the hash of one process."""
     monkeypatch.setattr(Killed, "LIVES", [None] * lives)
-    result = on_shards(2, Killed)(world(3), out=None)
+    result = on_shards(2, nullcontext(Killed))(world(3), out=None)
     assert result.hash == sim.run(world(3), out=None).hash
     assert result.services["shards"]["restarts"] == 1
     assert Killed.LIVES == []
@@ -181,7 +183,7 @@ def test_a_run_whose_processes_end_is_resumed(
     continues it in one process to the same hash."""
     monkeypatch.setattr(Killed, "LIVES", [None] * 9)
     with pytest.raises(error) as caught:
-        on_shards(2, start)(world(3), out=tmp_path)
+        on_shards(2, nullcontext(start))(world(3), out=tmp_path)
     said = "has ended with the exit code -9: 3 of its processes have ended during one order"
     assert (said if error is RunError else "sim resume") in str(caught.value)
     (folder,) = tmp_path.iterdir()
@@ -213,11 +215,52 @@ def test_shards_that_are_lost_at_any_order_change_nothing(worlds: int, losses: s
     unless three processes of a shard are lost during one order."""
     Forgetful.LOSES, Forgetful.orders = losses, 0
     try:
-        found = on_shards(shards, Forgetful)(world(worlds), out=None)
+        found = on_shards(shards, nullcontext(Forgetful))(world(worlds), out=None)
     except ShardLost:
         assert len(losses) >= 3
         return
     assert found.hash == sim.run(world(worlds), out=None).hash
+
+
+class Unreliable(Inside):
+    """A shard whose tenth order is lost, doubled, or overtaken by one that was sent before."""
+
+    FAULT: ClassVar[str] = ""
+    _orders = 0
+    _last: Order | None = None
+
+    def ask(self, order: Order) -> None:
+        """Carry an order, or not."""
+        self._orders += 1
+        if self._orders == 10 and self.FAULT == "a lost order":
+            return
+        if self._orders == 10 and self.FAULT == "a doubled order":
+            super().ask(order)
+        if self._orders == 10 and self.FAULT == "an old order":
+            order, _ = self._last or order, super().ask(order)
+        self._last = order
+        super().ask(order)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("a lost order", "shard 1 sent the report of order 9, and that of order 10 was due"),
+        ("a doubled order", "a shard got order 10 where order 11 was due: one was lost, doubled or overtaken"),
+        ("an old order", "a shard got order 9 where order 11 was due"),
+    ],
+)
+def test_orders_that_are_lost_doubled_or_overtaken_end_the_run(
+    tmp_path: Path, fault: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each order and each report has a number, so that one that is missing or comes twice ends the run; `resume`
+    continues the record to the hash of one process."""
+    monkeypatch.setattr(Unreliable, "FAULT", fault)
+    with pytest.raises(RunError, match=message):
+        on_shards(2, nullcontext(Unreliable))(world(3), out=tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert sim.resume(folder).hash == sim.run(world(3), out=None).hash
 
 
 class Different(Killed):
@@ -234,7 +277,7 @@ def test_a_restarted_shard_whose_events_differ_ends_the_run(monkeypatch: pytest.
     with pytest.raises(
         RunError, match=r"shard 2 \(i0.*\) was started again .* its events before \d.* differ from those recorded"
     ):
-        on_shards(2, Different)(world(3), out=None)
+        on_shards(2, nullcontext(Different))(world(3), out=None)
 
 
 def test_a_run_that_breaks_a_rule_fails_with_its_sentence(tmp_path: Path) -> None:
@@ -244,7 +287,7 @@ def test_a_run_that_breaks_a_rule_fails_with_its_sentence(tmp_path: Path) -> Non
     with pytest.raises(RunError) as one:
         sim.run(scenario, out=None)
     with pytest.raises(RunError) as two:
-        on_shards(2, Inside)(scenario, out=tmp_path)
+        on_shards(2, nullcontext(Inside))(scenario, out=tmp_path)
     assert str(two.value) == str(one.value)
 
 
@@ -269,6 +312,11 @@ METRIC = {"metrics": {"every": "5s", "values": {"a": "published('here')"}}}
         (world(3), 9, "the number of shards is from 1 to"),
         (_with(until=None), 2, "cannot have `until: null`"),
         (_with(execution={"clock": "wall"}), 2, "cannot have the wall clock"),
+        (
+            sim.load(ROOT / "scenarios" / "regions.yaml", ["seed=3"]),
+            2,
+            "a Scenario object that was loaded with changes",
+        ),
         (_with(execution={"ties": "shuffled"}), 2, "cannot have `execution.ties: shuffled`"),
         (_with(recording={"level": "samples"}), 2, "cannot have `recording.level: samples`"),
         (_with(recording={"state": ["n"]}), 2, "cannot have `recording.state`"),
@@ -281,12 +329,44 @@ METRIC = {"metrics": {"every": "5s", "values": {"a": "published('here')"}}}
     ],
 )
 def test_what_shards_cannot_do_is_refused_before_anything_is_written(
-    tmp_path: Path, scenario: dict[str, Any], shards: int, message: str
+    tmp_path: Path, scenario: Any, shards: int, message: str
 ) -> None:
     """A run that shards cannot divide is refused with what is in the way, and no folder is made."""
     with pytest.raises(UsageError, match=re.escape(message)):
-        on_shards(shards, Inside)(scenario, out=tmp_path / "runs")
+        on_shards(shards, nullcontext(Inside))(scenario, out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+def test_tables_of_a_program_reach_each_shard() -> None:
+    """A table that a program gives, and no file, is sent to each shard."""
+    scenario = world(3)
+    crowd = {**scenario["agents"][-1], "state": {}, "table": [{"home": f"i{n % 2}", "n": n} for n in range(9)]}
+    del crowd["count"]
+    scenario["agents"] = [*scenario["agents"][:-1], crowd]
+    assert on_shards(2, nullcontext(Inside))(scenario, out=None).hash == sim.run(scenario, out=None).hash
+
+
+@pytest.mark.parametrize(
+    ("asked", "ray", "message"),
+    [
+        ("two", None, "shards are a number, such as 2, or 2@ray, but not 'two'"),
+        ("-1@ray", "auto", "shards are a number, such as 2, or 2@ray, but not '-1@ray'"),
+        ("2@ray", None, "shards are to be on a Ray cluster, but none is given"),
+        (2, "auto", "a Ray cluster is given, but no shard is to be on it"),
+    ],
+)
+def test_where_shards_run_is_said_whole(asked: int | str, ray: str | None, message: str) -> None:
+    """`@ray` and the address of a cluster belong together."""
+    with pytest.raises(UsageError, match=re.escape(message)):
+        run_on_shards(world(3), asked, ray=ray)
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
+def test_without_ray_the_extra_is_named() -> None:
+    """Shards on a cluster need an extra, which the error names."""
+    with pytest.raises(UsageError, match="shards on Ray need the package ray") as caught:
+        run_on_shards(world(3), "2@ray", ray="auto")
+    assert "actor-sim[ray]" in (caught.value.hint or "")
 
 
 def test_options_that_mean_nothing_on_shards_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Shards: processes of this machine that run the islands of one world, with the hash that one process has.
+"""Shards: processes, here or on a Ray cluster, that run the islands of one world, with the hash that one process has.
 
 Read first: `coordinator.py` (windows, samples and the end), then `shard.py` (one process).
 """

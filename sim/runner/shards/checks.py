@@ -38,20 +38,26 @@ def check_shards(spec: Spec, options: RunOptions, shards: int) -> None:
 
 def _excluded(spec: Spec, scenario: Scenario, options: RunOptions) -> Iterator[str]:
     """Yield what excludes shards, in words."""
-    places, recording = scenario.places, scenario.recording
+    places, recording, source = scenario.places, scenario.recording, scenario.source
     whole = (
         (
             scenario.until is None and options.until is None,
             "`until: null`",
         ),
+        (spec.mode != "autonomous", "tick mode"),
         (spec.speed is not None, "the wall clock"),
         (options.max_wall is not None, "--max-wall"),
         (recording.level != "all", f"`recording.level: {recording.level}`"),
+        (options.recording not in (None, "all"), f"the option recording={options.recording}"),
         (bool(recording.state), "`recording.state`"),
         (scenario.execution.ties == "shuffled", "`execution.ties: shuffled`"),
         (places is not None and bool(places.variables), "`places.variables`"),
         (any(event.at == "end" for event in scenario.events), "events with `at: end`"),
-        (scenario.source is None or bool(scenario.source.given and scenario.source.tables), "tables of a program"),
+        (source is None, "a Scenario object without its text; give its file"),
+        (
+            source is not None and len(source.overrides) != len(options.overrides),
+            "a Scenario object that was loaded with changes; give its file, and `overrides`",
+        ),
     )
     yield from (what for excluded, what in whole if excluded)
     for entry in scenario.agents:

@@ -53,6 +53,7 @@ class Coordinator:
         self._rows: list[list[Row]] = [[] for _ in shards]
         self._late: list[Row] = []  # of the scenario: those that are not before the end of the latest window
         self.reached = 0  # all that is before this time has happened
+        self._asked = 0  # orders so far
         self._at: list[tuple[int, int]] = []  # the instant and the round at which each shard is
 
     def advance(self, limit: int) -> None:
@@ -70,7 +71,8 @@ class Coordinator:
 
     def _window(self, end: int) -> None:
         self.windows += 1
-        reports = self._ask([Order("run", end, tuple(letters)) for letters in self._letters])
+        number = self._asked + 1
+        reports = self._ask([Order("run", end, tuple(letters), number=number) for letters in self._letters])
         self._letters = [[] for _ in self._shards]
         for place, report in enumerate(reports):
             self._next[place] = report.next
@@ -84,6 +86,7 @@ class Coordinator:
             )
 
     def _ask(self, orders: Sequence[Order]) -> list[Report]:
+        self._asked += 1
         for shard, order in zip(self._shards, orders, strict=True):
             shard.ask(order)
         self._record(self.reached)  # while the shards work
@@ -116,7 +119,8 @@ class Coordinator:
     def gather(self, wanted: Mapping[str, list[str]]) -> dict[str, tuple[bool, dict[str, Json]]]:
         """Return of each agent of the groups whether it lives, and the state variables."""
         found: dict[str, tuple[bool, dict[str, Json]]] = {}
-        for report in self._ask([Order("gather", wanted=dict(wanted)) for _ in self._shards]):
+        order = Order("gather", wanted=dict(wanted), number=self._asked + 1)
+        for report in self._ask([order for _ in self._shards]):
             found.update(report.states or {})
         return found
 
@@ -127,7 +131,7 @@ class Coordinator:
             at: the time of the end in simulated nanoseconds.
             delta: the round of that instant.
         """
-        return self._ask([Order("end", at, delta=delta) for _ in self._shards])
+        return self._ask([Order("end", at, delta=delta, number=self._asked + 1) for _ in self._shards])
 
     def last_delta(self, at: int) -> int:
         """Return the last round of an instant on any shard; 0 if none has done anything then."""

@@ -7,7 +7,7 @@ from typing import IO, cast
 
 from sim.base.child import variables
 from sim.base.errors import RunError
-from sim.kernel.codec import Record
+from sim.kernel.codec import Record, as_sent
 from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, read_report, receive, send
 
 
@@ -70,14 +70,11 @@ class ShardProcess:
 
     def _send(self, record: Record) -> None:
         try:
-            send(cast(IO[bytes], self._process.stdin), record)
+            send(cast(IO[bytes], self._process.stdin), as_sent(record))
         except OSError:
             raise self._lost() from None
 
     def _lost(self) -> ShardLost:
         code = self._process.wait()
         islands = ", ".join(self.setup.islands)
-        return ShardLost(
-            f"shard {self.number} ({islands}) has ended with the exit code {code}",
-            hint="the record is kept up to its last window: sim resume continues it in one process",
-        )
+        return ShardLost(f"shard {self.number} ({islands}) has ended with the exit code {code}")

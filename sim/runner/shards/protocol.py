@@ -3,10 +3,12 @@
 Nothing is pickled: a shard builds its world from the text of the scenario, as the coordinator does.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import IO, Final, Literal, Protocol
 
 from sim.base.errors import RunError
-from sim.kernel.codec import Json, Raw, Record, as_sent, reader
+from sim.kernel.codec import Json, Raw, Record, reader
 from sim.world.islands import Letter
 
 _LENGTH: Final = 8  # bytes in front of a record
@@ -19,7 +21,15 @@ Row = tuple[RowKey, int, int, str, str, Raw, tuple[int, int]]
 
 
 class ShardLost(RunError):
-    """The process of a shard has ended, without a report of what it was asked."""
+    """The process of a shard has ended, without a report of what it was asked.
+
+    Args:
+        message: which shard, and how.
+    """
+
+    def __init__(self, message: str) -> None:
+        hint = "the record is kept up to the last window: sim resume continues it in one process"
+        super().__init__(message, hint=hint)
 
 
 class Setup(Record, frozen=True):
@@ -30,6 +40,7 @@ class Setup(Record, frozen=True):
         seed: the seed of the run.
         until_ns: the end of the run in simulated nanoseconds.
         islands: the islands that the shard runs.
+        files: the data that the scenario refers to, by name, so that all shards have the same, on any machine.
     """
 
     text: str
@@ -39,6 +50,7 @@ class Setup(Record, frozen=True):
     seed: int
     until_ns: int
     islands: tuple[str, ...]
+    files: dict[str, bytes]
 
 
 class AnyShard(Protocol):
@@ -56,6 +68,13 @@ class AnyShard(Protocol):
         """End the shard."""
 
 
+Start = Callable[[int, Setup], AnyShard]
+"""Starts the shard with a number."""
+
+Host = AbstractContextManager[Start]
+"""Where shards run."""
+
+
 class Order(Record, frozen=True):
     """What the coordinator asks of a shard.
 
@@ -65,6 +84,7 @@ class Order(Record, frozen=True):
         letters: what arrives from other shards.
         wanted: of `gather`: by group, the state variables to return.
         delta: of `end`: the round of the last instant.
+        number: the number of the order, from 1; so a shard notices orders that were lost, doubled or overtaken.
     """
 
     what: Literal["run", "gather", "end"]
@@ -72,6 +92,7 @@ class Order(Record, frozen=True):
     letters: tuple[Letter, ...] = ()
     wanted: dict[str, list[str]] | None = None
     delta: int = 0
+    number: int = 0
 
 
 class Report(Record, frozen=True):
@@ -88,6 +109,7 @@ class Report(Record, frozen=True):
         digest: of `end`: the final state.
         summary: of `end`: the figures of its agents.
         error, hint: why the run failed; empty if it did not.
+        number: that of the order; 0: of the setup.
     """
 
     next: int | None = None
@@ -102,19 +124,19 @@ class Report(Record, frozen=True):
     summary: dict[str, Json] | None = None
     error: str = ""
     hint: str = ""
+    number: int = 0
 
 
 read_setup, read_order, read_report = reader(Setup), reader(Order), reader(Report)
-"""Read a record that `send` has written."""
+"""Read a record that `as_sent` has written."""
 
 
-def send(stream: IO[bytes], record: Record) -> None:
-    """Write a record to a pipe.
+def send(stream: IO[bytes], body: bytes) -> None:
+    """Write the bytes of a record to a pipe.
 
     Raises:
         OSError: if the process at the other end has ended.
     """
-    body = as_sent(record)
     stream.write(len(body).to_bytes(_LENGTH, "big") + body)
     stream.flush()
 

@@ -5,17 +5,14 @@ process comes to the same state. Chosen over snapshots at intervals: without a f
 these hold just what other islands sent. The price is that all that the shard has done is computed again.
 """
 
-from collections.abc import Callable
 from functools import reduce
 from tempfile import TemporaryFile
 from typing import Final
 from zlib import crc32
 
 from sim.base.errors import RunError
-from sim.runner.shards.protocol import AnyShard, Order, Report, Setup, ShardLost, read_order, receive, send
-
-Start = Callable[[int, Setup], AnyShard]
-"""Starts the shard with a number."""
+from sim.kernel.codec import as_sent
+from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, Start, read_order, receive, send
 
 ATTEMPTS: Final = 3
 """The run fails when so many processes of a shard have ended during one order: the cause is in the order itself."""
@@ -62,7 +59,8 @@ class RestartedShard:
 
         Raises:
             ShardLost: if the process has ended, and others after it while they did the same.
-            RunError: if the shard failed, or the new process did something else than the one before.
+            RunError: if the shard failed, the report is that of another order, or the new process did something else
+                than the one before.
         """
         while True:
             try:
@@ -70,8 +68,14 @@ class RestartedShard:
                 break
             except ShardLost as lost:
                 self._restart(lost)
+        due = 0 if self._pending is None else self._pending.number
+        if found.number != due:
+            raise RunError(
+                f"shard {self._number} sent the report of order {found.number}, and that of order {due} was due",
+                hint="what carries the reports is at fault: the record is kept, and sim resume continues it",
+            )
         if self._pending is not None:
-            send(self._orders, self._pending)
+            send(self._orders, as_sent(self._pending))
             self._done.append(_outline(found))
         self._pending = None
         self._attempts = 0
@@ -88,8 +92,7 @@ class RestartedShard:
             self._attempts += 1
             self._shard.close()
             if self._attempts == ATTEMPTS:
-                ended = f"{lost}: {ATTEMPTS} of its processes have ended during one order"
-                raise ShardLost(ended, hint=lost.hint) from lost
+                raise ShardLost(f"{lost}: {ATTEMPTS} of its processes have ended during one order") from lost
             try:
                 self._shard = self._start(self._number, self.setup)
                 self._repeat()

@@ -2,21 +2,26 @@
 
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 
 import attrs
 
 from sim.base.errors import RunError, SimError
+from sim.base.source import package_hash
 from sim.base.text import of_error
 from sim.kernel import Source
 from sim.kernel.actor import FIRST_ACTOR, entry_source
-from sim.kernel.codec import Json, freeze
+from sim.kernel.codec import Json, as_sent, freeze
 from sim.kernel.kernel import Kernel
 from sim.kernel.ports import NullRecorder
 from sim.kernel.rows import EventRow
+from sim.record.files import SCENARIO
 from sim.runner.runner import RunController
 from sim.runner.shards.protocol import Order, Report, Row, Setup, read_order, read_setup, receive, send
-from sim.scenario import loads
+from sim.scenario import Scenario, loads
 from sim.scenario.assembly.build import Simulation, build
 from sim.scenario.schema import Metrics
 from sim.world.islands import Islands, Letter
@@ -82,12 +87,13 @@ class Shard:
     """
 
     def __init__(self, setup: Setup) -> None:
-        scenario = loads(setup.text, setup.file, setup.overrides, setup.allow)
+        scenario = _loaded(setup)
         whole = build(scenario, seed=setup.seed, until_ns=setup.until_ns)
         self._world = whole.world
         self._islands = Islands.of(self._world)
         self._local = frozenset(setup.islands)
         self._letters: list[Letter] = []
+        self._orders = 0
         self._islands.split(self._local, self._letters.append)
         kernel = self._world.kernel
         self._rows = kernel.recorder = RowRecorder(kernel, self._islands, keeps_agents=True)
@@ -104,7 +110,18 @@ class Shard:
         return self._islands.island_of(agent_id) in self._local
 
     def obey(self, order: Order) -> Report:
-        """Do what the coordinator asks, and report it."""
+        """Do what the coordinator asks, and report it.
+
+        Raises:
+            RunError: if an order before it was not carried out, or it was carried out before.
+        """
+        self._orders += 1
+        if order.number != self._orders:
+            raise RunError(
+                f"a shard got order {order.number} where order {self._orders} was due:"
+                " one was lost, doubled or overtaken",
+                hint="what carries the orders is at fault: the record is kept, and sim resume continues it",
+            )
         kernel = self._world.kernel
         states, final = None, dict[str, Any]()
         if order.what == "run":
@@ -119,7 +136,7 @@ class Shard:
         before, self._reported_ns = self._reported_ns, time.process_time_ns()
         return Report(
             next=kernel.next_time(), now=kernel.now, delta=kernel.delta, rows=self._rows.take(), letters=letters,
-            running=self._world.running, cpu_ns=self._reported_ns - before, states=states, **final,
+            running=self._world.running, cpu_ns=self._reported_ns - before, states=states, number=order.number, **final,
         )  # fmt: skip
 
     def _states(self, wanted: dict[str, list[str]]) -> dict[str, tuple[bool, dict[str, Json]]]:
@@ -148,20 +165,59 @@ class Shard:
         return {"digest": digest, "summary": summary}
 
 
+def _loaded(setup: Setup) -> Scenario:
+    """Return the scenario of a shard; the data to which it refers come with the setup."""
+    if not setup.files:
+        return loads(setup.text, setup.file, setup.overrides, setup.allow)
+    with TemporaryDirectory(prefix="sim-") as folder:
+        for name, data in setup.files.items():
+            Path(folder, name).write_bytes(data)
+        return loads(setup.text, str(Path(folder, SCENARIO)), setup.overrides, setup.allow)
+
+
+class ShardActor:
+    """A shard whose methods take and return bytes, and raise nothing: Ray would pickle an error."""
+
+    def __init__(self) -> None:
+        self._shard: Shard | None = None
+
+    def hello(self) -> bytes:
+        """Return the hash of the code of this machine."""
+        return package_hash().encode()
+
+    def begin(self, setup: bytes) -> bytes:
+        """Make the shard, and return its first report."""
+        return _answer(lambda: self._begun(setup))
+
+    def obey(self, order: bytes) -> bytes:
+        """Do what the coordinator asks, and return the report."""
+        shard = self._shard
+        assert shard is not None, "the coordinator asks nothing of a shard that has reported an error"
+        return _answer(lambda: shard.obey(read_order(order)))
+
+    def _begun(self, setup: bytes) -> Report:
+        self._shard = Shard(read_setup(setup))
+        return Report()
+
+
+def _answer(work: Callable[[], Report]) -> bytes:
+    """Return a report as bytes; it has the error if the work fails."""
+    try:
+        return as_sent(work())
+    except SimError as error:
+        return as_sent(Report(error=str(error), hint=error.hint or ""))
+    except Exception as error:  # any failure of this process: the coordinator reports it
+        return as_sent(Report(error=of_error(error)))
+
+
 def serve(requests: IO[bytes], reports: IO[bytes]) -> None:
     """Do what the coordinator asks until it closes the pipe."""
-    setup = receive(requests)
+    shard, setup = ShardActor(), receive(requests)
     if not setup:
         return
-    try:
-        shard = Shard(read_setup(setup))
-        send(reports, Report())
-        while body := receive(requests):
-            send(reports, shard.obey(read_order(body)))
-    except SimError as error:
-        send(reports, Report(error=str(error), hint=error.hint or ""))
-    except Exception as error:  # any failure of this process: the coordinator reports it
-        send(reports, Report(error=of_error(error)))
+    send(reports, shard.begin(setup))
+    while body := receive(requests):
+        send(reports, shard.obey(body))
 
 
 def main() -> None:

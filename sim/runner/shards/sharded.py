@@ -1,14 +1,17 @@
 """A run on shards, from a scenario to a result (edge)."""
 
+import re
 import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import attrs
 
+from sim.base.errors import UsageError
+from sim.base.extras import need
 from sim.kernel.codec import decode, encode
 from sim.kernel.kernel import Pause
 from sim.runner.event_loop import in_definitions, in_plain_code, running_on
@@ -20,35 +23,64 @@ from sim.runner.shards.checks import check_shards, wanted_of
 from sim.runner.shards.coordinator import Coordinator, GatheredFunctions
 from sim.runner.shards.merging import merge_states, merge_summaries
 from sim.runner.shards.processes import ShardProcess
-from sim.runner.shards.protocol import Setup
-from sim.runner.shards.restarting import RestartedShard, Start
+from sim.runner.shards.protocol import Host, Setup, Start
+from sim.runner.shards.restarting import RestartedShard
 from sim.runner.shards.shard import RowRecorder
 from sim.runner.spec import Spec
 from sim.world.islands import Islands
 
 
-def on_shards(shards: int, start: Start = ShardProcess) -> Any:
+def on_shards(shards: int, host: Host | None = None) -> Any:
     """Return a function that runs a scenario on so many shards; it takes what `sim.run` takes.
 
     Args:
         shards: the number of shards.
-        start: starts each of them; tests run them in one process.
+        host: where they run; None: in processes of this machine.
     """
 
     @taking(RunOptions)
     @in_definitions
     async def run_async(scenario: Source, options: RunOptions) -> RunResult:
-        return _run(scenario, options, shards, start)
+        return _run(scenario, options, shards, host or nullcontext(ShardProcess))
 
     return in_plain_code(run_async)
 
 
-def run_on_shards(scenario: Source, shards: int, **options: Any) -> RunResult:
+def shards_from(asked: int | str, ray: str | None = None) -> tuple[int, Host | None]:
+    """Return how many shards are asked for, and where they run; None: on this machine.
+
+    Args:
+        asked: a number, or `N@ray`.
+        ray: the address of the Ray cluster.
+
+    Raises:
+        UsageError: if it is neither, only one of cluster and `@ray` is given, or Ray is not installed.
+    """
+    found = re.fullmatch("([0-9]{1,9})(@ray)?", asked) if isinstance(asked, str) else None
+    if isinstance(asked, str) and found is None:
+        raise UsageError(f"shards are a number, such as 2, or 2@ray, but not {asked!r:.60}")
+    if found is None or not found[2]:
+        if ray is not None:
+            hint = "write --shards N@ray, or leave out --ray"
+            raise UsageError("a Ray cluster is given, but no shard is to be on it", hint=hint)
+        return int(asked) if found else asked, None  # type: ignore[return-value]  # an integer here
+    if ray is None:
+        hint = "add --ray HOST:PORT, or --ray auto for a cluster that runs on this machine"
+        raise UsageError("shards are to be on a Ray cluster, but none is given", hint=hint)
+    need("ray", "shards on Ray need")
+    from sim.runner.shards.ray_shards import RayHost  # few runs need it
+
+    return int(found[1]), RayHost(ray, int(found[1]))
+
+
+def run_on_shards(scenario: Source, shards: int | str, *, ray: str | None = None, **options: Any) -> RunResult:
     """Run a scenario with islands in several processes, and return the result, which is that of one process.
 
     Args:
         scenario: as `sim.run` takes it.
-        shards: the number of processes that run agents; one more puts their events in order.
+        shards: the number of processes that run agents; one more puts their events in order. `N@ray`: they are on the
+            machines of a Ray cluster.
+        ray: the address of this cluster: `HOST:PORT` of its head, or `auto` for the one that runs on this machine.
         options: see `RunOptions`.
 
     Raises:
@@ -57,24 +89,32 @@ def run_on_shards(scenario: Source, shards: int, **options: Any) -> RunResult:
         RunError: if the run fails, or three processes of a shard end during one order.
         KeyboardInterrupt: after Ctrl-C, once the record is closed.
     """
-    found: RunResult = on_shards(shards)(scenario, **options)
+    found: RunResult = on_shards(*shards_from(shards, ray))(scenario, **options)
     return found
 
 
-def _run(source: Source, options: RunOptions, shards: int, start: Start) -> RunResult:
+def _run(source: Source, options: RunOptions, shards: int, host: Host) -> RunResult:
     checked, text, chosen = read_scenario(source, options)
     spec = Spec.of(checked, text, chosen)
     check_shards(spec, chosen, shards)
+    with host as start:
+        return _run_by(start, shards, spec, chosen)
+
+
+def _run_by(start: Start, shards: int, spec: Spec, chosen: RunOptions) -> RunResult:
+    checked = spec.simulation.scenario
     kept = kept_by(spec, chosen, None, ())
     started = time.monotonic()
     world = spec.simulation.world
     processes: list[RestartedShard] = []
+    files = checked.recorded_files()
     try:
         with _interruptible():
             for number, islands in enumerate(packed(Islands.of(world), shards), 1):
                 setup = Setup(
                     text=checked.source.text, file=checked.source.file, overrides=tuple(chosen.overrides),
                     allow=tuple(chosen.allow), seed=world.kernel.seed, until_ns=spec.until_ns, islands=islands,
+                    files=files,
                 )  # fmt: skip
                 processes.append(RestartedShard(number, setup, start))
             for process in processes:
