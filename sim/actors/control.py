@@ -2,7 +2,7 @@
 
 Each call is an input. It can come from any thread. It is queued, gets a simulated time, is recorded, and is applied
 inside the run (see `inputs`). People outside have the same verbs: `sim set`, `publish`, `tell`, `pause`, `resume`,
-`stop` and `approve`.
+`stop`, `approve` and `answer`.
 """
 
 from collections.abc import Callable, Mapping

@@ -139,6 +139,7 @@ VIEWS: Final[Mapping[str, str]] = {
     "conversation_messages": "sim.agents.conversation.views",
     "llm_calls": "sim.llm.views",
     "prompts": "sim.llm.views",
+    "questions": "sim.llm.views",
     "audit": "sim.tools.views",
     "gates": "sim.tools.views",
     "memories": "sim.memory.views",

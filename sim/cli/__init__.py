@@ -48,6 +48,7 @@ GROUPS = {
         "publish": "Publish an event in a running run.",
         "set": "Set live parameters of a running run.",
         "approve": "Approve or deny what an agent waits for.",
+        "answer": "Answer as an agent of a running run, instead of its model.",
         "pause": "Pause a running run, or one of its agents.",
         "stop": "End a running run, or stop one of its agents.",
     },

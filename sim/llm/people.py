@@ -93,6 +93,18 @@ class Question:
             "until": self.until_ns / 10**9,
         }  # fmt: skip
 
+    def to_record(self, within_ns: int) -> dict[str, Json]:
+        """Return what is on record of it: what a person is shown, with the time limit as it was set.
+
+        The format is text, as the views of a record do not look into the parts of a long schema.
+        """
+        shown = self.to_json()
+        form = shown["format"]
+        return {
+            **{name: shown[name] for name in ("question", "agent", "text", "tools", "choice")},
+            "format": None if form is None else encode(form).decode(), "within_ns": within_ns,
+        }  # fmt: skip
+
 
 def _first(*formats: JsonObject | None) -> Any:
     return next((decode(encode(one)) for one in formats if one is not None), None)
@@ -151,10 +163,9 @@ class People:
         question = Question(f"question-{self._asked}", agent, request, until_ns, Latch(kernel))
         self.questions[question.id] = question
         question.limit = kernel.call_at(until_ns, lambda: self._late(question, place.otherwise))
-        shown = question.to_json()
         effect = Effect(
             ANSWER,
-            {"question": question.id, "agent": agent, "text": shown["text"], "within_ns": place.within_ns},
+            question.to_record(place.within_ns),
             await_person,
             deadline_ns=min(MAX_NS, until_ns - kernel.now + 1),  # the limit of the question comes first
             timeout=_NO_TIMEOUT,
@@ -179,7 +190,8 @@ class People:
             case {"question": str(id), "text": str(text), "call": None | dict() as call}:
                 question = self.questions.get(id)
                 if question is None:
-                    return f"{id:.80} does not wait for an answer any more"
+                    past = id in {f"question-{number + 1}" for number in range(self._asked)}
+                    return f"{id:.80} does not wait for an answer any more" if past else f"there is no call {id!r:.80}"
                 return self._answer(question, text, call)
             case _:
                 return "an answer needs a question and a text, or an agent and a time"

@@ -1,4 +1,4 @@
-"""The SQL views of model calls."""
+"""The SQL views of model calls, and of those that waited for a person."""
 
 from sim.llm.events import ModelCalled
 from sim.record.views import VIEWS, view_of, whole_text
@@ -15,17 +15,30 @@ VIEWS["llm_calls"] = view_of(
     },
 )  # fmt: skip
 
-_MESSAGES = """
-    SELECT json_group_array(json(message)) FROM (
-        SELECT coalesce(c.data, m.value) AS message
-        FROM json_each(f.request, '$.messages') AS m
+
+def _items(path: str) -> str:
+    """Return the SQL of a list of objects in a request; long ones are stored apart (see `sim.record.contents`)."""
+    return f"""
+    SELECT json_group_array(json(item)) FROM (
+        SELECT coalesce(c.data, m.value) AS item
+        FROM json_each(f.request, '{path}') AS m
         LEFT JOIN json_each(f.parts) AS p
             ON p.key >= m.value ->> '$."$"[0]' AND p.key < (m.value ->> '$."$"[0]') + (m.value ->> '$."$"[1]')
         LEFT JOIN contents AS c ON c.id = p.value
         ORDER BY m.key, p.key
     )
-"""
-"""The messages of a request. Long messages are stored once for all requests (see `sim.record.contents`)."""
+"""  # noqa: S608 - constants
+
+
+def _text(path: str) -> str:
+    """Return the SQL of a text in a request, which is stored apart as well if it is long."""
+    return f"""
+    iif(json_type(f.request, '{path}') = 'object', (
+        SELECT {whole_text("c.data", "$")} FROM contents AS c
+        WHERE c.id = f.parts ->> ('$[' || (f.request ->> '{path}."$"[0]') || ']')
+    ), {whole_text("f.request", path)})
+"""  # noqa: S608 - constants
+
 
 VIEWS["prompts"] = f"""
     -- One row a model call, with the whole request and the whole answer; --repeat adds those of models in the core.
@@ -46,7 +59,7 @@ VIEWS["prompts"] = f"""
            coalesce(e.data ->> '$.model', f.tries ->> '$[#-1].model') AS model,
            coalesce(e.data ->> '$.use', f.request ->> '$.use', 'agent') AS use,
            coalesce(e.data ->> '$.error', iif(e.id IS NULL, coalesce(f.ending, 'in flight'), 'ok')) AS status,
-           iif(f.id IS NULL, NULL, ({_MESSAGES})) AS request,
+           iif(f.id IS NULL, NULL, ({_items("$.messages")})) AS request,
            {whole_text("f.result", "$.answer.completion.text")} AS answer,
            coalesce({whole_text("f.result", "$.answer.completion.reasoning")},
                     {whole_text("f.result", "$.error.reasoning")}) AS reasoning,
@@ -64,3 +77,17 @@ VIEWS["prompts"] = f"""
     FULL JOIN asked AS f ON f.ordinal = e.ordinal AND f.actor = e.caller
     ORDER BY 3, e.id
 """  # noqa: S608 - both parts are constants
+
+VIEWS["questions"] = f"""
+    -- One row a call that waited for a person, who answers as an agent: what was asked, and until when.
+    SELECT id, time_ns / 1e9 AS time, time_ns,
+           request ->> '$.question' AS question,
+           request ->> '$.agent' AS agent,
+           iif(outcome IS NULL AND ending IS NULL, 'waiting', 'over') AS status,
+           (time_ns + (request ->> '$.within_ns')) / 1e9 AS until,
+           {_text("$.text")} AS text,
+           ({_items("$.tools")}) AS tools,
+           request ->> '$.choice' AS choice,
+           {_text("$.format")} AS format
+    FROM effects AS f WHERE kind = 'answer' ORDER BY id
+"""  # noqa: S608 - constants

@@ -36,7 +36,8 @@ MOST: Final = 100_000
 """Maximum number of requests to one run: a process keeps the keys of all of them, to apply none twice."""
 
 Verb = Literal[
-    "set", "publish", "tell", "approve", "pause", "pause_all", "resume", "resume_all", "stop", "stop_all"
+    "set", "publish", "tell", "approve", "answer", "answer_for", "pause", "pause_all", "resume", "resume_all", "stop",
+    "stop_all",
 ]  # fmt: skip
 """What a person can ask: the methods of `Control` of these names."""
 

@@ -141,6 +141,7 @@ def test_what_is_refused_is_said(desk, call):
         "publish a.b 1",
         "set agents.helper.state.x=1",
         "approve gate-1",
+        "answer question-1 aye",
         "pause",
         "stop",
         "resume helper",

@@ -1,5 +1,6 @@
 """Answers of people in place of those of models."""
 
+import json
 import threading
 import time
 from typing import Any
@@ -241,9 +242,7 @@ def test_what_cannot_be_answered_is_refused(played):
             run.control.answer_for("speaker", wrong)
     run.question("question-1")
     people = run.people
-    assert people.take({"question": "question-7", "text": "x", "call": None}) == (
-        "question-7 does not wait for an answer any more"
-    )
+    assert people.take({"question": "question-7", "text": "x", "call": None}) == "there is no call 'question-7'"
     assert people.take({"agent": "speaker", "within_ns": -1, "otherwise": None}).startswith("the time for an answer")
     assert people.take({"agent": "speaker", "within_ns": True, "otherwise": None}).startswith("an answer needs")
     assert people.take({"agent": "gone", "within_ns": 1, "otherwise": None}) == "there is no agent 'gone' to answer for"
@@ -251,3 +250,27 @@ def test_what_cannot_be_answered_is_refused(played):
     assert people.take("x") == "an answer needs a question and a text, or an agent and a time"
     run.control.answer_for("speaker", 0)
     assert state_of(run.end())["said"] == ["the model speaks", "the model speaks"]
+
+
+def test_a_question_is_on_record_as_it_was_shown(played):
+    """The view of questions has long texts, tools and formats whole, also parts that the record stores apart."""
+    note = "n" * 300
+    form = f"{{type: object, description: {note}, properties: {{choice: {{enum: [aye, nay]}}}}}}"
+    text = TALK.replace("'What do you say at '", "'" + "What?" * 80 + " at '").replace(
+        "use: vote, tools: [vote]", f"use: vote, response_format: {form}"
+    )
+    run = played(lambda control: control.answer_for("speaker", 3600), text=text)
+    shown = [run.question("question-1").to_json()]
+    run.control.answer("question-1", "")
+    shown.append(run.question("question-2").to_json())
+    run.control.answer("question-2", "")
+    shown.append(run.question("question-3").to_json())
+    run.control.answer_for("speaker", 0)
+    with open_run(run.end().run) as stored:
+        rows = stored.query("SELECT question, agent, status, until, text, tools, choice, format FROM questions")
+    assert [row[:4] for row in rows] == [(one["question"], "speaker", "over", one["until"]) for one in shown]
+    assert [(row[4], json.loads(row[5]), row[6]) for row in rows] == [
+        (one["text"], one["tools"], one["choice"]) for one in shown
+    ]
+    assert json.loads(rows[2][7]) == shown[2]["format"]
+    assert note in rows[2][7]

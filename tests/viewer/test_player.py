@@ -337,7 +337,7 @@ def test_a_question_is_open_when_the_run_is_resumed(tmp_path):
     player.go()
     eventually(lambda: player.state()["people"]["waiting"])
     player.stop()
-    assert player.state()["note"].endswith("so calls wait there for a person until their time is over")
+    assert player.state()["note"].endswith("calls wait there for `sim answer` until their time is over")
     folder = player.folder
     player.close()
 

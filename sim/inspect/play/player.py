@@ -341,7 +341,7 @@ class Player:
         done = played.result
         if done.status == "interrupted":
             people = None if played.changes is None else played.changes.questions()
-            more = "; `sim resume` has no page, so calls wait there for a person until their time is over"
+            more = "; `sim resume` has no page: calls wait there for `sim answer` until their time is over"
             where = f"stopped at {seconds_text(done.sim_seconds)}; `sim resume {self.folder.name}` continues it"
             return f"{where}{more if people and people['agents'] else ''}"
         return f"finished: {done.stopped_by}" if done.stopped_by else "finished"
