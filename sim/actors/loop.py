@@ -2,6 +2,21 @@
 
 The same class serves both modes. In autonomous mode, `start` starts an actor that runs `_run`. In tick mode, the runner
 calls `turn` once per tick. Sleeping and paused agents are not polled: a registered callback ends the sleep or pause.
+An agent that sleeps costs no time therefore, as in SimPy and other simulators of processes, while the schedulers of
+Mesa and NetLogo ask every agent in each step.
+
+The order of decide and act is that of reactive agents (Russell and Norvig, "Artificial intelligence: a modern
+approach"). Errors of an agent are its own: it tries again after a growing delay, is paused after several in a row, and
+is restarted within a limit, as supervisors of Erlang/OTP restart processes.
+
+An iteration exists twice. `iterate_now` calls what needs no waiting, and `iterate` is the coroutine that continues from
+where it must wait. A coroutine alone would be enough, and was the first form; but for an action that takes no time it
+costs several coroutines, which is a large part of an iteration. The doubt is that both must do the same. Therefore
+`iterate_now` hands over to the place in `iterate` at which it must wait, and tests compare agents that wait with agents
+that do not.
+
+Not chosen: a task of asyncio or trio for each agent (see `sim.kernel.kernel`), and to ask sleeping agents in each round
+whether they wake, which costs as much for a thousand sleeping agents as for a thousand awake ones.
 """
 
 import logging

@@ -15,7 +15,8 @@ are in the future-event list.
 
 Actors are coroutines that are resumed with `send`. They are not asyncio or trio tasks, for these reasons: asyncio
 timers with equal times fire in heap order, trio shuffles each batch on purpose, and a wake-up costs two to six times
-as much.
+as much. The price of it is that an actor cannot await what belongs to an event loop: such an await is an error, and an
+effect (see `effects`) does it for the actor.
 
 If the C extension is available, `compiled/loop.c` replaces `_run_some` and behaves the same.
 """

@@ -1,4 +1,18 @@
-"""The recorders of the kernel: `HashRecorder` computes the hash of a run, `RunRecorder` also writes a run file."""
+"""The recorders of the kernel: `HashRecorder` computes the hash of a run, `RunRecorder` also writes a run file.
+
+The record is a log of events from which everything else is derived (event sourcing), with the rule of write-ahead logs
+for what leaves the run: the intent to start an effect is on disk before the effect starts (Mohan and others, "ARIES",
+1992). Events are only collected here, hundreds at a time; encoding them together takes less time than one by one, and
+a thread of its own hashes and writes them, so that the run does not wait for the disk.
+
+The price of it: a process that is killed loses the events that it has collected since the latest commit. They are made
+again, equal, by a replay up to there (`sim resume`), so only time is lost. And data that are not JSON are noticed when
+the events are encoded, which can be later than the step that made them; where that would matter, they are encoded at
+once (`freeze`).
+
+Not chosen: a file of JSON lines, which cannot be queried and tears at its end; a commit for each event, which makes the
+disk the clock of the run; and a hash for each event (see `hashing`).
+"""
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -25,12 +39,12 @@ _ROWS = 512  # events that are encoded together: few enough to stay in the CPU c
 class _Buffer(ABC):
     """Collects and encodes events, and passes them on in chunks."""
 
-    __slots__ = ("_bodies", "_chunk", "_enough", "_rows", "_sealed", "_taken")
+    __slots__ = ("_batch", "_bodies", "_chunk", "_rows", "_sealed", "_taken")
 
     def __init__(self) -> None:
         self._rows: list[EventRow] = []
         self._bodies: list[bytes] = []  # encoded events of the present chunk
-        self._enough = _ROWS  # number of rows that are encoded together
+        self._batch = _ROWS  # number of rows that are encoded together
         self._taken = 0  # number of encoded events
         self._chunk = 0  # number of encoded events in the present chunk
         self._sealed: int | None = None  # after `seal`: the number of rows to keep
@@ -48,15 +62,15 @@ class _Buffer(ABC):
         """
         rows = self._rows
         rows.append(row)
-        if len(rows) >= self._enough:
-            self._many()
+        if len(rows) >= self._batch:
+            self._encode_batch()
 
     def seal(self) -> None:
         """Ignore all events from now on, because the present step is being interrupted."""
         if self._sealed is None:
             self._sealed = len(self._rows)
 
-    def _many(self) -> None:
+    def _encode_batch(self) -> None:
         """Encode the collected rows, and pass on the chunk if it is full."""
         self._encode()
         if self._chunk >= CHUNK:
@@ -97,7 +111,7 @@ class _Buffer(ABC):
 
 
 if core is not None:
-    core.take_over_rows(_Buffer, {"rows": vars(_Buffer)["_rows"], "enough": vars(_Buffer)["_enough"]})
+    core.take_over_rows(_Buffer, {"rows": vars(_Buffer)["_rows"], "batch": vars(_Buffer)["_batch"]})
 
 
 class HashRecorder(_Buffer):

@@ -1,4 +1,17 @@
-"""The dispatcher: checks an action, waits for what it needs, applies it in one step, and records the result."""
+"""The dispatcher: checks an action, waits for what it needs, applies it in one step, and records the result.
+
+Every action passes this one place, as every access passes a reference monitor (Anderson, "Computer security technology
+planning study", 1972): permission, arguments, size and price are checked here and in no handler. A handler that checks
+for itself can forget a check, and then nothing else makes it.
+
+The price is reserved before the wait, and taken or given back after it. An agent that cannot pay is refused at once, so
+it never holds a place in a line that it could not use. The doubt about it: what is reserved for a long wait is missing
+for others in the meantime. To take the price only after the wait would let more agents wait than can pay, and refuse
+some of them at the end.
+
+A refusal is a result and no exception, because it is a part of the model: agents decide by it, and it is on record.
+Exceptions of a handler are such results too; only those that concern the run or the process leave this module.
+"""
 
 from collections.abc import Awaitable, Coroutine
 from types import CoroutineType

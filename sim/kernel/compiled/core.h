@@ -42,7 +42,8 @@ extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
-    X(_arm) X(_caused) X(_ended) X(_go_on) X(_many) X(_rest) X(__qualname__) X(append) X(close) X(event) X(fire) X(hold)       \
+    X(_arm) X(_caused) X(_encode_batch) X(_ended) X(_go_on) X(_rest) X(__qualname__) X(append) X(close) X(event)       \
+    X(fire) X(hold)                                                                                                    \
     X(lose_one) X(popleft) X(serve) X(sort) X(throw) X(token)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
