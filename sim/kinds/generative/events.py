@@ -35,7 +35,8 @@ class Planned(Published, frozen=True, gc=False, kw_only=True):
         items: the plan, a line for each item.
         level: what is planned: `day`, `hour` or `minutes`.
         surplus: how many further lines were left out, because a plan has no more than 40 items; left out if none was.
-        unreadable: how many lines of the model had no readable time; if all, the plan of the longer time counts.
+        unreadable: how many lines of the model had no readable time or no words; if all, the plan of the longer time
+            counts.
     """
 
     agent: str

@@ -14,7 +14,7 @@ NAMES: Final = (HOME, *PLACES)
 _DAY = 24 * 60
 _TIME = r"(\d{1,2})[:.h](\d{2})\s*(?:([ap]\.?m)\b\.?)?"
 _LINE = re.compile(
-    rf"^\W*(?:\d{{1,2}}[.)]\s+)?{_TIME}(?:\s*(?:-|\u2013|to|until)\s*{_TIME})?\s*[-\u2013:.,)|]*\s*(\S.*)$",
+    rf"^\W*(?:\d{{1,2}}[.)]\s+)?{_TIME}(?:\s*(?:-|\u2013|to|until)\s*{_TIME})?\s*[-\u2013:.,)|]*\s*(?=.*[^\W\d_])(\S.*)$",
     re.IGNORECASE,
 )
 _PLACE = re.compile(rf"\b({'|'.join(NAMES)})\b", re.IGNORECASE)
@@ -53,7 +53,7 @@ def place_in(text: str) -> str | None:
 class Plan(Record, frozen=True):
     """A plan: its items in the order of their beginnings, and how many lines of its text are not among them.
 
-    Those that are `unreadable` have no readable time, and those that are `surplus` come after the 40th item.
+    Those that are `unreadable` have no readable time or no words; those that are `surplus` come after the 40th item.
     """
 
     items: list[Item]

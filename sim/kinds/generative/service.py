@@ -194,24 +194,19 @@ class Generative(Service):
 
     def warnings(self) -> Sequence[Warned]:
         """See `Service.warnings`: answers and lines of plans that could not be used."""
-        found = []
-        if self.missed:
-            uses = ", ".join(f"{count:,} of {use}" for use, count in sorted(self.missed.items()))
-            hint = "`sim show RUN events --topic generative.missed` says why, and what was done instead"
-            found.append(Warned(f"generative agents did without answers of models: {uses}", hint))
-        if self._counts["unreadable"]:
-            text = f"{self._counts['unreadable']:,} lines of plans had no readable time and were left out"
-            hint = "the events generative.planned count them; larger models keep to `12:00 has lunch at the cafe`"
-            found.append(Warned(text, hint))
-        if self._counts["surplus"]:
-            hint = "the events generative.planned count them"
-            found.append(Warned(f"{self._counts['surplus']:,} lines came after the 40th item of their plan", hint))
-        if self._counts["unfounded"]:
-            hint = "`sim show RUN reflections` has them with an empty list; larger models write (because of 1, 5)"
-            found.append(
-                Warned(f"{self._counts['unfounded']:,} conclusions named no memory that they follow from", hint)
-            )
-        return found
+        uses = ", ".join(f"{count:,} of {use}" for use, count in sorted(self.missed.items()))
+        unreadable, surplus, unfounded = (self._counts[one] for one in ("unreadable", "surplus", "unfounded"))
+        events = "the events generative.planned count them"
+        kept = (
+            (len(self.missed), f"generative agents did without answers of models: {uses}",
+             "`sim show RUN events --topic generative.missed` says why, and what was done instead"),
+            (unreadable, f"{unreadable:,} lines of plans had no readable time or no words and were left out",
+             f"{events}; larger models keep to `12:00 has lunch at the cafe`"),
+            (surplus, f"{surplus:,} lines came after the 40th item of their plan", events),
+            (unfounded, f"{unfounded:,} conclusions named no memory that they follow from",
+             "`sim show RUN reflections` has them with an empty list; larger models write (because of 1, 5)"),
+        )  # fmt: skip
+        return [Warned(text, hint) for number, text, hint in kept if number]
 
 
 def _towards(here: tuple[int, int], goal: tuple[int, int], most: int) -> tuple[int, int]:

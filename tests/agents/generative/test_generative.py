@@ -174,6 +174,13 @@ def test_any_text_can_be_read_as_a_plan(text):
     assert all(0 <= item.start < 1440 and (item.end is None or item.start < item.end < 1440) for item in plan.items)
 
 
+def test_a_line_without_words_is_no_item():
+    """What an agent does is a word at least: small models write lines of times only, which others would remember."""
+    assert read_plan("17:00 19:\n12:00 :\n17:00-19:00 21:30\n18:00 - tea") == Plan(
+        items=[Item(start=1080, end=None, what="tea", place=None)], unreadable=3, surplus=0
+    )
+
+
 def test_lines_after_the_most_items_are_surplus():
     """A plan has its first 40 items; further ones are not called unreadable, and lines without a time still are."""
     plan = read_plan("\n".join([*(f"{n // 60:02}:{n % 60:02} works" for n in range(43)), "later"]))
