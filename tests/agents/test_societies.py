@@ -1,5 +1,6 @@
 """Societies: the scenarios of the feed, of generative agents, of games and of group talk, and their kinds as guests."""
 
+import ast
 import os
 import re
 import shutil
@@ -54,6 +55,36 @@ def test_a_society_is_the_same_on_both_loops_in_a_replay_and_resumed(name, tmp_p
     assert cut.status == "interrupted"
     assert cut.run is not None
     assert sim.resume(cut.run).hash == whole.hash
+
+
+def _lines(kind: str) -> tuple[int, int, int]:
+    """Return how many lines a kind has: all, those that are not blank, and those of code."""
+    counts = [0, 0, 0]
+    for file in (ROOT / "sim" / "kinds" / kind).glob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        nodes = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Expr)]
+        described = {
+            line
+            for one in nodes
+            if isinstance(one.value, ast.Constant) and isinstance(one.value.value, str)
+            for line in range(one.lineno, (one.end_lineno or one.lineno) + 1)
+        }
+        for number, line in enumerate(text.splitlines(), 1):
+            counts[0] += 1
+            counts[1] += bool(line.strip())
+            counts[2] += bool(line.strip()) and number not in described and not line.strip().startswith("#")
+    return counts[0], counts[1], counts[2]
+
+
+def test_the_kinds_have_the_lines_that_the_page_says():
+    """docs/kinds.md is right to a thirtieth, and the three have fewer than 3,500 lines that are not blank."""
+    page = (ROOT / "docs" / "kinds.md").read_text(encoding="utf-8")
+    found = {kind: _lines(kind) for kind in KINDS}
+    for kind, counts in found.items():
+        row = re.search(rf"^\| `sim/kinds/{kind}` \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+        assert row is not None
+        assert [int(one) for one in row.groups()] == [pytest.approx(count, rel=1 / 30) for count in counts]
+    assert sum(counts[1] for counts in found.values()) < 3500
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping
+from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,17 +82,7 @@ def _followed(feed: "Feed", member: Member) -> Iterator[Found]:
 def _interest(feed: "Feed", member: Member) -> Iterator[Found]:
     topics = dict.fromkeys(topic.casefold() for topic in feed.interests(member.name))
     lists = [reversed(feed.by_topic.get(topic, ())) for topic in topics]
-    return ((post, None) for post in _newest_first(lists))
-
-
-def _newest_first(lists: list[Iterator[Post]]) -> Iterator[Post]:
-    heads = [(one, post) for one in lists if (post := next(one, None)) is not None]
-    while heads:
-        place = max(range(len(heads)), key=lambda n: heads[n][1].number)
-        one, post = heads[place]
-        yield post
-        following = next(one, None)
-        heads[place : place + 1] = [] if following is None else [(one, following)]
+    return ((post, None) for post in merge(*lists, key=lambda post: post.number, reverse=True))
 
 
 SIMPLE_POLICIES: Final[Mapping[str, Policy]] = {

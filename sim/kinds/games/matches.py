@@ -155,7 +155,7 @@ def inherited(
     for player in players:
         parent = player
         if rule.by == "proportional":
-            parent = _drawn(players, weights, total, draws) if total > 0 else player
+            parent = draws.choices(players, weights)[0] if total > 0 else player
         else:
             for other in partners[player]:  # of equally good ones, itself, then the one that was added first
                 theirs, best = means[other], means[parent]
@@ -163,13 +163,3 @@ def inherited(
         mutates = rule.mutation > 0 and draws.chance(rule.mutation)
         result[player] = draws.choice(first) if mutates else strategies[parent]
     return result
-
-
-def _drawn(players: Sequence[str], weights: Sequence[float], total: float, draws: Draws) -> str:
-    """Return a player that is drawn by weight."""
-    left = draws.uniform(0, total)
-    for player, weight in zip(players, weights, strict=True):
-        left -= weight
-        if left < 0:
-            return player
-    return next(player for player, weight in zip(reversed(players), reversed(weights), strict=True) if weight)

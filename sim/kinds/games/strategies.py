@@ -5,9 +5,10 @@ fourteen programs in one paragraph each; their code is lost. docs/games.md says 
 with its seat and the random draws of its agent, and returns a move.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import wraps
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final
 
 from sim.kernel.rng import Draws
@@ -198,11 +199,9 @@ def stein_rapoport(seat: Seat, draws: Draws) -> bool:
 def _seems_random(seat: Seat) -> bool:
     """Return whether the transitions of the other's moves look like those of a fair coin, by chi-squared."""
     moves = [move == seat.d for move in seat.theirs]
-    counts = dict.fromkeys([(False, False), (False, True), (True, False), (True, True)], 0)
-    for pair in pairwise(moves):
-        counts[pair] += 1
-    expected = (len(moves) - 1) / 4
-    return sum((count - expected) ** 2 / expected for count in counts.values()) < _CHI_SQUARED
+    counts, expected = Counter(pairwise(moves)), (len(moves) - 1) / 4
+    pairs = product((False, True), (False, True))
+    return sum(((counts[one] - expected) ** 2 / expected for one in pairs), 0.0) < _CHI_SQUARED
 
 
 @_pair
@@ -257,17 +256,13 @@ def downing(seat: Seat, draws: Draws) -> bool:
         seen[0] += theirs != seat.d
         seen[1] += 1
     kind, unkind = (seen[0] / seen[1] if seen[1] else 0.5 for seen in (after[True], after[False]))
-    both, sucker, tempted, none = (seat.payoff(*pair) for pair in _outcomes(seat))
+    both, sucker, tempted, none = (seat.payoff(*pair) for pair in product((seat.c, seat.d), repeat=2))
     always = kind * both + (1 - kind) * sucker
     never = unkind * tempted + (1 - unkind) * none
     in_turn = (kind * tempted + (1 - kind) * none + unkind * both + (1 - unkind) * sucker) / 2
     if always >= max(in_turn, never):
         return True
     return in_turn > never and seat.mine[-1] == seat.d
-
-
-def _outcomes(seat: Seat) -> tuple[tuple[str, str], ...]:
-    return (seat.c, seat.c), (seat.c, seat.d), (seat.d, seat.c), (seat.d, seat.d)
 
 
 @_pair
