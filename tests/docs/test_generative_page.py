@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import sim
+from benchmarks import generative as benchmark
 from sim.kinds.generative import living, prompts
 from sim.kinds.generative.scores import DECAY, WEIGHTS
 from sim.kinds.generative.settings import GenerativeSettings
@@ -88,6 +89,19 @@ def test_five_residents_take_the_calls_that_the_page_says():
 
 
 @pytest.mark.slow
+def test_what_models_answered_is_counted_for_any_run(tmp_path):
+    """With the script, each call has a usable answer; the table of the small model has the calls that its text says."""
+    result = run(FILE, overrides=FEW, until="90m", out=tmp_path)
+    heads, rows = benchmark.answers(str(result.run))
+    assert f"| {' | '.join(heads)} |" in PAGE
+    assert sum(int(row[1]) for row in rows) == result.models["total"]["calls"]
+    assert all(row[1] == row[2] and row[5] == "0" for row in rows), rows
+    shown = [[int(one.replace(",", "")) for one in row[1:]] for row in _rows("asked for")]
+    assert f"with {sum(row[0] for row in shown)} calls" in " ".join(PAGE.split())
+    assert all(used <= calls and cut <= calls for calls, used, _, _, cut in shown)
+
+
+@pytest.mark.slow
 def test_five_residents_live_at_an_endpoint(tmp_path):
     """At an endpoint that answers in the form that it is asked for, the same file runs to its end in 600 calls."""
 
@@ -138,7 +152,7 @@ def test_the_commands_that_run_and_show_a_town_do_so(tmp_path, monkeypatch):
     (houses,) = blocks(PAGE, "yaml")
     (tmp_path / "two_houses.yaml").write_text(houses, encoding="utf-8")
     lines = [line[2:] for block in blocks(PAGE, "console") for line in block.splitlines() if line[:2] == "$ "]
-    lines = [line for line in lines if "sweep" not in line and "--model" not in line]
+    lines = [line for line in lines if "--model" not in line and "benchmarks" not in line and "sweep" not in line]
     assert len(lines) == 6
     for line in lines:
         code, out, err = command(*words(line))
