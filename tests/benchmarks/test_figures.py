@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import attribution, play_frames
+from benchmarks import attribution, play_frames, play_peers
 from sim.experiments.attribution.forks import FORKS
 
 ROOT = Path(__file__).parents[2]
@@ -48,3 +48,19 @@ def test_a_clock_without_updates_is_an_error():
     """Where the clock names no updates, there is no figure, and not 0."""
     with pytest.raises(ValueError, match="names no updates a second: 'paused at 3s'"):
         play_frames.updates_in("paused at 3s")
+
+
+def test_the_lines_of_each_page_are_those_of_its_files():
+    """The lines of code that docs/play.md has beside SolaraViz are those of the files, in the order of the table."""
+    page = (ROOT / "docs" / "play.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| page | lines of code |")
+    assert [int(count) for count in re.findall(r"\| (\d+) \| [\d.]+ s \|", table)] == list(
+        play_peers.written().values()
+    )
+
+
+def test_comments_and_docstrings_are_no_lines_of_code():
+    """A line counts if it has code."""
+    text = '"""About."""\n\n# Note\nx = 1  # one\n\n\ndef f():\n    """What\n\n    it does."""\n    return """a\nb"""\n'
+    assert play_peers.lines(text, python=True) == 4
+    assert play_peers.lines("# Note\n\na: 1\n", python=False) == 1
