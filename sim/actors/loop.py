@@ -258,18 +258,21 @@ class AgentLoop(Lifecycle):
         if not (agent._alive and (not agent._own_alive or agent.alive)):
             self.request_stop("shutdown")
             return False
-        tracker = self.world.rate_tracker
-        resource = tracker.blocked(self.agent_id)
+        resource = self.world.rate_tracker.blocked(self.agent_id)
         if resource is None:
             if self._greeted:
                 self._kernel.run_now(self.actor, self.iterate_now)
             else:
                 self._kernel.begin_now(self.actor, self._first_turn())
             return True
-        if tracker.policy(resource) == "block":
+        self._hold_back(resource)
+        return False
+
+    def _hold_back(self, resource: str) -> None:
+        """Begin no iteration in this tick, because a resource has no capacity."""
+        if self.world.rate_tracker.policy(resource) == "block":
             self._pause(PauseReason.RESOURCES, resource)
             self._watch_for(resource)
-        return False
 
     def due_in_ticks(self, *, refreshed: bool) -> bool:
         """Return whether a tick, now or later, begins an iteration or renews capacity that the agent is paused for."""
@@ -344,8 +347,7 @@ class AgentLoop(Lifecycle):
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
-            error = failure_text(raised)
-            log_failure(self.agent_id, world, error, raised)
+            error = self._raised(raised)
         finally:
             if rest is None:
                 self._phase = _OUTSIDE
@@ -406,13 +408,18 @@ class AgentLoop(Lifecycle):
         except (MemoryError, RunError):
             raise  # these concern the process or the run, not this agent
         except (Exception, SystemExit) as raised:
-            error = failure_text(raised)
-            log_failure(self.agent_id, self.world, error, raised)
+            error = self._raised(raised)
         finally:
             self._phase = _OUTSIDE
             if self.agent_id in bus.marks:  # it may have left meanwhile; `pop` would be a call
                 del bus.marks[self.agent_id]
         self._iterated(first, action, error)
+
+    def _raised(self, raised: BaseException) -> str:
+        """Log what an iteration has raised, and return why it has failed."""
+        error = failure_text(raised)
+        log_failure(self.agent_id, self.world, error, raised)
+        return error
 
     def _is_free(self, action: Action) -> bool:
         """Return whether an action has no price for which its agent may have to wait."""
@@ -664,3 +671,17 @@ class AgentLoop(Lifecycle):
         alive = agent._alive and (not agent._own_alive or agent.alive)
         if exit.kind != "returned" or not alive or self._state is _STOPPING:
             self._ended(actor, exit)
+
+
+if core is not None:
+    _SLOTS = (
+        "_decide", "_direct", "_due", "_follow", "_gate", "_greeted", "_kernel", "_pause_wanted", "_phase", "_rest_ns",
+        "_state", "_ticking", "actor", "agent", "agent_id", "began_ns", "config", "consecutive_errors",
+        "iteration_count", "last_beat", "on_change", "world",
+    )  # fmt: skip
+    _GIVEN = {
+        "running": _RUNNING, "stopping": _STOPPING, "inside": _INSIDE, "outside": _OUTSIDE, "action": Action,
+        "result": ActionResult, "free": FREE, "run_error": RunError, "check_decision": check_decision, "resume": resume,
+        "turn_ended": AgentLoop._turn_ended,
+    }  # fmt: skip
+    core.take_over_loops(AgentLoop, {name.lstrip("_"): getattr(AgentLoop, name) for name in _SLOTS}, _GIVEN)

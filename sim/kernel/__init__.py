@@ -9,11 +9,12 @@ from sim.base.errors import Cancelled
 from sim.kernel.actor import Actor, Exit, Rank, Source
 from sim.kernel.all_of import all_of
 from sim.kernel.compiled import COMPILED, core, described
+from sim.kernel.coroutines import UNDER_WAY
 from sim.kernel.duration import NS, Duration, to_duration, to_ns, to_seconds, to_text
 from sim.kernel.effects import Effect, Outcome, perform
 from sim.kernel.future_events import FutureEvents
 from sim.kernel.groups import Fired, first_of, first_of_ns
-from sim.kernel.kernel import ARMED, Kernel, Pause, Ticker, Timer
+from sim.kernel.kernel import ARMED, RETURNED, Kernel, Pause, Ticker, Timer
 from sim.kernel.latch import Join, Latch, join
 from sim.kernel.order import WakeBatch
 from sim.kernel.ports import Recorder
@@ -31,4 +32,6 @@ DRIVEN = (Rank, Source, Actor, Kernel, FutureEvents, WakeBatch, Signal, Waiters,
 """The classes whose slots the C code accesses."""
 
 if core is not None:
-    core.take_over({cls.__name__: cls for cls in DRIVEN}, ARMED, Pause.BUDGET, Cancelled, described)
+    core.take_over(
+        {cls.__name__: cls for cls in DRIVEN}, ARMED, Pause.BUDGET, Cancelled, described, UNDER_WAY, RETURNED
+    )

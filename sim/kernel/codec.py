@@ -55,7 +55,8 @@ json_field = msgspec.field
 as_dict = msgspec.structs.asdict
 """Return the fields of a record as a new dict."""
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encode = encode_unchecked = msgspec.json.Encoder(order="deterministic").encode
+"""`encode`, with the errors of msgspec as they are."""
 _encode_in_order = msgspec.json.Encoder().encode
 _items = msgspec.json.Decoder(list[Raw]).decode
 _decode = msgspec.json.Decoder().decode

@@ -65,7 +65,7 @@ _CHUNK = 256  # steps between two releases of used entries: their memory is reus
 ARMED = object()
 """The value that an actor yields if it has already registered itself with its wait."""
 
-_RETURNED = Exit("returned")
+RETURNED = Exit("returned")
 _RECANCELS = 100  # how often a swallowed cancellation is raised again before the actor is abandoned
 _CHILD_BITS = 20  # low bits of a derived ordinal: the index of the actor among the children of its parent
 _MANY_NEW = 1000  # how many new coroutines are remembered, to notice one that is spawned twice
@@ -738,7 +738,7 @@ class Kernel:
             self._ended(actor, error)
         else:
             if rest is None:
-                self._close(actor, _RETURNED)
+                self._close(actor, RETURNED)
             else:
                 self._arm(actor, request)
         finally:
@@ -1025,7 +1025,7 @@ class Kernel:
 
     def _ended(self, actor: Actor, error: BaseException) -> None:
         if isinstance(error, StopIteration):
-            self._close(actor, _RETURNED if error.value is None else Exit("returned", value=error.value))
+            self._close(actor, RETURNED if error.value is None else Exit("returned", value=error.value))
         elif isinstance(error, Cancelled) and actor.cancelling:
             self._close(actor, Exit("cancelled", error=error.with_traceback(None)))  # a traceback keeps frames alive
         elif isinstance(error, KeyboardInterrupt | RunError):

@@ -72,7 +72,8 @@ class ActionResult(Record, frozen=True):
 NOOP = Action("noop")
 DONE = ActionResult(True)
 
-_ANY = (object,)
+ANY = (object,)
+"""The types of an argument that can be anything."""
 _TYPES: dict[Any, tuple[type, ...]] = {
     str: (str,),
     int: (int,),
@@ -137,7 +138,7 @@ class Argument:
     meaning: Meaning
     description: str
     required: bool
-    types: tuple[type, ...] = _ANY
+    types: tuple[type, ...] = ANY
 
 
 @attrs.frozen
@@ -192,7 +193,7 @@ class ActionHandler:
 
     @allowed.default
     def _allowed(self) -> Mapping[str, tuple[type, ...]]:
-        return {p.name: _TYPES.get(_bare(p.annotation), _ANY) for p in self._parameters()}
+        return {p.name: _TYPES.get(_bare(p.annotation), ANY) for p in self._parameters()}
 
     @required.default
     def _required(self) -> tuple[str, ...]:
@@ -255,7 +256,7 @@ class ActionHandler:
             types = allowed.get(name)
             if types is None:
                 raise Refused(f"{self.kind} has no argument {name!r}{near(name, self.allowed)}")
-            if types is _ANY or value.__class__ in types:
+            if types is ANY or value.__class__ in types:
                 continue
             if not isinstance(value, types) or value.__class__ is bool:
                 raise Refused(f"{self.kind}: {name} must be {types[-1].__name__}, not {type(value).__name__}")

@@ -22,10 +22,11 @@ import attrs
 from sim.base.errors import Interrupt, RunError, SimError
 from sim.base.text import of_error, recordable_text
 from sim.events.bus import too_much
-from sim.kernel.codec import ABSENT, Fact, Raw, as_dict, decode, freeze
+from sim.kernel.codec import ABSENT, Fact, Raw, as_dict, decode, encode_unchecked, freeze
+from sim.kernel.compiled import core
 from sim.kernel.coroutines import resume
 from sim.kernel.waits import NOTHING
-from sim.world.action import Action, ActionHandler, ActionResult, Refused
+from sim.world.action import ANY, Action, ActionHandler, ActionResult, Refused
 from sim.world.costs import FREE, Charge, ChargeHold
 from sim.world.events import ActionTaken
 
@@ -264,3 +265,19 @@ class Dispatcher:
         topic = action.arguments.get("topic")
         what = f"{agent.agent_id}: the action {action.kind}" + (f" with topic {topic!r}" if topic else "")
         return Refused(str(too_much(what, size, self._world.event_bus.max_data_bytes)))
+
+
+if core is not None:
+    _HANDLER = ("allowed", "apply", "kind", "permission", "required", "topic", "wait")
+    _GIVEN = {
+        "action": Action, "any": ANY, "as_dict": as_dict, "decode": decode, "encode": encode_unchecked, "fact": Fact,
+        "free": FREE, "freeze": freeze, "handler": ActionHandler, "raw": Raw, "result": ActionResult,
+        "run_error": RunError, "taken": ActionTaken,
+    }  # fmt: skip
+    core.take_over_actions(
+        Dispatcher,
+        {"only_seen": vars(Dispatcher)["only_seen"], "world": vars(Dispatcher)["_world"]},
+        {name: getattr(ActionHandler, name) for name in _HANDLER},
+        {name: getattr(Action, name) for name in ("arguments", "kind", "reasoning")},
+        _GIVEN,
+    )

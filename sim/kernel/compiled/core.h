@@ -34,21 +34,26 @@ GET(PyObject *object, Py_ssize_t slot)
 }
 
 /* The Python functions that were replaced, by the names of the methods. They handle the rare cases. */
-#define REPLACED(X) X(emit) X(get) X(put_nowait) X(wait) X(wake)
-#define MOST_ARGUMENTS 4 /* maximum number of arguments of a replaced function */
+#define REPLACED(X) X(emit) X(get) X(put_nowait) X(run_now) X(wait) X(wake)
+#define MOST_ARGUMENTS 5 /* maximum number of arguments of a replaced function */
 #define DECLARE_REPLACED(name) extern PyObject *python_##name;
 REPLACED(DECLARE_REPLACED)
 extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
-    X(_arm) X(_caused) X(_encode_batch) X(_ended) X(_go_on) X(_rest) X(__qualname__) X(append) X(close) X(event)       \
-    X(fire) X(hold)                                                                                                    \
-    X(lose_one) X(popleft) X(serve) X(sort) X(throw) X(token)
+    X(__qualname__) X(_alive) X(_arm) X(_caused) X(_close) X(_encode_batch) X(_ended) X(_failure_of) X(_go_on)         \
+    X(_hold_back) X(_is_short) X(_iterated) X(_next) X(_own_alive) X(_raised) X(_refuse) X(_rest) X(acting)            \
+    X(action) X(actions) X(agent_id) X(alive) X(append) X(apply) X(begin) X(blocked) X(close) X(costs)                 \
+    X(decide_action) X(decision) X(dispatcher) X(done) X(emit) X(event) X(event_bus) X(find) X(fire) X(first)          \
+    X(fixed) X(has_more) X(hold) X(iterate) X(iterate_now) X(kernel) X(kind) X(lose_one) X(marks) X(max_data_bytes)    \
+    X(min_delay_ns) X(permission) X(popleft) X(rate_tracker) X(request_stop) X(sequence) X(serve) X(shutdown)          \
+    X(sort) X(state) X(success) X(throw) X(token) X(wait)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
 
 extern PyObject *armed, *budget_is_spent; /* ARMED and Pause.BUDGET in Python */
+extern PyObject *under_way, *returned;    /* UNDER_WAY and the Exit of an actor that has returned */
 extern PyObject *zero, *one;
 extern PyObject *cancelled; /* the class Cancelled */
 extern int stepping; /* the nesting depth of steps of actors */
@@ -86,12 +91,16 @@ PyObject *in_python(PyObject *function, PyObject *self, PyObject *const *args, P
 
 PyObject *make_wait(PyObject *owner, State state);
 PyObject *actor_of(PyObject *kernel);
+PyObject *take_error(void);
 void renew_stop(void);
 int is_kernel(PyObject *object);
 int compare_ranks(PyObject *one, PyObject *other);
 int begin_acquire(PyObject *pool);
+int ended(PyObject *loop, PyObject *actor, PyObject *returned);
 int hold_slot(PyObject *pool);
 int decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via);
+PyObject *take_over_actions(PyObject *module, PyObject *args);
+PyObject *take_over_loops(PyObject *module, PyObject *args);
 PyObject *take_over_rows(PyObject *module, PyObject *args);
 PyObject *take_over_slots(PyObject *module, PyObject *args);
 PyObject *run_some(PyObject *loop, PyObject *most);
@@ -104,6 +113,7 @@ PyObject *in_order(PyObject *module, PyObject *waiting);
 PyObject *by_lane(PyObject *module, PyObject *args);
 PyObject *plainness(PyObject *module, PyObject *state);
 PyObject *kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *kernel_run_now(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 
 /* Store `value` in a slot and release the old value. `value` is a new reference (stolen), or NULL after an error. */

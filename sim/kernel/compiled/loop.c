@@ -82,8 +82,27 @@ next_entry(Run *run)
     return Py_NewRef(entry);
 }
 
+/* Return the error that is set, with its traceback, and clear it; NULL with an error, if it cannot be made. */
+PyObject *
+take_error(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (trace != NULL) {
+        PyException_SetTraceback(error, trace);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return error;
+#endif
+}
+
 /* Pass the end of an actor to `Kernel._ended`: its returned value, or the error that is set if that is NULL. */
-static int
+int
 ended(PyObject *loop, PyObject *actor, PyObject *returned)
 {
     PyObject *error, *done, *handled;
@@ -92,18 +111,7 @@ ended(PyObject *loop, PyObject *actor, PyObject *returned)
         Py_DECREF(returned);
     }
     else {
-#if PY_VERSION_HEX >= 0x030C0000
-        error = PyErr_GetRaisedException();
-#else
-        PyObject *type, *trace;
-        PyErr_Fetch(&type, &error, &trace);
-        PyErr_NormalizeException(&type, &error, &trace);
-        if (trace != NULL) {
-            PyException_SetTraceback(error, trace);
-        }
-        Py_XDECREF(type);
-        Py_XDECREF(trace);
-#endif
+        error = take_error();
     }
     if (error == NULL) {
         return -1;

@@ -20,7 +20,7 @@ REPLACED(DEFINE_REPLACED)
 #define DEFINE_NAME(name) PyObject *s_##name;
 NAMES(DEFINE_NAME)
 
-PyObject *armed, *budget_is_spent, *cancelled, *zero, *one;
+PyObject *armed, *budget_is_spent, *cancelled, *returned, *under_way, *zero, *one;
 PyTypeObject *Reader_type, *Wait_type, *Seed_type;
 static PyObject *describe; /* see `described` in __init__.py */
 
@@ -29,6 +29,7 @@ static PyMethodDef method_get = {"get", queue_get, METH_NOARGS};
 static PyMethodDef method_put_nowait = {"put_nowait", queue_put_nowait, METH_O};
 static PyMethodDef method_wait = {"wait", signal_wait, METH_NOARGS};
 static PyMethodDef method_emit = {"emit", FAST(kernel_emit)};
+static PyMethodDef method_run_now = {"run_now", FAST(kernel_run_now)};
 static PyMethodDef method_wake = {"wake", FAST(kernel_wake)};
 
 /* Return the signature and docstring of a Python function as a string that is never freed, or NULL with an error. */
@@ -111,8 +112,9 @@ find_class(PyObject *classes, const char *name, PyTypeObject **type)
 static PyObject *
 take_over(PyObject *module, PyObject *args)
 {
-    PyObject *classes, *marker, *pause, *error, *text_of, *python_run;
-    if (!PyArg_ParseTuple(args, "O!OOOO:take_over", &PyDict_Type, &classes, &marker, &pause, &error, &text_of)) {
+    PyObject *classes, *marker, *pause, *error, *text_of, *running, *end, *python_run;
+    if (!PyArg_ParseTuple(args, "O!OOOOOO:take_over", &PyDict_Type, &classes, &marker, &pause, &error, &text_of,
+                          &running, &end)) {
         return NULL;
     }
     if (armed != NULL) {
@@ -122,10 +124,13 @@ take_over(PyObject *module, PyObject *args)
     budget_is_spent = Py_NewRef(pause);
     cancelled = Py_NewRef(error);
     describe = Py_NewRef(text_of);
+    under_way = Py_NewRef(running);
+    returned = Py_NewRef(end);
     CLASSES(FIND_CLASS)
     SLOTS(FIND_SLOT)
     python_run = replace(Kernel_type, &method_run_some);
     python_emit = replace(Kernel_type, &method_emit);
+    python_run_now = replace(Kernel_type, &method_run_now);
     python_wake = replace(Kernel_type, &method_wake);
     python_get = replace(Queue_type, &method_get);
     python_put_nowait = replace(Queue_type, &method_put_nowait);
@@ -151,6 +156,8 @@ static PyMethodDef functions[] = {
     {"sleep_ns", sleep_ns, METH_O, "Pause the actor for a whole number of nanoseconds of simulated time."},
     {"sort_entries", sort_entries, METH_O, "Sort entries like `list.sort`."},
     {"take_over", take_over, METH_VARARGS, "Replace functions of the kernel by the functions of this module."},
+    {"take_over_actions", take_over_actions, METH_VARARGS, "Replace functions of the class that executes actions."},
+    {"take_over_loops", take_over_loops, METH_VARARGS, "Replace functions of the class of loops of agents."},
     {"take_over_rows", take_over_rows, METH_VARARGS, "Replace a function of a class of recorders."},
     {"take_over_slots", take_over_slots, METH_VARARGS, "Replace functions of a class of resources with slots."},
     {NULL},

@@ -1,0 +1,126 @@
+"""A program for test_turns.py: agents that meet all ends of a turn. It writes what came of them, and the hash.
+
+Its arguments: `plain` or `compiled`, the mode, and the level of recording.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+PLAIN, MODE, LEVEL = sys.argv[1:]
+if PLAIN == "plain":
+    sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # as if it were not there
+
+import sim  # noqa: E402 - only now
+from sim.base.permissions import Permission  # noqa: E402
+from sim.kernel.waits import sleep_ns  # noqa: E402
+from sim.world import Action  # noqa: E402
+from sim.world.action import Refused, action  # noqa: E402
+
+RESULTS: list[Any] = [None, {"a": 1}, {"a": 2**70}, {1, 2}, {"a": [1]}, {"ä": "ö"}, float("nan"), {"big": "x" * 3000}]
+
+
+@action("try", draws=False)
+def try_it(world: Any, agent: Any, how: int, text: str = "") -> Any:
+    """Return what is asked for, or raise.
+
+    Args:
+        how: which.
+        text: anything.
+    """
+    if how == 90:
+        raise Refused("not now", skip=True)
+    if how >= 91:
+        raise ValueError(f"fault {how}")
+    return RESULTS[how % len(RESULTS)]
+
+
+@action("forbidden", permission=Permission.ADMIN, draws=False)
+def forbidden(world: Any, agent: Any) -> None:
+    """Do what only an operator may."""
+
+
+ACTIONS = [
+    *(Action("try", {"how": how}) for how in (*range(8), 90, 91)),
+    Action("try", {"how": 1}, "a reason"), Action("try", {"how": True}), Action("try", {"how": "1"}),
+    Action("try", {"how": 2, "text": "y" * 70_000}), Action("try", {"how": 1, "text": "\udc80"}), Action("try"),
+    Action("try", {"how": 1, "other": 2}), Action("forbidden"), Action("nothing"), Action("noop"),
+    Action("publish", {"topic": "news", "data": {"n": 1}}), Action("sleep", {"condition": {"for": 1}}),
+    Action("transfer", {"to": "b", "amount": 1}), Action("transfer", {"to": "b", "amount": 99}), None,
+]  # fmt: skip
+
+
+class Busy(sim.Agent):
+    """Does all of `ACTIONS` in turn, and some of them as several of one iteration, or after a wait."""
+
+    at = 0
+
+    def pick(self) -> Any:
+        """Return the next action; each seventh time what is none."""
+        self.at += 1
+        if self.at % 31 == 0:
+            raise KeyError("lost")
+        return "no action" if self.at % 37 == 0 else ACTIONS[self.at % len(ACTIONS)]
+
+    async def decide_action(self) -> Any:
+        """Return an action, at times after a wait."""
+        self.has_more = self.at % 3 == 0
+        self.state["at"] = {1, 2} if self.at == 50 else self.at
+        if self.at % 11 == 0:
+            await sleep_ns(10**9)
+        return self.pick()
+
+    def next_action(self) -> Any:
+        """Return a second action."""
+        self.has_more = False
+        return self.pick()
+
+    def after_action(self, result: Any) -> None:
+        """Fail at times."""
+        if self.at % 41 == 0:
+            raise RuntimeError(f"after {result.success}")
+
+    def on_error(self, error: str) -> None:
+        """Write what was recorded."""
+        sys.stdout.write(f"{self.world.now} {self.agent_id} {error}\n")
+
+
+class Direct(Busy):
+    """Decides without waiting, and says itself whether it is alive."""
+
+    def decide_now(self) -> Any:
+        """Return an action."""
+        self.has_more = self.at % 4 == 0
+        return self.pick()
+
+    async def decide_action(self) -> Any:
+        """Return what `decide_now` returns."""
+        return self.decide_now()
+
+    @property  # type: ignore[misc]
+    def alive(self) -> bool:
+        """Whether it has done little."""
+        return self.at < 300
+
+
+SCENARIO = f"""
+name: turns
+until: 400s
+execution: {{use_autonomous_loops: {"true" if MODE == "autonomous" else "false"}, tick: {{period: 1s}},
+             agent_loop: {{min_loop_delay: 1s, max_consecutive_errors: 3, cool_down: 5s, max_restarts: 999}}}}
+limits: {{talk: {{agent: 3 per 10s, policy: skip}}, acts: {{global: 40 per 20s, policy: block}}}}
+costs: {{publish: {{talk: 1, acts: 1}}}}
+metrics: {{every: 10s, values: {{rich: "balance('b')"}}}}
+agents:
+  - {{name: a, kind: busy, balance: 20}}
+  - {{name: b, kind: direct, balance: 20}}
+  - {{name: c, balance: 3, rules: [{{when: balance >= 1, do: [{{transfer: {{to: a, amount: 1}}}}, noop]}},
+                                   {{do: {{try: {{how: 1}}}}}}]}}
+"""
+
+with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder) / "turns.yaml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    result = sim.run(file, seed=1, recording=LEVEL, kinds={"busy": Busy, "direct": Direct})  # type: ignore[arg-type]
+    sys.stdout.write(f"{result.hash} {result.iterations}\n{result}\n")
