@@ -100,14 +100,14 @@ def arms_of(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     Raises:
         UsageError: if a text does not have this form.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    overrides: dict[str, tuple[str, ...]] = {}
     for text in texts:
         name, separator, override = text.partition(":")
         if not separator:
             hint = "write NAME:KEY=VALUE, for example low:agents.ant.state.speed=0.5"
             raise UsageError(f"{text!r:.80} does not say what an arm changes", hint=hint)
-        found[name] = (*found.get(name, ()), *([override] if override else []))
-    return found
+        overrides[name] = (*overrides.get(name, ()), *([override] if override else []))
+    return overrides
 
 
 @attrs.frozen(kw_only=True)
@@ -182,11 +182,11 @@ def make_arms(run: Path, options: ArmsPlanOptions) -> Plan:
 def _arm_scenarios(text: str, file: Path, info: RunInfo, at_ns: int, options: ArmsPlanOptions) -> list[Scenario]:
     """Return the scenario of each arm, checked."""
     own, ends, allow = tuple(info.options.get("set", ())), options.until or info.options.get("until"), options.allow
-    found = []
+    arms = []
     for name, overrides in options.arms.items():
         with _naming_the_arm(name):
-            found.append(_check_arm(text, file, own, overrides=overrides, allow=tuple(allow), at_ns=at_ns, until=ends))
-    return found
+            arms.append(_check_arm(text, file, own, overrides=overrides, allow=tuple(allow), at_ns=at_ns, until=ends))
+    return arms
 
 
 def _checked_run(run: Path, at_ns: int, *, allow_change: bool) -> RunInfo:
@@ -294,10 +294,10 @@ def differences_of(plan: Plan, values: Mapping[int, Mapping[str, Mapping[int, fl
         plan: the plan.
         values: the outcomes, as the value by combination, name and seed. Seeds that only one of both has are left out.
     """
-    found: list[Difference] = []
+    differences: list[Difference] = []
     start = plan.compared_with
     if start is None:
-        return found
+        return differences
     baseline = values.get(start, {})
     for point in range(len(plan.points)):
         if point == start:
@@ -310,8 +310,8 @@ def differences_of(plan: Plan, values: Mapping[int, Mapping[str, Mapping[int, fl
             if difference is not None and before is not None:
                 changed = sum(change != 0 for change in changes)
                 least = least_effect(changes)
-                found.append(Difference(plan.label(point), name, before, difference, least, changed))
-    return found
+                differences.append(Difference(plan.label(point), name, before, difference, least, changed))
+    return differences
 
 
 def reach_of(plan: Plan, seeds: Mapping[int, int], rows: Sequence[tuple[int, int, str, float]]) -> list[ArmReach]:
@@ -322,7 +322,7 @@ def reach_of(plan: Plan, seeds: Mapping[int, int], rows: Sequence[tuple[int, int
         seeds: the number of seeds that were measured, by arm.
         rows: arm, seed, agent and simulated seconds of each agent that was reached.
     """
-    found = []
+    reaches = []
     for point in range(1, len(plan.arms)):
         times: dict[str, list[float]] = {}
         counts: dict[int, int] = {}
@@ -335,5 +335,5 @@ def reach_of(plan: Plan, seeds: Mapping[int, int], rows: Sequence[tuple[int, int
         agents = [AgentReach(agent, tuple(sorted(own))) for agent, own in times.items()]
         agents.sort(key=lambda one: (-len(one.times), one.median, one.agent))
         if count is not None:
-            found.append(ArmReach(plan.arms[point], count, tuple(agents)))
-    return found
+            reaches.append(ArmReach(plan.arms[point], count, tuple(agents)))
+    return reaches

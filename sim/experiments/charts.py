@@ -105,7 +105,7 @@ class Drawing:
             style="max-width: 100%; height: auto",
         )  # fmt: skip
         # In text, quotes are escaped, so only whole values of attributes are replaced.
-        return Chart(label, re.sub(r'"var\(--(\w+)\)"', lambda found: f'"{colours[found[1]]}"', drawn))
+        return Chart(label, re.sub(r'"var\(--(\w+)\)"', lambda match: f'"{colours[match[1]]}"', drawn))
 
 
 def number(value: float) -> str:
@@ -125,19 +125,19 @@ def written(value: Estimate) -> str:
     return f"{number(value.mean)} {half(value)}".rstrip()
 
 
-def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked: str = "") -> Drawing:
+def bars(label: str, rows: Sequence[Bar], *, mark: float | None = None, marked: str = "") -> Drawing:
     """Return horizontal bars with their intervals.
 
     Args:
         label: a description of the chart, for screen readers.
-        given: the bars from top to bottom.
+        rows: the bars from top to bottom.
         mark: the position of a dashed line, or None.
         marked: the label of the dashed line.
     """
-    left = 12 + _WORD * max(len(_cut(bar.name)) for bar in given)
-    said = 16 + _WORD * max(len(bar.said) for bar in given)
-    marks = ticks(*_ends([bar.ends for bar in given], mark), 4)
-    height = _ABOVE + 30 * len(given) + _BELOW + (14 if mark is not None else 0)
+    left = 12 + _WORD * max(len(_cut(bar.name)) for bar in rows)
+    said = 16 + _WORD * max(len(bar.said) for bar in rows)
+    marks = ticks(*_ends([bar.ends for bar in rows], mark), 4)
+    height = _ABOVE + 30 * len(rows) + _BELOW + (14 if mark is not None else 0)
     floor = height - _BELOW
 
     def x(value: float) -> float:
@@ -146,7 +146,7 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
     parts: list[Iterable[Markup | str]] = [
         (_line(x(at), _ABOVE, x(at), floor, "grid"), _text(x(at), height - 8, number(at), "middle")) for at in marks
     ]
-    for index, bar in enumerate(given):
+    for index, bar in enumerate(rows):
         top = _ABOVE + 30 * index + 5
         drawn = _dotted(bar, x, top + 10) if bar.singles else [
             tag("rect", tag("title", f"{bar.name}: {bar.said}"), x=x(min(bar.value.mean, 0.0)), y=top,
@@ -166,18 +166,18 @@ def bars(label: str, given: Sequence[Bar], *, mark: float | None = None, marked:
     return Drawing(label, height, parts)
 
 
-def dots(label: str, given: Sequence[Bar]) -> Drawing:
+def dots(label: str, rows: Sequence[Bar]) -> Drawing:
     """Return dots with their intervals on an axis that has a line at 0: for differences.
 
     Args:
         label: a description of the chart, for screen readers.
-        given: the dots from top to bottom.
+        rows: the dots from top to bottom.
     """
-    left = 20 + _WORD * max(len(bar.name) for bar in given)
-    said = 16 + _WORD * max(len(bar.said) for bar in given)
-    most = max(*(abs(end) for bar in given for end in bar.ends), 0.0)
+    left = 20 + _WORD * max(len(bar.name) for bar in rows)
+    said = 16 + _WORD * max(len(bar.said) for bar in rows)
+    most = max(*(abs(end) for bar in rows for end in bar.ends), 0.0)
     marks = ticks(0.0, most, 2)
-    height = _ABOVE + 26 * len(given) + _BELOW
+    height = _ABOVE + 26 * len(rows) + _BELOW
     middle, half_width = (left + WIDTH - said) / 2, (WIDTH - said - left) / 2
 
     def x(value: float) -> float:
@@ -188,7 +188,7 @@ def dots(label: str, given: Sequence[Bar]) -> Drawing:
          _text(x(at), height - 8, number(at), "middle"))
         for at in sorted({*marks, *(-at for at in marks)})
     ]  # fmt: skip
-    for index, bar in enumerate(given):
+    for index, bar in enumerate(rows):
         y = _ABOVE + 26 * index + 13
         drawn = _dotted(bar, x, y) if bar.singles else [
             _whisker(x(bar.value.low), x(bar.value.high), y) if bar.value.half else "",
@@ -201,18 +201,18 @@ def dots(label: str, given: Sequence[Bar]) -> Drawing:
     return Drawing(label, height, parts)
 
 
-def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None = None) -> Drawing:
+def lines(label: str, curves: Sequence[Series], axis: str, *, mark: float | None = None) -> Drawing:
     """Return lines with intervals over a number. The axis is logarithmic, and says so, if the numbers grow by factors.
 
     Args:
         label: a description of the chart, for screen readers.
-        given: the lines.
+        curves: the lines.
         axis: the label of the axis.
         mark: the position of a dashed line, or None.
     """
     height = 250.0
-    places = sorted({place for series in given for place, _ in series.values})
-    marks = ticks(*_ends([series.ends for series in given], mark), 5)
+    places = sorted({place for series in curves for place, _ in series.values})
+    marks = ticks(*_ends([series.ends for series in curves], mark), 5)
     logarithmic = is_geometric(places)
     scale = [math.log(place) for place in places] if logarithmic else places
     span = scale[-1] - scale[0] or 1
@@ -230,30 +230,30 @@ def lines(label: str, given: Sequence[Series], axis: str, *, mark: float | None 
     parts.append([_text((_LEFT + WIDTH) / 2, height - 4, said, "middle", "said")])
     if mark is not None:
         parts.append([_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "soft", dashed=True)])
-    for series in given:
+    for series in curves:
         path = " ".join(f"{x(place):.1f},{y(value.mean):.1f}" for place, value in series.values)
         parts.append([_path(path, series.colour)])
         for place, value in series.values:
             parts.append(_point(x(place), value, y, series, f"{series.name}, {axis} {number(place)}"))
         parts.append([_single(x(at), y(value), series.colour) for one in series.singles for at, value in one])
-    keyed = len(given) > 1 or not label.startswith(given[0].name)
-    return Drawing(label, height, parts, given if keyed else ())
+    keyed = len(curves) > 1 or not label.startswith(curves[0].name)
+    return Drawing(label, height, parts, curves if keyed else ())
 
 
-def scatter(label: str, given: Sequence[tuple[str, float]], axis: str) -> Drawing:
+def scatter(label: str, points: Sequence[tuple[str, float]], axis: str) -> Drawing:
     """Return points over the values of a key; values that are no numbers have equal distances.
 
     Args:
         label: a description of the chart, for screen readers.
-        given: the value of the key and the number at it, for each point.
+        points: the value of the key and the number at it, for each point.
         axis: the label of the axis.
     """
     height = 220.0
-    numbers = [as_number(text) for text, _ in given]
-    names = list(dict.fromkeys(text for text, _ in given)) if None in numbers else []
-    places = [float(names.index(text)) for text, _ in given] if names else [one for one in numbers if one is not None]
+    numbers = [as_number(text) for text, _ in points]
+    names = list(dict.fromkeys(text for text, _ in points)) if None in numbers else []
+    places = [float(names.index(text)) for text, _ in points] if names else [one for one in numbers if one is not None]
     low, high = min(places), max(places)
-    floor, top = min(value for _, value in given), max(value for _, value in given)
+    floor, top = min(value for _, value in points), max(value for _, value in points)
     span = top - floor or abs(top) or 1.0
     marks = [floor, floor + span / 2, floor + span] if top > floor else [floor]
 
@@ -269,7 +269,7 @@ def scatter(label: str, given: Sequence[tuple[str, float]], axis: str) -> Drawin
     parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
     parts.append([
         tag("circle", cx=f"{x(at):.1f}", cy=f"{y(value):.1f}", r=2.2, fill="var(--c0)", fill_opacity=0.45)
-        for at, (_, value) in zip(places, given, strict=True)
+        for at, (_, value) in zip(places, points, strict=True)
     ])  # fmt: skip
     return Drawing(label, height, parts)
 
@@ -283,19 +283,19 @@ def is_geometric(places: Sequence[float]) -> bool:
     return max(factors) * min(steps) < max(steps) * min(factors)
 
 
-def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Drawing:
+def bands(label: str, curves: Sequence[Series], end: float, axis: str) -> Drawing:
     """Return step functions over time from 0 to `end`: one band for each line, all with the same scale.
 
     Args:
         label: a description of the chart, for screen readers.
-        given: the lines; each ends with its last value.
+        curves: the lines; each ends with its last value.
         end: the end of the axis.
         axis: the label of the axis.
     """
     band = 44.0
-    height = _ABOVE + band * len(given) + 36
-    left = 12 + _WORD * max(len(series.name) for series in given)
-    most = max(value.mean for series in given for _, value in series.values)
+    height = _ABOVE + band * len(curves) + 36
+    left = 12 + _WORD * max(len(series.name) for series in curves)
+    most = max(value.mean for series in curves for _, value in series.values)
 
     def x(at: float) -> float:
         return left + at / (end or 1) * (WIDTH - left - 70)
@@ -306,7 +306,7 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Drawing
         if at <= end * 1.001
     ]
     parts.append([_text((left + WIDTH - 70) / 2, height - 4, axis, "middle", "said")])
-    for index, series in enumerate(given):
+    for index, series in enumerate(curves):
         floor = _ABOVE + band * (index + 1)
         path = [f"M{x(0):.1f} {floor:.1f}"]
         for at, value in series.values:
@@ -322,18 +322,18 @@ def bands(label: str, given: Sequence[Series], end: float, axis: str) -> Drawing
     return Drawing(label, height, parts)
 
 
-def areas(label: str, given: Sequence[Series], axis: str, *, signed: bool = False) -> Drawing:
+def areas(label: str, curves: Sequence[Series], axis: str, *, signed: bool = False) -> Drawing:
     """Return lines over time, each in a band that has its intervals.
 
     Args:
         label: a description of the chart, for screen readers.
-        given: the lines; the place of each value is its time.
+        curves: the lines; the place of each value is its time.
         axis: the label of the axis.
         signed: whether the values are differences, so that there is a line at 0.
     """
     height = 250.0
-    marks = ticks(*_ends([series.ends for series in given], None), 5)
-    times = [at for series in given for one in (series.values, *series.singles) for at, _ in one]
+    marks = ticks(*_ends([series.ends for series in curves], None), 5)
+    times = [at for series in curves for one in (series.values, *series.singles) for at, _ in one]
     begin = min(times)
     span = max(times) - begin or 1
 
@@ -349,7 +349,7 @@ def areas(label: str, given: Sequence[Series], axis: str, *, signed: bool = Fals
     parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
     if signed:
         parts.append([_line(_LEFT, y(0), WIDTH - _RIGHT, y(0), "soft")])
-    for series in given:
+    for series in curves:
         above = [f"{x(at):.1f},{y(value.high):.1f}" for at, value in series.values]
         below = [f"{x(at):.1f},{y(value.low):.1f}" for at, value in reversed(series.values)]
         around = [
@@ -358,7 +358,7 @@ def areas(label: str, given: Sequence[Series], axis: str, *, signed: bool = Fals
         ] or [tag("polygon", points=" ".join((*above, *below)), fill=series.colour, fill_opacity=0.18)]
         line = _path(" ".join(f"{x(at):.1f},{y(value.mean):.1f}" for at, value in series.values), series.colour)
         parts.append([*around, line])
-    return Drawing(label, height, parts, given if len(given) > 1 else ())
+    return Drawing(label, height, parts, curves if len(curves) > 1 else ())
 
 
 def _ends(drawn: Sequence[tuple[float, float]], mark: float | None) -> tuple[float, float]:
@@ -368,31 +368,31 @@ def _ends(drawn: Sequence[tuple[float, float]], mark: float | None) -> tuple[flo
 
 def _spaced(places: Sequence[float], x: Scale) -> list[float]:
     """Return the positions that can have a label without covering the one before."""
-    found: list[float] = []
+    shown: list[float] = []
     for place in places:
-        if not found or x(place) - x(found[-1]) >= _WORD * (len(number(place)) + len(number(found[-1]))) / 2 + 4:
-            found.append(place)
-    return found
+        if not shown or x(place) - x(shown[-1]) >= _WORD * (len(number(place)) + len(number(shown[-1]))) / 2 + 4:
+            shown.append(place)
+    return shown
 
 
 def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
-def legend(given: Sequence[Series]) -> Markup:
+def legend(curves: Sequence[Series]) -> Markup:
     """Return the names of lines with their colours."""
     swatches = [
         tag("span", svg(10, 10, "", tag("rect", width=10, height=10, rx=3, fill=series.colour)), _cut(series.name))
-        for series in given
+        for series in curves
     ]
     return tag("div", swatches, class_="legend")
 
 
 def _levels(marks: Sequence[float], y: Scale) -> list[Markup]:
-    found = []
+    grid = []
     for at in marks:
-        found += [_line(_LEFT, y(at), WIDTH - _RIGHT, y(at), "grid"), _text(_LEFT - 7, y(at) + 4, number(at), "end")]
-    return found
+        grid += [_line(_LEFT, y(at), WIDTH - _RIGHT, y(at), "grid"), _text(_LEFT - 7, y(at) + 4, number(at), "end")]
+    return grid
 
 
 def _point(x: float, value: Estimate, y: Scale, series: Series, words: str) -> list[Markup | str]:

@@ -108,20 +108,20 @@ def _keys(text: str) -> tuple[str, ...]:
 def _parts(keys: Sequence[str], value: str) -> Point:
     """Return the values of keys that change together."""
     try:
-        found = Override.parse(f"x={value}").value
+        parsed = Override.parse(f"x={value}").value
     except ScenarioError:
-        found = None
-    if not isinstance(found, list) or len(found) != len(keys):
+        parsed = None
+    if not isinstance(parsed, list) or len(parsed) != len(keys):
         raise UsageError(f"{value!r:.60} is no list with a value for each of {', '.join(keys)}", hint=_TOGETHER)
-    return {key: value_text(plain(one)) for key, one in zip(keys, found, strict=True)}
+    return {key: value_text(plain(one)) for key, one in zip(keys, parsed, strict=True)}
 
 
 def each(point: Point) -> Point:
     """Return a combination in which each key is by itself, also of those that change together."""
-    found: dict[str, str] = {}
+    combination: dict[str, str] = {}
     for key, value in point.items():
-        found |= _parts(key.split(","), value) if "," in key else {key: value}
-    return found
+        combination |= _parts(key.split(","), value) if "," in key else {key: value}
+    return combination
 
 
 def _values(text: str) -> tuple[str, ...]:
@@ -153,16 +153,16 @@ def varied(keys: Mapping[Any, str | Iterable[Any]]) -> tuple[str, ...]:
     Raises:
         UsageError: if a value cannot be varied.
     """
-    found = []
-    for given, values in keys.items():
-        key = given if isinstance(given, str) else ",".join(given)
+    texts = []
+    for names, values in keys.items():
+        key = names if isinstance(names, str) else ",".join(names)
         if isinstance(values, str):
-            found.append(f"{key}={values}")
+            texts.append(f"{key}={values}")
             continue
         if not isinstance(values, Iterable):
             raise UsageError(f"{key} is varied by {values!r:.60}", hint="give a list, or a text such as 0.02..0.2:4")
-        found.append(f"{key}={','.join(_separable(_text_of(key, value)) for value in values)}")
-    return tuple(found)
+        texts.append(f"{key}={','.join(_separable(_text_of(key, value)) for value in values)}")
+    return tuple(texts)
 
 
 def _text_of(key: str, value: Any) -> str:
@@ -180,19 +180,19 @@ def _separable(text: str) -> str:
 
 
 def _range(key: str, rest: str, hint: str) -> Variable:
-    found = _RANGE.fullmatch(rest)
-    whole = found is not None and all(re.fullmatch(r"[-+]?\d{1,300}", found[name]) for name in ("low", "high"))
+    match = _RANGE.fullmatch(rest)
+    whole = match is not None and all(re.fullmatch(r"[-+]?\d{1,300}", match[name]) for name in ("low", "high"))
     read: Callable[[str], float] = int if whole else float  # an int is exact, however large
     try:
-        low, high = (read(found[name]) for name in ("low", "high")) if found else (math.nan, math.nan)
+        low, high = (read(match[name]) for name in ("low", "high")) if match else (math.nan, math.nan)
     except ValueError:
         low = high = math.nan
-    if found is None or not low < high or not math.isfinite(high - low):
+    if match is None or not low < high or not math.isfinite(high - low):
         raise UsageError(f"{rest!r:.60} is no range of numbers", hint=hint)
     made = Variable(key, (), low, high, whole)
-    if found["count"] is None:
+    if match["count"] is None:
         return made
-    count = int(found["count"])
+    count = int(match["count"])
     if not 2 <= count <= MOST_POINTS:
         raise UsageError(f"a range has 2 to {MOST_POINTS:,} values, not {count:,}", hint=hint)
     parts = count - 1

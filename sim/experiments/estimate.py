@@ -53,13 +53,13 @@ class Estimate:
     @classmethod
     def of(cls, values: Sequence[float]) -> "Estimate | None":
         """Return the estimate from one value per seed. Values that are not finite are omitted. None: no values."""
-        known = [value for value in values if math.isfinite(value)]
-        if not known:
+        finite = [value for value in values if math.isfinite(value)]
+        if not finite:
             return None
-        mean = mean_of(known)
-        if len(known) == 1:
+        mean = mean_of(finite)
+        if len(finite) == 1:
             return cls(1, mean, None)
-        return cls(len(known), mean, _errors(student(len(known) - 1), known))
+        return cls(len(finite), mean, _errors(student(len(finite) - 1), finite))
 
     @property
     def low(self) -> float:
@@ -100,13 +100,13 @@ def least_effect(values: Sequence[float]) -> float | None:
     Returns:
         None if there are fewer than two values, or all are the same: how much they vary is not known then.
     """
-    known = [value for value in values if math.isfinite(value)]
-    if len(known) < 2 or min(known) == max(known):
+    finite = [value for value in values if math.isfinite(value)]
+    if len(finite) < 2 or min(finite) == max(finite):
         return None
-    freedom = len(known) - 1
+    freedom = len(finite) - 1
     exact = freedom <= len(_LEAST_EFFECTS)
     factor = _LEAST_EFFECTS[freedom - 1] if exact else student(freedom) + _expanded(_POWER, freedom)
-    return _errors(factor, known)
+    return _errors(factor, finite)
 
 
 def student(freedom: int) -> float:

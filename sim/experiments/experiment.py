@@ -120,8 +120,8 @@ def carry_out(
                 jobs_of(results.plan, wanted, hosting, by_seed=by_seed),
             )
             work = run_job if results.plan.bench is None else run_modes
-            for job, found in pool.run(work, jobs, deadline):
-                measured = _lost(job, found) if isinstance(found, Ended) else found
+            for job, returned in pool.run(work, jobs, deadline):
+                measured = _lost(job, returned) if isinstance(returned, Ended) else returned
                 results.add(measured, session.facts())
                 for one in measured:
                     checked = checked or _check_first(results.plan, one.trial, hosting)
@@ -159,8 +159,8 @@ def _check_first(plan: Plan, trial: Trial, hosting: TrialHosting) -> bool:
     if trial.status != "measured":
         return False
     if not set(plan.outcomes) <= trial.outcomes.keys():
-        given = (*plan.overrides, *overrides_of(plan.points[trial.point]))
-        scenario = load(Path(plan.file), given if plan.past is None else (), plan.allow, hosting.kinds)
+        overrides = (*plan.overrides, *overrides_of(plan.points[trial.point]))
+        scenario = load(Path(plan.file), overrides if plan.past is None else (), plan.allow, hosting.kinds)
         KnownOutcomes.of((scenario,), hosting.kinds).check_first(plan.outcomes, trial.outcomes)
     return True
 
@@ -176,10 +176,10 @@ def _next(
     results: Results, search: Searching | None, tried: Container[tuple[int, int]], *, again: bool
 ) -> list[tuple[int, int]]:
     """Return the combinations and seeds that have to be run next; a fit adds candidates if there are none."""
-    found = [one for one in missing(results, again=again) if one not in tried]
-    while not found and search is not None and search.advance():
-        found = missing(results)  # none, if the candidates are equal to earlier ones
-    return found
+    pairs = [one for one in missing(results, again=again) if one not in tried]
+    while not pairs and search is not None and search.advance():
+        pairs = missing(results)  # none, if the candidates are equal to earlier ones
+    return pairs
 
 
 def left(results: Results) -> int:
@@ -234,10 +234,10 @@ def _needed(
         seeds = plan.some_seeds(needed)
         if any((point, seed) not in done for seed in seeds for point in points):
             break  # they are run first
-        known = {point: _among(values.get(point, {}), seeds) for point in points}
-        if not any(by_seed for by_name in known.values() for by_seed in by_name.values()):
+        by_point = {point: _among(values.get(point, {}), seeds) for point in points}
+        if not any(by_seed for by_name in by_point.values() for by_seed in by_name.values()):
             break  # no trial has an outcome that matters, so more of them would be in vain
-        if _are_precise(plan, known):
+        if _are_precise(plan, by_point):
             break
         needed = min(most, needed + max(2, needed // 2))
     return needed
@@ -245,19 +245,19 @@ def _needed(
 
 def values_of(results: Results) -> dict[int, dict[str, dict[int, float]]]:
     """Return the outcomes that matter: the value by combination, name and seed. What was not counted is 0."""
-    found: dict[int, dict[str, dict[int, float]]] = {}
-    own, known = results.own(), results.names()
+    by_point: dict[int, dict[str, dict[int, float]]] = {}
+    own, recorded = results.own(), results.names()
     names = list(results.plan.outcomes) or own
     counts = [
-        name for name in names if name not in own and (is_count(name) or (name.startswith(COUNTS) and name in known))
+        name for name in names if name not in own and (is_count(name) or (name.startswith(COUNTS) and name in recorded))
     ]
     for (point, seed), status in results.done().items() if counts else ():
         for name in counts if status == "measured" else ():
-            found.setdefault(point, {}).setdefault(name, {})[seed] = 0.0
+            by_point.setdefault(point, {}).setdefault(name, {})[seed] = 0.0
     for point, seed, name, value in results.values(names):
-        found.setdefault(point, {}).setdefault(name, {})[seed] = value
+        by_point.setdefault(point, {}).setdefault(name, {})[seed] = value
     order = {name: place for place, name in enumerate(names)}
-    return {point: {name: own[name] for name in sorted(own, key=order.__getitem__)} for point, own in found.items()}
+    return {point: {name: own[name] for name in sorted(own, key=order.__getitem__)} for point, own in by_point.items()}
 
 
 def _among(values: Values, seeds: Sequence[int]) -> Values:
@@ -281,12 +281,12 @@ def _are_precise(plan: Plan, values: Mapping[int, Values]) -> bool:
     return bool(pairs) and all(_is_precise(one, share * abs(base.mean)) for one, base in pairs)
 
 
-def _is_precise(found: Estimate, most: float) -> bool:
+def _is_precise(estimate: Estimate, most: float) -> bool:
     """Return whether an interval is narrow enough: half of it is at most `most`, and there are enough seeds."""
     return (
-        found.half is not None
-        and found.half <= most
-        and found.n >= (FEWEST_SEEDS if found.half else FEWEST_WITHOUT_SPREAD)
+        estimate.half is not None
+        and estimate.half <= most
+        and estimate.n >= (FEWEST_SEEDS if estimate.half else FEWEST_WITHOUT_SPREAD)
     )
 
 
@@ -357,15 +357,15 @@ def spots_of(results: Results, outcome: str, *, differences: bool = False) -> li
     plan, values = results.plan, values_of(results)
     start = plan.compared_with if differences else None
     base = {} if start is None else values.get(start, {}).get(outcome, {})
-    found = []
+    spots = []
     for point in range(len(plan.points)):
         own = values.get(point, {}).get(outcome, {})
         if differences:
             own = {} if point == start else {seed: own[seed] - base[seed] for seed in own if seed in base}
         estimate = Estimate.of(list(own.values()))
         if estimate is not None:
-            found.append(Spot(point, estimate, own))
-    return found
+            spots.append(Spot(point, estimate, own))
+    return spots
 
 
 Singles = Mapping[str, Mapping[str, Sequence[float]]]
@@ -382,14 +382,14 @@ def singles_of(results: Results, *, differences: bool = False) -> Singles:
     plan, values = results.plan, values_of(results)
     start = plan.compared_with if differences else None
     base = {} if start is None else values.get(start, {})
-    found: dict[str, dict[str, Sequence[float]]] = {}
+    singles: dict[str, dict[str, Sequence[float]]] = {}
     for point, outcomes in values.items():
         for name, own in outcomes.items() if point != start else ():
             before = base.get(name, {})
-            known = [own[seed] - before.get(seed, 0.0) for seed in own if start is None or seed in before]
-            if 0 < len(known) < FEW:
-                found.setdefault(name, {})[plan.label(point)] = known
-    return found
+            numbers = [own[seed] - before.get(seed, 0.0) for seed in own if start is None or seed in before]
+            if 0 < len(numbers) < FEW:
+                singles.setdefault(name, {})[plan.label(point)] = numbers
+    return singles
 
 
 def reach(results: Results) -> list[ArmReach]:
@@ -413,7 +413,7 @@ def without_effect(results: Results) -> list[str]:
         groups = {plan.arms[number]: [(0, number)] for number, point in enumerate(plan.points) if number and point}
     else:
         groups = {" and ".join(keys): _differing_in(keys, plan.points) for keys in _together(plan.points)}
-    found = []
+    ineffective = []
     for what, pairs in groups.items():
         same = [
             hashes[one, seed] == hashes[other, seed]
@@ -422,8 +422,8 @@ def without_effect(results: Results) -> list[str]:
             if (one, seed) in hashes and (other, seed) in hashes
         ]
         if same and all(same):
-            found.append(what)
-    return found
+            ineffective.append(what)
+    return ineffective
 
 
 def _together(points: Sequence[Point]) -> list[list[str]]:
@@ -456,7 +456,7 @@ def _differing_in(keys: Sequence[str], points: Sequence[Point]) -> list[tuple[in
 def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, Json]:
     """Return the results of an experiment as JSON."""
     plan = results.plan
-    found: dict[str, Json] = {
+    document: dict[str, Json] = {
         "folder": str(results.folder), "id": plan.id, "hash": results.hash(), "plan": plan.to_json(),
         "rows": [attrs.asdict(one) for one in estimates],
         "without_value": [
@@ -465,10 +465,10 @@ def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, 
         "problems": [{"point": point, "seed": seed, "problem": why} for point, seed, why in results.problems()],
     }  # fmt: skip
     if plan.compared_with is not None:
-        found["differences"] = [attrs.asdict(one) for one in differences(results)]
+        document["differences"] = [attrs.asdict(one) for one in differences(results)]
     if plan.arms:
-        found["reached"] = [_reach_to_json(one) for one in reach(results)]
-    return found
+        document["reached"] = [_reach_to_json(one) for one in reach(results)]
+    return document
 
 
 def _reach_to_json(arm: ArmReach) -> dict[str, Any]:

@@ -32,10 +32,10 @@ def outcome_drawings(
     valued = [row for row in rows if name in row.outcomes]
     keys = [key for key in (rows[0].point if rows else ()) if _is_axis(valued, key)]  # the baseline has none
     if not keys:
-        given = [_bar(row.label or "all seeds", row.outcomes[name], few.get(row.label, ())) for row in valued[:_BARS]]
-        if given:
+        shown = [_bar(row.label or "all seeds", row.outcomes[name], few.get(row.label, ())) for row in valued[:_BARS]]
+        if shown:
             what = "combinations" if rows[0].point else "arms"
-            yield "", _part(bars(f"{name} by {what.removesuffix('s')}", given), len(given), len(valued), what)
+            yield "", _part(bars(f"{name} by {what.removesuffix('s')}", shown), len(shown), len(valued), what)
         return
     for key in keys:
         axis = short(key, rows[0].point)
@@ -61,26 +61,26 @@ def _series(rows: Sequence[PointEstimates], name: str, key: str, few: Mapping[st
         value = attrs.evolve(row.outcomes[name], half=None) if own else row.outcomes[name]
         groups.setdefault(rest, []).append((as_number(row.point[key]) or 0.0, value, own))
     if len(groups) > len(_COLOURS):  # too many lines: the points alone
-        groups = {"": [one for found in groups.values() for one in found]}
+        groups = {"": [one for points in groups.values() for one in points]}
     return [
         Series(
-            rest or name, _COLOURS[index], sorted(((at, value) for at, value, _ in found), key=lambda pair: pair[0]),
-            [[(at, one) for one in own] for at, _, own in found],
+            rest or name, _COLOURS[index], sorted(((at, value) for at, value, _ in points), key=lambda pair: pair[0]),
+            [[(at, one) for one in own] for at, _, own in points],
         )
-        for index, (rest, found) in enumerate(groups.items())
+        for index, (rest, points) in enumerate(groups.items())
     ]  # fmt: skip
 
 
-def band_drawing(plan: Plan, found: Sequence[Band], metric: str, *, signed: bool = False) -> Drawing:
+def band_drawing(plan: Plan, bands: Sequence[Band], metric: str, *, signed: bool = False) -> Drawing:
     """Return the chart of a metric over time: a line for each combination or arm, each with its 95 % band.
 
     Args:
         plan: the plan.
-        found: the bands.
+        bands: the bands.
         metric: the metric.
         signed: whether these are differences from the baseline.
     """
-    own = [band.drawn() for band in found if band.metric == metric]
+    own = [band.drawn() for band in bands if band.metric == metric]
     end = max(one[-1][0] for band in own for one in (band.moments, *band.singles))
     scale, unit = next(pair for pair in _UNITS if end >= 2 * pair[0] or pair[0] == 1)
     series = [
@@ -97,32 +97,32 @@ def band_drawing(plan: Plan, found: Sequence[Band], metric: str, *, signed: bool
 
 
 def difference_drawing(
-    found: Sequence[Difference], name: str, singles: Mapping[str, Sequence[float]] | None = None
+    differences: Sequence[Difference], name: str, singles: Mapping[str, Sequence[float]] | None = None
 ) -> Drawing:
     """Return the chart of the differences from the baseline in one outcome, one dot for each arm.
 
     Args:
-        found: the differences.
+        differences: the differences.
         name: the name of the outcome.
         singles: the differences of single seeds by arm, which are drawn in place of the interval; see `singles_of`.
     """
-    own, few = [one for one in found if one.outcome == name], singles or {}
-    given = [_bar(one.arm, one.difference, few.get(one.arm, ())) for one in own[:_BARS]]
-    return _part(dots(f"differences in {name} from the baseline", given), len(given), len(own), "arms")
+    own, few = [one for one in differences if one.outcome == name], singles or {}
+    shown = [_bar(one.arm, one.difference, few.get(one.arm, ())) for one in own[:_BARS]]
+    return _part(dots(f"differences in {name} from the baseline", shown), len(shown), len(own), "arms")
 
 
-def reach_drawing(found: Sequence[ArmReach]) -> Drawing:
+def reach_drawing(arms: Sequence[ArmReach]) -> Drawing:
     """Return the chart of the mean number of reached agents over time, one band for each arm that reached any."""
-    end = 1.05 * max(seconds for arm in found for one in arm.agents for seconds in one.times)  # the last step is seen
+    end = 1.05 * max(seconds for arm in arms for one in arm.agents for seconds in one.times)  # the last step is seen
     scale, unit = next(pair for pair in _UNITS[1:] if end >= pair[0] or pair[0] == 1)
     series = []
-    for index, arm in enumerate(found[: len(_COLOURS)]):
+    for index, arm in enumerate(arms[: len(_COLOURS)]):
         times = sorted(seconds for one in arm.agents for seconds in one.times)
         steps = [(at / scale, Estimate(1, (place + 1) / arm.count.n, None)) for place, at in enumerate(times)]
         kept = steps[:: max(1, len(steps) // _STEPS)]
         series.append(Series(arm.arm, _COLOURS[index], [*kept, steps[-1], (end / scale, steps[-1][1])]))
     drawing = bands("agents reached over time", series, end / scale, f"simulated {unit}")
-    return _part(drawing, len(series), len(found), "arms")
+    return _part(drawing, len(series), len(arms), "arms")
 
 
 def _part(drawing: Drawing, shown: int, count: int, what: str) -> Drawing:

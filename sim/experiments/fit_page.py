@@ -26,29 +26,29 @@ _NOTE: Final = (
 
 def fit_sections(results: Results) -> Markup:
     """Return the sections of the page of a fit."""
-    found, fit = found_by(results), Fit.of(results)
+    fitted, fit = found_by(results), Fit.of(results)
     plan = fit_of(results.plan)
     what = f"{plan.sampler}, {len(fit.candidates)} of {plan.candidates} candidates in batches of {plan.batch}"
-    early = f", {found.ended_early} of which ended early" if found.ended_early else ""
-    size = tag("p", f"{what}{early}; loss {plan.loss}; {found.verdict}.", class_="note")
-    cards = [*_compared(fit, found), *_losses(fit)]
+    early = f", {fitted.ended_early} of which ended early" if fitted.ended_early else ""
+    size = tag("p", f"{what}{early}; loss {plan.loss}; {fitted.verdict}.", class_="note")
+    cards = [*_compared(fit, fitted), *_losses(fit)]
     parts = [
         tag("h2", "Fit"), size, tag("p", _NOTE, class_="note"),
-        table_of(best_table(results, found), 1) if found.best else None,
-        table_of(intervals_table(found), 1) if found.intervals else None,
-        tag("ul", [tag("li", one) for one in found.notes]) if found.notes else None,
+        table_of(best_table(results, fitted), 1) if fitted.best else None,
+        table_of(intervals_table(fitted), 1) if fitted.intervals else None,
+        tag("ul", [tag("li", one) for one in fitted.notes]) if fitted.notes else None,
         tag("div", cards, class_="cards wide") if cards else None,
     ]  # fmt: skip
     return tag("section", parts)
 
 
-def _compared(fit: Fit, found: Found) -> Iterator[Markup]:
+def _compared(fit: Fit, fitted: Found) -> Iterator[Markup]:
     """Yield a chart for each metric of the data, with what the best candidate shows."""
     for place, target in enumerate(fit_of(fit.plan).targets):
-        for name in target.names if found.best and target.cells[0].seconds is not None else ():
-            drawing = _over_time(target, name, place, found.best[0])
+        for name in target.names if fitted.best and target.cells[0].seconds is not None else ():
+            drawing = _over_time(target, name, place, fitted.best[0])
             if drawing is not None:
-                yield drawing.card(name, f"{target.name}, and candidate {found.best[0].number}")
+                yield drawing.card(name, f"{target.name}, and candidate {fitted.best[0].number}")
 
 
 def _over_time(target: Target, name: str, place: int, best: Candidate) -> Drawing | None:
@@ -76,9 +76,9 @@ def _time(pair: tuple[float, Estimate]) -> float:
 
 def _losses(fit: Fit) -> Iterator[Markup]:
     """Yield charts of the losses: over the candidates in their order, and over each varied key."""
-    known = [one for one in fit.candidates if one.values is not None]
-    shown = known if len(known) <= _DOTS else [known[at * len(known) // _DOTS] for at in range(_DOTS)]
-    note = f"{len(shown):,} of {len(known):,} candidates, evenly chosen" if len(shown) < len(known) else ""
+    with_loss = [one for one in fit.candidates if one.values is not None]
+    shown = with_loss if len(with_loss) <= _DOTS else [with_loss[at * len(with_loss) // _DOTS] for at in range(_DOTS)]
+    note = f"{len(shown):,} of {len(with_loss):,} candidates, evenly chosen" if len(shown) < len(with_loss) else ""
     for place, target in enumerate(fit_of(fit.plan).targets):
         pairs = [(one, one.losses[place]) for one in shown]
         values = [(one, loss.mean) for one, loss in pairs if loss is not None]
@@ -91,5 +91,5 @@ def _losses(fit: Fit) -> Iterator[Markup]:
             yield _scatter(heading, own, short(key, fit.plan.points[0]), note)
 
 
-def _scatter(heading: str, given: Sequence[tuple[str, float]], axis: str, note: str) -> Markup:
-    return scatter(f"{heading} over {axis}", given, axis).card(heading, f"over {axis}. {note}".strip())
+def _scatter(heading: str, points: Sequence[tuple[str, float]], axis: str, note: str) -> Markup:
+    return scatter(f"{heading} over {axis}", points, axis).card(heading, f"over {axis}. {note}".strip())

@@ -88,9 +88,9 @@ def _named(target: Target, varied: Varied) -> Target:
     Raises:
         UsageError: if the scenario cannot have one of them.
     """
-    known = KnownOutcomes.of((varied.scenario, *varied.variants), varied.options.kinds)
-    names = {name: known.choose((name,), varied.options.allow).names for name in target.names}
-    if several := next((name for name, found in names.items() if len(found) != 1), None):
+    outcomes = KnownOutcomes.of((varied.scenario, *varied.variants), varied.options.kinds)
+    names = {name: outcomes.choose((name,), varied.options.allow).names for name in target.names}
+    if several := next((name for name, chosen in names.items() if len(chosen) != 1), None):
         said = f"the column {several!r:.60} of {target.name} stands for several outcomes"
         raise UsageError(said, hint=f"name one: {', '.join(names[several])}")
     cells = tuple(attrs.evolve(cell, name=names[cell.name][0]) for cell in target.cells)
@@ -124,7 +124,7 @@ def _check_times(varied: Varied, targets: Sequence[Target]) -> None:
             raise UsageError(said, hint=f"add --until {seconds_text(max(times))}")
         for name in target.names:
             if name not in scenario.metrics.values:
-                known = ", ".join(scenario.metrics.values) or "none"
+                metrics = ", ".join(scenario.metrics.values) or "none"
                 raise UsageError(
-                    f"{target.name} has {name!r:.60} over time, which is no metric", hint=f"take one of {known}"
+                    f"{target.name} has {name!r:.60} over time, which is no metric", hint=f"take one of {metrics}"
                 )

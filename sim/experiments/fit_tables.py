@@ -101,10 +101,10 @@ def found_by(results: Results) -> Found:
     best = tuple(fit.best)
     limits = [_by_chance(fit, one) for one in best]
     enough = fit.plan.seeds[1] >= 3 and bool(best)
-    known = enough and all(limit is not None for own in limits for limit in own)
+    has_limits = enough and all(limit is not None for own in limits for limit in own)
     sound = [(one, own) for one, own in zip(best, limits, strict=True) if _within(one, own)]
-    agreeing = tuple(one for one in fit.judged if _agrees(fit, one, sound)) if known else ()
-    nearest = tuple(one for one in fit.judged if _is_near(fit, one, best)) if known and not sound else ()
+    agreeing = tuple(one for one in fit.judged if _agrees(fit, one, sound)) if has_limits else ()
+    nearest = tuple(one for one in fit.judged if _is_near(fit, one, best)) if has_limits and not sound else ()
     variables = [variable(text) for text in fit.plan.vary]
     intervals = tuple(_value(one, fit, agreeing or nearest) for one in variables) if agreeing or nearest else ()
     lacking = [one for one in fit.candidates if one.lack and one.same_as is None and fit.is_finished(one)]
@@ -112,7 +112,7 @@ def found_by(results: Results) -> Found:
         *_notes(fit, results, lacking), *_not_reproduced(fit, best, limits), *_left_open(variables, intervals, agreeing)
     ]  # fmt: skip
     return Found(
-        best, bool(sound) if known else None, agreeing, nearest, intervals,
+        best, bool(sound) if has_limits else None, agreeing, nearest, intervals,
         by_chance=tuple(limits[0]) if len(best) == 1 else (),
         ended_early=sum(one.ended_early for one in fit.candidates), without_loss=len(lacking), notes=tuple(notes),
     )  # fmt: skip
@@ -275,17 +275,17 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [sum(other < one for other in values) + (values.count(one) - 1) / 2 for one in values]
 
 
-def best_table(results: Results, found: Found) -> Table:
+def best_table(results: Results, fitted: Found) -> Table:
     """Return a line for each of the best candidates: its number, values, and losses with half of their intervals."""
     plan = fit_of(results.plan)
     point = results.plan.points[0]
     heads = ["candidate", *(short(key, point) for key in point)]
-    held_out = any(loss is not None for one in found.best for loss in one.held_out)
+    held_out = any(loss is not None for one in fitted.best for loss in one.held_out)
     for target in plan.targets:
         name = target.name if len(plan.targets) > 1 else plan.loss
         heads += [name, "±", *([f"{name} held out", "±"] if held_out else [])]
     rows: list[list[Cell]] = []
-    for one in found.best:
+    for one in fitted.best:
         row: list[Cell] = [one.number, *one.point.values()]
         for loss, later in zip(one.losses, one.held_out, strict=True):
             row += [*_two(loss), *(_two(later) if held_out else [])]
@@ -297,15 +297,15 @@ def _two(one: Estimate | None) -> list[Cell]:
     return [None, None] if one is None else [rounded(one.mean), rounded(one.half)]
 
 
-def intervals_table(found: Found) -> Table:
+def intervals_table(fitted: Found) -> Table:
     """Return a line for each varied key: which of its values agree with the data, or are nearest to it."""
     rows: list[list[Cell]] = [
         [one.key, rounded(one.low), rounded(one.high), ", ".join(one.values), f"{one.width:.0%}"]
-        for one in found.intervals
+        for one in fitted.intervals
     ]
-    if any(one.values for one in found.intervals):
-        return [found.heading, "from", "to", "values", "of the range"], rows
-    return [found.heading, "from", "to", "of the range"], [[*row[:3], row[4]] for row in rows]
+    if any(one.values for one in fitted.intervals):
+        return [fitted.heading, "from", "to", "values", "of the range"], rows
+    return [fitted.heading, "from", "to", "of the range"], [[*row[:3], row[4]] for row in rows]
 
 
 def candidates_rows(results: Results) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -337,7 +337,7 @@ def _cell(text: str) -> str | float:
 
 def fit_to_json(results: Results) -> dict[str, Json]:
     """Return what a fit has found as JSON."""
-    found, plan = found_by(results), fit_of(results.plan)
+    fitted, plan = found_by(results), fit_of(results.plan)
     return {
         "targets": [target.name for target in plan.targets], "loss": plan.loss,
         "best": [
@@ -346,11 +346,11 @@ def fit_to_json(results: Results) -> dict[str, Json]:
                 "losses": [None if loss is None else attrs.asdict(loss) for loss in one.losses],
                 "held_out": [None if loss is None else attrs.asdict(loss) for loss in one.held_out],
             }
-            for one in found.best
+            for one in fitted.best
         ],
-        "intervals": [attrs.asdict(one) for one in found.intervals],
-        "reproduced": found.reproduced, "agreeing": [one.number for one in found.agreeing],
-        "nearest": [one.number for one in found.nearest], "by_chance": list(found.by_chance),
-        "candidates": len(results.plan.points), "planned": plan.candidates, "ended_early": found.ended_early,
-        "without_loss": found.without_loss, "notes": list(found.notes),
+        "intervals": [attrs.asdict(one) for one in fitted.intervals],
+        "reproduced": fitted.reproduced, "agreeing": [one.number for one in fitted.agreeing],
+        "nearest": [one.number for one in fitted.nearest], "by_chance": list(fitted.by_chance),
+        "candidates": len(results.plan.points), "planned": plan.candidates, "ended_early": fitted.ended_early,
+        "without_loss": fitted.without_loss, "notes": list(fitted.notes),
     }  # fmt: skip

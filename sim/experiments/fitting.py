@@ -62,8 +62,8 @@ class Candidate:
     @property
     def values(self) -> tuple[float, ...] | None:
         """Its losses; None if one is not known."""
-        known = [one.mean for one in self.losses if one is not None]
-        return tuple(known) if len(known) == len(self.losses) else None
+        means = [one.mean for one in self.losses if one is not None]
+        return tuple(means) if len(means) == len(self.losses) else None
 
     def again(self, number: int) -> "Candidate":
         """Return a later candidate with the same values."""
@@ -195,12 +195,12 @@ class Fit:
             return (False,) * len(fit.targets)
         key = (one.number, other.number, len(seeds))
         if key not in self.compared:
-            found = []
+            worse = []
             for target, *pair in zip(fit.targets, one.curves, other.curves, strict=True):
                 left, right = (pseudo_values(target, {seed: own[seed] for seed in seeds}, fit.loss) for own in pair)
                 difference = Estimate.of([left[seed] - right[seed] for seed in seeds]) if left and right else None
-                found.append(difference is not None and difference.half is not None and difference.low > 0)
-            self.compared[key] = tuple(found)
+                worse.append(difference is not None and difference.half is not None and difference.low > 0)
+            self.compared[key] = tuple(worse)
         return self.compared[key]
 
     def is_finished(self, one: Candidate) -> bool:
@@ -259,19 +259,19 @@ class Fit:
         fit, whole = fit_of(self.plan), self.plan.seeds[1]
         counts = self.seeds()
         held_out = 0 if self._is_over([min(count, whole) for count in counts]) else fit.most_best * fit.held_out
-        known = sum(
+        of_candidates = sum(
             (one.number, seed) not in self.done
             for one, count in zip(self.candidates, counts, strict=True)
             if one.same_as is None and one.done < whole + fit.held_out
             for seed in self.plan.some_seeds(count if one.ended_early else max(count, whole))
         )
-        return known + (fit.candidates - len(counts)) * whole + held_out
+        return of_candidates + (fit.candidates - len(counts)) * whole + held_out
 
 
-def _front(found: Sequence[Candidate]) -> list[Candidate]:
+def _front(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return those that no other one beats; with one target, the first one with the least loss."""
     front: list[Candidate] = []
-    for one in found:
+    for one in candidates:
         if one.values is not None and not any(_beats(other, one) for other in front):
             front = [other for other in front if not _beats(one, other)]
             front.append(one)
@@ -352,12 +352,12 @@ class _Shown:
 def at(samples: Samples, cell: Cell) -> float | None:
     """Return the latest sample of a metric at a time. After the end of a run, it is its last one."""
     series = samples.values.get(cell.name, ())
-    found = None
+    latest = None
     for time, value in zip(samples.times, series, strict=False):
         if time > (cell.seconds or 0.0):
             break
-        found = value
-    return found
+        latest = value
+    return latest
 
 
 class Searching:
@@ -386,12 +386,12 @@ class Searching:
             UsageError: if none of them has one because of the data.
         """
         plan = self._results.plan
-        fit, found = fit_of(plan), Fit.of(self._results)
-        if not found.is_searched(found.seeds()):
+        fit, so_far = fit_of(plan), Fit.of(self._results)
+        if not so_far.is_searched(so_far.seeds()):
             return False
         while self._asked < fit.candidates:
             if self._asked:
-                self._tell(found.candidates[(self._asked - 1) // fit.batch * fit.batch : self._asked])
+                self._tell(so_far.candidates[(self._asked - 1) // fit.batch * fit.batch : self._asked])
             asked = self._search.ask(min(fit.batch, fit.candidates - self._asked))
             before = plan.points[self._asked : self._asked + len(asked)]
             self._asked += len(asked)

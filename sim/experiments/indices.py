@@ -171,10 +171,10 @@ def indices_of(
     import numpy as np
 
     with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):  # what is not finite is no index
-        given = np.asarray(values, dtype=float)
+        outcomes = np.asarray(values, dtype=float)
         if method == "morris":
-            return _elementary(inputs, given, np.asarray(rows, dtype=float))
-        return _shares(method, inputs, given, second_order=second_order)
+            return _elementary(inputs, outcomes, np.asarray(rows, dtype=float))
+        return _shares(method, inputs, outcomes, second_order=second_order)
 
 
 def _elementary(inputs: int, values: Any, rows: Any) -> Indices:
@@ -201,24 +201,26 @@ def _elementary(inputs: int, values: Any, rows: Any) -> Indices:
     )
 
 
-def _shares(method: Method, inputs: int, given: Any, *, second_order: bool) -> Indices:
+def _shares(method: Method, inputs: int, values: Any, *, second_order: bool) -> Indices:
     """Return the shares of the variance."""
-    problem, values = _problem(inputs), given
+    problem = _problem(inputs)
     if method == "fast":
-        found = _fast(problem, given)
+        shares = _fast(problem, values)
         count = len(values) // inputs
     else:
         from SALib.analyze import sobol
 
-        found = sobol.analyze(problem, given, calc_second_order=second_order, num_resamples=_RESAMPLES, seed=_SEED)
+        shares = sobol.analyze(problem, values, calc_second_order=second_order, num_resamples=_RESAMPLES, seed=_SEED)
         count = len(values) // block_of(method, inputs, 1, second_order=second_order)[1]
     pairs = {
-        (one, other): _estimate(count, found["S2"][one][other], found["S2_conf"][one][other])
+        (one, other): _estimate(count, shares["S2"][one][other], shares["S2_conf"][one][other])
         for one in range(inputs) if second_order
         for other in range(one + 1, inputs)
     }  # fmt: skip
     return Indices(
-        _estimates(count, found["S1"], found["S1_conf"]), _estimates(count, found["ST"], found["ST_conf"]), pairs=pairs
+        _estimates(count, shares["S1"], shares["S1_conf"]),
+        _estimates(count, shares["ST"], shares["ST_conf"]),
+        pairs=pairs,
     )
 
 

@@ -101,9 +101,9 @@ class _Check:
         self._check_scenario()
         self._check_past()
         self._check_runs()
-        found = Integrity(damaged=tuple(dict.fromkeys(self.damaged)))
+        integrity = Integrity(damaged=tuple(dict.fromkeys(self.damaged)))
         return ExperimentCheck(
-            found, results.plan.id, results.hash(), trials, absent, self.runs, notes=tuple(self.notes)
+            integrity, results.plan.id, results.hash(), trials, absent, self.runs, notes=tuple(self.notes)
         )
 
     def _check_derived(self) -> None:
@@ -119,15 +119,15 @@ class _Check:
             path = results.folder / name
             noted, made_by = written.get(name, ("", code))
             try:
-                found = path.read_bytes()
+                on_disk = path.read_bytes()
             except OSError as error:
                 self.damaged.append(f"{path} cannot be read: {error.strerror}")
                 continue
-            if hashlib.sha256(found).hexdigest() != noted:
+            if hashlib.sha256(on_disk).hexdigest() != noted:
                 self.damaged.append(f"{path} is not the one that was written with these results: it was changed")
-            elif found != content and made_by == code:
+            elif on_disk != content and made_by == code:
                 self.damaged.append(f"{path} does not follow from the results")
-            elif found != content:
+            elif on_disk != content:
                 self.notes.append(
                     f"another version of sim made {name}: it is as it was written, but whether it follows from the"
                     " results was not checked"
@@ -188,6 +188,6 @@ def check_whole(folder: Path) -> ExperimentCheck:
     Raises:
         UsageError, RunError: if it is.
     """
-    found = check_experiment(folder)
-    found.integrity.check()
-    return found
+    checked = check_experiment(folder)
+    checked.integrity.check()
+    return checked

@@ -19,19 +19,19 @@ MOST_BYTES: Final = 50_000_000
 _HINT: Final = "a CSV file has the keys in its first line; a JSON Lines file has an object with them in each line"
 
 
-def listed(given: Any) -> tuple[Point, ...]:
+def listed(source: Any) -> tuple[Point, ...]:
     """Return the combinations of a list.
 
     Args:
-        given: a CSV or JSON Lines file, a DataFrame of pandas or polars with a column for each key, or mappings.
+        source: a CSV or JSON Lines file, a DataFrame of pandas or polars with a column for each key, or mappings.
 
     Raises:
         UsageError: if it has no combinations, or one has other keys than the first, no value, or is there twice.
     """
-    if isinstance(given, str | PathLike):
-        rows, where = _read(Path(given)), str(given)
+    if isinstance(source, str | PathLike):
+        rows, where = _read(Path(source)), str(source)
     else:
-        rows, where = [(number, row) for number, row in enumerate(_records(given), 1)], "points"
+        rows, where = [(number, row) for number, row in enumerate(_records(source), 1)], "points"
     if not rows:
         raise UsageError(f"{where} has no combinations", hint=_HINT)
     if len(rows) > MOST_POINTS:
@@ -61,15 +61,15 @@ def _check_keys(keys: Sequence[str], where: str) -> None:
         raise UsageError(f"{where} has no keys", hint=_HINT)
 
 
-def _records(given: Any) -> list[dict[str, str]]:
+def _records(source: Any) -> list[dict[str, str]]:
     """Return the rows of a DataFrame, or of mappings, with their values as texts."""
-    if hasattr(given, "to_dicts"):
-        given = given.to_dicts()
-    elif hasattr(given, "to_dict"):
-        given = given.to_dict(orient="records")
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
-        raise UsageError(f"points are a file, a DataFrame or a list of mappings, not {given!r:.60}")
-    rows = list(given)
+    if hasattr(source, "to_dicts"):
+        source = source.to_dicts()
+    elif hasattr(source, "to_dict"):
+        source = source.to_dict(orient="records")
+    if isinstance(source, Mapping) or not isinstance(source, Iterable):
+        raise UsageError(f"points are a file, a DataFrame or a list of mappings, not {source!r:.60}")
+    rows = list(source)
     if not all(isinstance(row, Mapping) for row in rows):
         raise UsageError("each of the points is a mapping, such as {key: value}")
     return [{str(key): _text(value) for key, value in row.items()} for row in rows]
@@ -95,7 +95,7 @@ def _read(path: Path) -> list[tuple[int, dict[str, str]]]:
 
 
 def _json_lines(path: Path, text: str) -> list[tuple[int, dict[str, str]]]:
-    found = []
+    rows = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -105,5 +105,5 @@ def _json_lines(path: Path, text: str) -> list[tuple[int, dict[str, str]]]:
             row = None
         if not isinstance(row, dict):
             raise UsageError(f"{path}, line {number}: this is no JSON object", hint=_HINT)
-        found.append((number, {key: _text(value) for key, value in row.items()}))
-    return found
+        rows.append((number, {key: _text(value) for key, value in row.items()}))
+    return rows

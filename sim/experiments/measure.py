@@ -56,7 +56,7 @@ class Measured:
 
 def run_job(job: TrialJob) -> list[Measured]:
     """Run the trials of a job, one after the other, and return their measurements. Nothing else is kept."""
-    found: list[Measured] = []
+    measured: list[Measured] = []
     baseline: tuple[Trace, float] | None = None
     with book_of(job) as book:
         for turn, (index, point) in enumerate(job.points.items()):
@@ -66,9 +66,9 @@ def run_job(job: TrialJob) -> list[Measured]:
             trace = watch.trace() if trial.status == "measured" else None
             own = None if trace is None or trial.sim_seconds is None else (trace, trial.sim_seconds)
             reach = {} if baseline is None or own is None else _reached(baseline, own)
-            found.append(Measured(trial, reach, watch.series if trial.status == "measured" else NO_SAMPLES))
+            measured.append(Measured(trial, reach, watch.series if trial.status == "measured" else NO_SAMPLES))
             baseline = own if index == 0 else baseline
-    return found
+    return measured
 
 
 def _without_folder(problem: str | None, job: TrialJob) -> str | None:
@@ -233,8 +233,8 @@ def _folder(job: TrialJob) -> Iterator[Path | None]:
 
 def scenario_of(job: TrialJob, overrides: Sequence[str]) -> Scenario:
     """Return the scenario of a trial."""
-    plan, given = job.plan, (*overrides, *((f"until={job.plan.until}",) if job.plan.until is not None else ()))
-    return _loaded(plan.sha256, Path(plan.file), given, plan.allow, job.hosting.kinds)
+    plan, all_overrides = job.plan, (*overrides, *((f"until={job.plan.until}",) if job.plan.until is not None else ()))
+    return _loaded(plan.sha256, Path(plan.file), all_overrides, plan.allow, job.hosting.kinds)
 
 
 def _loaded(
@@ -250,12 +250,12 @@ def _loaded(
     if _KEPT and next(iter(_KEPT))[0] != sha256:
         _KEPT.clear()
     key = (sha256, file, tuple(overrides))
-    found = _KEPT.get(key)
-    if found is None:
-        found = load(file, overrides, allow)
+    scenario = _KEPT.get(key)
+    if scenario is None:
+        scenario = load(file, overrides, allow)
         if len(_KEPT) < _MOST_KEPT:
-            _KEPT[key] = found
-    return found
+            _KEPT[key] = scenario
+    return scenario
 
 
 def run_trial(
@@ -274,8 +274,8 @@ def run_trial(
     """
     plan = job.plan
     check_scenario(plan, Path(plan.file))
-    given = {"seed": job.seed, "until": plan.until, "overrides": overrides}
-    chosen = RunOptions(**{**_hosted(job), **given, "begun": begun, **options})
+    own_options = {"seed": job.seed, "until": plan.until, "overrides": overrides}
+    chosen = RunOptions(**{**_hosted(job), **own_options, "begun": begun, **options})
     return blocking(partial(run_from, plan.file, chosen, load=partial(_loaded, plan.sha256)), chosen.backend)
 
 

@@ -114,7 +114,7 @@ class KnownOutcomes:
                 own |= dict.fromkeys(names)
                 asked.setdefault(questions[number - 1].ask, {}).update(dict.fromkeys(names[:-1]))
             whole = whole and not kinds and all(entry.kind == "policy" for entry in scenario.agents)
-        answered = {ask: tuple(found) for ask, found in asked.items()}
+        answered = {ask: tuple(outcomes) for ask, outcomes in asked.items()}
         return cls(tuple(own), whole, answered, named, tuple(variants))
 
     def choose(self, outcomes: Sequence[str], code: Sequence[str] = ()) -> Chosen:
@@ -128,17 +128,17 @@ class KnownOutcomes:
         Raises:
             UsageError: if the scenario cannot have one of them.
         """
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         definitions: dict[str, Definition] = {}
         for text in dict.fromkeys(outcomes or self.named):
             definition = self._definition(text, code)
             if definition is None:
-                found |= dict.fromkeys(self.check((text,), code))
+                names |= dict.fromkeys(self.check((text,), code))
                 continue
             if (before := definitions.setdefault(definition.name, definition)) != definition:
                 raise UsageError(f"two outcomes are called {before.name}", hint="give one of them another name")
-            found[definition.name] = None
-        return Chosen(tuple(found), tuple(definitions.values()))
+            names[definition.name] = None
+        return Chosen(tuple(names), tuple(definitions.values()))
 
     def _definition(self, text: str, code: Sequence[str]) -> Definition | None:
         """Return what defines an outcome; None if it has no expression."""
@@ -172,7 +172,7 @@ class KnownOutcomes:
         Raises:
             UsageError: if the scenario cannot have one of them.
         """
-        outcomes = [name for given in outcomes for name in self.asked.get(given, (given,))]
+        outcomes = [name for wanted in outcomes for name in self.asked.get(wanted, (wanted,))]
         for name in outcomes:
             can_be = not (self.whole and not code) and name.startswith((_MEAN, *COUNTS))
             if name not in self.own and not (can_be or is_count(name)):
@@ -219,14 +219,14 @@ def names_of_answers(survey: str, number: int, of: int, options: Iterable[str]) 
 
 def answers_of(surveys: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
     """Return the outcomes of `RunResult.surveys`: means, shares, and numbers of missing answers."""
-    found: dict[str, float | None] = {}
+    outcomes: dict[str, float | None] = {}
     for row in surveys:
         if "mean" in row or "shares" in row:
             shares = row.get("shares", {})
             values = [*(shares.values() if shares else (row["mean"],)), row["missing"]]
             names = names_of_answers(row["survey"], row["number"], row["of"], shares)
-            found |= dict(zip(names, values, strict=True))
-    return found
+            outcomes |= dict(zip(names, values, strict=True))
+    return outcomes
 
 
 def is_count(name: str) -> bool:
@@ -237,11 +237,11 @@ def is_count(name: str) -> bool:
     return name.startswith((done, refused)) and name.partition("_")[2] in action_kinds()
 
 
-def _unknown(problem: str, name: str, known: Sequence[str]) -> UsageError:
+def _unknown(problem: str, name: str, outcomes: Sequence[str]) -> UsageError:
     counts = [f"{prefix}{kind}" for prefix in COUNTS[:2] for kind in action_kinds()]
-    every = list(dict.fromkeys((*known, *counts, *(f"{COUNTS[2]}{state}" for state in AgentState))))
+    every = list(dict.fromkeys((*outcomes, *counts, *(f"{COUNTS[2]}{state}" for state in AgentState))))
     near = did_you_mean(name, every)
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(outcomes))
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     there = f"it has {', '.join(names[:_SHOWN])}{more}; " if names else ""
     counted = "counts are done_ACTION, refused_ACTION and agents_STATE"

@@ -49,8 +49,8 @@ def render(results: Results, estimates: Sequence[PointEstimates], table: str, fi
 
 def _said(results: Results, names: Sequence[str]) -> Mapping[str, str]:
     """Return what each outcome is, by name."""
-    known, metrics = {*results.names()}, {*results.metrics()}
-    return {name: about(results.plan, name, known, metrics) for name in names}
+    recorded, metrics = {*results.names()}, {*results.metrics()}
+    return {name: about(results.plan, name, recorded, metrics) for name in names}
 
 
 def _outcomes(results: Results, estimates: Sequence[PointEstimates], said: Mapping[str, str]) -> Markup | None:
@@ -75,11 +75,11 @@ def page_style() -> str:
 
 def _differences(results: Results, said: Mapping[str, str]) -> Markup:
     """Return the differences from the baseline: a chart for each outcome, and a table."""
-    found, what = differences(results), "arm" if results.plan.arms else "combination"
-    names = dict.fromkeys(one.outcome for one in found if one.changed)
-    singles = singles_of(results, differences=True) if any(one.difference.n < FEW for one in found) else {}
+    compared, what = differences(results), "arm" if results.plan.arms else "combination"
+    names = dict.fromkeys(one.outcome for one in compared if one.changed)
+    singles = singles_of(results, differences=True) if any(one.difference.n < FEW for one in compared) else {}
     cards = [
-        difference_drawing(found, name, singles.get(name)).card(
+        difference_drawing(compared, name, singles.get(name)).card(
             results.plan.shown(name), f"{what} minus baseline", said.get(name, "")
         )
         for name in names
@@ -88,7 +88,7 @@ def _differences(results: Results, said: Mapping[str, str]) -> Markup:
     lines = [
         [one.arm, one.outcome, str(one.difference.n), written(one.baseline), written(one.difference),
          "" if one.least_effect is None else number(one.least_effect), str(one.changed)]
-        for one in found
+        for one in compared
     ]  # fmt: skip
     note = (
         f"Mean over seeds of {what} minus baseline, with common random numbers, ± half the width of its 95 % interval. "
@@ -111,8 +111,8 @@ def _over_time(results: Results) -> Markup | None:
     metrics = metrics_of(plan, trials)
     shown = metrics[:_METRICS]
     cards, few = [], False
-    for found, signed in ((difference_bands(plan, trials, shown), True), (bands(plan, trials, shown), False)):
-        own = list(found)
+    for all_bands, signed in ((difference_bands(plan, trials, shown), True), (bands(plan, trials, shown), False)):
+        own = list(all_bands)
         if own and all(len(band.moments) == 1 for band in own):
             continue  # nothing but the end was sampled
         names = dict.fromkeys(band.metric for band in own)
@@ -137,20 +137,20 @@ def _over_time(results: Results) -> Markup | None:
     )  # fmt: skip
 
 
-def _seeds_over_time(found: Iterable[Band]) -> tuple[int, int]:
+def _seeds_over_time(bands: Iterable[Band]) -> tuple[int, int]:
     """Return over how many seeds the means are, at least and at most."""
-    counts = [estimate.n for band in found for _, estimate in band.moments]
+    counts = [estimate.n for band in bands for _, estimate in band.moments]
     return min(counts, default=0), max(counts, default=0)
 
 
 def _reach(results: Results) -> Markup | None:
     """Return which agents the arms reached, and when: lines over time, and a table."""
-    found = [one for one in reach(results) if one.agents]
-    if not found:
+    arms = [one for one in reach(results) if one.agents]
+    if not arms:
         return tag("section", tag("h2", "Agents reached"), tag("p", "No arm reached any agent.", class_="note"))
     lines = [
         [arm.arm, one.agent, f"{len(one.times)} of {arm.count.n}", to_text(to_ns(one.median))]
-        for arm in found
+        for arm in arms
         for one in arm.agents[:_AGENTS]
     ]
     note = (
@@ -160,7 +160,7 @@ def _reach(results: Results) -> Markup | None:
     )
     return tag(
         "section", tag("h2", "Agents reached"), tag("p", note, class_="note"),
-        tag("div", tag("div", reach_drawing(found).html()), class_="cards wide"),
+        tag("div", tag("div", reach_drawing(arms).html()), class_="cards wide"),
         folded(rows_table(["arm", "agent", "seeds", "median time"], lines, 2), len(lines)),
     )  # fmt: skip
 
@@ -202,20 +202,20 @@ def _table(rows: Sequence[PointEstimates], names: Sequence[str], plan: Plan) -> 
 
 def _without_value(results: Results) -> Markup | None:
     """Return how many trials the estimates leave out, because an outcome has no value there."""
-    found = results.without_value()
+    counts = results.without_value()
     lines = [
-        f"{name} has no value in {count} of {of} trials, which its estimates leave out." for name, count, of in found
+        f"{name} has no value in {count} of {of} trials, which its estimates leave out." for name, count, of in counts
     ]
     return tag("section", tag("ul", [tag("li", line) for line in lines])) if lines else None
 
 
 def _problems(results: Results) -> Markup | None:
-    found = results.problems()
-    if not found:
+    problems = results.problems()
+    if not problems:
         return None
-    said = dict.fromkeys(f"{results.plan.label(point)}, seed {seed}: {why}" for point, seed, why in found)
+    said = dict.fromkeys(f"{results.plan.label(point)}, seed {seed}: {why}" for point, seed, why in problems)
     return tag(
         "section",
-        tag("h2", f"{len(found)} trials failed"),
+        tag("h2", f"{len(problems)} trials failed"),
         tag("ul", [tag("li", one, class_="error") for one in list(said)[:50]]),
     )

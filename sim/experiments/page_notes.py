@@ -120,13 +120,13 @@ def _data(names: Sequence[str], table: str) -> Markup:
     return tag("p", parts, class_="note")
 
 
-def about(plan: Plan, name: str, known: Collection[str], metrics: Collection[str]) -> str:
+def about(plan: Plan, name: str, recorded: Collection[str], metrics: Collection[str]) -> str:
     """Return what an outcome is, in one phrase; empty if the results do not say it.
 
     Args:
         plan: the plan.
         name: the name of the outcome.
-        known: the names of all outcomes on record.
+        recorded: the names of all outcomes on record.
         metrics: the names of the metrics.
     """
     defined = next((one for one in plan.definitions if one.name == name), None)
@@ -136,11 +136,11 @@ def about(plan: Plan, name: str, known: Collection[str], metrics: Collection[str
     done, refused, agents = COUNTS
     if name in metrics:
         said = "the metric at the end of the run"
-    elif name.startswith(MISSING) and name.removeprefix(MISSING) in {one.partition("=")[0] for one in known}:
+    elif name.startswith(MISSING) and name.removeprefix(MISSING) in {one.partition("=")[0] for one in recorded}:
         said = "how many answers are missing"
-    elif option and f"{MISSING}{base}" in known:
+    elif option and f"{MISSING}{base}" in recorded:
         said = f"the share of those who chose {option}, of all who chose an option"
-    elif f"{MISSING}{name}" in known:
+    elif f"{MISSING}{name}" in recorded:
         said = "the mean of the answers"
     elif is_count(name) or name.startswith(COUNTS):
         word = next(prefix for prefix in COUNTS if name.startswith(prefix))

@@ -173,10 +173,10 @@ class Plan:
     @property
     def sha(self) -> str:
         """The hash (64 hex digits) of the plan, without paths."""
-        given = self.to_json()
-        past = given["past"]
+        content = self.to_json()
+        past = content["past"]
         past = {**past, "run": ""} if isinstance(past, Mapping) else past
-        return hashlib.sha256(encode({**given, "file": "", "past": past})).hexdigest()
+        return hashlib.sha256(encode({**content, "file": "", "past": past})).hexdigest()
 
     @property
     def seeds_text(self) -> str:
@@ -396,8 +396,8 @@ class Varied:
         file, allow = find_scenario(file, options.allow)
         level = () if options.recording is None else (f"recording.level={options.recording}",)
         options = attrs.evolve(options, allow=tuple(allow), overrides=(*options.overrides, *level))
-        given = (*options.overrides, *((f"until={options.until}",) if options.until is not None else ()))
-        scenario = load(file, given, allow, options.kinds)
+        overrides = (*options.overrides, *((f"until={options.until}",) if options.until is not None else ()))
+        scenario = load(file, overrides, allow, options.kinds)
         first = scenario.seed if options.first_seed is None else options.first_seed
         check_precision(options.design, options.precision)
         variables = [variable(text) for text in options.vary]
@@ -415,7 +415,7 @@ class Varied:
         elif options.design == "list":
             raise UsageError("the design list needs combinations", hint="--points FILE")
         check_trials(len(points), SEEDS if options.count is None else options.count, options.precision)
-        variants = _checked_variants(file, given, scenario, points, allow, options.kinds)
+        variants = _checked_variants(file, overrides, scenario, points, allow, options.kinds)
         return cls(file, options, scenario, points, variants)
 
     def plan(self, *, count: int = SEEDS, answers: Answers = "seed", **own: Any) -> Plan:
@@ -502,7 +502,7 @@ def check_recorded(scenario: Scenario, hint: str) -> None:
 
 def _checked_variants(
     file: Path,
-    given: Sequence[str],
+    overrides: Sequence[str],
     scenario: Scenario,
     points: Sequence[Point],
     allow: Sequence[str],
@@ -516,7 +516,7 @@ def _checked_variants(
     """
     try:
         first = points[:_CHECKED]  # without varied values, there is one, which is the scenario itself
-        variants = [_variant(file, given, point, allow, kinds) if point else scenario for point in first]
+        variants = [_variant(file, overrides, point, allow, kinds) if point else scenario for point in first]
         check_state_variables(scenario, parse_all(overrides_of(points[0])))
         for variant in variants:
             check_kinds(variant, tuple(allow), kinds)
@@ -528,10 +528,10 @@ def _checked_variants(
     return variants
 
 
-def _variant(file: Path, given: Sequence[str], point: Point, allow: Sequence[str], kinds: Kinds | None) -> Scenario:
+def _variant(file: Path, overrides: Sequence[str], point: Point, allow: Sequence[str], kinds: Kinds | None) -> Scenario:
     """Return the scenario of a combination; errors in its values name `--vary`, where they come from."""
     try:
-        return load(file, (*given, *overrides_of(point)), allow, kinds)
+        return load(file, (*overrides, *overrides_of(point)), allow, kinds)
     except ScenarioError as error:
         problems = [attrs.evolve(one, file="--vary") if one.file == FILE else one for one in error.problems]
         raise ScenarioError(problems) from error

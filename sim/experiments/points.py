@@ -63,14 +63,14 @@ def named(points: Sequence[Point], texts: Sequence[str]) -> int:
             hint = did_you_mean(key.strip(), points[0]) or f"there are {', '.join(points[0]) or 'none'}"
             raise UsageError(f"{text!r:.80} names no varied key, or several", hint=hint)
         wanted[keys[0]] = value.strip()
-    found = [
+    places = [
         place for place, point in enumerate(points) if all(_same(point[key], value) for key, value in wanted.items())
     ]
-    if len(found) != 1:
-        count = f"{len(found):,} combinations have" if found else "no combination has"
-        hint = "give a value of each varied key" if found else f"there is {label_of(points[0])}"
+    if len(places) != 1:
+        count = f"{len(places):,} combinations have" if places else "no combination has"
+        hint = "give a value of each varied key" if places else f"there is {label_of(points[0])}"
         raise UsageError(f"{count} {', '.join(texts):.80}", hint=hint)
-    return found[0]
+    return places[0]
 
 
 def _same(left: str, right: str) -> bool:

@@ -39,13 +39,13 @@ class _Window:
         """Add the span between two instants."""
         if now >= self.end or time <= self.start:
             return
-        found = self.pool.statistics()
+        statistics = self.pool.statistics()
         span = min(time, self.end) - max(now, self.start)
         self.span += span
-        self.level += found.level * span
-        self.queue += found.queue * span
+        self.level += statistics.level * span
+        self.queue += statistics.queue * span
         if time >= self.end:
-            self.after = found.served + found.queue
+            self.after = statistics.served + statistics.queue
 
     def begin(self, now: int, time: int) -> None:
         """Note what was served before, at the last instant before the window."""
@@ -55,8 +55,8 @@ class _Window:
     def stop(self) -> None:
         """Note what was served, and waits, at the end of the run."""
         if self.after is None:
-            found = self.pool.statistics()
-            self.after = found.served + found.queue
+            statistics = self.pool.statistics()
+            self.after = statistics.served + statistics.queue
 
     def value(self, function: str) -> float | None:
         """Return a figure; None if the run did not reach the window, or no request came."""
@@ -67,8 +67,8 @@ class _Window:
             requests = (self.after or 0) - (self.before or 0)
             return to_seconds(self.queue) / requests if requests > 0 else None
         used = self.pool.capacity - level
-        known = {"use": used, "utilization": used / self.pool.capacity, "queue": queue, "level": level}
-        value = known[function]
+        figures = {"use": used, "utilization": used / self.pool.capacity, "queue": queue, "level": level}
+        value = figures[function]
         return value if math.isfinite(value) else None
 
 

@@ -120,8 +120,8 @@ class RayWorkers:
 def _files(plan: Plan) -> Files:
     """Return the files that the jobs of a plan need: the scenario, or the run whose futures they try."""
     if plan.past is None:
-        given = load(plan.file, plan.overrides, plan.allow).recorded_files()
-        return {SCENARIO: Path(plan.file).read_bytes(), **given}
+        files = load(plan.file, plan.overrides, plan.allow).recorded_files()
+        return {SCENARIO: Path(plan.file).read_bytes(), **files}
     return _packed(Path(plan.past.run))
 
 

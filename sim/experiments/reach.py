@@ -97,7 +97,7 @@ def renumbered(topic: str, data: Any, met: Numbers) -> Any:
                 return renumbered("text", json.loads(data), met)
         if _NAMED.fullmatch(data):
             return _place("name", data, met)
-        return _IN_TEXT.sub(lambda found: _place("task", int(found[1]), met), data) if "#" in data else data
+        return _IN_TEXT.sub(lambda match: _place("task", int(match[1]), met), data) if "#" in data else data
     if isinstance(data, list):
         return [renumbered(topic, value, met) for value in data]
     if not isinstance(data, dict):
@@ -138,13 +138,13 @@ def reached(baseline: Trace, arm: Trace, ends: tuple[float, float]) -> dict[str,
         baseline, arm: the events of both runs.
         ends: the simulated seconds at which the runs ended.
     """
-    found = {}
+    first_times = {}
     end = min(ends) if ends[0] != ends[1] else math.inf
     for agent in sorted({**baseline, **arm}):
         for one, other in zip_longest(baseline.get(agent, ()), arm.get(agent, ())):
             if one != other:
                 at = to_seconds(min(each[0] for each in (one, other) if each is not None))
                 if at < end:
-                    found[agent] = at
+                    first_times[agent] = at
                 break
-    return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
+    return dict(sorted(first_times.items(), key=lambda item: (item[1], item[0])))

@@ -139,11 +139,11 @@ def is_unsealed(path: Path) -> bool:
     sql = "SELECT m.name, t.name FROM sqlite_schema AS m, pragma_table_info(m.name) AS t WHERE m.type = 'table'"
     try:
         with contextlib.closing(read_connection(path)) as database:
-            found = set(database.execute(sql))
+            columns = set(database.execute(sql))
     except sqlite3.Error:
         return False
-    tables = {name for name, _ in found}
-    return {"plan", "trials", "outcomes"} <= tables and "written" not in tables and ("trials", "seal") not in found
+    tables = {name for name, _ in columns}
+    return {"plan", "trials", "outcomes"} <= tables and "written" not in tables and ("trials", "seal") not in columns
 
 
 class Results:
@@ -207,9 +207,9 @@ class Results:
         sql = "SELECT type, name, sql FROM sqlite_schema WHERE (type, name) <> ('view', 'results')"
         with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
             fresh.executescript(_TABLES)
-            known = [set(fresh.execute(sql))]
+            layouts = [set(fresh.execute(sql))]
             fresh.executescript(_OF_FITS)
-            if set(self._database.execute(sql)) not in (*known, set(fresh.execute(sql))):
+            if set(self._database.execute(sql)) not in (*layouts, set(fresh.execute(sql))):
                 hint = "carry out its plan again: sim sweep --plan plan.json"
                 raise RunError(f"{path} has other tables than this version of sim writes", hint=hint)
 
@@ -237,13 +237,13 @@ class Results:
         rows = self._execute("SELECT point, text FROM candidates ORDER BY point")
         keys = {key for text in self.plan.vary for key in variable(text).keys}
         try:
-            found = [{key: str(value) for key, value in decode(str(text).encode()).items()} for _, text in rows]
+            candidates = [{key: str(value) for key, value in decode(str(text).encode()).items()} for _, text in rows]
         except (ValueError, AttributeError):
-            found = []
+            candidates = []
         numbered = [point for point, _ in rows] == list(range(len(rows)))
-        if not found or not numbered or any(one.keys() != keys for one in found):
+        if not candidates or not numbered or any(one.keys() != keys for one in candidates):
             raise self._damaged("its candidates are not those of a fit of its keys")
-        return tuple(found)
+        return tuple(candidates)
 
     def extend(self, points: Sequence[Point]) -> None:
         """Add candidates of a fit."""
@@ -319,25 +319,25 @@ class Results:
         """Close the file."""
         self._database.close()
 
-    def add(self, found: Sequence[Measured], session: JsonObject | None = None) -> None:
+    def add(self, trials: Sequence[Measured], session: JsonObject | None = None) -> None:
         """Write the trials of a job; those with the same combination and seed are replaced, with their run folders.
 
         Args:
-            found: the trials.
+            trials: the trials.
             session: when and where they were measured; see `sessions`.
         """
         sql = "SELECT run FROM trials WHERE point = ? AND seed = ?"
-        before = {run for one in found for (run,) in self._execute(sql, (one.trial.point, one.trial.seed))}
+        before = {run for one in trials for (run,) in self._execute(sql, (one.trial.point, one.trial.seed))}
         with self._transaction() as execute:
             execute("DELETE FROM written")  # the table and the page do not have these trials
-            for measured in found:
+            for measured in trials:
                 self._add(execute, measured)
             if session is not None:
                 texts = (json.dumps(session[name]) for name in ("machine", "versions"))
                 values = (session["began"], session["seconds"], session["jobs"], *texts)
                 execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)", values)
         reach("results.added")
-        remove_replaced(self.plan, self._runs, before - {one.trial.run for one in found} - {None})
+        remove_replaced(self.plan, self._runs, before - {one.trial.run for one in trials} - {None})
 
     @contextlib.contextmanager
     def tidied(self) -> Iterator[None]:
@@ -554,12 +554,12 @@ class Results:
 
     def _samples(self, text: object, name: str, point: int, seed: int) -> tuple[float | None, ...]:
         try:
-            found = decode(str(text).encode())
+            samples = decode(str(text).encode())
         except ValueError:
-            found = None
-        if not isinstance(found, list) or not all(isinstance(one, int | float | None) for one in found):
+            samples = None
+        if not isinstance(samples, list) or not all(isinstance(one, int | float | None) for one in samples):
             raise self._damaged(f"the series {name} of combination {point}, seed {seed} is no list of numbers")
-        return tuple(found)
+        return tuple(samples)
 
     def totals(self) -> dict[str, int]:
         """Return figures of all trials that were measured: how many, their agents, their events and errors."""

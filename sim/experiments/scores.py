@@ -187,8 +187,8 @@ def split(scores: Iterable[Score]) -> dict[str, list[Component]]:
         if score.value is not None:
             own = cells.setdefault(score.measure, {})
             own.setdefault((score.judge, score.run, score.agent), []).append(score.value)
-    found = {}
+    by_measure = {}
     for name, own in cells.items():
         with contextlib.suppress(OverflowError):  # the squares of such scores are no floats
-            found[name] = components(own, FACTORS)
-    return {name: parts for name, parts in found.items() if parts}
+            by_measure[name] = components(own, FACTORS)
+    return {name: parts for name, parts in by_measure.items() if parts}

@@ -98,8 +98,8 @@ def read_measures(file: str | PathLike[str]) -> Measures:
     text = read_text(Path(file))
     tree, _ = read_tree(text, str(file))
     missing = {"name": "measures", "agents": "[{name: placeholder, rules: [{do: stop}]}]"}
-    known = tree if isinstance(tree, Map) else missing
-    added = tuple(f"{key}={value}" for key, value in missing.items() if key not in known)
+    present = tree if isinstance(tree, Map) else missing
+    added = tuple(f"{key}={value}" for key, value in missing.items() if key not in present)
     return _measures_of(loads(text, str(file), added), str(file))
 
 
@@ -187,36 +187,36 @@ async def score_async(
     """
     if access is not None and access.batching:
         raise UsageError("judges answer online, not in batches", hint="leave --batch out")
-    given = [run_folder(run) for run in ([runs] if isinstance(runs, str | PathLike) else runs)]
+    folders = [run_folder(run) for run in ([runs] if isinstance(runs, str | PathLike) else runs)]
     shared = measures if isinstance(measures, Measures) or measures is None else read_measures(measures)
-    found: list[Score] = []
+    scores: list[Score] = []
     pending: list[_Pending] = []
-    known: dict[str, Measure] = {}
+    all_measures: dict[str, Measure] = {}
     order: dict[str, int] = {}
-    for run in given:
+    for run in folders:
         with open_run(run) as stored:
             order[stored.path.name] = len(order)
             own = shared or _measures_of(_scenario_of(stored), str(run))
-            _add(known, own.measures, str(run))
-            _take_in(stored, own, names, access or Access(), found, pending)
+            _add(all_measures, own.measures, str(run))
+            _take_in(stored, own, names, access or Access(), scores, pending)
     if pending:
-        kept = sum(one.judge != QUERY for one in found)
-        await _ask_all(pending, kept, found, access or Access(), confirm, progress)
-    found.sort(key=lambda one: (one.measure, order.get(one.run, 0), one.judge, one.agent, one.repeat))
-    return Scores(found, {name: measure.options for name, measure in known.items()})
+        kept = sum(one.judge != QUERY for one in scores)
+        await _ask_all(pending, kept, scores, access or Access(), confirm, progress)
+    scores.sort(key=lambda one: (one.measure, order.get(one.run, 0), one.judge, one.agent, one.repeat))
+    return Scores(scores, {name: measure.options for name, measure in all_measures.items()})
 
 
 score = in_plain_code(score_async)
 
 
-def _add(known: dict[str, Measure], own: Mapping[str, Measure], run: str) -> None:
+def _add(all_measures: dict[str, Measure], own: Mapping[str, Measure], run: str) -> None:
     """Add the measures of a run.
 
     Raises:
         UsageError: if one is not that of the same name of another run, since their scores would be taken as one.
     """
     for name, measure in own.items():
-        if known.setdefault(name, measure) != measure:
+        if all_measures.setdefault(name, measure) != measure:
             hint = "score the runs one by one, or give --measures FILE"
             raise UsageError(f"the measure {name} of {run} is not that of the runs before", hint=hint)
 
@@ -240,7 +240,7 @@ def _scenario_of(stored: StoredRun) -> Scenario:
 
 
 def _take_in(
-    stored: StoredRun, measures: Measures, names: Sequence[str], access: Access, found: list[Score],
+    stored: StoredRun, measures: Measures, names: Sequence[str], access: Access, scores: list[Score],
     pending: list[_Pending],
 ) -> None:  # fmt: skip
     """Add the scores of a run that are known, and those that judges have to give."""
@@ -252,7 +252,7 @@ def _take_in(
         raise UsageError("judges are language models, and there are none", hint="add `models: {}` beside `score:`")
     for name, measure in chosen.items():
         if measure.sql is not None:
-            found += _by_query(stored, name, measure)
+            scores += _by_query(stored, name, measure)
     asked = {name: measure for name, measure in chosen.items() if measure.ask is not None}
     if not asked:
         return
@@ -260,11 +260,11 @@ def _take_in(
         for name, measure in asked.items():
             for one in _by_judges(stored, name, measure, measures.scenario, access):
                 kept = book.scores(stored.path.name, stored.info.seed, name, one.definition)
-                known = kept.get((one.score.judge, one.score.agent, one.score.repeat))
-                if known is None:
+                score = kept.get((one.score.judge, one.score.agent, one.score.repeat))
+                if score is None:
                     pending.append(one)
                 else:
-                    found.append(known)
+                    scores.append(score)
 
 
 def _by_query(stored: StoredRun, name: str, measure: Measure) -> Iterator[Score]:
@@ -312,13 +312,13 @@ def _agents(stored: StoredRun, measure: Measure) -> list[str]:
     names = [agent for (agent,) in stored.query(_AGENTS)]
     if not measure.agents:
         return names
-    found: dict[str, None] = {}
+    agents: dict[str, None] = {}
     for wanted in measure.agents:
         own = [name for name in names if name == wanted or name.rpartition("-")[0] == wanted]
         if not own:
             raise UsageError(f"{stored.path} has no agent {wanted!r:.60}")
-        found |= dict.fromkeys(own)
-    return list(found)
+        agents |= dict.fromkeys(own)
+    return list(agents)
 
 
 def _by_judges(
@@ -363,7 +363,7 @@ def _evidence(stored: StoredRun, name: str, measure: Measure, agent: str) -> lis
 
 
 async def _ask_all(
-    pending: Sequence[_Pending], kept: int, found: list[Score], access: Access,
+    pending: Sequence[_Pending], kept: int, scores: list[Score], access: Access,
     confirm: Callable[[ScoreCost], bool] | None, progress: Callable[[int, int], None] | None,
 ) -> None:  # fmt: skip
     """Have the judges asked, each by the models of its measures; keep each score as soon as it is there."""
@@ -387,7 +387,7 @@ async def _ask_all(
         def keep(score: Score) -> None:
             nonlocal done
             done += 1
-            found.append(score)
+            scores.append(score)
             if progress is not None:
                 progress(done, len(pending))
 

@@ -184,16 +184,16 @@ def _of_outcome(plan: Plan, method: Method, name: str, values: Mapping[int, Valu
     means = {point: mean_of([*by_seed.values()]) for point, by_seed in same_seeds.items()}
     chosen = [means[point] for point in used.points]
     note = _too_few(method, len(used.blocks), blocks) or why_not(method, len(keys), chosen, second_order=pairs)
-    found = Indices()
+    indices = Indices()
     if not note:
-        found = indices_of(method, len(keys), chosen, rows[used.points], second_order=pairs)
-        note = _caution(plan, method, used, blocks, found)
-        if not _is_finite(found):
-            found, note = Indices(), "its values are too large or too close to each other to compute indices"
+        indices = indices_of(method, len(keys), chosen, rows[used.points], second_order=pairs)
+        note = _caution(plan, method, used, blocks, indices)
+        if not _is_finite(indices):
+            indices, note = Indices(), "its values are too large or too close to each other to compute indices"
     return Sensitivity(
         outcome=name,
-        inputs=() if found == Indices() else tuple(_influences(keys, found)),
-        pairs={(keys[one], keys[other]): pair for (one, other), pair in found.pairs.items()},
+        inputs=() if indices == Indices() else tuple(_influences(keys, indices)),
+        pairs={(keys[one], keys[other]): pair for (one, other), pair in indices.pairs.items()},
         blocks=len(used.blocks),
         left_out=blocks - len(used.blocks),
         seeds=len(used.seeds),
@@ -204,10 +204,10 @@ def _of_outcome(plan: Plan, method: Method, name: str, values: Mapping[int, Valu
     )
 
 
-def _is_finite(found: Indices) -> bool:
+def _is_finite(indices: Indices) -> bool:
     """Return whether all indices are numbers."""
-    estimates = [*(found.first or ()), *(found.total or ()), *(found.effect or ()), *found.pairs.values()]
-    numbers = (*(one.mean for one in estimates), *(found.mean_effect or ()), *(found.spread or ()))
+    estimates = [*(indices.first or ()), *(indices.total or ()), *(indices.effect or ()), *indices.pairs.values()]
+    numbers = (*(one.mean for one in estimates), *(indices.mean_effect or ()), *(indices.spread or ()))
     return all(map(math.isfinite, numbers))
 
 
@@ -228,7 +228,7 @@ def _too_few(method: Method, whole: int, blocks: int) -> str:
     return ""
 
 
-def _caution(plan: Plan, method: Method, used: _Used, blocks: int, found: Indices) -> str:
+def _caution(plan: Plan, method: Method, used: _Used, blocks: int, indices: Indices) -> str:
     """Return what to know about indices; empty if there is nothing."""
     notes = []
     if (whole := len(used.blocks)) < blocks:
@@ -244,13 +244,13 @@ def _caution(plan: Plan, method: Method, used: _Used, blocks: int, found: Indice
     notes += untried([variable(text) for text in plan.vary], plan.points, plan.design)
     if method == "fast":
         notes.append("intervals of a fast design are rough: the bootstrap along its curve is known to be unreliable")
-    notes += _wide(_names(plan), found)
+    notes += _wide(_names(plan), indices)
     return "; ".join(notes)
 
 
-def _wide(keys: Sequence[str], found: Indices) -> Iterable[str]:
+def _wide(keys: Sequence[str], indices: Indices) -> Iterable[str]:
     """Yield which indices are less than half the width of their interval, and which have none."""
-    kinds = (("first order", found.first), ("total", found.total), ("effect (mu*)", found.effect))
+    kinds = (("first order", indices.first), ("total", indices.total), ("effect (mu*)", indices.effect))
     for kind, estimates in kinds:
         both = list(zip(keys, estimates or (), strict=False))
         if unknown := [key for key, one in both if one.half is None]:
@@ -262,15 +262,15 @@ def _wide(keys: Sequence[str], found: Indices) -> Iterable[str]:
             )
 
 
-def _influences(keys: Sequence[str], found: Indices) -> Iterable[Influence]:
+def _influences(keys: Sequence[str], indices: Indices) -> Iterable[Influence]:
     for place, key in enumerate(keys):
         yield Influence(
             key,
-            None if found.first is None else found.first[place],
-            None if found.total is None else found.total[place],
-            None if found.effect is None else found.effect[place],
-            None if found.mean_effect is None else found.mean_effect[place],
-            None if found.spread is None else found.spread[place],
+            None if indices.first is None else indices.first[place],
+            None if indices.total is None else indices.total[place],
+            None if indices.effect is None else indices.effect[place],
+            None if indices.mean_effect is None else indices.mean_effect[place],
+            None if indices.spread is None else indices.spread[place],
         )
 
 
@@ -290,25 +290,25 @@ def _chance(by_point: Mapping[int, Mapping[int, float]]) -> Chance | None:
     return Chance(shares.get("inputs", 0.0), shares.get("seeds", 0.0), shares.get("residual", 0.0))
 
 
-def chance_text(found: Sensitivity) -> str:
+def chance_text(sensitivity: Sensitivity) -> str:
     """Return how much of the variance of single runs is chance, in one sentence."""
-    if found.seeds < 2:
+    if sensitivity.seeds < 2:
         return "One seed: how much of the variance is chance is not known; take --seeds 2 or more."
-    if found.chance is None or not found.chance.inputs + found.chance.together:
+    if sensitivity.chance is None or not sensitivity.chance.inputs + sensitivity.chance.together:
         return ""
-    chance, left = found.chance, found.chance.together / found.seeds
+    chance, left = sensitivity.chance, sensitivity.chance.together / sensitivity.seeds
     return (
         f"Seeds make {chance.seeds + chance.together:.0%} of the variance of single runs: {chance.seeds:.0%} in the"
         f" same way for all combinations, {chance.together:.0%} differently for each. The indices are of means over"
-        f" {found.seeds} seeds, in which {left / (chance.inputs + left):.0%} of the variance is chance."
+        f" {sensitivity.seeds} seeds, in which {left / (chance.inputs + left):.0%} of the variance is chance."
     )
 
 
-def influences_table(found: Sensitivity) -> Table:
+def influences_table(sensitivity: Sensitivity) -> Table:
     """Return a line for each input, those with the largest effect first."""
     rows: list[list[Cell]] = []
-    variances = any(one.first is not None for one in found.inputs)
-    for one in ordered(found):
+    variances = any(one.first is not None for one in sensitivity.inputs)
+    for one in ordered(sensitivity):
         pairs = (one.first, one.total) if variances else (one.effect,)
         cells: list[Cell] = [one.key]
         for value in pairs:
@@ -318,22 +318,22 @@ def influences_table(found: Sensitivity) -> Table:
     return ["input", *heads], rows
 
 
-def pairs_table(found: Sensitivity) -> Table:
+def pairs_table(sensitivity: Sensitivity) -> Table:
     """Return a line for each pair of inputs, those with the largest joint effect first."""
-    pairs = sorted(found.pairs.items(), key=lambda item: -item[1].mean)
+    pairs = sorted(sensitivity.pairs.items(), key=lambda item: -item[1].mean)
     rows: list[list[Cell]] = [[*keys, rounded(one.mean), rounded(one.half)] for keys, one in pairs]
     return ["input", "and", "second order", "±"], rows
 
 
-def ordered(found: Sensitivity) -> list[Influence]:
+def ordered(sensitivity: Sensitivity) -> list[Influence]:
     """Return the inputs of an outcome, those with the largest effect first."""
-    return sorted(found.inputs, key=lambda one: -(one.total or one.effect or Estimate(0, 0.0, None)).mean)
+    return sorted(sensitivity.inputs, key=lambda one: -(one.total or one.effect or Estimate(0, 0.0, None)).mean)
 
 
-def sensitivity_rows(found: Iterable[Sensitivity]) -> tuple[list[str], list[tuple[Any, ...]]]:
+def sensitivity_rows(sensitivities: Iterable[Sensitivity]) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return the columns and a row for each outcome, input (or pair of inputs) and index, for a DataFrame."""
     rows: list[tuple[Any, ...]] = []
-    for one in found:
+    for one in sensitivities:
         for each in one.inputs:
             indices = (("first", each.first), ("total", each.total), ("effect", each.effect))
             rows += [(one.outcome, each.key, name, it.n, it.mean, it.half) for name, it in indices if it is not None]
@@ -343,7 +343,7 @@ def sensitivity_rows(found: Iterable[Sensitivity]) -> tuple[list[str], list[tupl
     return ["outcome", "input", "index", "samples", "value", "half"], rows
 
 
-def to_json(results: Results, found: Sequence[Sensitivity]) -> dict[str, Json]:
+def to_json(results: Results, sensitivities: Sequence[Sensitivity]) -> dict[str, Json]:
     """Return the sensitivity of the outcomes of a sweep as JSON."""
     plan = results.plan
     return {
@@ -356,6 +356,6 @@ def to_json(results: Results, found: Sequence[Sensitivity]) -> dict[str, Json]:
                 "pairs": [{"inputs": keys, **attrs.asdict(pair)} for keys, pair in one.pairs.items()],
                 "chance": None if one.chance is None else attrs.asdict(one.chance), "note": one.note or None,
             }
-            for one in found
+            for one in sensitivities
         ],
     }  # fmt: skip

@@ -35,12 +35,12 @@ _NOTES: Final = {
 }
 
 
-def render_sensitivity(results: Results, found: Sequence[Sensitivity], alerts: Iterable[str] = ()) -> str:
+def render_sensitivity(results: Results, sensitivities: Sequence[Sensitivity], alerts: Iterable[str] = ()) -> str:
     """Return the page.
 
     Args:
         results: the results of the sweep.
-        found: the sensitivity of its outcomes.
+        sensitivities: the sensitivity of its outcomes.
         alerts: what is wrong with the record, a red line each.
     """
     plan = results.plan
@@ -51,45 +51,47 @@ def render_sensitivity(results: Results, found: Sequence[Sensitivity], alerts: I
         tag("p", f"{lead}: {'; '.join(plan.vary)}", class_="lead"),
         made(results),
     )
-    main = tag("main", head, tag("p", _NOTES[plan.design], class_="note"), [_section(results, one) for one in found])
+    main = tag(
+        "main", head, tag("p", _NOTES[plan.design], class_="note"), [_section(results, one) for one in sensitivities]
+    )
     return document(f"{plan.name}: sensitivity", main, style=page_style(), alerts=alerts)
 
 
-def _section(results: Results, found: Sensitivity) -> Markup:
+def _section(results: Results, sensitivity: Sensitivity) -> Markup:
     plan = results.plan
-    what = about(plan, found.outcome, results.names(), results.metrics())
-    notes = [tag("p", one, class_="note") for one in (what, found.note, chance_text(found)) if one]
-    cards = [bars_of(found, what).card(what) for what in _kinds(found)] if found.inputs else []
-    dots = [drawing.card(f"over {key}", note) for key, note, drawing in _scatters(plan, found)]
+    what = about(plan, sensitivity.outcome, results.names(), results.metrics())
+    notes = [tag("p", one, class_="note") for one in (what, sensitivity.note, chance_text(sensitivity)) if one]
+    cards = [bars_of(sensitivity, what).card(what) for what in _kinds(sensitivity)] if sensitivity.inputs else []
+    dots = [drawing.card(f"over {key}", note) for key, note, drawing in _scatters(plan, sensitivity)]
     parts = [
         tag("div", cards, class_="cards wide") if cards else None,
-        table_of(influences_table(found), 1) if found.inputs else None,
-        table_of(pairs_table(found), 2) if found.pairs else None,
+        table_of(influences_table(sensitivity), 1) if sensitivity.inputs else None,
+        table_of(pairs_table(sensitivity), 2) if sensitivity.pairs else None,
         tag("div", dots, class_="cards wide") if dots else None,
     ]
-    return tag("section", tag("h2", plan.shown(found.outcome)), notes, parts)
+    return tag("section", tag("h2", plan.shown(sensitivity.outcome)), notes, parts)
 
 
-def _kinds(found: Sensitivity) -> list[str]:
-    return ["effect (mu*)"] if found.inputs[0].effect is not None else ["first order", "total"]
+def _kinds(sensitivity: Sensitivity) -> list[str]:
+    return ["effect (mu*)"] if sensitivity.inputs[0].effect is not None else ["first order", "total"]
 
 
-def bars_of(found: Sensitivity, what: str) -> Drawing:
+def bars_of(sensitivity: Sensitivity, what: str) -> Drawing:
     """Return the bars of an outcome: of `first order`, `total`, or `effect (mu*)`; the largest inputs first."""
     which = {"first order": "first", "total": "total", "effect (mu*)": "effect"}[what]
-    pairs: list[tuple[str, Estimate]] = [(one.key, getattr(one, which)) for one in ordered(found)[:_BARS]]
-    return bars(f"{what} of {found.outcome}", [Bar(key, "var(--c0)", one, written(one)) for key, one in pairs])
+    pairs: list[tuple[str, Estimate]] = [(one.key, getattr(one, which)) for one in ordered(sensitivity)[:_BARS]]
+    return bars(f"{what} of {sensitivity.outcome}", [Bar(key, "var(--c0)", one, written(one)) for key, one in pairs])
 
 
-def _scatters(plan: Plan, found: Sensitivity) -> Iterable[tuple[str, str, Drawing]]:
+def _scatters(plan: Plan, sensitivity: Sensitivity) -> Iterable[tuple[str, str, Drawing]]:
     """Yield a chart of the outcome over each input, with the name of the input and a note."""
-    points = [(plan.points[point], mean) for point, mean in sorted(found.means.items())]
+    points = [(plan.points[point], mean) for point, mean in sorted(sensitivity.means.items())]
     if not points:
         return
     count = len(points)
     chosen = points if count <= _DOTS else [points[place * count // _DOTS] for place in range(_DOTS)]
     note = f"{len(chosen):,} of {count:,} combinations, evenly chosen" if len(chosen) < count else ""
     keys = [variable(text).keys[0] for text in plan.vary]
-    for key, name in zip(keys, (one.key for one in found.inputs), strict=False):
+    for key, name in zip(keys, (one.key for one in sensitivity.inputs), strict=False):
         own = [(point[key], mean) for point, mean in chosen]
-        yield name, note, scatter(f"{found.outcome} over {name}", own, name)
+        yield name, note, scatter(f"{sensitivity.outcome} over {name}", own, name)

@@ -51,25 +51,25 @@ class Band:
 _T = TypeVar("_T")
 
 
-def _spread(given: Sequence[_T], most: int) -> tuple[_T, ...]:
+def _spread(sequence: Sequence[_T], most: int) -> tuple[_T, ...]:
     """Return at most so many of a sequence, evenly chosen, with the first and the last."""
-    count = len(given)
+    count = len(sequence)
     places = (
         sorted({round(place * (count - 1) / (most - 1)) for place in range(most)}) if count > most else range(count)
     )
-    return tuple(given[place] for place in places)
+    return tuple(sequence[place] for place in places)
 
 
 def trials_of(results: Results) -> Trials:
     """Return the samples of all trials."""
-    found: dict[int, dict[int, Samples]] = {}
+    trials: dict[int, dict[int, Samples]] = {}
     for point, seed, samples in results.series():
-        found.setdefault(point, {})[seed] = samples
-    most = max((one.step for by_seed in found.values() for one in by_seed.values()), default=1)
+        trials.setdefault(point, {})[seed] = samples
+    most = max((one.step for by_seed in trials.values() for one in by_seed.values()), default=1)
     # all trials to the same times: otherwise every second mean would be that of the short runs alone
     return {
         point: {seed: one.thinned(most // one.step) for seed, one in by_seed.items()}
-        for point, by_seed in found.items()
+        for point, by_seed in trials.items()
     }
 
 
@@ -128,8 +128,8 @@ def _band(point: int, metric: str, by_seed: Mapping[int, Mapping[float, float]])
             moments.append((time, estimate))
     if not moments:
         return None
-    known = [tuple(sorted(one.items())) for _, one in sorted(by_seed.items()) if one]
-    return Band(point, metric, tuple(moments), tuple(known) if len(known) < FEW else ())
+    singles = [tuple(sorted(one.items())) for _, one in sorted(by_seed.items()) if one]
+    return Band(point, metric, tuple(moments), tuple(singles) if len(singles) < FEW else ())
 
 
 def thinning(trials: Trials) -> str:

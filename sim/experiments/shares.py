@@ -80,9 +80,9 @@ def shares_of(
             raise UsageError(f"{source} is a source of its own here", hint=f"take another name than {source}")
     taken = {name for own in across.values() for name in own}
     single = dict.fromkeys(outcomes) or [name for name in names if name not in taken]
-    found = [_split(results, values, (name,)) for name in single]
+    shares = [_split(results, values, (name,)) for name in single]
     levels = [(source, tuple(dict.fromkeys(own))) for source, own in across.items()]
-    return [*found, *(_split(results, values, own, (source,)) for source, own in levels)]
+    return [*shares, *(_split(results, values, own, (source,)) for source, own in levels)]
 
 
 def _sources(plan: Plan) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -129,15 +129,17 @@ def _used(parts: Sequence[Component]) -> int:
     return used
 
 
-def shares_text(found: Shares) -> str:
+def shares_text(shares: Shares) -> str:
     """Return what to know about the shares of an outcome, in one sentence."""
-    lost = f"{found.left_out:,} values are left out, because others with the same level lack." if found.left_out else ""
-    return " ".join(filter(None, (found.note and f"{found.outcome}: {found.note}.", lost)))
+    lost = (
+        f"{shares.left_out:,} values are left out, because others with the same level lack." if shares.left_out else ""
+    )
+    return " ".join(filter(None, (shares.note and f"{shares.outcome}: {shares.note}.", lost)))
 
 
-def shares_json(results: Results, found: Sequence[Shares]) -> dict[str, Json]:
+def shares_json(results: Results, shares: Sequence[Shares]) -> dict[str, Json]:
     """Return the shares of the outcomes of a sweep as JSON."""
     return {
         "folder": str(results.folder), "id": results.plan.id,
-        "outcomes": [{**attrs.asdict(one), "note": one.note or None} for one in found],
+        "outcomes": [{**attrs.asdict(one), "note": one.note or None} for one in shares],
     }  # fmt: skip

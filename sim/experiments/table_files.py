@@ -39,10 +39,10 @@ def estimates_cells(plan: Plan, rows: Sequence[PointEstimates]) -> tuple[list[st
     return [*heads, *map(plan.shown, names)], cells
 
 
-def differences_cells(plan: Plan, found: Sequence[Difference]) -> tuple[list[str], list[list[Cell]]]:
+def differences_cells(plan: Plan, differences: Sequence[Difference]) -> tuple[list[str], list[list[Cell]]]:
     """Return the headings and the rows of a table of differences: a row for each arm and outcome."""
     cells: list[list[Cell]] = [
-        [one.arm, plan.shown(one.outcome), one.difference.n, one.baseline, one.difference] for one in found
+        [one.arm, plan.shown(one.outcome), one.difference.n, one.baseline, one.difference] for one in differences
     ]
     return ["arm" if plan.arms else "combination", "outcome", "seeds", "baseline", "difference"], cells
 
@@ -96,7 +96,7 @@ def _markdown_cell(cell: Cell, row: Sequence[Cell]) -> str:
 
 
 def _marked(text: str) -> str:
-    return _MD.sub(lambda found: f"\\{found[0]}", text.replace("\n", " "))
+    return _MD.sub(lambda match: f"\\{match[0]}", text.replace("\n", " "))
 
 
 def _csv(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:

@@ -38,12 +38,12 @@ def lines_table(headings: Sequence[str], lines: Sequence[Line]) -> Table:
     for line in lines:
         row = [*line.cells]
         for name in names:
-            found = line.outcomes.get(name)
-            row.append(None if found is None else rounded(found.mean))
+            estimate = line.outcomes.get(name)
+            row.append(None if estimate is None else rounded(estimate.mean))
             if name in spread:
-                row.append(None if found is None else rounded(found.half))
+                row.append(None if estimate is None else rounded(estimate.half))
             if name in partial:
-                row.append(0 if found is None else found.n)
+                row.append(0 if estimate is None else estimate.n)
         rows.append(row)
     return heads, rows
 
@@ -67,24 +67,24 @@ def estimates_table(plan: Plan, estimates: Sequence[PointEstimates], most: int) 
     return lines_table(headings, lines)
 
 
-def differences_table(found: Iterable[Difference], what: str = "arm") -> Table:
+def differences_table(differences: Iterable[Difference], what: str = "arm") -> Table:
     """Return a line for each arm or combination (`what`) and outcome, with the seeds if their number differs."""
-    found = list(found)
-    most = max((max(one.difference.n, one.baseline.n) for one in found), default=0)
-    partial = any(one.difference.n < most for one in found)  # some have no value for some seeds
+    differences = list(differences)
+    most = max((max(one.difference.n, one.baseline.n) for one in differences), default=0)
+    partial = any(one.difference.n < most for one in differences)  # some have no value for some seeds
     rows: list[list[Cell]] = [
         [one.arm, one.outcome, *([one.difference.n] if partial else []), rounded(one.difference.mean),
          rounded(one.difference.half), rounded(one.least_effect), one.changed]
-        for one in found
+        for one in differences
     ]  # fmt: skip
     seeds = ["n"] if partial else []
     return [what, "outcome", *seeds, "difference", "±", "least effect", "seeds that differ"], rows
 
 
-def reach_table(found: Iterable[ArmReach]) -> Table:
+def reach_table(arms: Iterable[ArmReach]) -> Table:
     """Return a line for each arm: how many agents it reached, and the earliest of them."""
     rows: list[list[Cell]] = []
-    for arm in found:
+    for arm in arms:
         earliest = min(arm.agents, key=lambda one: one.times[0], default=None)
         when = "" if earliest is None else f"{earliest.agent} at {seconds_text(earliest.times[0])}"
         rows.append([arm.arm, rounded(arm.count.mean), rounded(arm.count.half), when])

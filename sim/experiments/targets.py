@@ -209,20 +209,20 @@ def distance(target: Target, curve: Curve, loss: Loss, data: Curve | None = None
         None if the model has no number for some cell, one that the loss cannot take, or the loss is not finite.
     """
     wanted: Curve = [cell.value for cell in target.cells] if data is None else data
-    scales, found = target.scales, []
+    scales, differences = target.scales, []
     for cell, shown, value in zip(target.cells, curve, wanted, strict=True):
         if shown is None or value is None:
             return None
         if loss != "rmsle":
-            found.append(abs(shown - value) / scales[cell.name])
+            differences.append(abs(shown - value) / scales[cell.name])
         elif min(shown, value) < 0:
             return None
         else:
-            found.append(abs(math.log1p(shown) - math.log1p(value)))
+            differences.append(abs(math.log1p(shown) - math.log1p(value)))
     if loss == "max":
-        whole = max(found)
+        whole = max(differences)
     else:
-        whole = mean_of(found) if loss == "mae" else math.sqrt(mean_of([one * one for one in found]))
+        whole = mean_of(differences) if loss == "mae" else math.sqrt(mean_of([one * one for one in differences]))
     return whole if math.isfinite(whole) else None
 
 
@@ -262,13 +262,13 @@ def pseudo_values(target: Target, curves: Mapping[int, Curve], loss: Loss) -> di
     whole = distance(target, mean_curve([*curves.values()]), loss) if len(curves) > 1 else None
     if whole is None:
         return {}
-    count, found = len(curves), {}
+    count, contributions = len(curves), {}
     for seed in curves:
         rest = distance(target, mean_curve([one for other, one in curves.items() if other != seed]), loss)
         if rest is None:
             return {}
-        found[seed] = count * whole - (count - 1) * rest
-    return found if all(map(math.isfinite, found.values())) else {}
+        contributions[seed] = count * whole - (count - 1) * rest
+    return contributions if all(map(math.isfinite, contributions.values())) else {}
 
 
 def loss_of(target: Target, curves: Mapping[int, Curve], loss: Loss) -> Estimate | None:
@@ -292,14 +292,14 @@ def most_by_chance(target: Target, curves: Mapping[int, Curve], loss: Loss) -> f
     """
     if len(curves) < 3:
         return None
-    found = []
+    losses = []
     for seed, own in curves.items():
         others = mean_curve([one for other, one in curves.items() if other != seed])
         one = distance(target, others, loss, own)
         if one is None:
             return None
-        found.append(one)
-    count, mean = len(found), mean_of(found)
-    spread = math.sqrt(math.fsum((one - mean) * (one - mean) for one in found) / (count - 1))
+        losses.append(one)
+    count, mean = len(losses), mean_of(losses)
+    spread = math.sqrt(math.fsum((one - mean) * (one - mean) for one in losses) / (count - 1))
     most = mean + student(count - 1) * spread * math.sqrt(1 + 1 / count)
     return most if math.isfinite(most) else None

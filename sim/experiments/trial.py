@@ -100,10 +100,10 @@ def outcomes_of(result: RunResult) -> tuple[Mapping[str, float | None], tuple[st
     own |= answers_of(result.surveys)
     own |= {name: series[-1] for name, series in result.metrics.items() if name != "time" and series}
     counts = zip(COUNTS, (result.kinds, result.refused, result.states), strict=True)
-    others = {f"{word}{name}": count for word, given in counts for name, count in given.items()}
-    found = {**others, **own}.items()
+    others = {f"{word}{name}": count for word, by_name in counts for name, count in by_name.items()}
+    numbers = {**others, **own}.items()
     outcomes = {
-        name: None if value is None else float(value) for name, value in found if value is None or _is_number(value)
+        name: None if value is None else float(value) for name, value in numbers if value is None or _is_number(value)
     }
     return outcomes, tuple(sorted(name for name in own if name in outcomes))
 

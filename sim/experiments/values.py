@@ -79,8 +79,8 @@ class Found:
             if not times or to_ns(times[-1]) < int(wanted):  # the run ended before
                 return None
             return next((value for time, value in reversed(samples) if to_ns(time) <= int(wanted)), None)
-        known = [value for time, value in samples if value is not None and _is_within(time, call)]
-        return _KEPT[call.function](known) if known else None
+        numbers = [value for time, value in samples if value is not None and _is_within(time, call)]
+        return _KEPT[call.function](numbers) if numbers else None
 
     def _first_time(self, call: Call) -> float | None:
         metrics, condition = self.result.metrics, call.condition
@@ -107,12 +107,12 @@ class Found:
         answers = list(_of_group(own[-1], call.options.get("group")))
         if not answers:
             return None
-        given = [value for value in answers if value is not None]
+        answered = [value for value in answers if value is not None]
         if call.function == "missing_answers":
-            return float(len(answers) - len(given))
+            return float(len(answers) - len(answered))
         if call.function == "mean_answer":
-            return mean_of([float(value) for value in given]) if given else None
-        return sum(value == call.options["option"] for value in given) / len(given) if given else None
+            return mean_of([float(value) for value in answered]) if answered else None
+        return sum(value == call.options["option"] for value in answered) / len(answered) if answered else None
 
     # -- the record
 

@@ -55,11 +55,11 @@ def components(cells: Mapping[Cell, Sequence[float]], factors: Sequence[str]) ->
         return []
     raw = {cell: cells[cell][:repeats] for cell in product(*levels)}
     within = fmean(variance(own) for own in raw.values()) if repeats > 1 else 0.0
-    found = _estimated({cell: fmean(own) for cell, own in raw.items()}, levels, used, within / max(repeats, 1))
+    variances = _estimated({cell: fmean(own) for cell, own in raw.items()}, levels, used, within / max(repeats, 1))
     rest = [("repetition", within)] if repeats > 1 else []
     if len(used) > 1:  # one factor has no interaction
-        rest.insert(0, ("interaction" if repeats > 1 else "residual", found.pop()))
-    named = [(factors[index], value) for index, value in zip(used, found, strict=True)] + rest
+        rest.insert(0, ("interaction" if repeats > 1 else "residual", variances.pop()))
+    named = [(factors[index], value) for index, value in zip(used, variances, strict=True)] + rest
     total = sum(value for _, value in named)
     counts = [len(levels[index]) for index in used] + [0] * len(rest)
     return [

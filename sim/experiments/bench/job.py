@@ -91,7 +91,7 @@ def run_modes(job: TrialJob) -> list[Measured]:
         _warm(setting, modes[0])
         _warmed.add(job.plan.sha256)
     seen: Seen | None = None
-    found = []
+    measured = []
     asked = any(mode.name == ORACLE for mode in modes)
     with book_of(job) as book:
         for turn, (index, mode) in enumerate(zip(job.points, modes, strict=True)):
@@ -99,10 +99,10 @@ def run_modes(job: TrialJob) -> list[Measured]:
                 seen = _study(setting)
             watch = Watch(job.plan, answers_of(job, book))
             meter = _Meter(watch, seen if mode.name == ORACLE else None, study=asked and mode.name == PARALLEL)
-            found.append(Measured(_trial(setting, Trial(index, job.seed, mode.name, turn), meter)))
+            measured.append(Measured(_trial(setting, Trial(index, job.seed, mode.name, turn), meter)))
             if meter.study:
                 seen = meter.studied()
-    return found
+    return measured
 
 
 def _warm(setting: _Setting, mode: BenchMode) -> None:

@@ -23,9 +23,9 @@ def outcome_distance(one: Outcomes, other: Outcomes) -> float:
     """Return the distance of two runs, from 0 to 1. A count that is missing in one run is 0 there; an outcome without a
     value in one run is left out.
     """
-    found = [(value_of(one, name), value_of(other, name)) for name in {**one, **other}]
+    pairs = [(value_of(one, name), value_of(other, name)) for name in {**one, **other}]
     distances = [
-        distance(left, right) for left, right in found if left is not None and right is not None and (left or right)
+        distance(left, right) for left, right in pairs if left is not None and right is not None and (left or right)
     ]
     return statistics.fmean(distances) if distances else 0.0
 

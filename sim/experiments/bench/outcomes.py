@@ -33,23 +33,23 @@ def _tells_apart(bench: Bench, name: str) -> bool:
 
 
 def _by_value(bench: Bench, name: str) -> Markup:
-    given = []
+    chart_rows = []
     for row in bench.rows[:_POINTS]:
         if name in row.outcomes:
-            found, label = row.outcomes[name], ", ".join(bench.points[row.point].values())
+            outcome, label = row.outcomes[name], ", ".join(bench.points[row.point].values())
             named = ", ".join(part for part in (label, row.mode) if part)
-            given.append(bar(named, row.mode, found.value, found.singles))
-    return bars(f"{name} by varied value and mode", given).card(name)
+            chart_rows.append(bar(named, row.mode, outcome.value, outcome.singles))
+    return bars(f"{name} by varied value and mode", chart_rows).card(name)
 
 
 def outcomes(bench: Bench) -> Markup | None:
     """Return the section; None if there is nothing to compare."""
     compared = [(index, *_compared(bench, index)) for index in range(min(_POINTS, len(bench.points)))]
-    known = [(index, base, others) for index, base, others in compared if base is not None and others]
-    if not known:
+    points = [(index, base, others) for index, base, others in compared if base is not None and others]
+    if not points:
         return None
-    charts = tag("div", [_chart(bench, index, others) for index, _, others in known[:_CHARTS]], class_="cards wide")
-    tables = [_folded(bench, index, _table(base, others)) for index, base, others in known]
+    charts = tag("div", [_chart(bench, index, others) for index, _, others in points[:_CHARTS]], class_="cards wide")
+    tables = [_folded(bench, index, _table(base, others)) for index, base, others in points]
     note = "compared with tick-parallel, seed by seed; 0 %: equal, 33 %: a factor of two, 100 %: one value is 0"
     return section("Outcomes", note, charts, tables)
 
@@ -94,9 +94,9 @@ def _table(base: Row, compared: list[Row]) -> Markup:
     for name in differing[:_ROWS]:
         line, warm = [name, figure(base.outcomes[name].value)], [0]
         for row in others:
-            found = row.outcomes.get(name)
-            line += [None, None] if found is None else [figure(found.value), _difference(found)]
-            warm += [0, 0 if found is None else _warmth(found)]
+            outcome = row.outcomes.get(name)
+            line += [None, None] if outcome is None else [figure(outcome.value), _difference(outcome)]
+            warm += [0, 0 if outcome is None else _warmth(outcome)]
         lines.append(line)
         heat.append(warm)
     notes = [f"Every event is the same in {', '.join(alike)}."] if alike else []
@@ -108,8 +108,8 @@ def _table(base: Row, compared: list[Row]) -> Markup:
 
 def _tells(row: Row, name: str) -> bool:
     """Whether an outcome is not 0 for at least one seed."""
-    found = row.outcomes.get(name)
-    return found is not None and bool(found.value.mean or found.value.half)
+    outcome = row.outcomes.get(name)
+    return outcome is not None and bool(outcome.value.mean or outcome.value.half)
 
 
 def _difference(outcome: Outcome) -> Child:

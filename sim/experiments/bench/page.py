@@ -130,8 +130,8 @@ def _overview(bench: Bench, name: str, unit: str) -> Markup | None:
     ]
     shown = []
     for index, point in enumerate(bench.points[:_TABLES]):
-        found = {row.mode: row.figures for row in bench.of_point(index)}
-        cells = [figure(found.get(mode, {}).get(name), unit) for mode in modes]
+        figures_by_mode = {row.mode: row.figures for row in bench.of_point(index)}
+        cells = [figure(figures_by_mode.get(mode, {}).get(name), unit) for mode in modes]
         shown.append([", ".join(point.values()), *cells])
     keys = ", ".join(short(key, bench.points[0]) for key in bench.points[0])
     return table([keys, *modes], shown) if modes else None
@@ -147,16 +147,16 @@ def _over(bench: Bench, key: str) -> Iterator[Markup]:
     name = short(key, points[0])
     for other in {label_of(one): one for one in others}.values():
         here = {index for index, one in enumerate(others) if one == other}
-        given = []
+        curves = []
         for mode in bench.modes:
             rows = [row for row in bench.rows if row.mode == mode.name and row.point in here]
             timed = sorted((places[row.point] or 0.0, row.point, row) for row in rows if "speed_up" in row.figures)
             if timed and mode.name != PARALLEL:
                 values = [(at, row.figures["speed_up"]) for at, _, row in timed]
                 singles = [[(at, one) for one in row.singles.get("speed_up", ())] for at, _, row in timed]
-                given.append(series(mode.name, values, singles))
-        if given:
-            yield lines("speed-up", given, name, mark=1).card(f"over {name}", label_of(other))
+                curves.append(series(mode.name, values, singles))
+        if curves:
+            yield lines("speed-up", curves, name, mark=1).card(f"over {name}", label_of(other))
 
 
 def _flights(bench: Bench) -> Markup | None:
@@ -166,8 +166,8 @@ def _flights(bench: Bench) -> Markup | None:
         if rows and len(cards) < _CARDS:
             end = max(_end(row) for row in rows)
             unit, size = _unit(end)
-            given = [Series(row.mode, colour(row.mode), _steps(row, size)) for row in rows]
-            chart = bands("calls in flight over time", given, end / size, unit)
+            curves = [Series(row.mode, colour(row.mode), _steps(row, size)) for row in rows]
+            chart = bands("calls in flight over time", curves, end / size, unit)
             cards.append(chart.card(label_of(point) or "Calls in flight", _counted(rows, unit)))
     if not cards:
         return None

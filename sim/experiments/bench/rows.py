@@ -161,12 +161,12 @@ class Bench:
 
 def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
     """Return the modes that have a problem, by problem."""
-    found: dict[str, list[str]] = {}
+    modes_by_problem: dict[str, list[str]] = {}
     for row in rows:
         for problem in row.problems:
-            if row.mode not in found.setdefault(problem, []):
-                found[problem].append(row.mode)
-    return found
+            if row.mode not in modes_by_problem.setdefault(problem, []):
+                modes_by_problem[problem].append(row.mode)
+    return modes_by_problem
 
 
 def bench_of(plan: Plan) -> BenchPlan:
@@ -206,11 +206,11 @@ def evaluate(plan: Plan, trials: Iterable[Trial], missing: int, sessions: Sequen
     ordered = sorted(
         trials, key=lambda trial: (trial.point, seeds.get(trial.seed, trial.seed), modes.index(trial.mode))
     )
-    found: list[dict[str, dict[int, Trial]]] = [{mode: {} for mode in modes} for _ in points]
+    by_point: list[dict[str, dict[int, Trial]]] = [{mode: {} for mode in modes} for _ in points]
     for trial in ordered:
-        found[trial.point][trial.mode][trial.seed] = trial
+        by_point[trial.point][trial.mode][trial.seed] = trial
     rows, noise = [], []
-    for point, by_mode in enumerate(found):
+    for point, by_mode in enumerate(by_point):
         base, oracle = _measured(by_mode.get(PARALLEL, {})), _measured(by_mode.get(ORACLE, {}))
         rows += [_row(point, mode, ours, base, oracle) for mode, ours in by_mode.items() if ours]
         noise.append(_noise(list(base.values())))
@@ -233,34 +233,34 @@ def _noise(base: Sequence[Trial]) -> float | None:
 
 
 def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> Row:
-    known = _measured(trials)
-    bases = {trial.basis for trial in known.values()}
+    measured = _measured(trials)
+    bases = {trial.basis for trial in measured.values()}
     basis = next(iter(bases)) if len(bases) == 1 else None
-    own = {name: [figure(trial) for trial in known.values()] for name, figure in _OWN.items()}
+    own = {name: [figure(trial) for trial in measured.values()] for name, figure in _OWN.items()}
     if basis is None:
         own |= {name: [] for name in ("makespan", "actions_rate", "calls_rate")}
     against: dict[str, Sequence[float | None]] = {
-        "speed_up": _paired(known, base, _quicker),
-        "of_oracle": _paired(known, oracle, lambda trial, best: _times(_quicker(trial, best), 100)),
-        "outcome_distance": [] if mode == PARALLEL else _paired(known, base, _apart),
+        "speed_up": _paired(measured, base, _quicker),
+        "of_oracle": _paired(measured, oracle, lambda trial, best: _times(_quicker(trial, best), 100)),
+        "outcome_distance": [] if mode == PARALLEL else _paired(measured, base, _apart),
     }
-    values = {name: _known([*own.get(name, ()), *against.get(name, ())]) for name in FIGURES}
-    figures = {name: Estimate.of(found) for name, found in values.items()}
+    values = {name: _floats([*own.get(name, ()), *against.get(name, ())]) for name in FIGURES}
+    figures = {name: Estimate.of(numbers) for name, numbers in values.items()}
     if figures["cpu_call"] is not None:
         del figures["cpu_iteration"]
-    same = _paired(known, base, lambda trial, other: trial.hash == other.hash)
+    same = _paired(measured, base, lambda trial, other: trial.hash == other.hash)
     return Row(
         point=point,
         mode=mode,
         basis=basis,
-        measured=len(known),
+        measured=len(measured),
         problems=tuple(dict.fromkeys(c.problem for c in trials.values() if c.problem)),
         figures={name: estimate for name, estimate in figures.items() if estimate is not None},
-        singles={name: found for name, found in values.items() if 0 < len(found) < FEW},
+        singles={name: numbers for name, numbers in values.items() if 0 < len(numbers) < FEW},
         compared=len(same),
         equal=sum(same),
-        outcomes=_outcomes(known, base),
-        concurrency=next((trial.concurrency for trial in known.values() if trial.concurrency), ()),
+        outcomes=_outcomes(measured, base),
+        concurrency=next((trial.concurrency for trial in measured.values() if trial.concurrency), ()),
     )
 
 
@@ -280,16 +280,16 @@ def _apart(trial: Trial, base: Trial) -> float:
 
 def _outcomes(trials: Seeds, base: Seeds) -> dict[str, Outcome]:
     names = dict.fromkeys(name for trial in (*base.values(), *trials.values()) for name in trial.outcomes)
-    found = {}
+    outcomes = {}
     for name in names:
-        values = _known([value_of(trial.outcomes, name) for trial in trials.values()])
+        values = _floats([value_of(trial.outcomes, name) for trial in trials.values()])
         value = Estimate.of(values)
         if value is not None:
             shares = _paired(trials, base, partial(_share, name))
             apart = _paired(trials, base, partial(_distance, name))
             singles = values if len(values) < FEW else []
-            found[name] = Outcome(value, Estimate.of(_known(shares)), Estimate.of(_known(apart)), singles)
-    return found
+            outcomes[name] = Outcome(value, Estimate.of(_floats(shares)), Estimate.of(_floats(apart)), singles)
+    return outcomes
 
 
 def _share(name: str, trial: Trial, base: Trial) -> float | None:
@@ -301,7 +301,7 @@ def _distance(name: str, trial: Trial, base: Trial) -> float | None:
     return None if one is None or other is None else distance(one, other)
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def _floats(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 

@@ -39,10 +39,10 @@ class Campaign:
         scenario = subject.scenario()
         self._scenario = scenario
         self.scenario = scenario.name
-        known = (*scenario.properties, *subject.properties)
+        names = (*scenario.properties, *subject.properties)
         for name in subject.only:
-            if name not in known:
-                raise UsageError(f"{subject.file} has no property {name!r:.80}", hint=_names(known))
+            if name not in names:
+                raise UsageError(f"{subject.file} has no property {name!r:.80}", hint=_names(names))
         self.properties = tuple(subject.checks(scenario))
         if not self.properties and not subject.coverage:
             raise UsageError(
@@ -72,8 +72,8 @@ class Campaign:
             jobs = min(jobs, len(missing))
             workers: Inline | Pool = Inline() if jobs == 1 else Pool(jobs)
             opened.enter_context(workers)
-            for job, found in workers.run(run_case, missing):
-                result = CaseResult(job.case, problem=found.problem) if isinstance(found, Ended) else found
+            for job, returned in workers.run(run_case, missing):
+                result = CaseResult(job.case, problem=returned.problem) if isinstance(returned, Ended) else returned
                 self.done[result.case] = result
                 if file is not None:
                     file.add(result)
@@ -84,8 +84,8 @@ class Campaign:
         return report_of(self.subject, self._scenario, self.properties, self.cases, self.done)
 
 
-def _names(known: Sequence[str]) -> str:
-    return f"it has {', '.join(known)}" if known else "add it to `properties`"
+def _names(properties: Sequence[str]) -> str:
+    return f"it has {', '.join(properties)}" if properties else "add it to `properties`"
 
 
 def plan(
@@ -96,7 +96,7 @@ def plan(
     faults: bool = False,
     case: Case | None = None,
     first_seed: int | None = None,
-    **given: Any,
+    **options: Any,
 ) -> Campaign:
     """Return the test of a scenario file.
 
@@ -107,15 +107,15 @@ def plan(
         faults: whether each seed is also run with failures and latencies of models, within the bounds in `testing`.
         case: the only run; None: those that the numbers say.
         first_seed: the first seed; None: that of the scenario.
-        given: further arguments of `Subject`.
+        options: further arguments of `Subject`.
 
     Raises:
         ScenarioError, UsageError: if the scenario is not valid, or cannot be tested so.
     """
-    rights = given.pop("rights", Rights())
+    rights = options.pop("rights", Rights())
     file, allow = find_scenario(path, rights.allow)
-    check_until(given.get("until"))
-    subject = read_subject(file, rights=_allowing(rights, allow), **given)
+    check_until(options.get("until"))
+    subject = read_subject(file, rights=_allowing(rights, allow), **options)
     scenario = subject.scenario()
     if faults:
         check_faults(scenario)

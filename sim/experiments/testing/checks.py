@@ -403,16 +403,16 @@ class Blocked(_Quiet):
         for agent, pending in view.waiting():
             if pending.handler.awaits_work or not self._concerns(view, agent):
                 continue
-            known = self._since.get(agent)
-            same = known is not None and known[0] is pending
-            waiting[agent] = known if known is not None and same else (pending, view.now_ns, _aim(pending.action))
+            before = self._since.get(agent)
+            same = before is not None and before[0] is pending
+            waiting[agent] = before if before is not None and same else (pending, view.now_ns, _aim(pending.action))
         self.met += sum(agent not in waiting or waiting[agent][0] is not one[0] for agent, one in self._since.items())
         self._since = waiting
         return None
 
     def _concerns(self, view: View, agent: str) -> bool:
-        found = view.world.agents.get(agent)
-        return found is not None and (self._group is None or view.world.in_group(found, self._group))
+        inhabitant = view.world.agents.get(agent)
+        return inhabitant is not None and (self._group is None or view.world.in_group(inhabitant, self._group))
 
     def _late(self, until_ns: int) -> Finding | None:
         for agent, (_, since, aim) in self._since.items():
@@ -599,7 +599,7 @@ class Seldom(_Quiet):
 
     def start(self, view: View) -> Finding | None:
         """See `Check`."""
-        return self._told(self._inner.start(view))
+        return self._counted(self._inner.start(view))
 
     def look(self, view: View, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
@@ -608,43 +608,43 @@ class Seldom(_Quiet):
             return None
         self._next = (view.now_ns // self._every + 1) * self._every
         seen, self._active = tuple(self._active), {}
-        return self._told(self._inner.look(view, seen))
+        return self._counted(self._inner.look(view, seen))
 
     def end(self, end_ns: int, samples: Mapping[str, Sequence[float | None]]) -> Finding | None:
         """See `Check`."""
-        return self._told(self._inner.end(end_ns, samples))
+        return self._counted(self._inner.end(end_ns, samples))
 
-    def _told(self, finding: Finding | None) -> Finding | None:
+    def _counted(self, finding: Finding | None) -> Finding | None:
         self.judged, self.met, self.undecided = self._inner.judged, self._inner.met, self._inner.undecided
         return finding
 
 
-def check_of(given: Property, function: PropertyFunction | None = None) -> Check:
+def check_of(definition: Property, function: PropertyFunction | None = None) -> Check:
     """Return the check of a property.
 
     Args:
-        given: the property.
+        definition: the property.
         function: the function that it names, if it names one.
     """
     made: Check
     if function is not None:
         return Coded(function)
-    if given.after is not None and given.then is not None and given.within is not None:
-        return Follows(given.after, given.then, given.within, given.each)
-    if given.count is not None:
-        return Count(Matcher(given.count.event, given.count.where), given.at_least, given.at_most)
-    if given.blocked is not None:
-        return Blocked(given.blocked, given.each)
-    if given.idle is not None:
-        return Idle(given.idle, given.each)
-    if given.metric is not None:
-        return Bounds(given.metric, given.at_least, given.at_most)
-    expression = given.expression
+    if definition.after is not None and definition.then is not None and definition.within is not None:
+        return Follows(definition.after, definition.then, definition.within, definition.each)
+    if definition.count is not None:
+        return Count(Matcher(definition.count.event, definition.count.where), definition.at_least, definition.at_most)
+    if definition.blocked is not None:
+        return Blocked(definition.blocked, definition.each)
+    if definition.idle is not None:
+        return Idle(definition.idle, definition.each)
+    if definition.metric is not None:
+        return Bounds(definition.metric, definition.at_least, definition.at_most)
+    expression = definition.expression
     assert expression is not None, "the scenario was checked"
-    if given.conserved is not None:
-        made = Conserved(expression, given.tolerance)
-    elif given.eventually is not None:
-        made = Eventually(Subjects(expression, given.each), given.within)
+    if definition.conserved is not None:
+        made = Conserved(expression, definition.tolerance)
+    elif definition.eventually is not None:
+        made = Eventually(Subjects(expression, definition.each), definition.within)
     else:
-        made = Holds(Subjects(expression, given.each), wanted=given.always is not None)
-    return made if given.every is None else Seldom(made, given.every)
+        made = Holds(Subjects(expression, definition.each), wanted=definition.always is not None)
+    return made if definition.every is None else Seldom(made, definition.every)

@@ -85,14 +85,14 @@ def parts_of(scenario: Scenario, text: str) -> tuple[Part, ...]:
         scenario: the scenario.
         text: its text.
     """
-    found = [part for number, entry in enumerate(scenario.agents) for part in _of_entry(number, entry)]
+    parts = [part for number, entry in enumerate(scenario.agents) for part in _of_entry(number, entry)]
     tools = scenario.models.tools if scenario.models is not None else {}
-    found += [Part("tool", f"tool {name}", ("models", "tools", name), f"tool {name}") for name in tools]
+    parts += [Part("tool", f"tool {name}", ("models", "tools", name), f"tool {name}") for name in tools]
     functions = getattr(scenario.sections.get("tools"), "functions", {})
-    found += [Part("tool", f"tool {name}", ("tools", "functions", name), f"tool {name}") for name in functions]
+    parts += [Part("tool", f"tool {name}", ("tools", "functions", name), f"tool {name}") for name in functions]
     root = spans(text)
     return tuple(
-        attrs.evolve(part, line=_line(text, root, part.path)) for part in {one.key: one for one in found}.values()
+        attrs.evolve(part, line=_line(text, root, part.path)) for part in {one.key: one for one in parts}.values()
     )
 
 
@@ -160,13 +160,13 @@ def _literal(value: Any) -> str | None:
     """Return the text that a value is; None if it is no text, or an expression."""
     if value is None or not value.constant:
         return None
-    found = value.evaluate({}, {})
-    return found if isinstance(found, str) else None
+    text = value.evaluate({}, {})
+    return text if isinstance(text, str) else None
 
 
 def _values(entry: Agent, name: str) -> list[str]:
-    given = [_literal(entry.state[name]), *(_literal(rule.set.get(name)) for rule in entry.rules)]
-    return list(dict.fromkeys(value for value in given if value is not None))
+    texts = [_literal(entry.state[name]), *(_literal(rule.set.get(name)) for rule in entry.rules)]
+    return list(dict.fromkeys(value for value in texts if value is not None))
 
 
 def _required(rule: Rule, name: str) -> str | None:

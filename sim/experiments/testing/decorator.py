@@ -81,9 +81,9 @@ def named_property(path: str, allow: tuple[str, ...]) -> PropertyFunction:
     if not is_module_allowed(module, allow):
         raise UsageError(f"the code of {module} is not allowed", hint=f"add --allow {module}")
     try:
-        found = getattr(import_module(module), name)
+        function = getattr(import_module(module), name)
     except (Exception, SystemExit) as error:  # whatever the module raises when it is imported
         raise UsageError(f"the property {path} cannot be imported: {type(error).__name__}: {error}") from error
-    if not isinstance(found, PropertyFunction):
+    if not isinstance(function, PropertyFunction):
         raise UsageError(f"{path} is no property", hint="decorate the function with @sim.property")
-    return found
+    return function

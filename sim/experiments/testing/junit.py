@@ -53,11 +53,11 @@ def _element(report: TestReport, name: str, parts: list[str]) -> str:
     return "\n".join([f"{head}>", *parts, "    </testcase>"]) if parts else f"{head}/>"
 
 
-def _failure(found: Found) -> str:
-    one = found.violation
+def _failure(failure: Found) -> str:
+    one = failure.violation
     who = f" ({one.agent})" if one.agent else ""
     message = f"at {one.time:g} s{who}: {one.text}"
-    body = "\n".join([f"{found.runs} runs; {found.command}", *one.story])
+    body = "\n".join([f"{failure.runs} runs; {failure.command}", *one.story])
     return f"      <failure type={_quoted(one.kind)} message={_quoted(message)}>{_text(body)}</failure>"
 
 

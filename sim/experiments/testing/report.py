@@ -144,7 +144,7 @@ def report_of(
             key = (one.property, one.kind)
             first.setdefault(key, (one, result.case))
             counts[key] = counts.get(key, 0) + 1
-    found = tuple(Found(one, case, counts[key], command_for(subject, case)) for key, (one, case) in first.items())
+    failures = tuple(Found(one, case, counts[key], command_for(subject, case)) for key, (one, case) in first.items())
     coverage = None
     if subject.coverage:
         total: Counter[str] = Counter()
@@ -157,7 +157,7 @@ def report_of(
         properties=tuple(properties),
         planned=len(cases),
         results=results,
-        found=found,
+        found=failures,
         coverage=coverage,
     )
 

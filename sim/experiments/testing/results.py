@@ -48,11 +48,11 @@ def _digest_of(subject: Subject) -> str:
     whole = hashlib.sha256(f"{subject.text}\n{subject.digest}".encode())
     for name in subject.rights.allow:
         try:
-            found = find_spec(name)
+            spec = find_spec(name)
         except (ImportError, ValueError):
-            found = None  # it cannot be imported, which is said where it is used
-        if found is not None and found.origin is not None and Path(found.origin).is_file():
-            whole.update(Path(found.origin).read_bytes())
+            spec = None  # it cannot be imported, which is said where it is used
+        if spec is not None and spec.origin is not None and Path(spec.origin).is_file():
+            whole.update(Path(spec.origin).read_bytes())
     return whole.hexdigest()
 
 

@@ -68,13 +68,13 @@ class Subject:
         """
         definitions = current_definitions()
         key = (self.text, self.file, self.digest, self.overrides, tuple(changes), self.rights.allow, definitions)
-        found = _KEPT.get(key)
-        if found is None or self.rights.allow:  # code of others could change what it is given
-            found = loads(self.text, self.file, (*self.overrides, *changes), self.rights.allow, self.rights.kinds)
+        scenario = _KEPT.get(key)
+        if scenario is None or self.rights.allow:  # code of others could change what it is given
+            scenario = loads(self.text, self.file, (*self.overrides, *changes), self.rights.allow, self.rights.kinds)
             if len(_KEPT) >= _MOST_KEPT:
                 _KEPT.pop(next(iter(_KEPT)))
-            _KEPT[key] = found
-        return found
+            _KEPT[key] = scenario
+        return scenario
 
     def checks(self, scenario: Scenario) -> dict[str, Check]:
         """Return new checks of all properties by name.
@@ -86,8 +86,8 @@ class Subject:
             name: check_of(one, None if one.check is None else named_property(one.check, self.rights.allow))
             for name, one in scenario.properties.items()
         }
-        given: dict[str, Check] = {name: Coded(function) for name, function in self.properties.items()}
-        all_of = {**own, **given}
+        coded: dict[str, Check] = {name: Coded(function) for name, function in self.properties.items()}
+        all_of = {**own, **coded}
         return {name: all_of[name] for name in self.only} if self.only else all_of
 
 
@@ -188,7 +188,7 @@ def check_until(until: str | float | None) -> None:
         raise UsageError("a run must last longer than 0 s")
 
 
-def read_subject(path: Path, **given: Any) -> Subject:
+def read_subject(path: Path, **arguments: Any) -> Subject:
     """Return the subject of a file; see `Subject`.
 
     Raises:
@@ -198,4 +198,4 @@ def read_subject(path: Path, **given: Any) -> Subject:
     digest = ""
     with contextlib.suppress(SimError, OSError):  # the scenario is read again, and what is wrong is said then
         digest = scenario_digest(path)
-    return Subject(text, str(path), digest=digest, **given)
+    return Subject(text, str(path), digest=digest, **arguments)

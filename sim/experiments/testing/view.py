@@ -62,8 +62,8 @@ class View:
 
     def entry_of(self, agent: str) -> str:
         """Return the entry of an agent; empty if it has none."""
-        found = self.world.agents.get(agent)
-        return "" if found is None else str(getattr(found, "entry", ""))
+        inhabitant = self.world.agents.get(agent)
+        return "" if inhabitant is None else str(getattr(inhabitant, "entry", ""))
 
 
 _COMPUTED: Final[Mapping[str, Callable[[World, Any], Any]]] = {

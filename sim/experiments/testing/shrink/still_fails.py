@@ -115,9 +115,9 @@ class Judge:
         for one in self._cases(case):
             result = self._run(self._subject, one)
             errors |= _errors(result)
-            found = result.violation_of(name)
-            if found is not None and (not violated or found.kind == violated[0][1].kind):
-                violated.append((one, found))
+            violation = result.violation_of(name)
+            if violation is not None and (not violated or violation.kind == violated[0][1].kind):
+                violated.append((one, violation))
             alike += not violated or (one.order > 0, one.fault > 0) == _shape(violated[0][0])
             tried += 1
             steps = max(steps, result.steps)
@@ -186,13 +186,13 @@ class Judge:
         return self._run(subject, case).violation_of(self.fault.property) is not None
 
     def _same(self, result: CaseResult) -> bool:
-        found, fault = result.violation_of(self.fault.property), self.fault
-        if found is None or found.kind != fault.kind or found.entry not in fault.entries:
+        violation, fault = result.violation_of(self.fault.property), self.fault
+        if violation is None or violation.kind != fault.kind or violation.entry not in fault.entries:
             return False
-        if found.at_start and not fault.at_start:
+        if violation.at_start and not fault.at_start:
             return False
-        causes = frozenset(found.causes)
-        if fault.met not in (None, found.met) or (fault.sometimes_met and not found.met):
+        causes = frozenset(violation.causes)
+        if fault.met not in (None, violation.met) or (fault.sometimes_met and not violation.met):
             return False
         return causes <= fault.causes and bool(causes) == bool(fault.causes)
 
