@@ -71,10 +71,10 @@ class WorkerOptions(Hosting, Decisions, Work):
         access = attrs.evolve(access, models=plan.models)
         access.check_key()
         self.reached(access)
-        given = part_of(self, Hosting) | part_of(self, Decisions)
-        given |= {"allow": plan.allow, "access": access if plan.models else None}
+        arguments = part_of(self, Hosting) | part_of(self, Decisions)
+        arguments |= {"allow": plan.allow, "access": access if plan.models else None}
         ceiling = None if self.ceiling is None else to_micro(self.ceiling)
-        return TrialHosting(**given, ceiling_micro=ceiling, ceiling_tokens=self.ceiling_tokens)
+        return TrialHosting(**arguments, ceiling_micro=ceiling, ceiling_tokens=self.ceiling_tokens)
 
     def workers(self, plan: Plan, folder: Path) -> contextlib.AbstractContextManager[Workers]:
         """Return who carries out a plan."""
@@ -239,7 +239,7 @@ def _can_be_imported(needed: Any) -> bool:
     module, name = getattr(needed, "__module__", "__main__"), getattr(needed, "__qualname__", "")
     if module == "__main__":
         return False
-    found: Any = import_module(module)
+    imported: Any = import_module(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is needed
+        imported = getattr(imported, part, None)
+    return imported is needed

@@ -124,9 +124,9 @@ class Experiment:
         path = Path(folder)
         place = unpacked_experiment(path) if is_archive(path) else path
         with contextlib.closing(Results(place)) as results:
-            found = cls(results)
-        found.integrity.warn()
-        return found
+            experiment = cls(results)
+        experiment.integrity.warn()
+        return experiment
 
     @property
     def integrity(self) -> Integrity:
@@ -281,19 +281,19 @@ class Experiment:
             UsageError: if no trial has sampled such a metric.
         """
         trials = self._trials_over_time()
-        known = list(dict.fromkeys(name for own in trials.values() for one in own.values() for name in one.values))
+        metrics = list(dict.fromkeys(name for own in trials.values() for one in own.values() for name in one.values))
         chosen = metric or next(iter(metrics_of(self.plan, trials)), None)
-        found = [] if chosen is None else list(make(self.plan, trials, [chosen]))
-        if chosen is None or not found:
-            hint = did_you_mean(chosen or "", known) or f"there are {', '.join(known) or 'none'}"
+        own_bands = [] if chosen is None else list(make(self.plan, trials, [chosen]))
+        if chosen is None or not own_bands:
+            hint = did_you_mean(chosen or "", metrics) or f"there are {', '.join(metrics) or 'none'}"
             raise UsageError(f"no metric {chosen!r:.60} was sampled over time", hint=hint)
-        return trials, found
+        return trials, own_bands
 
     def _plot_over_time(
         self, metric: str | None, make: Callable[[Plan, Trials, Sequence[str]], Iterable[Band]], *, signed: bool
     ) -> Chart:
-        _, found = self._over_time(metric, make)
-        return band_drawing(self.plan, found, found[0].metric, signed=signed).image()
+        _, own_bands = self._over_time(metric, make)
+        return band_drawing(self.plan, own_bands, own_bands[0].metric, signed=signed).image()
 
     def figure(
         self,
@@ -327,8 +327,8 @@ class Experiment:
             raise UsageError(f"logarithmic axes are x, y or xy, not {log!r:.20}")
         if over == "time":
             make = difference_bands if differences else bands
-            trials, found = self._over_time(outcome, make)
-            return band_figure(self.plan, found, trials, columns=columns, log=log, signed=differences)
+            trials, own_bands = self._over_time(outcome, make)
+            return band_figure(self.plan, own_bands, trials, columns=columns, log=log, signed=differences)
         name = self._outcome(outcome)
         with contextlib.closing(Results(self.folder, read_only=True)) as results:
             spots = spots_of(results, name, differences=differences)
@@ -383,8 +383,8 @@ class Experiment:
         wanted = [self._outcome(name) for name in outcomes]
         if what == "differences":
             self._check_compared()
-            found = [one for one in self.differences if not wanted or one.outcome in wanted]
-            return table_text(*differences_cells(self.plan, found), form)
+            differences = [one for one in self.differences if not wanted or one.outcome in wanted]
+            return table_text(*differences_cells(self.plan, differences), form)
         if what != "estimates":
             raise UsageError(f"there is no table {what!r:.40} for papers", hint="there are estimates and differences")
         rows = [
@@ -416,15 +416,15 @@ class Experiment:
         if over == "time":
             return self._plot_over_time(outcome, bands, signed=False)
         name = self._outcome(outcome)
-        found = dict(outcome_drawings(self.estimates, name, self._singles[False].get(name)))
+        charts = dict(outcome_drawings(self.estimates, name, self._singles[False].get(name)))
         if over is None:
-            return next(iter(found.values())).image()
-        for note, drawing in found.items():
+            return next(iter(charts.values())).image()
+        for note, drawing in charts.items():
             axis = note.removeprefix("over ")
             if note and (axis == over or over.endswith(f".{axis}") or axis.endswith(f".{over}")):
                 return drawing.image()
-        known = [note.removeprefix("over ") for note in found if note]
-        raise UsageError(f"there is no chart over {over!r:.60}", hint=f"there are {', '.join(known) or 'none'}")
+        axes = [note.removeprefix("over ") for note in charts if note]
+        raise UsageError(f"there is no chart over {over!r:.60}", hint=f"there are {', '.join(axes) or 'none'}")
 
     def plot_differences(self, outcome: str | None = None, *, over: Literal["time"] | None = None) -> Chart:
         """Return a chart of the differences between the arms and the baseline in an outcome.
@@ -448,25 +448,25 @@ class Experiment:
         Raises:
             UsageError: if no arm reached any agent, or there are no arms.
         """
-        found = [arm for arm in self.reach if arm.agents]
-        if not found:
+        arms = [arm for arm in self.reach if arm.agents]
+        if not arms:
             raise UsageError("no arm has reached an agent" if self.plan.arms else "a sweep has no arms")
-        return reach_drawing(found).image()
+        return reach_drawing(arms).image()
 
     def _outcome(self, name: str | None) -> str:
-        known = dict.fromkeys(one for row in self.estimates for one in row.outcomes)
-        if not known:
+        names = dict.fromkeys(one for row in self.estimates for one in row.outcomes)
+        if not names:
             raise UsageError("no trial was measured, so there are no outcomes", hint="see problems")
-        if name is not None and name not in known:
-            hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+        if name is not None and name not in names:
+            hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
             raise UsageError(f"there is no outcome {name!r:.60}", hint=hint)
-        return name or next(iter(known))
+        return name or next(iter(names))
 
     def _tables(self) -> list[tuple[str, Table]]:
         shown = [("", Table(*estimates_table(self.plan, self.estimates, _SHOWN)))]
         if self.plan.compared_with is not None:
-            found = differences_table(self.differences, "arm" if self.plan.arms else "combination")
-            shown.append(("differences from the baseline, seed by seed", Table(*found)))
+            differences = differences_table(self.differences, "arm" if self.plan.arms else "combination")
+            shown.append(("differences from the baseline, seed by seed", Table(*differences)))
         if self.plan.arms:
             shown.append(("agents reached", Table(*reach_table(self.reach))))
         return [(heading, table) for heading, table in shown if table.rows]

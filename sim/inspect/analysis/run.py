@@ -186,8 +186,8 @@ class Run(StoredRun):
     def metrics(self) -> Mapping[str, Sequence[float]]:
         """The sampled values by metric, and `time` in seconds; as in the result of the run."""
         if self.info.summary is not None and "metrics" in self.info.summary:
-            found: Mapping[str, Sequence[float]] = self.info.summary["metrics"]
-            return found
+            metrics: Mapping[str, Sequence[float]] = self.info.summary["metrics"]
+            return metrics
         series: dict[str, dict[float, Any]] = {}  # it has no summary: it is still running, has failed, or was killed
         times: dict[float, None] = {}
         for time, name, value in self.query("SELECT time, name, value FROM samples ORDER BY id"):
@@ -222,14 +222,14 @@ class Run(StoredRun):
         return str(self.path)
 
     def __repr__(self) -> str:
-        damage = "".join(f"; {plain(problem)}" for problem in self._told())
+        damage = "".join(f"; {plain(problem)}" for problem in self._damage())
         return f"<Run {self.info.id}: {summary.sentence(summary.fields_of(self.info))}{damage}>"
 
     def _repr_html_(self) -> str:
-        problems = [("damaged", problem) for problem in self._told()]
+        problems = [("damaged", problem) for problem in self._damage()]
         return summary.html((*problems, *summary.pairs(summary.fields_of(self.info))), self.metrics)
 
-    def _told(self) -> Sequence[str]:
+    def _damage(self) -> Sequence[str]:
         """Return what is wrong with the record, if it was checked."""
         return () if self._integrity is None else self._integrity.problems
 

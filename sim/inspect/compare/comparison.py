@@ -216,21 +216,21 @@ def _read(run: StoredRun, number: int | None, limit: int | None) -> _Reading:
 def _fields(info: RunInfo, reading: _Reading) -> dict[str, Json]:
     """Return the outcome of a run; a run without an end lasted until its last event."""
     reached = to_seconds(reading.end_ns) if info.sim_seconds is None else info.sim_seconds
-    known = {"status": info.status, "hash": info.hash, "events": reading.topics.total(), "sim_seconds": reached}
-    return {**(info.summary or {}), **known}
+    outcome = {"status": info.status, "hash": info.hash, "events": reading.topics.total(), "sim_seconds": reached}
+    return {**(info.summary or {}), **outcome}
 
 
 def _settings(info: RunInfo) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    settings: dict[str, Json] = {}
     for field in attrs.fields(RunInfo):
         if field.name in _OUTCOME:
             continue
         value = getattr(info, field.name)
         if isinstance(value, Mapping):
-            found |= {f"{field.name}.{key}": part for key, part in value.items()}
+            settings |= {f"{field.name}.{key}": part for key, part in value.items()}
         else:
-            found[field.name] = value
-    return found
+            settings[field.name] = value
+    return settings
 
 
 def _object(value: Json) -> Fields | None:
@@ -298,8 +298,8 @@ def _standardized(pairs: Pairs) -> float | None:
 def _parts(left: Fields | None, right: Fields | None) -> dict[str, DigestPart] | None:
     if not left or not right:
         return None
-    found = {name: _part(left.get(name, {}), right.get(name, {})) for name in sorted({**left, **right})}
-    return {name: part for name, part in found.items() if part is not None}
+    parts = {name: _part(left.get(name, {}), right.get(name, {})) for name in sorted({**left, **right})}
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def _part(left: Any, right: Any) -> DigestPart | None:

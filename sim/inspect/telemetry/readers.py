@@ -171,12 +171,12 @@ def read_resources(runner: RunController, sheet: Sheet) -> None:
         sheet.add("quota_limit", quota.limit, name)
         sheet.most("quota_fullest_ratio", quota.fullest, name)
     for name, pool in dict(world.pools).items():
-        found = pool.statistics()
-        sheet.add("pool_capacity", found.capacity, name)
-        sheet.add("pool_level", found.level, name)
-        sheet.add("pool_queue", found.queue, name)
-        sheet.add("pool_served", found.served, name)
-        sheet.add("pool_waited", found.waited, name)
+        statistics = pool.statistics()
+        sheet.add("pool_capacity", statistics.capacity, name)
+        sheet.add("pool_level", statistics.level, name)
+        sheet.add("pool_queue", statistics.queue, name)
+        sheet.add("pool_served", statistics.served, name)
+        sheet.add("pool_waited", statistics.waited, name)
 
 
 class EffectReader:

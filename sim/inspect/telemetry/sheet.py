@@ -31,16 +31,16 @@ class Labels:
     """The label values so far. The first values keep their own series, so a series never changes its name."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], dict[str, str]] = {}
+        self._forms: dict[tuple[str, str], dict[str, str]] = {}
 
     def value(self, metric: str, label: str, raw: str) -> str:
         """Return the label value for `raw`: a safe form of it, or `OTHER` if the label has too many values."""
-        known = self._known.setdefault((metric, label), {})
-        value = known.get(raw)
+        forms = self._forms.setdefault((metric, label), {})
+        value = forms.get(raw)
         if value is None:
-            if len(known) >= VALUES.get(label, FEW):
+            if len(forms) >= VALUES.get(label, FEW):
                 return OTHER
-            value = known[raw] = harmless(raw)
+            value = forms[raw] = harmless(raw)
         return value
 
 
@@ -88,10 +88,10 @@ class Sheet:
             labels: the raw label values.
         """
         row = self._row(CATALOG[short], labels)
-        found = self._histograms.setdefault(short, {})
-        before = found.get(row, (bounds, [0] * len(counts), 0.0))
+        rows = self._histograms.setdefault(short, {})
+        before = rows.get(row, (bounds, [0] * len(counts), 0.0))
         summed = [a + b for a, b in zip(before[1], counts, strict=True)]
-        found[row] = (bounds, summed, before[2] + total)
+        rows[row] = (bounds, summed, before[2] + total)
 
     def families(self) -> Iterator[Family]:
         """Yield all metrics in the form that the client library encodes."""
@@ -103,14 +103,14 @@ class Sheet:
                     value = self._peaks[short, row] = max(value, self._peaks.get((short, row), value))
                 family.add_metric(row, value)
             yield family
-        for short, found in self._histograms.items():
-            yield self._histogram_family(CATALOG[short], found)
+        for short, histogram in self._histograms.items():
+            yield self._histogram_family(CATALOG[short], histogram)
 
     def _histogram_family(
-        self, metric: Metric, found: Mapping[Row, tuple[Sequence[float], list[int], float]]
+        self, metric: Metric, rows: Mapping[Row, tuple[Sequence[float], list[int], float]]
     ) -> HistogramMetricFamily:
         family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
-        for row, (bounds, counts, total) in found.items():
+        for row, (bounds, counts, total) in rows.items():
             count, buckets = 0, []
             for bound, number in zip([*map(str, bounds), "+Inf"], counts, strict=True):
                 count += number

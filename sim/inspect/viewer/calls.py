@@ -82,11 +82,11 @@ class Calls:
         if not repeated:
             return
         for event, time_ns, actor in stored.query(_IN_CORE):
-            found = repeated.get(event)
-            if found is None:
+            prompt = repeated.get(event)
+            if prompt is None:
                 continue
-            outcome, result = ("error", None) if found.answer is None else ("ok", encode({"answer": found.answer}))
-            request = encode(found.request)
+            outcome, result = ("error", None) if prompt.answer is None else ("ok", encode({"answer": prompt.answer}))
+            request = encode(prompt.request)
             rows.append((
                 event, actor, None, "llm", time_ns, time_ns, event - 1, outcome, None, None, "repeated", request, "[]",
                 result,

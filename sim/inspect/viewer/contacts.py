@@ -75,7 +75,7 @@ class Contacts:
         first = mapping(links[0]) if isinstance(links, list) and links else {}
         label = str(first.get("platform_username") or user)
         if len(self._users) < _MOST_CONVERSATIONS:
-            agent = self._names.known(label)  # an agent that writes on a platform is named as its account there
+            agent = self._names.actor_number(label)  # an agent that writes on a platform is named as its account there
             is_agent = agent is not None and self._names.is_agent(agent)
             self._users[user] = agent if is_agent and agent is not None else self._as_user(user, label)
 
@@ -88,9 +88,9 @@ class Contacts:
             self._sides[id] = (self._author(user), -1)
 
     def _author(self, author: str) -> int:
-        found = self._users.get(author)
-        if found is not None:
-            return found
+        number = self._users.get(author)
+        if number is not None:
+            return number
         return self._as_user(author) if author.startswith("user:") else self._names.number(author)
 
     def _conversation(self, actor: int, data: JsonObject) -> Contact:

@@ -98,13 +98,13 @@ class Folds:
 
     def of(self, kind: type[F]) -> F:
         """Return the fold of a class. It gets each event after the folds that it asked for when it was made."""
-        found = self._folds.get(kind)
-        if found is None:
-            found = kind(self)
-            self._folds[kind] = found
+        fold = self._folds.get(kind)
+        if fold is None:
+            fold = kind(self)
+            self._folds[kind] = fold
             self._adds.clear()
-        assert isinstance(found, kind)
-        return found
+        assert isinstance(fold, kind)
+        return fold
 
     def add(self, event: Event) -> None:
         """Give an event to the folds that read its topic."""
@@ -136,11 +136,11 @@ class Folds:
         return self
 
     def _readers(self, topic: str) -> tuple[Add, ...]:
-        found = tuple(
+        readers = tuple(
             fold.add
             for fold in self._folds.values()
             if any(pattern == topic or matches(pattern, topic) for pattern in fold.topics)
         )
         if len(self._adds) < MOST_TOPICS:
-            self._adds[topic] = found
-        return found
+            self._adds[topic] = readers
+        return readers

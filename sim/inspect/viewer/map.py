@@ -49,12 +49,12 @@ class Map:
         """Return the number of a place, or -1 for none."""
         if not isinstance(name, str | int) or isinstance(name, bool) or name == "":
             return -1
-        found = self._nodes.get(str(name))
-        if found is None:
+        number = self._nodes.get(str(name))
+        if number is None:
             if len(self._nodes) >= MOST_PLACES:
                 return -1
-            found = self._nodes[str(name)] = len(self._nodes)
-        return found
+            number = self._nodes[str(name)] = len(self._nodes)
+        return number
 
     def moved(self, before: int, after: int) -> None:
         """Note that an agent moved from one place to another; without a scenario, it shows that they are adjacent."""
@@ -78,23 +78,24 @@ class Map:
                 return {"kind": "grid", "columns": columns, "rows": rows, "places": list(self._nodes)}
         if self._nodes:
             edges = [list(edge) for edge in self._edges]
-            known = {} if self._at is None or len(self._at) != len(self._nodes) else {"at": self._at}
-            return {"kind": "graph", "places": list(self._nodes), "edges": edges, **known}
+            coordinates = {} if self._at is None or len(self._at) != len(self._nodes) else {"at": self._at}
+            return {"kind": "graph", "places": list(self._nodes), "edges": edges, **coordinates}
         return {"kind": "contacts"}
 
 
 def _coordinates(places: Places) -> list[list[float]] | None:
     """Return the coordinates of all places, to the right and down, if their graph file gives them; otherwise None."""
     for across, up in _AXES:
-        found: list[tuple[Any, Any]] = [
+        pairs: list[tuple[Any, Any]] = [
             (places.about(node).get(across), places.about(node).get(up)) for node in places.nodes
         ]
-        known = [(float(x), float(y)) for x, y in found if _is_number(x) and _is_number(y)]
-        if found and len(known) == len(found):
+        points = [(float(x), float(y)) for x, y in pairs if _is_number(x) and _is_number(y)]
+        if pairs and len(points) == len(pairs):
             if up == "y":
-                return [[x, y] for x, y in known]
-            width = math.cos(math.radians(sum(y for _, y in known) / len(known)))  # of a degree, compared with a height
-            return [[x * width, -y] for x, y in known]
+                return [[x, y] for x, y in points]
+            middle = sum(y for _, y in points) / len(points)
+            width = math.cos(math.radians(middle))  # of a degree, compared with a height
+            return [[x * width, -y] for x, y in points]
     return None
 
 

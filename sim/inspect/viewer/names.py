@@ -33,18 +33,18 @@ class Names:
             label: what people see; None: the name.
             role: what it stands for, if it is new.
         """
-        found = self._numbers.get((kind, name))
-        if found is None:
+        number = self._numbers.get((kind, name))
+        if number is None:
             if len(self.labels) >= MOST_NAMES:
                 kind, name, label = "rest", REST, REST
                 if (kind, name) in self._numbers:
                     return self._numbers[kind, name]
-            found = self._numbers[kind, name] = len(self.labels)
+            number = self._numbers[kind, name] = len(self.labels)
             self.labels.append(name if label is None else label)
             self.roles.append(ROLES.index(role))
-        return found
+        return number
 
-    def known(self, name: str) -> int | None:
+    def actor_number(self, name: str) -> int | None:
         """Return the number of an actor that has appeared, or None."""
         return self._numbers.get(("actor", name))
 
@@ -66,10 +66,10 @@ class Topics:
 
     def number(self, topic: str) -> int:
         """Return the number of a topic."""
-        found = self._numbers.get(topic)
-        if found is None:
+        number = self._numbers.get(topic)
+        if number is None:
             if len(self.labels) >= MOST_TOPICS:
                 return len(self.labels) - 1
-            found = self._numbers[topic] = len(self.labels)
+            number = self._numbers[topic] = len(self.labels)
             self.labels.append("(further topics)" if len(self.labels) == MOST_TOPICS - 1 else topic)
-        return found
+        return number

@@ -34,20 +34,20 @@ class Overview:
 
     def to_json(self) -> dict[str, Json]:
         """Return what the page draws, JSON-like, after all events were taken in."""
-        found = [(one.name(), one.title, one.to_json()) for one in self._sections]
+        sections = [(one.name(), one.title, one.to_json()) for one in self._sections]
         return {
             "run": self._run(),
             "end": self.folds.bins.end_ns / 1e9,
             "numbers": self._numbers(),
             "sections": [
-                {"name": name, "title": title, "data": data} for name, title, data in found if data is not None
+                {"name": name, "title": title, "data": data} for name, title, data in sections if data is not None
             ],
         }
 
     def _run(self) -> dict[str, Json]:
         """Return the settings of the run, and where it is from."""
         info, scenario = self.folds.stored.info, self.folds.scenario
-        given = {name: value for name, value in info.options.items() if value not in (None, [], "")}
+        options = {name: value for name, value in info.options.items() if value not in (None, [], "")}
         error = (info.summary or {}).get("error")
         warnings = [str(one["text"]) for one in (info.summary or {}).get("warnings") or ()]
         warnings += filter(None, [self.folds.malformed.sentence(info.versions.get("sim"))])
@@ -56,7 +56,7 @@ class Overview:
             "status": info.status, "started": info.started_at, "ended": info.ended_at, "hash": info.hash,
             "stopped_by": (info.summary or {}).get("stopped_by"), "error": error and without_folder(info, error),
             "warnings": [without_folder(info, text) for text in warnings],
-            "versions": dict(info.versions), "options": given, "origin": info.origin,
+            "versions": dict(info.versions), "options": options, "origin": info.origin,
             "description": "" if scenario is None else scenario.description,
             "tick": None if info.mode != "tick" or scenario is None else scenario.execution.tick.period / 1e9,
         }  # fmt: skip
@@ -69,7 +69,7 @@ class Overview:
         for row in summary.get("unread") or ():
             unread["waiting" if row["why"] == "waiting" else "unread"] += row["count"]
         return {
-            "agents": len(of(Agents).known),
+            "agents": len(of(Agents).people),
             "events": of(Events).total,
             "malformed": self.folds.malformed.total,
             "iterations": summary.get("iterations"),

@@ -123,10 +123,10 @@ def _write(
     view = View(stored, blocks, blocks if whole else NoBlocks())
     view.read(stored, overview.folds)
     view.calls.repeat(stored, repeated)
-    found = {**view.about(), "overview": blocks.add(encode(overview.to_json())), "opens": opens, "whole": whole}
+    about = {**view.about(), "overview": blocks.add(encode(overview.to_json())), "opens": opens, "whole": whole}
     if not whole:
-        found |= {"chunks": [], "calls": [], "parts": []}
-    draft.write(about_element({**found, "tabs": tabs(kinds)}))
+        about |= {"chunks": [], "calls": [], "parts": []}
+    draft.write(about_element({**about, "tabs": tabs(kinds)}))
     draft.write(tail)
     return WrittenView(file, view.chunks.events, len(view.chunks.table), whole)
 
@@ -183,5 +183,5 @@ def _resources(kinds: tuple[type[Section], ...], more: str) -> tuple[str, str]:
 
 def _scripts(folder: Traversable) -> dict[str, str]:
     """Return the scripts in a folder by name, in the order of the names."""
-    found = sorted((file for file in folder.iterdir() if file.name.endswith(".js")), key=lambda file: file.name)
-    return {file.name.removesuffix(".js"): file.read_text(encoding="utf-8") for file in found}
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".js")), key=lambda file: file.name)
+    return {file.name.removesuffix(".js"): file.read_text(encoding="utf-8") for file in files}

@@ -81,30 +81,30 @@ class Replays:
         return {"made": made, "total": total}
 
     def _moment(self, asked: Mapping[str, str]) -> dict[str, Json]:
-        found = self._at(asked)
-        shown: dict[str, Json] = {"time": found.time, "events": found.events, "ended": found.ended}
+        moment = self._at(asked)
+        shown: dict[str, Json] = {"time": moment.time, "events": moment.events, "ended": moment.ended}
         if "agent" in asked:
             name = asked["agent"]
-            one = found.agent(name)
+            one = moment.agent(name)
             lists: list[JsonObject] = [
                 attrs.asdict(each) | {"rows": _cut(each.rows, _LONGEST)} for each in lists_of(one)
             ]
             return shown | {"facts": _cut(facts_of(name, one), _LONGEST), "lists": lists}
-        rows = _cut(found.rows(), _LONG)
-        shared = _cut([(name, text_of(value)) for name, value in shared_of(found)], _LONGEST)
-        return shown | {"headings": HEADINGS, "rows": rows, "shared": shared, "ahead": attrs.asdict(ahead_of(found))}
+        rows = _cut(moment.rows(), _LONG)
+        shared = _cut([(name, text_of(value)) for name, value in shared_of(moment)], _LONGEST)
+        return shown | {"headings": HEADINGS, "rows": rows, "shared": shared, "ahead": attrs.asdict(ahead_of(moment))}
 
     def _at(self, asked: Mapping[str, str]) -> Moment:
         """Return the moment that is asked for: what is due at its time has happened, as everywhere on the page."""
         key = f"event {asked['event']}" if "event" in asked else f"t {asked.get('t')}"
         if self._latest is None or self._latest[0] != key:
             if "event" in asked:
-                found = self._moments.at_event(_event(asked))
+                moment = self._moments.at_event(_event(asked))
             else:
                 with open_run(self._run, verify=False) as stored:
                     end = end_of(stored)
-                found = self._moments.at(f"{min(to_ns(_seconds(asked)) + 1, end)}ns")
-            self._latest = (key, found)
+                moment = self._moments.at(f"{min(to_ns(_seconds(asked)) + 1, end)}ns")
+            self._latest = (key, moment)
         return self._latest[1]
 
     def _trace_cost(self, _: Mapping[str, str]) -> dict[str, Json]:

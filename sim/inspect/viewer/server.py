@@ -135,8 +135,8 @@ class Site:
             body = self._blocks.read(int(number))
             if body is not None:
                 return answer(start, body, "application/octet-stream")
-        if kind == "replay" and (found := self._replayed(number, environ.get("QUERY_STRING", ""))) is not None:
-            return answer(start, json.dumps(found).encode(), "application/json")
+        if kind == "replay" and (replayed := self._replayed(number, environ.get("QUERY_STRING", ""))) is not None:
+            return answer(start, json.dumps(replayed).encode(), "application/json")
         return text_answer(start, HTTPStatus.NOT_FOUND, "not found; the page is at /")
 
     def _replayed(self, what: str, query: str) -> dict[str, Json] | None:
@@ -169,22 +169,22 @@ class Site:
             asked: what it has, as the parameters of its question.
             fresh: whether to read the record however short ago it was read.
         """
-        known = {name: _number(asked.get(name, [])) for name in ("version", *_LISTS)}
-        version = known.pop("version")
+        counts = {name: _number(asked.get(name, [])) for name in ("version", *_LISTS)}
+        version = counts.pop("version")
         with self._lock:
             self._read(fresh=fresh)
-            about: dict[str, Json] = {"version": version} if version == self._version else self._about(**known)
+            about: dict[str, Json] = {"version": version} if version == self._version else self._about(**counts)
             running = self._view.info.status == "running"
         if running and (unfinished := read_unfinished(self._folder)):
             about["unfinished"] = [[one.agent, one.kind, one.verb, one.text] for one in unfinished]
         return about
 
-    def _about(self, **known: int) -> dict[str, Json]:
+    def _about(self, **counts: int) -> dict[str, Json]:
         follows = self._view.info.status == "running"
         page = {"opens": self._opens, "tabs": tabs(sections()), "whole": True}
         more = {} if self._more is None else self._more.about()
         return {
-            **self._view.about(**known), **page, "served": True, "follows": follows, "version": self._version, **more,
+            **self._view.about(**counts), **page, "served": True, "follows": follows, "version": self._version, **more,
         }  # fmt: skip
 
     def _read(self, *, fresh: bool) -> None:

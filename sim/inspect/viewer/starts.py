@@ -127,8 +127,8 @@ def _telling(stored: StoredRun) -> Iterator[RecordedEvent]:
 
 def _built(stored: StoredRun, scenario: Scenario) -> Start | None:
     """Return the start of the world that the scenario describes; None if it says nothing, or cannot be built."""
-    given = {name for entry in scenario.agents for name in entry.model_fields_set}
-    if scenario.places is None and given.isdisjoint(("balance", "position")):
+    fields = {name for entry in scenario.agents for name in entry.model_fields_set}
+    if scenario.places is None and fields.isdisjoint(("balance", "position")):
         return None
     try:
         world = build(scenario, seed=stored.info.seed).world

@@ -117,27 +117,27 @@ class States:
             number: the number of the topic.
         """
         self._grow()
-        found: list[Change] = []
+        changes: list[Change] = []
         if topic == "agent.state":
-            self._state(actor, data, found)
+            self._state(actor, data, changes)
         elif topic.startswith("action."):
-            found.append((actor, ACTION, number))
+            changes.append((actor, ACTION, number))
             if topic == "action.walk" and data.get("success"):
-                self._walk(actor, time_ns, mapping(data.get("arguments")), found)
+                self._walk(actor, time_ns, mapping(data.get("arguments")), changes)
         elif topic == StateSampled.TOPIC:
-            self._sample(data, found)
+            self._sample(data, changes)
         elif topic == "place.entered":
-            self._move(self._names.number(str(data.get("agent"))), data.get("to"), found)
+            self._move(self._names.number(str(data.get("agent"))), data.get("to"), changes)
         elif self._names.is_agent(actor) and not is_own(topic):
-            found.append((actor, EVENT, number))
+            changes.append((actor, EVENT, number))
         if (paid := self._money.paid(self._names.labels[actor], topic, data)) is not None:
-            self._pay(*paid, found)
-        for name, field, value in found:
+            self._pay(*paid, changes)
+        for name, field, value in changes:
             self._grow()
             self._fields[field][name] = value
-        return found
+        return changes
 
-    def _state(self, actor: int, data: JsonObject, found: list[Change]) -> None:
+    def _state(self, actor: int, data: JsonObject, changes: list[Change]) -> None:
         after = _NUMBERS.get(str(data.get("to")))
         if after is None or data.get("reason") == "end":  # at the end all stop
             return
@@ -146,9 +146,9 @@ class States:
         if before >= 0:
             self.counts[before] -= 1
         self.counts[after] += 1
-        found.append((actor, STATE, after))
+        changes.append((actor, STATE, after))
 
-    def _sample(self, data: JsonObject, found: list[Change]) -> None:
+    def _sample(self, data: JsonObject, changes: list[Change]) -> None:
         for name, values in data.items():
             variable = self.variables.get(name)
             if variable is None:
@@ -157,35 +157,35 @@ class States:
                 variable = self.variables[name] = Variable(len(self._fields))
                 self._fields.append([None] * len(self._names.labels))
             for agent, value in mapping(values).items():
-                found.append((self._names.number(agent), variable.field, variable.take(value)))
+                changes.append((self._names.number(agent), variable.field, variable.take(value)))
 
-    def _walk(self, actor: int, time_ns: int, arguments: JsonObject, found: list[Change]) -> None:
+    def _walk(self, actor: int, time_ns: int, arguments: JsonObject, changes: list[Change]) -> None:
         to, doing = arguments.get("to"), arguments.get("doing")
         if doing and isinstance(doing, str):
-            found.append((actor, DOING, self.activities.number(doing[:_LONGEST])))
+            changes.append((actor, DOING, self.activities.number(doing[:_LONGEST])))
         if not _is_position(to):
             if isinstance(to, str):
-                self._move(actor, to, found)
+                self._move(actor, to, changes)
             return
         before = self._fields[PLACE][actor]
         x, y = before[:2] if isinstance(before, list) else to
         if not isinstance(before, list) or [x, y] != list(to):
             self._map.stand(*to)
-            found.append((actor, PLACE, [*to, x, y, time_ns / 1e9]))
+            changes.append((actor, PLACE, [*to, x, y, time_ns / 1e9]))
 
-    def _move(self, name: int, to: Any, found: list[Change]) -> None:
+    def _move(self, name: int, to: Any, changes: list[Change]) -> None:
         after = self._map.place(to)
         if name < len(self._fields[PLACE]) and isinstance(before := self._fields[PLACE][name], int):
             self._map.moved(before, after)
-        found.append((name, PLACE, after))
+        changes.append((name, PLACE, after))
 
-    def _pay(self, source: str, target: str, micro: int, found: list[Change]) -> None:
+    def _pay(self, source: str, target: str, micro: int, changes: list[Change]) -> None:
         for account, amount in ((source, -micro), (target, micro)):
             name = self._names.number(account)
             self._grow()
             if name in self._micro:
                 self._micro[name] += amount
-                found.append((name, BALANCE, self._micro[name] / MICRO))
+                changes.append((name, BALANCE, self._micro[name] / MICRO))
 
     def _grow(self) -> None:
         """Give new names what they have at the start."""
@@ -193,7 +193,7 @@ class States:
         if len(labels) == len(self._fields[STATE]):
             return
         for number in range(len(self._fields[STATE]), len(labels)):
-            actor = labels[number] if self._names.known(labels[number]) == number else None
+            actor = labels[number] if self._names.actor_number(labels[number]) == number else None
             micro = None if actor is None else self._start.balances.get(actor)
             if micro is not None:
                 self._micro[number] = micro

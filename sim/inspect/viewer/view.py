@@ -120,26 +120,26 @@ class View:
 
     def _variables(self) -> list[dict[str, Json]]:
         """Return the recorded state variables, in the order in which the scenario names them."""
-        known = self._states.variables
-        names = dict.fromkeys((*(name for name in self._recorded if name in known), *known))
-        return [known[name].to_json(name) for name in names]
+        variables = self._states.variables
+        names = dict.fromkeys((*(name for name in self._recorded if name in variables), *variables))
+        return [variables[name].to_json(name) for name in names]
 
     def _finals(self) -> dict[str, Json]:
         """Return the variables of agents at the end with few values: for each value, the names that have it."""
         agents = mapping(mapping(self.info.digest).get("agents"))
-        found: dict[str, dict[str, list[int]]] = {}
-        for name, known in agents.items():
-            number = self._names.known(name)
-            state = known.get("state") if isinstance(known, dict) else None
+        finals: dict[str, dict[str, list[int]]] = {}
+        for name, agent in agents.items():
+            number = self._names.actor_number(name)
+            state = agent.get("state") if isinstance(agent, dict) else None
             if number is None or not isinstance(state, dict):
                 continue
             for variable, value in state.items():
-                values = found.setdefault(variable, {})
+                values = finals.setdefault(variable, {})
                 if isinstance(value, str | bool | int) and len(values) <= MOST_VALUES:
                     values.setdefault(str(value)[:60], []).append(number)
                 else:
-                    found[variable] = {str(index): [] for index in range(MOST_VALUES + 1)}
+                    finals[variable] = {str(index): [] for index in range(MOST_VALUES + 1)}
         recorded = self._states.variables  # these are known at all times
         return {
-            name: values for name, values in found.items() if 2 <= len(values) <= MOST_VALUES and name not in recorded
+            name: values for name, values in finals.items() if 2 <= len(values) <= MOST_VALUES and name not in recorded
         }

@@ -31,9 +31,9 @@ from sim.inspect.viewer.section import Section
 @cache
 def sections() -> tuple[type[Section], ...]:
     """Return the sections of this folder, in the order in which they are shown."""
-    found = []
+    classes = []
     for module in iter_modules(__path__, f"{__name__}."):
         for _, member in inspect.getmembers(import_module(module.name), inspect.isclass):
             if issubclass(member, Section) and member.__module__ == module.name:
-                found.append(member)
-    return tuple(sorted(found, key=lambda one: (one.place, one.name())))
+                classes.append(member)
+    return tuple(sorted(classes, key=lambda one: (one.place, one.name())))

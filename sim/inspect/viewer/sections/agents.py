@@ -44,23 +44,23 @@ class Agents(Section):
 
     def __init__(self, folds: Folds) -> None:
         super().__init__(folds)
-        self.known: dict[str, Person] = {}
+        self.people: dict[str, Person] = {}
         self._lanes = folds.of(States).times.swimlanes
         self._errors, self._graph = folds.of(Errors), folds.of(Graph)
 
     def add(self, event: Event, data: Data) -> None:
         """Count an event. The scenario and the health monitor are no agents, because they have no state."""
-        person = self.known.get(event.actor)
+        person = self.people.get(event.actor)
         if person is None:
             if event.actor not in self._lanes:
                 return
-            person = self.known[event.actor] = Person()
+            person = self.people[event.actor] = Person()
         person.events += 1
         if isinstance(data, ActionTaken):
             person.done += data.success
             person.refused += not data.success
         elif isinstance(data, MessageSent):
-            receiver = self.known.get(data.to)
+            receiver = self.people.get(data.to)
             if receiver is not None and receiver is not person:
                 receiver.events += 1
         elif isinstance(data, ModelCalled):
@@ -74,25 +74,25 @@ class Agents(Section):
 
     def to_json(self) -> Json:
         """Return the rows; None if there are no agents."""
-        if not self.known:
+        if not self.people:
             return None
         digest = mapping(self.folds.stored.info.digest)
-        known, balances = mapping(digest.get("agents")), mapping(mapping(digest.get("ledger")).get("balances"))
-        rows = [self._row(name, mapping(known.get(name)).get("state"), balances.get(name)) for name in self._chosen()]
-        models = any(person.calls for person in self.known.values())
-        return {"rows": rows, "total": len(self.known), "models": models}
+        agents, balances = mapping(digest.get("agents")), mapping(mapping(digest.get("ledger")).get("balances"))
+        rows = [self._row(name, mapping(agents.get(name)).get("state"), balances.get(name)) for name in self._chosen()]
+        models = any(person.calls for person in self.people.values())
+        return {"rows": rows, "total": len(self.people), "models": models}
 
     def _chosen(self) -> list[str]:
         """Return the agents with a row, in order of their first event."""
-        if len(self.known) <= MAX_ROWS:
-            return list(self.known)
+        if len(self.people) <= MAX_ROWS:
+            return list(self.people)
         errors = self._errors.by_agent
-        worst = sorted(self.known, key=lambda name: (-errors.get(name, 0), -self.known[name].events))
+        worst = sorted(self.people, key=lambda name: (-errors.get(name, 0), -self.people[name].events))
         kept = set(worst[:MAX_ROWS])
-        return [name for name in self.known if name in kept]
+        return [name for name in self.people if name in kept]
 
     def _row(self, name: str, state: Json, balance: Json) -> dict[str, Json]:
-        person, lane, messages, micro = self.known[name], self._lanes[name], self._graph.messages, figure(balance)
+        person, lane, messages, micro = self.people[name], self._lanes[name], self._graph.messages, figure(balance)
         return {
             "name": name, "group": self.folds.groups.of(name), "state": lane.final, "done": person.done,
             "refused": person.refused, "errors": self._errors.by_agent.get(name, 0), "wakeups": lane.wakeups,

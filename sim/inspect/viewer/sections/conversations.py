@@ -29,18 +29,18 @@ class Conversations(Section):
 
     def to_json(self) -> Json:
         """Return the conversations; None if there are none."""
-        found = self._transcripts
-        if not found.found:
+        transcripts = self._transcripts
+        if not transcripts.found:
             return None
         room = Room("conversation ID --limit 0")
         rows: list[JsonObject] = [
             {
-                "id": one.id, "place": one.place, "with": found.name(one.user), "began": one.started_ns / 1e9,
+                "id": one.id, "place": one.place, "with": transcripts.name(one.user), "began": one.started_ns / 1e9,
                 "summary": room.take(one.summary), "total": one.total, "lines": _lines(one, room),
             }
-            for one in found.found.values()
+            for one in transcripts.found.values()
         ]  # fmt: skip
-        return {"total": found.total, "rows": rows}
+        return {"total": transcripts.total, "rows": rows}
 
 
 def _lines(transcript: Transcript, room: Room) -> list[dict[str, Json]]:

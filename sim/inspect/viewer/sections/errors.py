@@ -41,7 +41,7 @@ class Errors(Section):
     def __init__(self, folds: Folds) -> None:
         super().__init__(folds)
         self.by_agent: dict[str, int] = {}
-        self._found: dict[tuple[str, str], _ErrorGroup] = {}
+        self._groups: dict[tuple[str, str], _ErrorGroup] = {}
         self._parts = folds.bins.zeros()
 
     def add(self, event: Event, data: Data) -> None:
@@ -63,26 +63,26 @@ class Errors(Section):
                 if not reason.startswith(PauseReason.RESOURCES):  # to wait for a limit is normal operation
                     self._count("paused", reason, time_ns, agent)
             case _ if topic.startswith("alert."):  # also those of packages, whatever is in them
-                found = event.data
-                about = mapping(found).get("agent")
+                alert = event.data
+                about = mapping(alert).get("agent")
                 name = about if isinstance(about, str) and about else agent
-                self._count("alert", f"{topic[6:]} {short(found)}", time_ns, name)
+                self._count("alert", f"{topic[6:]} {short(alert)}", time_ns, name)
             case _:
                 pass
 
     def to_json(self) -> Json:
         """Return the errors, the most severe first, and their counts over time."""
-        ordered = sorted(self._found.items(), key=lambda item: (_GRAVITY.index(item[0][0]), -item[1].count, item[0]))
+        ordered = sorted(self._groups.items(), key=lambda item: (_GRAVITY.index(item[0][0]), -item[1].count, item[0]))
         return {
             "kinds": len(ordered),
             "total": sum(self._parts),
             "counts": self._parts,
             "rows": [
                 {
-                    "kind": kind, "text": text, "count": found.count, "agent": found.agent,
-                    "first": found.first_ns / 1e9, "last": found.last_ns / 1e9,
+                    "kind": kind, "text": text, "count": group.count, "agent": group.agent,
+                    "first": group.first_ns / 1e9, "last": group.last_ns / 1e9,
                 }
-                for (kind, text), found in ordered[:_SHOWN]
+                for (kind, text), group in ordered[:_SHOWN]
             ],
         }  # fmt: skip
 
@@ -90,11 +90,11 @@ class Errors(Section):
         if len(agent) > 2:
             text = text.replace(agent, "…")  # count the same error of many agents as one
         key = (kind, text[:_LONGEST])
-        if key not in self._found and len(self._found) >= _KINDS:
+        if key not in self._groups and len(self._groups) >= _KINDS:
             key = (kind, "(others)")
-        found = self._found.setdefault(key, _ErrorGroup(agent, time_ns, time_ns))
-        found.count += count
-        found.last_ns = time_ns
+        group = self._groups.setdefault(key, _ErrorGroup(agent, time_ns, time_ns))
+        group.count += count
+        group.last_ns = time_ns
         self._parts[self.folds.part] += count
         if kind in _FAULTS:
             self.by_agent[agent] = self.by_agent.get(agent, 0) + count

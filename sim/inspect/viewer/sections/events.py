@@ -56,11 +56,11 @@ class Events(Section):
     def _topics(self) -> Sequence[JsonObject]:
         ordered = sorted(self._counts.items(), key=lambda item: (-sum(item[1]), item[0]))
         shown, rest = ordered[:_TOPICS], ordered[_TOPICS:]
-        found: list[JsonObject] = [{"name": name, "total": sum(counts), "counts": counts} for name, counts in shown]
+        topics: list[JsonObject] = [{"name": name, "total": sum(counts), "counts": counts} for name, counts in shown]
         if rest:
             counts = [sum(column) for column in zip(*(counts for _, counts in rest), strict=True)]
-            found.append({"name": f"{len(rest)} others", "total": sum(counts), "counts": counts})
-        return found
+            topics.append({"name": f"{len(rest)} others", "total": sum(counts), "counts": counts})
+        return topics
 
     def _kinds(self) -> Sequence[JsonObject]:
         ordered = sorted(self.actions.items(), key=lambda item: (-sum(item[1]), item[0]))

@@ -193,8 +193,8 @@ class _Usage:
 
 def _scopes(name: str, scenario: Scenario, bins: Bins) -> Iterable[_Scope]:
     limit = scenario.limits[name]
-    for scope, given in (("each agent", limit.agent), ("each group", limit.group), ("all together", limit.global_)):
-        rate = to_rate(given, scenario)
+    for scope, bound in (("each agent", limit.agent), ("each group", limit.group), ("all together", limit.global_)):
+        rate = to_rate(bound, scenario)
         if rate is not None:
             yield _Scope(name, scope, rate, limit.policy, bins)
 

@@ -39,7 +39,7 @@ class Outcome(Section):
         values, uses = {} if scenario is None else scenario.metrics.values, uses_of(scenario)
         return {
             "about": {name: {"is": one.text, "uses": uses.get((name, 0), [])} for name, one in values.items()},
-            "observations": [{"name": name, **spread(found)} for name, found in sorted(self._observed.items())],
+            "observations": [{"name": name, **spread(numbers)} for name, numbers in sorted(self._observed.items())],
         }
 
 
@@ -48,25 +48,26 @@ def uses_of(scenario: Scenario | None) -> dict[tuple[str, int], list[str]]:
 
     They are by the metric that they are about, and 0; or by the survey, and the place of the question.
     """
-    found: dict[tuple[str, int], dict[str, None]] = {}
+    uses: dict[tuple[str, int], dict[str, None]] = {}
     for name, one in ({} if scenario is None else outcomes_of(scenario)).items():
         label = f"{one.label or name} ({one.unit})" if one.unit else one.label or name
         for call in Measurement.parse(one.value).calls:
             number = int(call.options.get("question", 1)) if call.function in OF_SURVEYS else 0
             for what in (call.what,) if call.condition is None else call.condition.names:
-                found.setdefault((what, number), {})[f"{label}: {one.value}"] = None
-    return {key: [*texts] for key, texts in found.items()}
+                uses.setdefault((what, number), {})[f"{label}: {one.value}"] = None
+    return {key: [*texts] for key, texts in uses.items()}
 
 
 def spread(values: "array[float]") -> dict[str, Json]:
     """Return the distribution of numbers, with the bars of a histogram from minimum to maximum."""
-    known = Distribution.of(values)
-    low, high = known.minimum, known.maximum
+    distribution = Distribution.of(values)
+    low, high = distribution.minimum, distribution.maximum
     width = high / 2 - low / 2  # halves, because the difference of very large numbers is no float
     steps = Counter(
         min(_STEPS - 1, int((value / 2 - low / 2) / width * _STEPS)) if width > 0 else 0 for value in values
     )
     return {
-        "n": known.n, "mean": known.mean, "deviation": known.deviation, "minimum": low, "median": known.median,
-        "p95": known.p95, "maximum": high, "bars": [steps[step] for step in range(_STEPS)],
+        "n": distribution.n, "mean": distribution.mean, "deviation": distribution.deviation,
+        "minimum": low, "median": distribution.median, "p95": distribution.p95, "maximum": high,
+        "bars": [steps[step] for step in range(_STEPS)],
     }  # fmt: skip

@@ -13,5 +13,5 @@ class Services(Section):
 
     def to_json(self) -> Json:
         """Return the numbers; None if there are none, or the run has not ended."""
-        found = rows_of((self.folds.stored.info.summary or {}).get("services"))
-        return [{"service": service, "name": name, "value": value} for service, name, value in found] or None
+        rows = rows_of((self.folds.stored.info.summary or {}).get("services"))
+        return [{"service": service, "name": name, "value": value} for service, name, value in rows] or None

@@ -61,7 +61,7 @@ class Surveys(Section):
 
     def __init__(self, folds: Folds) -> None:
         super().__init__(folds)
-        self._found: dict[tuple[str, str], _Asked] = {}
+        self._asked: dict[tuple[str, str], _Asked] = {}
         self._questions_left: dict[tuple[str, str], None] = {}
         self._forms = {} if folds.scenario is None else _forms(folds.scenario)
 
@@ -71,14 +71,14 @@ class Surveys(Section):
             return
         time_ns = event.time_ns
         key = data.survey, data.question
-        asked = self._found.get(key)
+        asked = self._asked.get(key)
         if asked is None:
-            if len(self._found) >= _QUESTIONS:
+            if len(self._asked) >= _QUESTIONS:
                 if len(self._questions_left) < _QUESTIONS:
                     self._questions_left[key] = None
                 return
             number, options, form = self._forms.get(key, (0, (), ""))
-            asked = self._found[key] = _Asked(key[0][:80], key[1][:_LONGEST], number, dict.fromkeys(options), form)
+            asked = self._asked[key] = _Asked(key[0][:80], key[1][:_LONGEST], number, dict.fromkeys(options), form)
         if time_ns not in asked.times and len(asked.times) >= _TIMES:
             asked.left += 1
             return
@@ -91,7 +91,7 @@ class Surveys(Section):
 
     def to_json(self) -> Json:
         """Return the questions with the answers at each time, of all and by group; None if there are none."""
-        if not self._found:
+        if not self._asked:
             return None
         uses = uses_of(self.folds.scenario)
         rows: list[JsonObject] = [
@@ -99,21 +99,21 @@ class Surveys(Section):
                 "survey": asked.survey, "question": asked.question, "form": asked.form, "options": list(asked.options),
                 "rows": list(_rows(asked)), "left": asked.left, "uses": uses.get((name, asked.number), []),
             }
-            for (name, _), asked in self._found.items()
+            for (name, _), asked in self._asked.items()
         ]  # fmt: skip
         return {"questions": rows, "left": len(self._questions_left)}
 
 
 def _forms(scenario: Scenario) -> dict[tuple[str, str], tuple[int, tuple[str, ...], str]]:
     """Return the place, the options, and the form in words of each question, by survey and question."""
-    found = {}
+    forms = {}
     for place, entry in enumerate(scenario.interventions):
         for number, asked in enumerate(() if entry.survey is None else entry.survey.questions, 1):
             form = "an option" if asked.options else "a number" if asked.number else "any text"
             if asked.scale:
                 form = f"a whole number from {asked.scale[0]} to {asked.scale[1]}"
-            found[entry.name or f"interventions[{place}]", asked.ask] = (number, asked.options, form)
-    return found
+            forms[entry.name or f"interventions[{place}]", asked.ask] = (number, asked.options, form)
+    return forms
 
 
 def _count(asked: _Asked, tally: _Tally, data: SurveyAnswered) -> None:
