@@ -116,8 +116,8 @@ def _do(raw: Any, info: ValidationInfo) -> Do:
     chosen = getattr(actions, kind)
     if isinstance(chosen, SleepPart):
         return Do(kind, {}, chosen.spec())
-    given = ((name, getattr(chosen, name)) for name in type(chosen).model_fields)
-    return Do(kind, {name: _value(value) for name, value in given if value is not None})
+    arguments = ((name, getattr(chosen, name)) for name in type(chosen).model_fields)
+    return Do(kind, {name: _value(value) for name, value in arguments if value is not None})
 
 
 def _value(value: Any) -> Any:

@@ -31,12 +31,12 @@ def bytes_beside(folder: Path, name: str, most: int) -> bytes:
     """
     check_beside(name)
     try:
-        found = (folder / name).resolve()
-        if not found.is_relative_to(folder.resolve()):
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder.resolve()):
             raise UsageError(f"{name[:200]!r} leads out of the folder of the scenario", hint="copy it there")
-        if found.exists() and not (found.is_file() or found.is_dir()):  # such as a pipe, which would be waited for
+        if path.exists() and not (path.is_file() or path.is_dir()):  # such as a pipe, which would be waited for
             raise UsageError(f"{name[:200]!r} is not a file")
-        with found.open("rb") as stream:
+        with path.open("rb") as stream:
             return stream.read(most + 1).removeprefix(BOM_UTF8)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not allowed"

@@ -99,13 +99,13 @@ class Control:
 
     def to_json(self) -> dict[str, Any]:
         """Return what a page needs to draw it."""
-        given = self.settings
-        step = given.step
-        if given.range and step is None:
-            step = 1 if self.whole else (given.range[1] - given.range[0]) / _STEPS
+        settings, step = self.settings, self.settings.step
+        if settings.range and step is None:
+            step = 1 if self.whole else (settings.range[1] - settings.range[0]) / _STEPS
         return {
-            "name": self.name, "key": given.key, "label": given.label or self.name, "range": list(given.range) or None,
-            "step": step, "options": list(given.options) or None, "live": self.live,
+            "name": self.name, "key": settings.key, "label": settings.label or self.name,
+            "range": list(settings.range) or None, "step": step, "options": list(settings.options) or None,
+            "live": self.live,
         }  # fmt: skip
 
 
@@ -115,18 +115,18 @@ def controls_of(scenario: Scenario) -> tuple[Control, ...]:
     Raises:
         UsageError: if the changed scenario has no such value.
     """
-    found = []
+    controls = []
     for name, settings in _settings(scenario).items():
         override = Override.of(settings.key, None, within=f"controls.{name}: ")
         tree = {override.path[0]: scenario.source.section(override.path[0])}
         live = is_live(override.path) and scenario.execution.sync is None
-        found.append(Control(name, settings, value_at(tree, override), live))
-    return tuple(found)
+        controls.append(Control(name, settings, value_at(tree, override), live))
+    return tuple(controls)
 
 
 def _settings(scenario: Scenario) -> Mapping[str, ControlSettings]:
-    found: Mapping[str, ControlSettings] = scenario.sections.get("controls", {})
-    return found
+    controls: Mapping[str, ControlSettings] = scenario.sections.get("controls", {})
+    return controls
 
 
 Validate = Callable[[Map], tuple[Scenario | None, list[Problem]]]
@@ -189,26 +189,26 @@ def with_changes_by_hand(text: str, values: Mapping[str, Any], interventions: Se
         for step in key.split("."):
             here = spans(text).at(path)
             path = (*path, step if here is None else _step(here, step))
-        found = spans(text).at(path)
-        if found is None:
+        span = spans(text).at(path)
+        if span is None:
             raise UsageError(f"{key} is not in the file", hint="write it into the file first")
-        text = replaced(text, found, json.dumps(value, ensure_ascii=False))
+        text = replaced(text, span, json.dumps(value, ensure_ascii=False))
     if not interventions:
         return text
     lines = [json.dumps(one, ensure_ascii=False) for one in interventions]
-    found = spans(text).at(("interventions",))
-    if found is None:
+    span = spans(text).at(("interventions",))
+    if span is None:
         root = spans(text)
         if root.flow:
             return replaced(text, attrs.evolve(root, start=root.end - 1), f', "interventions": [{", ".join(lines)}]}}')
         return text.rstrip("\n") + "\n\ninterventions:\n" + "".join(f"  - {line}\n" for line in lines)
-    if found.flow:
-        comma = ", " if found.entries else ""
-        return replaced(text, attrs.evolve(found, start=found.end - 1), f"{comma}{', '.join(lines)}]")
-    start = found.entries[0].start
+    if span.flow:
+        comma = ", " if span.entries else ""
+        return replaced(text, attrs.evolve(span, start=span.end - 1), f"{comma}{', '.join(lines)}]")
+    start = span.entries[0].start
     indent = " " * (start - text.rfind("\n", 0, start) - 1)
     more = "".join(f"\n{indent}- {line}" for line in lines)
-    end = len(text[: found.end].rstrip())
+    end = len(text[: span.end].rstrip())
     return text[:end] + more + text[end:]
 
 

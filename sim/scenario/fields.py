@@ -188,7 +188,7 @@ def _mapping(value: Any, context: Context | None) -> None:
 def _place(value: Any, context: Context | None) -> None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise FieldError(f"expected the name of a place or an expression, found {shown(value)}")
-    if isinstance(value, str) or context is None or not 0 <= value < len(context.known.places or ()):
+    if isinstance(value, str) or context is None or not 0 <= value < len(context.symbols.places or ()):
         _refer("place", str(value), context)
 
 
@@ -196,7 +196,7 @@ def _refer(kind: Kind, value: str, context: Context | None) -> None:
     if context is None:
         return
     try:
-        context.known.require(kind, value)
+        context.symbols.require(kind, value)
     except UsageError as error:
         raise wrong_as(error) from None
 
@@ -332,8 +332,8 @@ def _listed(value: Any, context: Context | None, *, evaluated: bool) -> None:
         try:
             _refer("recipient", name, context)
         except FieldError as error:
-            known = [""] * (len(value) - 1)  # they count, and are not read: an agent may be named `all` or `me`
-            raise FieldError(str(error), access_hint([name, *known]) or error.hint) from None
+            others = [""] * (len(value) - 1)  # they count, and are not read: an agent may be named `all` or `me`
+            raise FieldError(str(error), access_hint([name, *others]) or error.hint) from None
 
 
 def _formula(value: Any, info: ValidationInfo) -> Expression:

@@ -32,7 +32,7 @@ def text_of(data: Mapping[str, Any]) -> tuple[str, dict[str, Table]]:
 def _agents(agents: Any, tables: dict[str, Table]) -> Any:
     if not isinstance(agents, list | tuple):
         return _plain(agents, "agents")
-    found = []
+    entries = []
     for number, entry in enumerate(agents):
         if isinstance(entry, Mapping) and is_table(entry.get("table")):
             path = f"agents[{number}].table"
@@ -42,8 +42,8 @@ def _agents(agents: Any, tables: dict[str, Table]) -> Any:
             except TableError as error:
                 raise ScenarioError([_problem(path, str(error), error.hint)]) from None
             entry = {**entry, "table": name}
-        found.append(_plain(entry, f"agents[{number}]"))
-    return found
+        entries.append(_plain(entry, f"agents[{number}]"))
+    return entries
 
 
 def _problem(path: str, message: str, hint: str | None = None) -> Problem:

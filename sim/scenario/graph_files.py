@@ -64,22 +64,22 @@ def read_graph(data: bytes, suffix: str) -> PlaceGraph:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = read(nx, data)
+            graph = read(nx, data)
     except UsageError:
         raise
     except Exception as error:  # the libraries raise errors of many kinds for a file that is damaged
         what = " ".join(of_error(error).split())[:200]
         raise UsageError(f"it cannot be read as {name}: {what}") from error
-    return graph_from(found)
+    return graph_from(graph)
 
 
-def graph_from(found: Any) -> PlaceGraph:
+def graph_from(graph: Any) -> PlaceGraph:
     """Return the graph of places that a graph of networkx is.
 
     Raises:
         UsageError: if it is more than places can be.
     """
-    nodes, edges = list(found.nodes(data=True)), found.edges(data=True)
+    nodes, edges = list(graph.nodes(data=True)), graph.edges(data=True)
     if not 1 <= len(nodes) <= MAX_CELLS:
         raise UsageError(f"it has {len(nodes)} nodes; a graph of places has 1 to {MAX_CELLS}")
     if len(edges) > MAX_EDGES:
@@ -91,7 +91,7 @@ def graph_from(found: Any) -> PlaceGraph:
     about = {name: _attributes(data, f"the node {name}") for name, (_, data) in zip(names, nodes, strict=True)}
     lines = [(_name(a), _name(b), _attributes(data, f"the edge {a} - {b}")) for a, b, data in edges if a != b]
     described = {name: attributes for name, attributes in about.items() if attributes}
-    return PlaceGraph(tuple(names), tuple(lines), described, bool(found.is_directed()))
+    return PlaceGraph(tuple(names), tuple(lines), described, bool(graph.is_directed()))
 
 
 def _name(node: object) -> str:
@@ -105,15 +105,15 @@ def _name(node: object) -> str:
 
 def _attributes(data: Mapping[Any, Any], where: str) -> Attributes:
     """Return the attributes that are plain values; lists and mappings, as for drawing, are left out."""
-    found = {str(key): value for key, value in data.items() if isinstance(value, str | int | float | bool)}
-    for key, value in found.items():
+    attributes = {str(key): value for key, value in data.items() if isinstance(value, str | int | float | bool)}
+    for key, value in attributes.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{where:.120}: {key:.60} is not a finite number")
         if len(key) > _LONGEST_NAME or (isinstance(value, str) and len(value) > _LONGEST_TEXT):
             raise UsageError(f"{where:.120}: the attribute {key:.60} is too long")
         if isinstance(value, int) and abs(value) >= 2**63:
             raise UsageError(f"{where:.120}: {key:.60} is too large")
-    return found
+    return attributes
 
 
 # -- formats
@@ -140,9 +140,9 @@ def _gml(networkx: Any, data: bytes) -> Any:
 
 
 def _node_link(networkx: Any, data: bytes) -> Any:
-    found = decode(data)
-    edges = "links" if isinstance(found, dict) and "links" in found else "edges"
-    return networkx.node_link_graph(found, edges=edges, multigraph=False, directed=False)
+    document = decode(data)
+    edges = "links" if isinstance(document, dict) and "links" in document else "edges"
+    return networkx.node_link_graph(document, edges=edges, multigraph=False, directed=False)
 
 
 def _edge_list(networkx: Any, data: bytes) -> Any:

@@ -31,9 +31,9 @@ class Groups:
         entries = {} if scenario is None else {entry.name: entry for entry in scenario.agents}
         self._groups: Mapping[str, str] = {name: entry.group or name for name, entry in entries.items()}
         self._longest_first = sorted(entries, key=lambda name: (-len(name), name))
-        self._known: dict[str, tuple[str, str]] = {}
+        self._entry_and_group: dict[str, tuple[str, str]] = {}
         for name, entry in entries.items():
-            self._known |= _of_rows(name, entry)
+            self._entry_and_group |= _of_rows(name, entry)
 
     def of(self, agent: str) -> str:
         """Return the group of an agent."""
@@ -44,10 +44,10 @@ class Groups:
         return self._find(agent)[0]
 
     def _find(self, agent: str) -> tuple[str, str]:
-        found = self._known.get(agent)
-        if found is None:
-            found = self._known[agent] = self._look_up(agent)
-        return found
+        entry_and_group = self._entry_and_group.get(agent)
+        if entry_and_group is None:
+            entry_and_group = self._entry_and_group[agent] = self._look_up(agent)
+        return entry_and_group
 
     def _look_up(self, agent: str) -> tuple[str, str]:
         for name in self._longest_first:

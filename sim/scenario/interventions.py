@@ -33,7 +33,7 @@ def _agents(value: Any, info: ValidationInfo) -> tuple[str, ...]:
     for name in names:
         if name != ALL and context is not None:
             try:
-                context.known.entries_of(name)
+                context.symbols.entries_of(name)
             except UsageError as error:
                 raise wrong_as(error) from None
     return () if ALL in names else tuple(names)
@@ -217,17 +217,17 @@ class Intervention(Scheduled):
 
     @model_validator(mode="after")
     def _one(self) -> "Intervention":
-        given = [name for name in self.verbs if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise FieldError(f"expected one of {', '.join(self.verbs)}, found {' and '.join(given) or 'none'}")
-        if self.at == END and given[0] in ("pause", "resume"):
-            raise FieldError(f"agents do not act any more at the end, so {given[0]} would change nothing")
+        verbs = [name for name in self.verbs if getattr(self, name) is not None]
+        if len(verbs) != 1:
+            raise FieldError(f"expected one of {', '.join(self.verbs)}, found {' and '.join(verbs) or 'none'}")
+        if self.at == END and verbs[0] in ("pause", "resume"):
+            raise FieldError(f"agents do not act any more at the end, so {verbs[0]} would change nothing")
         if self.agents is not None and self._own_agents is not None:
-            raise FieldError(f"the agents are given twice: as agents, and in {given[0]}")
+            raise FieldError(f"the agents are given twice: as agents, and in {verbs[0]}")
         if self.catching is not None and (self.agents is not None or self.where is not None):
-            raise FieldError(f"{given[0]} has no agents and no where", "say whose with from and to")
+            raise FieldError(f"{verbs[0]} has no agents and no where", "say whose with from and to")
         if self.at == END and self.catching is not None:
-            raise FieldError(f"nothing is sent or published after the end, so {given[0]} would change nothing")
+            raise FieldError(f"nothing is sent or published after the end, so {verbs[0]} would change nothing")
         if self.publish is not None and (self.agents is not None or self.where is not None):
             raise FieldError("an event is published for all, so publish has no agents and no where")
         return self
@@ -267,11 +267,11 @@ def _states(data: dict[str, Json], context: Context) -> Iterator[str]:
     parts = [data, *(part for part in data.values() if isinstance(part, dict))]
     named = [part[key] for part in parts for key in ("agents", "to") if key in part]
     names = [name for value in named for name in (value if isinstance(value, list) else [value])]
-    known = context.known
-    for name in [name for name in names if isinstance(name, str) and name != ALL] or known.entries:
+    symbols = context.symbols
+    for name in [name for name in names if isinstance(name, str) and name != ALL] or symbols.entries:
         try:
-            entries = known.entries_of(name)
+            entries = symbols.entries_of(name)
         except UsageError:
             continue  # reported at its own place
         for entry in entries:
-            yield from known.states[entry]
+            yield from symbols.states[entry]

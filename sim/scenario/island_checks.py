@@ -35,13 +35,13 @@ _ABSENT: Final = ("models", "space", "interventions", "testing")
 _MESSAGES = "let an agent of that island do it, and send it a message"
 
 
-def check_islands(tree: Map, scenario: Scenario, known: Symbols) -> Iterator[Problem]:
+def check_islands(tree: Map, scenario: Scenario, symbols: Symbols) -> Iterator[Problem]:
     """Yield what cannot be on islands, or would pass between them without a latency.
 
     Args:
         tree: the tree of the file.
         scenario: the scenario that was read from it.
-        known: the names that it declares.
+        symbols: the names that it declares.
     """
     settings = settings_of(scenario)
     if settings is None:
@@ -53,7 +53,7 @@ def check_islands(tree: Map, scenario: Scenario, known: Symbols) -> Iterator[Pro
         return
     division = division_of(scenario, settings)
     yield from _uses(tree, scenario, settings, division)
-    yield from _meetings(tree, scenario, settings, division, known)
+    yield from _meetings(tree, scenario, settings, division, symbols)
     yield from _limits(tree, scenario, division)
     yield from _unheard(tree, scenario, settings, division)
 
@@ -65,14 +65,14 @@ def _excluded(tree: Map, scenario: Scenario) -> Iterator[Problem]:
             yield tree.keys_at[key].problem(
                 f"{key} cannot be in a file with islands: all agents would share it", "leave out one of the two"
             )
-    execution, given = scenario.execution, mapping(tree, "execution")
+    execution, section = scenario.execution, mapping(tree, "execution")
     for key, excluded, why in (
         ("sync", execution.sync is not None, "agents would be at different times"),
         ("use_autonomous_loops", not execution.use_autonomous_loops, "in tick mode, all agents act in one round"),
         ("health", execution.health is not None, "one monitor would look at all agents"),
     ):
-        if excluded and isinstance(given, Map):
-            yield given.values_at[key].problem(f"execution.{key} cannot be in a file with islands: {why}")
+        if excluded and isinstance(section, Map):
+            yield section.values_at[key].problem(f"execution.{key} cannot be in a file with islands: {why}")
     for number, (entry, raw) in enumerate(zip(scenario.agents, items(tree, "agents"), strict=True)):
         if entry.kind != "policy":
             message = f"agents[{number}].kind: agents on islands follow rules, so they are of the kind policy"
@@ -182,22 +182,22 @@ def _apart(some: Sequence[str], others: Collection[str]) -> tuple[str, str] | No
 
 def _computed(scenario: Scenario) -> set[str]:
     """Return the kinds of things whose names a rule computes."""
-    found = set()
+    kinds = set()
     for entry in scenario.agents:
         for rule in entry.rules:
             for do in rule.do:
                 for argument in DEFINED[do.kind].arguments() if do.sleep is None else ():
                     value = do.arguments.get(argument.name)
                     if value is not None and not value.constant and argument.meaning in ARGUMENTS:
-                        found.add(ARGUMENTS[argument.meaning])
-    return found
+                        kinds.add(ARGUMENTS[argument.meaning])
+    return kinds
 
 
 # -- other agents
 
 
 def _meetings(
-    tree: Map, scenario: Scenario, settings: IslandSettings, division: Division, known: Symbols
+    tree: Map, scenario: Scenario, settings: IslandSettings, division: Division, symbols: Symbols
 ) -> Iterator[Problem]:
     """Yield rules that name agents of another island, other than messages that take long enough."""
     groups, least = groups_of(scenario, division), to_text(settings.latency)
@@ -209,13 +209,13 @@ def _meetings(
             message = f"{met.where.path}: copies of {met.name!r} would live on no island, as its agents live on several"
             yield mark.problem(message, "spawn another entry, which `islands.of` names")
             continue
-        pair = _apart(met.islands, groups.get(met.name) or _islands_of(division, known, met.name))
+        pair = _apart(met.islands, groups.get(met.name) or _islands_of(division, symbols, met.name))
         if pair is None:
             continue
         where = f"{met.where.path}: {pair[0]} {met.what} {met.name} of the island {pair[1]}"
         if met.what != "sends to":
             yield mark.problem(where, _MESSAGES)
-        elif not known.is_agent(met.name):
+        elif not symbols.is_agent(met.name):
             hint = "send to one of its agents, or publish an event with a topic of `islands.topics`"
             yield mark.problem(f"{where}, which is a group", hint)
         elif met.after is None:
@@ -232,10 +232,10 @@ def _shorter(after: Any, least: int) -> bool:
         return False  # reported elsewhere
 
 
-def _islands_of(division: Division, known: Symbols, name: str) -> tuple[str, ...]:
-    found = division.islands_of(name)
+def _islands_of(division: Division, symbols: Symbols, name: str) -> tuple[str, ...]:
+    islands = division.islands_of(name)
     try:
-        return found or division.of.get(known.entries_of(name)[0], ())
+        return islands or division.of.get(symbols.entries_of(name)[0], ())
     except UsageError:
         return ()  # reported elsewhere
 

@@ -75,8 +75,8 @@ def division_of(scenario: Scenario, settings: IslandSettings) -> Division:
     if kept is None or kept[0] is not scenario.agents or kept[1] is not settings:  # a copy can have other agents
         entries = {entry.name: entry for entry in scenario.agents}
         kept = _keep(scenario, settings, {name: _rows(entries[name], key) for name, key in settings.by.items()})
-    found: Division = kept[2]
-    return found
+    division: Division = kept[2]
+    return division
 
 
 def _keep(
@@ -110,14 +110,14 @@ def _rows(entry: Agent, key: str) -> list[str]:
     Raises:
         _NoIslandError: if one has none.
     """
-    known: dict[str, str] = {}  # one text for each island, not for each agent
-    found = []
+    texts: dict[str, str] = {}  # one text for each island, not for each agent
+    islands = []
     for row, value in enumerate(_values(entry, key)):
         island = island_named(value)
         if island is None:
             raise _NoIslandError(row, value)
-        found.append(known.setdefault(island, island))
-    return found
+        islands.append(texts.setdefault(island, island))
+    return islands
 
 
 def _values(entry: Agent, key: str) -> Iterator[Any]:
@@ -161,7 +161,7 @@ def check_division(tree: Map, scenario: Scenario, settings: IslandSettings) -> I
     """
     by = mapping(mapping(tree, "islands"), "by")
     entries = {entry.name: entry for entry in scenario.agents}
-    found, rows = set(settings.of), dict[str, list[str]]()
+    islands, rows = set(settings.of), dict[str, list[str]]()
     for name, key in settings.by.items():
         where = f"islands.by.{name}"
         mark = by.values_at[name] if isinstance(by, Map) else tree.mark
@@ -177,14 +177,14 @@ def check_division(tree: Map, scenario: Scenario, settings: IslandSettings) -> I
         except _NoIslandError as error:
             yield _without_island(mark, scenario, entries[name], key, error)
             continue
-        found.update(rows[name])
-        if len(found) > MOST_ISLANDS:
-            message = f"{where}: with the values of {key} there are {len(found)} islands, at most {MOST_ISLANDS}"
+        islands.update(rows[name])
+        if len(islands) > MOST_ISLANDS:
+            message = f"{where}: with the values of {key} there are {len(islands)} islands, at most {MOST_ISLANDS}"
             yield mark.problem(f"{message} are allowed", "divide agents by something with fewer different values")
             return
     if len(rows) < len(settings.by):  # a problem was found
         return
-    if not found:
+    if not islands:
         hint = "give one of them agents, or name entries in `islands.of`"
         yield tree.keys_at["islands"].problem("there is no island: no divided entry has agents", hint)
         return
@@ -213,9 +213,9 @@ def _fault(entry: Agent, key: str, settings: IslandSettings) -> UsageError | Non
         )
     others = sorted((value.names - _NAMES) | (value.functions - PURE_FUNCTIONS.keys()))
     if others:
-        known = ", ".join(sorted(_NAMES))
+        allowed = ", ".join(sorted(_NAMES))
         return UsageError(
-            f"the start value of {key} uses {others[0]}, and where agents live can depend on {known} only",
+            f"the start value of {key} uses {others[0]}, and where agents live can depend on {allowed} only",
             hint="so that it is the same with each seed; or have a table with this column",
         )
     return None

@@ -102,8 +102,8 @@ def _of_action(where: Where, islands: tuple[str, ...], do: Do) -> Iterator[Use |
             yield Use(where, islands, (ARGUMENTS[argument.meaning], value.raw))
         elif argument.meaning == "recipient" and do.kind == "send":
             after = do.arguments.get("after")
-            given = None if after is None else after.raw if after.constant else ...
-            yield Meeting(where, islands, "sends to", value.raw, given)
+            latency = None if after is None else after.raw if after.constant else ...
+            yield Meeting(where, islands, "sends to", value.raw, latency)
         elif argument.meaning == "recipient":
             yield Meeting(where, islands, f"does {do.kind} with", value.raw)
         elif argument.meaning == "entry":
@@ -158,43 +158,43 @@ def homes_of(scenario: Scenario, division: Division) -> dict[Thing, str]:
     """Return the home island of each thing that has one: the island whose agents name it, or what `home` says."""
     settings = settings_of(scenario)
     assert settings is not None, "the file has islands"
-    found: dict[Thing, str] = {}
+    homes: dict[Thing, str] = {}
     for kind in ("pools", "artifacts", "accounts"):
-        found.update({(kind, name): island for name, island in getattr(settings.home, kind).items()})
+        homes.update({(kind, name): island for name, island in getattr(settings.home, kind).items()})
     for use in uses_of(scenario, division):
         if isinstance(use, Use):
-            found.setdefault(use.thing, use.islands[0])
-    return found
+            homes.setdefault(use.thing, use.islands[0])
+    return homes
 
 
 def groups_of(scenario: Scenario, division: Division) -> dict[str, set[str]]:
     """Return the islands of the agents of each group, and of each entry with several agents."""
-    found: dict[str, set[str]] = {}
+    islands_by_group: dict[str, set[str]] = {}
     for entry in scenario.agents:
         for name in {entry.name, entry.group_name}:
-            found.setdefault(name, set()).update(division.of.get(entry.name, ()))
+            islands_by_group.setdefault(name, set()).update(division.of.get(entry.name, ()))
         for group, islands in charged_groups_of(entry, division).items():
-            found.setdefault(group, set()).update(islands)
-    return found
+            islands_by_group.setdefault(group, set()).update(islands)
+    return islands_by_group
 
 
 def charged_groups_of(entry: Agent, division: Division) -> dict[str, set[str]]:
     """Return the islands of the agents of an entry by their own group, which a limit for a group is charged to."""
-    table, found = entry.population, dict[str, set[str]]()
+    table, islands_by_group = entry.population, dict[str, set[str]]()
     islands = division.of.get(entry.name, ())
     if table is None or "group" not in table.others:
         return {entry.group_name: set(islands)}
     rows = division.rows.get(entry.name)
     each = repeat(islands) if rows is None else zip(rows, strict=True)
     for group, where in dict.fromkeys(zip(table.others["group"], each, strict=False)):  # `repeat` has no end
-        found.setdefault(entry.group_name if group is None else group, set()).update(where)
-    return found
+        islands_by_group.setdefault(entry.group_name if group is None else group, set()).update(where)
+    return islands_by_group
 
 
 def settings_of(scenario: Scenario) -> IslandSettings | None:
     """Return the section `islands` of a scenario; None if it has none."""
-    found = scenario.sections.get("islands")
-    return found if isinstance(found, IslandSettings) else None
+    settings = scenario.sections.get("islands")
+    return settings if isinstance(settings, IslandSettings) else None
 
 
 def topics_of(scenario: Scenario, division: Division) -> Iterator[tuple[tuple[str, ...], str | None]]:

@@ -132,12 +132,12 @@ def _check_live(override: Override, when: str) -> None:
 def _check_known(override: Override) -> None:
     """Check that a key which is not live is a key of scenarios at all."""
     path = override.path
-    known: Iterable[str] = Scenario.known_keys()
+    keys: Iterable[str] = Scenario.known_keys()
     wrong = path[0]
     if wrong == "agents" and len(path) > 2:
-        known, wrong = Agent.model_fields, path[2]
-    if wrong not in known:
-        raise override.error(f"there is no {wrong!r:.80}", did_you_mean(wrong, known))
+        keys, wrong = Agent.model_fields, path[2]
+    if wrong not in keys:
+        raise override.error(f"there is no {wrong!r:.80}", did_you_mean(wrong, keys))
 
 
 def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
@@ -154,16 +154,16 @@ def _is_whole_state(path: tuple[str, ...]) -> bool:
 
 
 def _read_states(scenario: Scenario, override: Override) -> Iterator[StateChange]:
-    _, given, _, *keys = override.path
+    _, whose, _, *keys = override.path
     if len(keys) > 1:
         raise override.error("a state variable is set as a whole", f"set {'.'.join(override.path[:4])}")
     if keys:
-        yield _read_state(scenario, override, given, keys[0], override.value)
+        yield _read_state(scenario, override, whose, keys[0], override.value)
         return
     if not isinstance(override.value, dict):
         raise override.error(f"expected a mapping from state variables to values, found {shown(override.value)}")
     for key, value in override.value.items():
-        yield _read_state(scenario, override, given, key, value)
+        yield _read_state(scenario, override, whose, key, value)
 
 
 def check_state_variables(scenario: Scenario, overrides: Iterable[Override]) -> None:
@@ -178,47 +178,47 @@ def check_state_variables(scenario: Scenario, overrides: Iterable[Override]) -> 
 
 
 def _whose_state(
-    scenario: Scenario, override: Override, given: str, key: str
+    scenario: Scenario, override: Override, whose: str, key: str
 ) -> tuple[str, tuple[str, ...], frozenset[str]]:
     """Return the name of an agent, entry or group, its entries, and the state variables that they declare.
 
     Raises:
         UsageError: if there are no such agents, or they have no such variable.
     """
-    known = symbols_of(scenario)
-    name = given
-    if given not in known.entries and given.isdecimal() and int(given) < len(scenario.agents):
-        name = scenario.agents[int(given)].name
+    symbols = symbols_of(scenario)
+    name = whose
+    if whose not in symbols.entries and whose.isdecimal() and int(whose) < len(scenario.agents):
+        name = scenario.agents[int(whose)].name
     try:
-        entries = known.entries_of(name)
+        entries = symbols.entries_of(name)
     except UsageError as error:
         raise override.error(str(error), error.hint) from None
-    declared = frozenset[str]().union(*(known.states[entry] for entry in entries))
-    if key not in declared and all(known.kinds[entry] == "policy" for entry in entries):
+    declared = frozenset[str]().union(*(symbols.states[entry] for entry in entries))
+    if key not in declared and all(symbols.kinds[entry] == "policy" for entry in entries):
         hint = did_you_mean(key, declared) or (f"it has: {', '.join(sorted(declared))}" if declared else None)
         raise override.error(f"{name} has no state variable {key[:60]!r}", hint)
     return name, entries, declared
 
 
-def _read_state(scenario: Scenario, override: Override, given: str, key: str, value: Any) -> StateChange:
-    known = symbols_of(scenario)
-    name, entries, declared = _whose_state(scenario, override, given, key)
-    context = Context(known, declared)
+def _read_state(scenario: Scenario, override: Override, whose: str, key: str, value: Any) -> StateChange:
+    symbols = symbols_of(scenario)
+    name, entries, declared = _whose_state(scenario, override, whose, key)
+    context = Context(symbols, declared)
     try:
         template = compile_value(plain(value), lambda expression: context.check("intervention", expression))
     except ExpressionError as error:
         raise override.error(str(error), error.hint) from None
-    single = known.is_single(name)
-    later = not single and key in declared and all(_is_for_start(known, one) for one in template.expressions)
+    single = symbols.is_single(name)
+    later = not single and key in declared and all(_is_for_start(symbols, one) for one in template.expressions)
     return StateChange(
         override=override, name=name, single=single, entries=entries, key=key, value=template, later=later
     )
 
 
-def _is_for_start(known: Symbols, expression: Expression) -> bool:
+def _is_for_start(symbols: Symbols, expression: Expression) -> bool:
     """Return whether an expression can be evaluated for an agent that is about to be created."""
     try:
-        Context(known).check("start", expression)
+        Context(symbols).check("start", expression)
     except ExpressionError:
         return False
     return True
@@ -230,10 +230,10 @@ def symbols_of(scenario: Scenario) -> Symbols:
     Raises:
         UsageError: if it was not loaded from a file or text.
     """
-    known: Symbols | None = None if scenario.source is None else scenario.source.symbols
-    if known is None:
+    symbols: Symbols | None = None if scenario.source is None else scenario.source.symbols
+    if symbols is None:
         raise UsageError("a scenario that was not loaded from a file has no live parameters", hint="use sim.load")
-    return known
+    return symbols
 
 
 # -- interventions

@@ -154,8 +154,8 @@ def recorded_files_of(text: str, file: str, overrides: Sequence[str] = ()) -> di
     apply_overrides(tree, parse_all(overrides))
     graph, _ = load_graph(tree, file, (), None)
     tables, _ = load_tables(tree, file, {})
-    found = {PLACES: None if graph is None else graph.record(), POPULATIONS: record_of(tables)}
-    return {name: data for name, data in found.items() if data is not None}
+    files = {PLACES: None if graph is None else graph.record(), POPULATIONS: record_of(tables)}
+    return {name: data for name, data in files.items() if data is not None}
 
 
 @attrs.frozen
@@ -206,17 +206,17 @@ class Source:
         apply_overrides(tree, (*self.overrides, *changes))
         problems += _import_kinds(tree, self.allow)
         problems += _import_metrics(tree, self.allow)
-        graph, found = load_graph(tree, self.file, self.allow, self.graph)
-        problems += found
-        tables, found = load_tables(tree, self.file, self.tables)
-        problems += found
-        populations, found = populations_of(tree, tables)
-        problems += found
-        known = collect(tree, None if graph is None else graph.graph.nodes, populations)
-        scenario, found = self._validate(tree, known, graph, populations)
-        problems += found
+        graph, more_problems = load_graph(tree, self.file, self.allow, self.graph)
+        problems += more_problems
+        tables, more_problems = load_tables(tree, self.file, self.tables)
+        problems += more_problems
+        populations, more_problems = populations_of(tree, tables)
+        problems += more_problems
+        symbols = collect(tree, None if graph is None else graph.graph.nodes, populations)
+        scenario, more_problems = self._validate(tree, symbols, graph, populations)
+        problems += more_problems
         if scenario is not None and not problems:
-            scenario._source = attrs.evolve(self, symbols=known, graph=graph, tables=tables)
+            scenario._source = attrs.evolve(self, symbols=symbols, graph=graph, tables=tables)
             if "outcomes" in scenario.sections:
                 from sim.scenario.outcome_names import check_outcomes  # only such files need it
 
@@ -228,7 +228,7 @@ class Source:
             if "islands" in scenario.sections:
                 from sim.scenario.island_checks import check_islands  # only such files need it
 
-                problems += check_islands(tree, scenario, known)
+                problems += check_islands(tree, scenario, symbols)
             if check_later:
                 problems += check_interventions(tree, scenario, scenario._source._check_again)
         if scenario is None or problems:
@@ -249,21 +249,21 @@ class Source:
     def _check_again(self, changed: Map) -> tuple[Scenario | None, list[Problem]]:
         nodes = None if self.graph is None else self.graph.graph.nodes
         populations, problems = populations_of(changed, self.tables)
-        scenario, found = self._validate(changed, collect(changed, nodes, populations), self.graph, populations)
-        return scenario, problems + found
+        scenario, more_problems = self._validate(changed, collect(changed, nodes, populations), self.graph, populations)
+        return scenario, problems + more_problems
 
     def _validate(
-        self, tree: Map, known: Symbols, graph: LoadedGraph | None, populations: Mapping[str, Population]
+        self, tree: Map, symbols: Symbols, graph: LoadedGraph | None, populations: Mapping[str, Population]
     ) -> tuple[Scenario | None, list[Problem]]:
-        problems = list(check_semantics(tree, known, populations))
-        families = {kind: class_family(kind, given) for kind, given in self.kinds.items()}
+        problems = list(check_semantics(tree, symbols, populations))
+        families = {kind: class_family(kind, agent) for kind, agent in self.kinds.items()}
         try:
-            context = Context(known, families=families, graph=graph, populations=populations)
+            context = Context(symbols, families=families, graph=graph, populations=populations)
             return Scenario.model_validate(tree, context=context), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
-        found = [_problem(tree, part) for detail in details for part in _parts(detail)]
-        return None, problems + [problem for problem in found if problem is not None]
+        validation_problems = [_problem(tree, part) for detail in details for part in _parts(detail)]
+        return None, problems + [problem for problem in validation_problems if problem is not None]
 
     def _tree(self) -> tuple[Map, list[Problem]]:
         """Return the tree of the text, and what is wrong with it.

@@ -30,7 +30,7 @@ def may_lose_events(scenario: Scenario) -> list[Problem]:
     tree = scenario._tree
     if tree is None:
         return []
-    found = []
+    problems = []
     for number, (entry, raw) in enumerate(zip(scenario.agents, items(tree, "agents"), strict=True)):
         pairs = zip(entry.rules, items(raw, "rules"), strict=True)
         rules = [(rule, part) for rule, part in pairs if isinstance(part, Map)]
@@ -43,8 +43,8 @@ def may_lose_events(scenario: Scenario) -> list[Problem]:
             kind = next(kind for kind, _ in actions_of(rules[before][1]) if kind in _ASKING)
             message = f"{waits} one iteration after {asked}: in tick mode, an event that comes in between is lost"
             hint = f"do both in one rule: do: [{{{kind}: ...}}, {{sleep: ...}}]"
-            found.append(part.values_at.get("do", part.mark).problem(message, hint))
-    return sorted(found, key=lambda problem: (problem.line, problem.column))
+            problems.append(part.values_at.get("do", part.mark).problem(message, hint))
+    return sorted(problems, key=lambda problem: (problem.line, problem.column))
 
 
 def _awaited(rule: Map) -> str | None:
@@ -67,16 +67,16 @@ def _who_asks(condition: Expression, place: int, rules: list[tuple[Any, Map]]) -
 def _leads_to(rule: Map, condition: Expression) -> bool:
     """Return whether what a rule sets makes a condition true, as far as the condition depends on it."""
     values = rule.get("set")
-    given: JsonObject = values if isinstance(values, dict) else {}
-    given = {name: value for name, value in given.items() if not is_expression(value)}
-    known = list(_known(condition, given))
-    return bool(known) and all(known)
+    named: JsonObject = values if isinstance(values, dict) else {}
+    constants = {name: value for name, value in named.items() if not is_expression(value)}
+    verdicts = list(_verdicts(condition, constants))
+    return bool(verdicts) and all(verdicts)
 
 
-def _known(condition: Expression, given: JsonObject) -> Iterator[bool]:
+def _verdicts(condition: Expression, constants: JsonObject) -> Iterator[bool]:
     for part in condition.conjuncts():
-        if part.names and part.names <= given.keys() and not part.functions - set(PURE_FUNCTIONS):
+        if part.names and part.names <= constants.keys() and not part.functions - set(PURE_FUNCTIONS):
             try:
-                yield bool(part.evaluate(given, PURE_FUNCTIONS))
+                yield bool(part.evaluate(constants, PURE_FUNCTIONS))
             except ExpressionError:
                 yield False

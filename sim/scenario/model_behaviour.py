@@ -43,10 +43,10 @@ class Draw(f.Part):
 
     @model_validator(mode="after")
     def _one(self) -> "Draw":
-        given = [name for name in Draw.model_fields if getattr(self, name) is not None]
-        if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise FieldError(f"expected exactly one of {', '.join(Draw.model_fields)}, found {found}")
+        forms = [name for name in Draw.model_fields if getattr(self, name) is not None]
+        if len(forms) != 1:
+            named = " and ".join(forms) or "none"
+            raise FieldError(f"expected exactly one of {', '.join(Draw.model_fields)}, found {named}")
         if self.uniform is not None and self.uniform[0] > self.uniform[1]:
             raise FieldError("expected [low, high] with low at most high")
         if self.lognormal is not None and not 0 < self.lognormal[0] <= self.lognormal[1]:
@@ -140,8 +140,8 @@ class Simulated(f.Part):
     def profile(self) -> behaviour.Profile:
         """Return the profile of calls, without the server."""
         draws = {name: getattr(self, name) for name in ("first_token", "per_token", "output_tokens")}
-        given = {name: draw.made() if isinstance(draw, Draw) else draw for name, draw in draws.items() if draw}
-        return behaviour.Profile(failures=tuple(failure.made() for failure in self.failures), **given)
+        arguments = {name: draw.made() if isinstance(draw, Draw) else draw for name, draw in draws.items() if draw}
+        return behaviour.Profile(failures=tuple(failure.made() for failure in self.failures), **arguments)
 
 
 class Fault(f.Part):
@@ -173,8 +173,8 @@ class Fault(f.Part):
     def made(self) -> behaviour.Fault:
         """Return the fault."""
         times = {name: getattr(self, name) for name in ("start", "end", "every", "lasting", "retry_after", "seconds")}
-        given = {name: to_seconds(time) for name, time in times.items() if time is not None}
-        return behaviour.Fault(self.kind, self.share, models=self.models, **given)
+        in_seconds = {name: to_seconds(time) for name, time in times.items() if time is not None}
+        return behaviour.Fault(self.kind, self.share, models=self.models, **in_seconds)
 
 
 def _seconds(time: int | None) -> float | None:

@@ -137,9 +137,9 @@ class ModelRule(Reply):
     def functions(self) -> frozenset[str]:
         """Names of the functions that its expressions call."""
         values = [value for reply in self.choose or (self,) for value in (reply.say, reply.call, reply.weight) if value]
-        found = [expression for value in values for expression in value.expressions]
-        found += [self.when] if self.when else []
-        return frozenset().union(*(expression.functions for expression in found))
+        expressions = [expression for value in values for expression in value.expressions]
+        expressions += [self.when] if self.when else []
+        return frozenset().union(*(expression.functions for expression in expressions))
 
     def made(self, number: int) -> rules.ScriptedRule:
         """Return the rule; without a name it is named by its `number`."""

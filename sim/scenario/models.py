@@ -185,16 +185,16 @@ class Models(f.Part):
 
     def _model_of(self, name: str) -> str:
         provider, _, model = name.partition(":")
-        known = known_providers(self.endpoints)
-        return model if model and provider in known and name not in self.named else name
+        providers = known_providers(self.endpoints)
+        return model if model and provider in providers and name not in self.named else name
 
     def with_known_latency(self) -> "Models":
         """Return models whose simulated calls take the modelled latency of calls to endpoints, for an estimate."""
-        known = {"first_token": self.latency, "per_token": Draw(constant=0), "server": None}
+        modelled = {"first_token": self.latency, "per_token": Draw(constant=0), "server": None}
         patient = {"timeout": _NO_LIMIT, "deadline": _NO_LIMIT}  # the limits of `retry` are in real time
         return self.model_copy(
             update={
-                "simulated": self.simulated.model_copy(update=known),
+                "simulated": self.simulated.model_copy(update=modelled),
                 "retry": self.retry.model_copy(update=patient),
             }
         )

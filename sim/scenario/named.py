@@ -18,7 +18,7 @@ from sim.scenario.symbols import Symbols, actions_of, collect, items, mapping
 from sim.scenario.values import is_expression
 from sim.scenario.yaml_tree import Map, Mark
 
-Found = tuple[Mark, str, str | None]
+Finding = tuple[Mark, str, str | None]
 
 _WRITES = ("send_chat_message", "post_message", "share_location")
 """The actions with which an agent writes as a person, under its own name as the account."""
@@ -44,7 +44,7 @@ class _Written:
     symbols: Symbols | None = None
 
 
-def names_without_effect(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def names_without_effect(scenario: Scenario, tree: Map) -> Iterator[Finding]:
     """Yield names in the settings of conversations, chats, executors and models that mean nothing in a file."""
     yield from _accounts(scenario, tree)
     yield from _tools_of_chats(scenario, tree)
@@ -55,7 +55,7 @@ def names_without_effect(scenario: Scenario, tree: Map) -> Iterator[Found]:
 # -- accounts, platforms and servers
 
 
-def _accounts(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def _accounts(scenario: Scenario, tree: Map) -> Iterator[Finding]:
     written = _written(scenario, tree)
     if not written.platforms and not written.accounts and written.platforms is not None:
         return  # if anything writes, it is a host program
@@ -77,7 +77,7 @@ def _accounts(scenario: Scenario, tree: Map) -> Iterator[Found]:
     yield from _personas(mapping(chat, "personas"), written, tree)
 
 
-def _personas(personas: dict[str, Any], written: _Written, tree: Map) -> Iterator[Found]:
+def _personas(personas: dict[str, Any], written: _Written, tree: Map) -> Iterator[Finding]:
     """Yield platforms and servers of personas on which no agent writes."""
     for name, persona in personas.items():
         place: dict[str, Any] = persona if isinstance(persona, dict) else {}
@@ -91,7 +91,7 @@ def _personas(personas: dict[str, Any], written: _Written, tree: Map) -> Iterato
             yield _mark(place, "server", tree), message, did_you_mean(str(server), others)
 
 
-def _platform(written: _Written, mark: Mark, where: str, platform: str) -> Iterator[Found]:
+def _platform(written: _Written, mark: Mark, where: str, platform: str) -> Iterator[Finding]:
     if written.platforms is not None and platform not in written.platforms:
         message = f"{where}: no agent of this file writes on the platform {platform!r:.80}"
         yield mark, message, did_you_mean(platform, sorted(written.platforms))
@@ -99,7 +99,7 @@ def _platform(written: _Written, mark: Mark, where: str, platform: str) -> Itera
 
 def _account(
     scenario: Scenario, written: _Written, mark: Mark, where: str, account: tuple[str, str]
-) -> Iterator[Found]:
+) -> Iterator[Finding]:
     platform, name = account
     known_here = written.platforms is None or platform in written.platforms
     if written.accounts is None or platform == _APP or not known_here or _is_account(scenario, written, name):
@@ -126,20 +126,20 @@ def _written(scenario: Scenario, tree: Map) -> _Written:
         return _Written(None, None, None)
     spawns = any(kind == "spawn" for entry in items(tree, "agents") for kind, _ in _actions(entry))
     populations = {entry.name: entry.population for entry in scenario.agents if entry.population is not None}
-    found = _Written(symbols=attrs.evolve(collect(tree, None, populations), spawned=spawns))
-    if "goals" in tree and found.platforms is not None:
-        found.platforms.add(_APP)
+    written = _Written(symbols=attrs.evolve(collect(tree, None, populations), spawned=spawns))
+    if "goals" in tree and written.platforms is not None:
+        written.platforms.add(_APP)
     for entry in items(tree, "agents"):
         for kind, arguments in _actions(entry):
             if kind in _WRITES:
-                _note(found, arguments if isinstance(arguments, dict) else {})
+                _note(written, arguments if isinstance(arguments, dict) else {})
             elif kind in ("use_tool", "ask"):  # as a tool of the world
                 return _Written(None, None, None)
-    return found
+    return written
 
 
 def _actions(entry: Any) -> Iterator[tuple[str, Any]]:
-    return (found for rule in items(entry, "rules") for found in actions_of(rule))
+    return (action for rule in items(entry, "rules") for action in actions_of(rule))
 
 
 def _others_write(tree: Map) -> bool:
@@ -159,27 +159,27 @@ def _is_of_sim(scenario: Scenario) -> bool:
     return all(one is not None and one.agent.__module__.startswith("sim.") for one in families)
 
 
-def _note(found: _Written, arguments: dict[str, Json]) -> None:
+def _note(written: _Written, arguments: dict[str, Json]) -> None:
     """Note where one action writes, and as whom."""
     platform, server, user = arguments.get("platform", "chat"), arguments.get("server"), arguments.get("user")
     if is_expression(user):
-        found.accounts = None
-    elif user is not None and found.accounts is not None:
-        found.accounts.add(str(user))
+        written.accounts = None
+    elif user is not None and written.accounts is not None:
+        written.accounts.add(str(user))
     if is_expression(platform):
-        found.platforms = found.servers = None
-    elif found.platforms is not None:
-        found.platforms.add(str(platform))
+        written.platforms = written.servers = None
+    elif written.platforms is not None:
+        written.platforms.add(str(platform))
     if is_expression(server):
-        found.servers = None
-    elif server is not None and found.servers is not None:
-        found.servers.add((str(platform), str(server)))
+        written.servers = None
+    elif server is not None and written.servers is not None:
+        written.servers.add((str(platform), str(server)))
 
 
 # -- tools
 
 
-def _tools_of_chats(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def _tools_of_chats(scenario: Scenario, tree: Map) -> Iterator[Finding]:
     """Yield tools of `chat.tools` whose module is open nowhere."""
     chat = scenario.sections.get("chat")
     if chat is None:
@@ -192,7 +192,7 @@ def _tools_of_chats(scenario: Scenario, tree: Map) -> Iterator[Found]:
             yield _mark(mapping(tree, "chat"), "tools", tree), message, hint
 
 
-def _executors(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def _executors(scenario: Scenario, tree: Map) -> Iterator[Finding]:
     """Yield tools with which no executor plans, and names that are nearly those of a project or of a file."""
     section = scenario.sections.get("executor")
     if section is None:
@@ -212,11 +212,11 @@ def _executors(scenario: Scenario, tree: Map) -> Iterator[Found]:
             yield _mark(mapping(raw, "alternatives"), tool, tree), message, did_you_mean(tool, sorted(every))
     made = {path for task in section.tasks.values() for one in task.criteria for path in (one.tests, one.file) if path}
     for name, task in section.tasks.items():
-        given, where = mapping(mapping(raw, "tasks"), name), f"executor.tasks.{name}"
+        raw_task, where = mapping(mapping(raw, "tasks"), name), f"executor.tasks.{name}"
         for message, key, hint in _of_task(
             task, section.projects, None if own_code else tools.get(task.type, set()), made
         ):
-            yield _mark(given, key, tree), f"{where}.{key}: {message}", hint
+            yield _mark(raw_task, key, tree), f"{where}.{key}: {message}", hint
 
 
 def _of_task(
@@ -252,7 +252,7 @@ def _of_task(
 # -- models
 
 
-def _prices(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def _prices(scenario: Scenario, tree: Map) -> Iterator[Finding]:
     """Yield prices of models that nearly have the name of one without a price."""
     models = scenario.models
     if models is None:

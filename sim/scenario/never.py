@@ -25,7 +25,7 @@ from sim.world.calendar import CalendarSettings
 _BEGINS: Final = re.compile(r"=\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")\s*\+")
 """An expression that begins with a text, such as `='hit.' + me`."""
 
-Found = tuple[Mark, str, str | None]
+Finding = tuple[Mark, str, str | None]
 
 
 def never_happens(scenario: Scenario, until_ns: int | None = None) -> list[Problem]:
@@ -41,19 +41,19 @@ def never_happens(scenario: Scenario, until_ns: int | None = None) -> list[Probl
     end = scenario.end_ns if until_ns is None else until_ns
     civil = scenario.sections.get("calendar")
     calendar = civil.calendar if isinstance(civil, CalendarSettings) else None
-    found = [
+    findings = [
         *_too_late(scenario, tree, end, calendar), *_too_late_to_matter(scenario, tree, end),
         *_never_spawned(scenario, tree), *_behind(scenario, tree), *_never_published(scenario, tree),
         *_never_published_by_sim(scenario, tree), *names_without_effect(scenario, tree),
     ]  # fmt: skip
-    problems = [mark.problem(message, hint) for mark, message, hint in found]
+    problems = [mark.problem(message, hint) for mark, message, hint in findings]
     return sorted(problems, key=lambda problem: (problem.line, problem.column))
 
 
 # -- what is due too late
 
 
-def _too_late(scenario: Scenario, tree: Map, end: int, calendar: Calendar | None) -> Iterator[Found]:
+def _too_late(scenario: Scenario, tree: Map, end: int, calendar: Calendar | None) -> Iterator[Finding]:
     """Yield events and interventions whose first time is not before the end."""
     if end == MAX_NS:
         return
@@ -75,7 +75,7 @@ def _too_late(scenario: Scenario, tree: Map, end: int, calendar: Calendar | None
             )
 
 
-def _too_late_to_matter(scenario: Scenario, tree: Map, end: int) -> Iterator[Found]:
+def _too_late_to_matter(scenario: Scenario, tree: Map, end: int) -> Iterator[Finding]:
     """Yield agents that start too late or are never made, and a stop condition that is checked at the start only."""
     for number, (entry, raw) in enumerate(zip(scenario.agents, items(tree, "agents"), strict=True)):
         start = entry.start.raw if entry.start.constant else 0
@@ -88,7 +88,7 @@ def _too_late_to_matter(scenario: Scenario, tree: Map, end: int) -> Iterator[Fou
         yield _mark(mapping(tree, "stop"), "when"), message, "it is checked with the metrics: set metrics.every"
 
 
-def _never_spawned(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def _never_spawned(scenario: Scenario, tree: Map) -> Iterator[Finding]:
     """Yield templates that no rule spawns, if all agents follow rules."""
     if any(entry.kind != "policy" for entry in scenario.agents):
         return
@@ -110,7 +110,7 @@ def _never_spawned(scenario: Scenario, tree: Map) -> Iterator[Found]:
 # -- rules
 
 
-def _behind(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def _behind(scenario: Scenario, tree: Map) -> Iterator[Finding]:
     """Yield rules that are never chosen, because of their condition or of a rule before them."""
     for number, (entry, raw) in enumerate(zip(scenario.agents, items(tree, "agents"), strict=True)):
         keeps = entry.loop.over(scenario.execution.agent_loop).unmatched == "keep"
@@ -165,7 +165,7 @@ def _truth(condition: Expression) -> bool | None:
 # -- topics
 
 
-def _never_published(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def _never_published(scenario: Scenario, tree: Map) -> Iterator[Finding]:
     """Yield patterns of topics that no event can have, if the file says all topics that are published."""
     published = _published(scenario, tree)
     if published is None:
@@ -180,7 +180,7 @@ def _never_published(scenario: Scenario, tree: Map) -> Iterator[Found]:
         yield mark, message, did_you_mean(pattern, exact) or "publish it, by a rule, in `events` or from outside"
 
 
-def _never_published_by_sim(scenario: Scenario, tree: Map) -> Iterator[Found]:
+def _never_published_by_sim(scenario: Scenario, tree: Map) -> Iterator[Finding]:
     """Yield patterns of topics of chats, conversations and executors that these do not publish."""
     words = {topic.partition(".")[0] for topic in COMPLETE_TOPICS}
     for mark, where, pattern in awaited(scenario, tree):
@@ -228,15 +228,15 @@ def awaited(scenario: Scenario, tree: Map) -> Iterator[tuple[Mark, str, str]]:
             yield _mark(entry, "subscribe"), f"agents[{number}].subscribe", pattern
     for where, rule in _rules(tree):
         for kind, arguments in actions_of(rule):
-            given = arguments if isinstance(arguments, dict) else {}
-            for awaited in sleep_topics(given) if kind == "sleep" else [given.get("or_event")]:
+            named_arguments = arguments if isinstance(arguments, dict) else {}
+            for awaited in sleep_topics(named_arguments) if kind == "sleep" else [named_arguments.get("or_event")]:
                 if isinstance(awaited, str) and not is_expression(awaited):
                     yield _mark(rule, "do"), f"{where}.do.{kind}", awaited
     values = mapping(mapping(tree, "metrics"), "values")
-    found = [(_mark(values, name), f"metrics.values.{name}", e) for name, e in scenario.metrics.values.items()]
+    expressions = [(_mark(values, name), f"metrics.values.{name}", e) for name, e in scenario.metrics.values.items()]
     if scenario.stop is not None:
-        found.append((_mark(mapping(tree, "stop"), "when"), "stop.when", scenario.stop.when))
-    for mark, where, expression in found:
+        expressions.append((_mark(mapping(tree, "stop"), "when"), "stop.when", scenario.stop.when))
+    for mark, where, expression in expressions:
         for literal in expression.literals:
             if literal.function == "published" and literal.position == 0:
                 yield mark, where, literal.text

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def outcomes_of(scenario: Scenario) -> Mapping[str, OutcomeSettings]:
     """Return the outcomes that a scenario names."""
-    found: Mapping[str, OutcomeSettings] = scenario.sections.get("outcomes", {})
-    return found
+    outcomes: Mapping[str, OutcomeSettings] = scenario.sections.get("outcomes", {})
+    return outcomes
 
 
 def names_of(scenario: Scenario) -> Names:

@@ -133,8 +133,8 @@ def value_at(tree: Any, override: Override) -> Any:
         elif isinstance(here, dict) and step in here:
             here = here[step]
         else:
-            known = list(here) if isinstance(here, dict) else []
-            hint = did_you_mean(step, known) or "it must be a value that stands in the file"
+            keys = list(here) if isinstance(here, dict) else []
+            hint = did_you_mean(step, keys) or "it must be a value that stands in the file"
             raise override.error(f"the file has no {step!r:.80} there", hint)
     return here
 
@@ -211,5 +211,5 @@ def _name(item: Any) -> str:
     return str(next((item[key] for key in keys if key in item), "")) if isinstance(item, dict) else ""
 
 
-def _unknown(override: Override, step: str, known: Iterable[str]) -> UsageError:
-    return override.error(f"there is no {step!r}", did_you_mean(step, known))
+def _unknown(override: Override, step: str, keys: Iterable[str]) -> UsageError:
+    return override.error(f"there is no {step!r}", did_you_mean(step, keys))

@@ -7,22 +7,22 @@ from pathlib import Path
 from sim.agents.packages import SCENARIOS, find_offer, is_offered_name
 
 
-def find_scenario(given: str | PathLike[str], allow: Sequence[str] = ()) -> tuple[Path, tuple[str, ...]]:
+def find_scenario(scenario: str | PathLike[str], allow: Sequence[str] = ()) -> tuple[Path, tuple[str, ...]]:
     """Return the file of a scenario, and what the scenario may import.
 
     Whoever names the scenario of a package has named the package, so its own kinds of agents and its own graphs are
     allowed with it. Nothing of other packages is.
 
     Args:
-        given: the path of a scenario file, or PACKAGE:NAME of one that an installed package offers in the group
+        scenario: the path of a scenario file, or PACKAGE:NAME of one that an installed package offers in the group
             `sim.scenarios` of entry points. A file of this name comes first.
         allow: the packages and modules that the operator allows.
 
     Raises:
         UsageError: if there is no such package or scenario.
     """
-    text = fspath(given)
+    text = fspath(scenario)
     if not is_offered_name(text) or Path(text).exists():
-        return Path(given), tuple(allow)
+        return Path(scenario), tuple(allow)
     offer = find_offer(SCENARIOS, text)
     return offer.file(), tuple(dict.fromkeys((*allow, offer.package)))

@@ -33,14 +33,14 @@ class ParamsTemplate:
 
     Attributes:
         declared: the class of the params.
-        given: the values that are the same for all agents, by name.
+        constants: the values that are the same for all agents, by name.
         computed: the values that are evaluated for each agent, by name.
         shared: the params of every agent, if nothing is computed.
         context: what the check of values needs from the rest of the file.
     """
 
     declared: type
-    given: JsonObject
+    constants: JsonObject
     computed: Mapping[str, ValueTemplate]
     shared: Any
     context: Context | None
@@ -62,14 +62,14 @@ class ParamsTemplate:
             return self.shared
         own = {name: compute(name, value, self._check(name)) for name, value in self.computed.items()}
         try:
-            return made(self.declared, {**self.given, **own})
+            return made(self.declared, {**self.constants, **own})
         except FieldError as error:
             raise UsageError(str(error), hint=error.hint) from None
 
     @property
     def known(self) -> Mapping[str, Any]:
         """The values that are the same for all agents, by name, with the defaults."""
-        return self.given if self.computed else attrs.asdict(self.shared, recurse=False)
+        return self.constants if self.computed else attrs.asdict(self.shared, recurse=False)
 
     def _check(self, name: str) -> Callable[[Any], Any]:
         def check(value: Any) -> Any:
@@ -77,9 +77,9 @@ class ParamsTemplate:
                 return _adapter(self.declared, name).validate_python(value, context=self.context)
             except ValidationError as error:
                 detail = error.errors(include_url=False)[0]
-                given, kind = detail.get("ctx", {}), detail["type"]
-                kind = "ours" if isinstance(given.get("error"), FieldError) else kind
-                message, hint = words_of(kind, (name, *detail["loc"])[-1], detail["input"], given)
+                error_context, kind = detail.get("ctx", {}), detail["type"]
+                kind = "ours" if isinstance(error_context.get("error"), FieldError) else kind
+                message, hint = words_of(kind, (name, *detail["loc"])[-1], detail["input"], error_context)
                 raise UsageError(message, hint=hint) from None
 
         return check
@@ -116,9 +116,9 @@ def default_params(declared: type) -> ParamsTemplate:
 
 def _template(declared: type, values: Mapping[str, Any], context: Context | None) -> ParamsTemplate:
     computed = {name: value.value for name, value in values.items() if isinstance(value, _Computed)}
-    given = {name: value for name, value in values.items() if name not in computed}
-    shared = None if computed else made(declared, given)
-    return ParamsTemplate(declared, given, computed, shared, None if context is None else Context(context.known))
+    constants = {name: value for name, value in values.items() if name not in computed}
+    shared = None if computed else made(declared, constants)
+    return ParamsTemplate(declared, constants, computed, shared, None if context is None else Context(context.symbols))
 
 
 @cache
@@ -160,8 +160,8 @@ class _ExpressionSchema:
     """Adds to the JSON Schema of a value that it can be an expression."""
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> JsonSchemaValue:
-        found: JsonSchemaValue = handler(schema)
-        return {"anyOf": [found, {"type": "string", "pattern": "^=([^=]|$)", "description": "an expression"}]}
+        value_schema: JsonSchemaValue = handler(schema)
+        return {"anyOf": [value_schema, {"type": "string", "pattern": "^=([^=]|$)", "description": "an expression"}]}
 
 
 _OR_EXPRESSION = WrapValidator(_or_expression)

@@ -44,7 +44,7 @@ class LoadedGraph:
 
 
 def load_graph(
-    tree: Map, file: str, allow: Collection[str], known: LoadedGraph | None
+    tree: Map, file: str, allow: Collection[str], loaded_before: LoadedGraph | None
 ) -> tuple[LoadedGraph | None, list[Problem]]:
     """Return the graph that the places of a scenario refer to, and what is wrong with it; None if there is none.
 
@@ -52,13 +52,13 @@ def load_graph(
         tree: the tree of the scenario file.
         file: the path of the scenario file, for paths that are relative to it.
         allow: the packages that the operator allows.
-        known: a graph that was loaded before.
+        loaded_before: a graph that was loaded before.
     """
     places = tree.get("places")
     reference = _reference(places)
     if reference is None or not isinstance(places, Map):
         return None, []
-    for loaded in (known, recorded_graph(Path(file))):
+    for loaded in (loaded_before, recorded_graph(Path(file))):
         if loaded is not None and loaded.reference == reference:
             return loaded, []
     key = "file" if "file" in reference else "graph"
@@ -74,12 +74,12 @@ def _reference(places: Any) -> dict[str, Any] | None:
     """Return the part of `places` that refers to a graph elsewhere; None if there is none."""
     if not isinstance(places, dict):
         return None
-    found = {key: plain(places[key]) for key in _KEYS if places.get(key) is not None}
-    if isinstance(found.get("file"), str) and "graph" not in found:
-        return found
-    named = found.get("graph")
-    given = found.get("params", {})
-    return found if isinstance(named, str) and is_offered_name(named) and isinstance(given, dict) else None
+    reference = {key: plain(places[key]) for key in _KEYS if places.get(key) is not None}
+    if isinstance(reference.get("file"), str) and "graph" not in reference:
+        return reference
+    named = reference.get("graph")
+    params = reference.get("params", {})
+    return reference if isinstance(named, str) and is_offered_name(named) and isinstance(params, dict) else None
 
 
 def _read_file(folder: Path, name: str) -> PlaceGraph:
@@ -135,19 +135,19 @@ def _made(offer: Offer, make: Any, params: JsonObject) -> PlaceGraph:
         signature = inspect.signature(make)
         signature.bind(**params)
     except (TypeError, ValueError) as error:
-        known = list(inspect.signature(make).parameters)
-        wrong = next((name for name in params if name not in known), None)
-        hint = None if wrong is None else did_you_mean(wrong, known)
-        hint = hint or (f"it takes: {', '.join(known)}" if known else "it takes no params")
+        parameters = list(inspect.signature(make).parameters)
+        wrong = next((name for name in params if name not in parameters), None)
+        hint = None if wrong is None else did_you_mean(wrong, parameters)
+        hint = hint or (f"it takes: {', '.join(parameters)}" if parameters else "it takes no params")
         raise UsageError(f"{offer.full_name} cannot be called: {error}", hint=hint) from None
     try:
-        found = make(**params)
+        graph = make(**params)
     except (Exception, SystemExit) as error:  # the imported code may raise anything
         raise UsageError(f"{offer.full_name} failed: {of_error(error)}") from error
     try:
-        return graph_from(found)
+        return graph_from(graph)
     except AttributeError:
-        raise UsageError(f"{offer.full_name} gives {type(found).__name__}, and not a graph of networkx") from None
+        raise UsageError(f"{offer.full_name} gives {type(graph).__name__}, and not a graph of networkx") from None
     except UsageError as error:
         raise UsageError(f"{offer.full_name}: {error}", hint=error.hint) from None
 

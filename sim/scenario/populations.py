@@ -82,8 +82,8 @@ def read_column(value: Any) -> Column:
     if value is None:
         return Column(None, kind)
     if not isinstance(value, str) or not (value in _OTHERS or _KEY.fullmatch(value.removeprefix("state."))):
-        known = f"state.NAME, {', '.join(_OTHERS)} or null"
-        raise FieldError(f"expected what the column becomes: {known}, found {shown(value)}")
+        targets = f"state.NAME, {', '.join(_OTHERS)} or null"
+        raise FieldError(f"expected what the column becomes: {targets}, found {shown(value)}")
     if value not in _OTHERS and not value.startswith("state."):
         hint = did_you_mean(value, _OTHERS) or f"for a state variable: state.{value}"
         raise FieldError(f"expected {', '.join(_OTHERS)} or state.NAME, found {shown(value)}", hint)
@@ -93,31 +93,31 @@ def read_column(value: Any) -> Column:
 # -- loading
 
 
-def load_tables(tree: Map, file: str, known: Tables) -> tuple[dict[str, Table], list[Problem]]:
+def load_tables(tree: Map, file: str, available: Tables) -> tuple[dict[str, Table], list[Problem]]:
     """Return the tables to which the entries of a scenario refer, by name, and what is wrong with them.
 
     Args:
         tree: the tree of the scenario file.
         file: the path of the scenario file, for paths that are relative to it.
-        known: tables that were loaded before, or that a program gives.
+        available: tables that were loaded before, or that a program gives.
     """
-    found: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     problems: list[Problem] = []
     recorded: Tables | None = None
     for number, entry in enumerate(items(tree, "agents")):
         name = entry.get("table")
-        if not isinstance(name, str) or name in found or not isinstance(entry, Map):
+        if not isinstance(name, str) or name in tables or not isinstance(entry, Map):
             continue
-        if name not in known and recorded is None:
+        if name not in available and recorded is None:
             recorded = recorded_tables(Path(file))
-        given = known.get(name) or (recorded or {}).get(name)
+        table = available.get(name) or (recorded or {}).get(name)
         try:
-            found[name] = _read(Path(file).parent, name) if given is None else given
+            tables[name] = _read(Path(file).parent, name) if table is None else table
         except TableError as error:
             problems.append(error.problem(name))
         except UsageError as error:
             problems.append(entry.values_at["table"].problem(f"agents[{number}].table: {error}", error.hint))
-    return found, problems
+    return tables, problems
 
 
 def _read(folder: Path, name: str) -> Table:
@@ -167,19 +167,19 @@ def recorded_tables(file: Path) -> Tables:
 
 def populations_of(tree: Map, tables: Tables) -> tuple[dict[str, Population], list[Problem]]:
     """Return the agents of the entries that have a table, by the name of the entry, and what is wrong with them."""
-    found: dict[str, Population] = {}
+    populations: dict[str, Population] = {}
     problems: list[Problem] = []
     for number, entry in enumerate(items(tree, "agents")):
         name, table = entry.get("name"), entry.get("table")
         if not isinstance(name, str) or not isinstance(table, str) or table not in tables:
             continue
-        if isinstance(entry, Map) and name not in found:
+        if isinstance(entry, Map) and name not in populations:
             reader = _Reader(entry, f"agents[{number}]", table, tables[table])
             population = reader.population(name)
             problems += reader.problems
             if population is not None:
-                found[name] = population
-    return found, problems
+                populations[name] = population
+    return populations, problems
 
 
 class _Reader:
@@ -241,9 +241,9 @@ class _Reader:
 
     def _columns(self) -> dict[str, tuple[str, str | None]]:
         """Return what the columns become: by target, the name of the column and the type that is declared for it."""
-        given = self._entry.get("columns")
+        columns = self._entry.get("columns")
         declared: dict[str, Column] = {}
-        written = given if isinstance(given, Map) else Map(self._entry.mark)
+        written = columns if isinstance(columns, Map) else Map(self._entry.mark)
         for key, value in written.items():
             if key != _ALL_OTHERS and key not in self._table.columns:
                 hint = did_you_mean(key, self._table.columns) or f"it has {', '.join(self._table.columns)[:200]}"
@@ -257,7 +257,7 @@ class _Reader:
             except FieldError:
                 return {}  # the check of the file reports it
         rest = declared.pop(_ALL_OTHERS, None)
-        found: dict[str, tuple[str, str | None]] = {}
+        by_target: dict[str, tuple[str, str | None]] = {}
         for column in self._table.columns:
             said = declared.get(column)
             if said is None and (rest is not None or column == self._entry.get("weights")):
@@ -265,11 +265,11 @@ class _Reader:
             to = said.to if said is not None and said.to != "" else column if column in _OWN else f"state.{column}"
             if to is None:
                 continue
-            if to in found:
-                self._problem("table", f"the columns {found[to][0]!r} and {column!r} both become {to}",
+            if to in by_target:
+                self._problem("table", f"the columns {by_target[to][0]!r} and {column!r} both become {to}",
                               f"leave one out: `columns: {{{column}: null}}`")  # fmt: skip
-            found[to] = (column, None if said is None else said.kind)
-        return found
+            by_target[to] = (column, None if said is None else said.kind)
+        return by_target
 
     def _check_targets(self, columns: Mapping[str, tuple[str, str | None]]) -> None:
         for to, (column, _) in columns.items():
@@ -295,8 +295,8 @@ class _Reader:
         value = state.get(key) if isinstance(state, dict) else None
         if value is None or is_expression(value):
             return None
-        known = {bool: "flag", int: "whole", float: "number", str: "text"}
-        return known.get(type(value), "any")
+        kinds = {bool: "flag", int: "whole", float: "number", str: "text"}
+        return kinds.get(type(value), "any")
 
     def _names(
         self, entry: str, column: tuple[str, str | None] | None, cells: list[Any] | None
@@ -346,8 +346,8 @@ class _Reader:
             return None
         for row, weight in enumerate(cells):
             if weight is None or weight < 0:
-                found = "nothing" if weight is None else f"{weight:g}"
-                self._cell_problem(row, name, f"expected a weight of at least 0, found {found}")
+                text = "nothing" if weight is None else f"{weight:g}"
+                self._cell_problem(row, name, f"expected a weight of at least 0, found {text}")
                 return None
         if not any(cells):
             self._problem("weights", f"all weights in the column {name!r} are 0")

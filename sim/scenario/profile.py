@@ -229,33 +229,33 @@ def _flag(tree: Map, key: str) -> bool:
 
 def _models(tree: Map, key: str) -> tuple[str, ...]:
     value = tree[key]
-    found = tuple(value) if isinstance(value, Seq) else (value,)
-    if not found or not all(isinstance(one, str) for one in found):
+    models = tuple(value) if isinstance(value, Seq) else (value,)
+    if not models or not all(isinstance(one, str) for one in models):
         _fail(tree.values_at[key], "models are a list of texts", "write [openai:NAME], or [small=ollama:NAME]")
-    return found
+    return models
 
 
 def _headers(tree: Map, key: str) -> dict[str, str | Variable]:
-    mapping, found = _mapping(tree, key), dict[str, str | Variable]()
+    mapping, headers = _mapping(tree, key), dict[str, str | Variable]()
     for name, value in mapping.items():
         if isinstance(value, Map):
-            found[name] = _variable(_mapping(mapping, name, ("env",)), "env")
+            headers[name] = _variable(_mapping(mapping, name, ("env",)), "env")
         elif _SECRET.search(name):
             hint = "write {env: VARIABLE}: no file holds a secret"
             _fail(mapping.values_at[name], f"the value of the header {name[:40]} is a secret", hint)
         else:
-            found[name] = _text(mapping, name)
-    return found
+            headers[name] = _text(mapping, name)
+    return headers
 
 
 def _endpoints(tree: Map, key: str) -> dict[str, Place]:
-    mapping, found = _mapping(tree, key), dict[str, Place]()
+    mapping, endpoints = _mapping(tree, key), dict[str, Place]()
     for name in mapping:
         place = _mapping(mapping, name, ("base_url", "key"))
         if "base_url" not in place:
             _fail(mapping.keys_at[name], f"the endpoint {name[:40]} has no base_url")
-        found[name] = Place(_text(place, "base_url"), _variable(place, "key") if "key" in place else None)
-    return found
+        endpoints[name] = Place(_text(place, "base_url"), _variable(place, "key") if "key" in place else None)
+    return endpoints
 
 
 def _batch(tree: Map, key: str) -> Batching | None:

@@ -141,10 +141,10 @@ class Property(f.Part):
 
     @model_validator(mode="after")
     def _one_form(self) -> "Property":
-        given = [name for name in FORMS if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise FieldError(f"expected one of {', '.join(FORMS)}, found {' and '.join(given) or 'none'}")
-        form = given[0]
+        chosen = [name for name in FORMS if getattr(self, name) is not None]
+        if len(chosen) != 1:
+            raise FieldError(f"expected one of {', '.join(FORMS)}, found {' and '.join(chosen) or 'none'}")
+        form = chosen[0]
         for name, forms in _GOES_WITH.items():
             if getattr(self, name) is not None and form not in forms:
                 raise FieldError(f"`{name}` goes with {' or '.join(forms)}, not with {form}")

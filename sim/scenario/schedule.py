@@ -47,23 +47,23 @@ class Scheduled(f.Part):
 
     @model_validator(mode="after")
     def _repeats(self, info: ValidationInfo) -> "Scheduled":
-        given = [name for name in ("every", "daily", "cron") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise FieldError(f"expected one of every, daily and cron, found {' and '.join(given)}")
-        if self.at == END and given:
-            raise FieldError(f"at: end happens once, so it has no {given[0]}")
-        if self.at is None and given in ([], ["every"]):
+        repetitions = [name for name in ("every", "daily", "cron") if getattr(self, name) is not None]
+        if len(repetitions) > 1:
+            raise FieldError(f"expected one of every, daily and cron, found {' and '.join(repetitions)}")
+        if self.at == END and repetitions:
+            raise FieldError(f"at: end happens once, so it has no {repetitions[0]}")
+        if self.at is None and repetitions in ([], ["every"]):
             raise FieldError("expected at: the time at which it happens")
-        if self.times is not None and not given:
+        if self.times is not None and not repetitions:
             raise FieldError("times needs every, daily or cron")
         if self.daily is not None or self.cron is not None:
             try:
                 read_schedule(self.daily, self.cron)
             except UsageError as error:
-                raise wrong_as(error, (given[0],)) from None
+                raise wrong_as(error, (repetitions[0],)) from None
             context = f.context_of(info)
-            if context is not None and not context.known.calendar:
-                raise FieldError(f"{given[0]} needs civil time", "add `calendar:` to the file", (given[0],))
+            if context is not None and not context.symbols.calendar:
+                raise FieldError(f"{repetitions[0]} needs civil time", "add `calendar:` to the file", (repetitions[0],))
         return self
 
     @property

@@ -358,14 +358,14 @@ class Places(f.Part):
     @property
     def loaded(self) -> LoadedGraph | None:
         """The graph that the file, or the package, gives; None if the scenario has the places itself."""
-        found: LoadedGraph | None = self._loaded
-        return found
+        graph: LoadedGraph | None = self._loaded
+        return graph
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> "Places":
-        given = [name for name in ("graph", "file", "nodes", "grid") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise FieldError(f"expected one of graph, file, nodes, grid, found {' and '.join(given) or 'none'}")
+        sources = [name for name in ("graph", "file", "nodes", "grid") if getattr(self, name) is not None]
+        if len(sources) != 1:
+            raise FieldError(f"expected one of graph, file, nodes, grid, found {' and '.join(sources) or 'none'}")
         if self.grid is not None and self.grid[0] * self.grid[1] > MAX_CELLS:
             raise FieldError(f"expected at most {MAX_CELLS} cells in the grid")
         for key, needed in (("edges", "nodes"), ("diagonals", "grid"), ("wrap", "grid")):
@@ -559,8 +559,8 @@ class Rule(f.Part):
         """Tell the validators of the rule which values it has named."""
         context = f.context_of(info)
         if context is not None and isinstance(data, Map):
-            given = data.get("let")
-            context.let = frozenset(given) if isinstance(given, dict) else frozenset()
+            let = data.get("let")
+            context.let = frozenset(let) if isinstance(let, dict) else frozenset()
         return data
 
     @model_validator(mode="after")
@@ -739,17 +739,17 @@ class Agent(f.Part):
 
     def _table_fault(self) -> FieldError | None:
         """Return which key does not fit a table, or its absence; None if none."""
-        given = self.model_fields_set
+        keys = self.model_fields_set
         if self.table is None:
-            alone = next((key for key in ("columns", "sample", "weights", "replace") if key in given), None)
+            alone = next((key for key in ("columns", "sample", "weights", "replace") if key in keys), None)
             return None if alone is None else FieldError(f"{alone} needs a table", "add `table: FILE`", (alone,))
-        if "count" in given:
+        if "count" in keys:
             hint = f"leave it out; for {self.count} of the rows: `sample: {self.count}`"
             return FieldError("a table gives the number of agents", hint, ("count",))
         if self.template:
             return FieldError("a template has no table: its agents are copies, and not rows", None, ("table",))
         for key in ("weights", "replace"):
-            if self.sample is None and key in given:
+            if self.sample is None and key in keys:
                 return FieldError(f"{key} needs a sample", "such as `sample: 1000`", (key,))
         return None
 
@@ -794,8 +794,8 @@ class Agent(f.Part):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
-        found: JsonSchemaValue = handler(schema)
-        handler.resolve_ref_schema(found)["allOf"] = [
+        entry_schema: JsonSchemaValue = handler(schema)
+        handler.resolve_ref_schema(entry_schema)["allOf"] = [
             {
                 "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
                 "then": {"properties": properties},
@@ -803,7 +803,7 @@ class Agent(f.Part):
             for kind, family in FAMILIES.items()
             if (properties := _properties(family, handler))
         ]
-        return found
+        return entry_schema
 
     @model_validator(mode="after")
     def _check_state_order(self) -> "Agent":
@@ -841,10 +841,10 @@ class Agent(f.Part):
 
 def _properties(family: Family, handler: Any) -> dict[str, JsonSchemaValue]:
     """Return the JSON Schema of what an entry of a kind is set up with, by key."""
-    found = {} if family.settings is None else {"settings": section_schema(family.settings, handler)}
+    properties = {} if family.settings is None else {"settings": section_schema(family.settings, handler)}
     if family.agent.Params is not None:
-        found["params"] = model_schema(params_model(family.agent.Params), handler)
-    return found
+        properties["params"] = model_schema(params_model(family.agent.Params), handler)
+    return properties
 
 
 class Event(Scheduled):
@@ -1039,12 +1039,12 @@ class Scenario(f.Part):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
-        found: JsonSchemaValue = handler(schema)
-        properties = handler.resolve_ref_schema(found)["properties"]
+        scenario_schema: JsonSchemaValue = handler(schema)
+        properties = handler.resolve_ref_schema(scenario_schema)["properties"]
         properties.pop(_SECTIONS_KEY)
         for key, section in SECTIONS.items():
             properties[key] = section_schema(section.settings, handler, by_name=section.by_name)
-        return found
+        return scenario_schema
 
     def recorded_at(self, level: Level) -> "Scenario":
         """Return the same scenario of which so much is recorded."""
@@ -1054,8 +1054,8 @@ class Scenario(f.Part):
         """Return what the scenario refers to, as it is recorded with a run, by the name of the file."""
         loaded = None if self.places is None else self.places.loaded
         tables = None if self.source is None else record_of(self.source.tables)
-        found = {PLACES: None if loaded is None else loaded.record(), POPULATIONS: tables}
-        return {name: data for name, data in found.items() if data is not None}
+        files = {PLACES: None if loaded is None else loaded.record(), POPULATIONS: tables}
+        return {name: data for name, data in files.items() if data is not None}
 
     @property
     def end_ns(self) -> int:

@@ -109,7 +109,7 @@ class Context:
     """What validation needs from the rest of the file.
 
     Attributes:
-        known: the names that the file declares.
+        symbols: the names that the file declares.
         state: names of the state variables of the current agent.
         let: names of the values that the current rule has named.
         kept: names that the patterns of the current scripted rule capture.
@@ -119,7 +119,7 @@ class Context:
         populations: by entry, the agents that its table describes.
     """
 
-    known: Symbols
+    symbols: Symbols
     state: Collection[str] = ()
     let: Collection[str] = ()
     kept: Collection[str] = ()
@@ -136,13 +136,13 @@ class Context:
         """
         names, functions = _PLACES[place][0], functions_of(place)
         if place == "property" and self.each is not None:
-            names = names | INTERVENTION_NAMES | self.known.states_of(self.each, expression.names)
+            names = names | INTERVENTION_NAMES | self.symbols.states_of(self.each, expression.names)
         if place in ("agent", "entry", "where", "item", "intervention") and self.state:
             names = names | frozenset(self.state)
         if place in ("agent", "where", "item") and self.let:
             names = names | frozenset(self.let)
         if place == "site":
-            names = names | self.known.variables
+            names = names | self.symbols.variables
         if place == "model":
             names = names | frozenset(self.kept)
         self._refuse_metrics(place, expression.names - names)
@@ -155,17 +155,17 @@ class Context:
             if literal.position in (0, "group", "agent"):
                 group = literal.text
             if to == "state" and group is not None:
-                self.known.require_state(group, literal.text)
+                self.symbols.require_state(group, literal.text)
             elif to is not None and to != "state":
-                self.known.require(cast(Kind, to), literal.text)
+                self.symbols.require(cast(Kind, to), literal.text)
         for name, member in expression.members:
-            known = _MEMBERS.get(name) if place == "agent" and name not in self.state else None
-            if known is not None and member not in known:
-                hint = did_you_mean(member, known) or f"it has {', '.join(known)}"
+            members = _MEMBERS.get(name) if place == "agent" and name not in self.state else None
+            if members is not None and member not in members:
+                hint = did_you_mean(member, members) or f"it has {', '.join(members)}"
                 raise ExpressionError(f"`{name}` has no {member[:80]!r}", hint=hint)
 
     def _refuse_metrics(self, place: Place, names: frozenset[str]) -> None:
-        if place == "world" and (read := sorted(names & self.known.metrics)):
+        if place == "world" and (read := sorted(names & self.symbols.metrics)):
             raise ExpressionError(
                 f"`{read[0]}` is a metric, and expressions read no metrics", hint="write the expression of the metric"
             )
@@ -173,7 +173,7 @@ class Context:
     def _require_needs(self, declared: Mapping[str, RuleFunction], expression: Expression) -> None:
         for need, (what, hint) in _NEEDS.items():
             for name in sorted(expression.functions):
-                if name in declared and need in declared[name].needs and not getattr(self.known, need):
+                if name in declared and need in declared[name].needs and not getattr(self.symbols, need):
                     raise ExpressionError(f"{name}() needs {what}", hint=hint)
 
 
@@ -186,7 +186,7 @@ def _check_calls(expression: Expression) -> None:
     for call in ast.walk(expression.tree) if expression.functions else ():
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
-        given = len(call.args), [keyword.arg or "" for keyword in call.keywords]
-        faults = [function.fault(*given) for (_, name), function in DECLARED.items() if name == call.func.id]
+        arguments = len(call.args), [keyword.arg or "" for keyword in call.keywords]
+        faults = [function.fault(*arguments) for (_, name), function in DECLARED.items() if name == call.func.id]
         if faults and None not in faults:
             raise ExpressionError(str(faults[0]))

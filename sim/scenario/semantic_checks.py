@@ -21,23 +21,23 @@ MAX_EVENTS = 100_000_000
 """The most rounds, samples or injected events of one run."""
 
 
-def check_semantics(tree: Map, known: Symbols, populations: Mapping[str, Population]) -> Iterator[Problem]:
+def check_semantics(tree: Map, symbols: Symbols, populations: Mapping[str, Population]) -> Iterator[Problem]:
     """Yield the problems that span several parts of the tree of a scenario file."""
     yield from _unique_names(items(tree, "agents"), "name", "agent")
     yield from _unique_names(items(tree, "artifacts"), "id", "artifact")
-    yield from _numbered_names(tree, known)
-    yield from _names_of_rows(tree, known, populations)
-    yield from _places_of_rows(tree, known, populations)
-    yield from _groups(tree, known)
-    yield from _accounts(tree, known)
+    yield from _numbered_names(tree, symbols)
+    yield from _names_of_rows(tree, symbols, populations)
+    yield from _places_of_rows(tree, symbols, populations)
+    yield from _groups(tree, symbols)
+    yield from _accounts(tree, symbols)
     yield from _resources(tree)
-    yield from _total(tree, known)
+    yield from _total(tree, symbols)
     yield from _repetitions(tree)
     yield from _delays(tree)
     yield from _models(tree)
     yield from _absent_services(tree)
-    yield from _partners(tree, known)
-    yield from _recorded_states(tree, known)
+    yield from _partners(tree, symbols)
+    yield from _recorded_states(tree, symbols)
 
 
 def _unique_names(entries: list[dict[str, Json]], key: str, what: str) -> Iterator[Problem]:
@@ -58,32 +58,32 @@ def _at(entry: dict[str, Json], key: str) -> Mark:
     return entry.values_at[key]
 
 
-def _numbered_names(tree: Map, known: Symbols) -> Iterator[Problem]:
+def _numbered_names(tree: Map, symbols: Symbols) -> Iterator[Problem]:
     for entry in items(tree, "agents"):
         base, _, number = str(entry.get("name")).rpartition("-")
-        if number.isdecimal() and len(number) <= MOST_DIGITS and 1 <= int(number) <= known.entries.get(base, 0) > 1:
+        if number.isdecimal() and len(number) <= MOST_DIGITS and 1 <= int(number) <= symbols.entries.get(base, 0) > 1:
             message = f"the agent {entry['name']!r} has the same name as agent number {number} of the entry {base!r}"
             yield _at(entry, "name").problem(message)
 
 
-def _names_of_rows(tree: Map, known: Symbols, populations: Mapping[str, Population]) -> Iterator[Problem]:
+def _names_of_rows(tree: Map, symbols: Symbols, populations: Mapping[str, Population]) -> Iterator[Problem]:
     """Yield names of rows of a table that something else has: another entry, a group, or an account."""
     accounts = mapping(tree, "accounts")
     for entry in items(tree, "agents"):
         population = populations.get(str(entry.get("name")))
         if population is None or population.names is None or entry.get("table") is None:
             continue
-        others = [names for name, names in known.named.items() if name != entry["name"]]
+        others = [names for name, names in symbols.named.items() if name != entry["name"]]
         for row, name in enumerate(population.names, 1):
-            taken = name in known.entries or name in known.groups or name in accounts
-            numbered = known.is_agent(name) and known.entries_of(name) != (entry["name"],)
+            taken = name in symbols.entries or name in symbols.groups or name in accounts
+            numbered = symbols.is_agent(name) and symbols.entries_of(name) != (entry["name"],)
             if taken or numbered or any(name in names for names in others):
                 message = f"the name {name!r} of row {row} of {entry['table']} is taken by something else in this file"
                 yield _at(entry, "table").problem(message, "agents, groups and accounts need names of their own")
                 break
 
 
-def _places_of_rows(tree: Map, known: Symbols, populations: Mapping[str, Population]) -> Iterator[Problem]:
+def _places_of_rows(tree: Map, symbols: Symbols, populations: Mapping[str, Population]) -> Iterator[Problem]:
     """Yield places of rows of a table that do not exist."""
     for entry in items(tree, "agents"):
         population = populations.get(str(entry.get("name")))
@@ -93,25 +93,25 @@ def _places_of_rows(tree: Map, known: Symbols, populations: Mapping[str, Populat
                 f"{entry['table']} has places of agents, but the file has none",
                 "add `places:`, or make the column a state variable: `columns: {place: state.home}`",
             )
-        for row, place in enumerate(cells if known.places is not None else (), 1):
-            index = isinstance(place, int) and 0 <= place < len(known.places or ())
-            if place is not None and not index and str(place) not in (known.places or ()):
-                hint = did_you_mean(str(place), known.places or ())
+        for row, place in enumerate(cells if symbols.places is not None else (), 1):
+            index = isinstance(place, int) and 0 <= place < len(symbols.places or ())
+            if place is not None and not index and str(place) not in (symbols.places or ()):
+                hint = did_you_mean(str(place), symbols.places or ())
                 message = f"row {row} of {entry['table']}: there is no place {str(place)[:80]!r}"
                 yield _at(entry, "table").problem(message, hint)
                 break
 
 
-def _groups(tree: Map, known: Symbols) -> Iterator[Problem]:
+def _groups(tree: Map, symbols: Symbols) -> Iterator[Problem]:
     """Yield names that are both an agent and a group: a message could not tell which is meant."""
     for entry in items(tree, "agents"):
         group = entry.get("group")
-        if isinstance(group, str) and group != entry.get("name") and known.entries.get(group) == 1:
+        if isinstance(group, str) and group != entry.get("name") and symbols.entries.get(group) == 1:
             message = f"the group {group!r} of {entry.get('name')!r} has the name of an agent"
             yield _at(entry, "group").problem(message)
 
 
-def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
+def _partners(tree: Map, symbols: Symbols) -> Iterator[Problem]:
     """Yield agents with partners, and partners, that have no position; some kinds bring their own."""
     inside = {
         entry["name"]
@@ -122,8 +122,8 @@ def _partners(tree: Map, known: Symbols) -> Iterator[Problem]:
         partners = entry.get("partners")
         named = (entry.get("name"), *partners) if partners and isinstance(partners, list) else ()
         for name in (name for name in named if isinstance(name, str)):
-            base = name if name in known.entries else name.rpartition("-")[0]
-            if base in known.entries and base not in inside:
+            base = name if name in symbols.entries else name.rpartition("-")[0]
+            if base in symbols.entries and base not in inside:
                 message = f"{entry.get('name')!r} has partners, but {name!r} has no position in space"
                 yield _at(entry, "partners").problem(message, "give it a position")
 
@@ -134,10 +134,10 @@ def _brings_position(entry: dict[str, Json]) -> bool:
     return family is not None and family.position
 
 
-def _accounts(tree: Map, known: Symbols) -> Iterator[Problem]:
+def _accounts(tree: Map, symbols: Symbols) -> Iterator[Problem]:
     accounts = mapping(tree, "accounts")
     for name in accounts:
-        if name in known.entries and isinstance(accounts, Map):
+        if name in symbols.entries and isinstance(accounts, Map):
             yield accounts.keys_at[name].problem(
                 f"accounts.{name}: an agent of this name exists and has an account already"
             )
@@ -153,10 +153,10 @@ def _resources(tree: Map) -> Iterator[Problem]:
             seen.setdefault(name, section)
 
 
-def _total(tree: Map, known: Symbols) -> Iterator[Problem]:
-    counts = [entry.get("count", 1) for entry in items(tree, "agents") if str(entry.get("name")) not in known.named]
+def _total(tree: Map, symbols: Symbols) -> Iterator[Problem]:
+    counts = [entry.get("count", 1) for entry in items(tree, "agents") if str(entry.get("name")) not in symbols.named]
     total = sum(count for count in counts if isinstance(count, int) and 0 < count <= MAX_AGENTS)
-    total += sum(known.entries[name] for name in known.named)
+    total += sum(symbols.entries[name] for name in symbols.named)
     if total > MAX_AGENTS:
         message = f"agents: the file has {total} agents in total, at most {MAX_AGENTS} are allowed"
         yield tree.keys_at["agents"].problem(message)
@@ -205,13 +205,13 @@ def _delays(tree: Map) -> Iterator[Problem]:
             yield loop.mark.problem(f"{path}: min_loop_delay is longer than max_loop_delay")
 
 
-def _recorded_states(tree: Map, known: Symbols) -> Iterator[Problem]:
+def _recorded_states(tree: Map, symbols: Symbols) -> Iterator[Problem]:
     """Yield variables to record that no agent has, if the file says all that agents have; and those named twice."""
     names = mapping(tree, "recording").get("state")
     if not isinstance(names, Seq):
         return
-    declared = frozenset[str]().union(*known.states.values())
-    known_states = all(kind == "policy" for kind in known.kinds.values())
+    declared = frozenset[str]().union(*symbols.states.values())
+    known_states = all(kind == "policy" for kind in symbols.kinds.values())
     for number, (name, mark) in enumerate(zip(names, names.values_at, strict=True)):
         if name in names[:number]:
             yield mark.problem(f"recording.state[{number}]: {name!r} is named twice")

@@ -187,17 +187,17 @@ def _by_name(settings: type) -> Any:
 
 def section_schema(settings: type, handler: Any, *, by_name: bool = False) -> JsonSchemaValue:
     """Return the JSON Schema of settings; `handler` is that of the schema around it."""
-    found = model_schema(model_of(settings), handler)
+    schema = model_schema(model_of(settings), handler)
     if not by_name:
-        return found
-    about = {"description": found["description"]} if "description" in found else {}
-    return {"type": "object", **about, "additionalProperties": {"anyOf": [{"type": "string"}, found]}}
+        return schema
+    about = {"description": schema["description"]} if "description" in schema else {}
+    return {"type": "object", **about, "additionalProperties": {"anyOf": [{"type": "string"}, schema]}}
 
 
 def model_schema(model: type[f.Part], handler: Any) -> JsonSchemaValue:
     """Return the JSON Schema of a model; `handler` is that of the schema around it."""
-    found: JsonSchemaValue = handler(TypeAdapter(model).core_schema)
-    return found
+    schema: JsonSchemaValue = handler(TypeAdapter(model).core_schema)
+    return schema
 
 
 def late_model(module: str, name: str) -> Any:
@@ -209,8 +209,8 @@ def late_model(module: str, name: str) -> Any:
     """
 
     def model() -> type[f.Part]:
-        found: type[f.Part] = getattr(import_module(module), name)
-        return found
+        model_class: type[f.Part] = getattr(import_module(module), name)
+        return model_class
 
     def read(raw: Any, info: ValidationInfo) -> Any:
         return model().model_validate(raw, context=info.context)

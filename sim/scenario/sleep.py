@@ -38,11 +38,11 @@ class SleepPart(f.Part):
     @model_validator(mode="after")
     def _one(self) -> Self:
         heads = [head.name for kind in self.types for head in kind.heads]
-        found = [name for name in heads if self._has(name)]
-        if len(found) != 1:
-            raise FieldError(f"expected exactly one of {', '.join(heads)}, found {' and '.join(found) or 'none'}")
+        present = [name for name in heads if self._has(name)]
+        if len(present) != 1:
+            raise FieldError(f"expected exactly one of {', '.join(heads)}, found {' and '.join(present) or 'none'}")
         for kind in self.types:
-            chosen = found[0] in {head.name for head in kind.heads}
+            chosen = present[0] in {head.name for head in kind.heads}
             for more in kind.more:
                 if more.required and self._has(more.name) != chosen:
                     raise FieldError(f"{kind.heads[0].name} needs {more.name}")
@@ -52,8 +52,8 @@ class SleepPart(f.Part):
 
     def spec(self) -> SleepSpec:
         """Return the condition as a record."""
-        given = ((name, getattr(self, name)) for name in type(self).model_fields)
-        return SleepSpec({name: _plain(value) for name, value in given if value is not None})
+        fields = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return SleepSpec({name: _plain(value) for name, value in fields if value is not None})
 
 
 def _plain(value: Any) -> Any:

@@ -120,8 +120,8 @@ class Symbols:
         Of kinds whose state the file does not say, these are all names that are `wanted`.
         """
         members = [entry for entry, groups in self.groups_of.items() if group in groups]
-        known = [self.states[entry] if self.kinds[entry] == "policy" else wanted for entry in members]
-        return frozenset.intersection(*known) if known else wanted  # no such group: another check reports it
+        states = [self.states[entry] if self.kinds[entry] == "policy" else wanted for entry in members]
+        return frozenset.intersection(*states) if states else wanted  # no such group: another check reports it
 
     def require_state(self, name: str, variable: str) -> None:
         """Check that agents have a state variable, if the file says all that they have: those that follow rules.

@@ -80,34 +80,34 @@ def read_table(data: bytes, suffix: str) -> Table:
     return _checked(columns, rows, lines, typed=suffix not in _OF_TEXT)
 
 
-def table_from(given: Any) -> Table:
+def table_from(table: Any) -> Table:
     """Return the table that a program gives: a DataFrame, a list of mappings, or a mapping of columns.
 
     Raises:
         TableError: if it is none of these, or is too large.
     """
-    found = given
-    if hasattr(found, "to_dicts"):  # polars
-        found = {str(name): found[name].to_list() for name in found.columns}
-    elif hasattr(found, "to_pylist"):  # Arrow
-        found = found.to_pylist()
-    elif hasattr(found, "to_dict"):  # pandas, and others that have its form
-        names = list(found.columns)
-        found = {name: list(found[name]) for name in names} if len(set(names)) == len(names) else _twice(names)
-    if isinstance(found, Mapping):
-        columns = {str(name): list(cells) for name, cells in found.items()}
+    content = table
+    if hasattr(content, "to_dicts"):  # polars
+        content = {str(name): content[name].to_list() for name in content.columns}
+    elif hasattr(content, "to_pylist"):  # Arrow
+        content = content.to_pylist()
+    elif hasattr(content, "to_dict"):  # pandas, and others that have its form
+        names = list(content.columns)
+        content = {name: list(content[name]) for name in names} if len(set(names)) == len(names) else _twice(names)
+    if isinstance(content, Mapping):
+        columns = {str(name): list(cells) for name, cells in content.items()}
         sizes = {len(cells) for cells in columns.values()}
         if len(sizes) > 1:
             raise TableError("its columns have different lengths")
         rows = list(zip(*columns.values(), strict=True))
         return _checked(list(columns), rows, range(1, len(rows) + 1), typed=True)
-    if isinstance(found, list | tuple) and all(isinstance(row, Mapping) for row in found):
-        names = list(dict.fromkeys(str(key) for row in found for key in row))
+    if isinstance(content, list | tuple) and all(isinstance(row, Mapping) for row in content):
+        names = list(dict.fromkeys(str(key) for row in content for key in row))
         return _checked(
-            names, [[row.get(name) for name in names] for row in found], range(1, len(found) + 1), typed=True
+            names, [[row.get(name) for name in names] for row in content], range(1, len(content) + 1), typed=True
         )
     hint = "give a DataFrame, a list of mappings, or a mapping of columns"
-    raise TableError(f"{type(given).__name__} is no table", hint=hint)
+    raise TableError(f"{type(table).__name__} is no table", hint=hint)
 
 
 def table_again(table: Table) -> Table:
@@ -273,7 +273,7 @@ def _separated(data: bytes, mark: str) -> _Read:
 
 
 def _json_lines(data: bytes) -> _Read:
-    found: list[dict[str, Json]] = []
+    rows: list[dict[str, Json]] = []
     lines: list[int] = []
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
@@ -284,14 +284,14 @@ def _json_lines(data: bytes) -> _Read:
             raise TableError(f"it cannot be read as JSON: {of_error(error)[:200]}", number) from None
         if not isinstance(row, dict):
             raise TableError('expected an object, one a line, such as {"age": 30}', number)
-        found.append(row)
+        rows.append(row)
         lines.append(number)
-        if len(found) > MAX_ROWS:
+        if len(rows) > MAX_ROWS:
             raise TableError(f"the table has more than {MAX_ROWS} rows", number)
-    names = list(dict.fromkeys(key for row in found for key in row))
+    names = list(dict.fromkeys(key for row in rows for key in row))
     if len(names) > MAX_COLUMNS:
         raise TableError(f"its rows have more than {MAX_COLUMNS} different keys")
-    return names, [[row.get(name) for name in names] for row in found], lines
+    return names, [[row.get(name) for name in names] for row in rows], lines
 
 
 def _parquet(data: bytes) -> _Read:
@@ -347,12 +347,12 @@ def cells_of(table: Table, name: str, kind: str | None) -> list[Any]:
     first = wrong[0]
     more = f" (and in {len(wrong) - 1} more rows)" if len(wrong) > 1 else ""
     expected = _CALLED[wanted] if kind else f"{_CALLED[wanted]}, as in most rows"
-    found = _shown(table.rows[first][place])
+    text = _shown(table.rows[first][place])
     hint = "leave the cell empty if there is no value" if wanted != "text" else None
     if kind is None and wanted != "any":
         hint = f"{hint}, or give the column a type: `columns: {{{name[:40]}: {{type: text}}}}`"
     raise TableError(
-        f"row {first + 1}, column {name[:80]!r}: expected {expected}, found {found}{more}",
+        f"row {first + 1}, column {name[:80]!r}: expected {expected}, found {text}{more}",
         table.lines[first], place + 1, hint,
     )  # fmt: skip
 

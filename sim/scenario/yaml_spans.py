@@ -41,8 +41,8 @@ class Span:
         """Return the part at a path; None if there is none."""
         here: Span | None = self
         for step in path:
-            found = [entry.value for entry in here.entries if entry.key == step] if here is not None else []
-            here = found[0] if found else None
+            parts = [entry.value for entry in here.entries if entry.key == step] if here is not None else []
+            here = parts[0] if parts else None
         return here
 
     def walk(self, path: Path = ()) -> Iterator[tuple[Path, "Span"]]:
@@ -89,8 +89,8 @@ def _items(text: str, node: SequenceNode) -> Iterator[Entry]:
     dash, before = re.compile(rf"(?m)^ {{{node.start_mark.column}}}-(?=\s)"), node.start_mark.index
     for number, item in enumerate(node.value):
         value = _span(text, item)
-        found = None if node.flow_style or number == 0 else dash.search(text, before)
-        at = value.start if node.flow_style else before if found is None else found.end() - 1
+        match = None if node.flow_style or number == 0 else dash.search(text, before)
+        at = value.start if node.flow_style else before if match is None else match.end() - 1
         yield Entry(number, at, value)
         before = value.end
 
@@ -142,8 +142,8 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _line_end(text: str, at: int) -> int:
-    found = text.find("\n", at)
-    return len(text) if found < 0 else found + 1
+    newline = text.find("\n", at)
+    return len(text) if newline < 0 else newline + 1
 
 
 def replaced(text: str, part: Span, new: str) -> str:
@@ -162,14 +162,14 @@ def joined(text: str, longest: int, same: Callable[[str], bool]) -> str:
     tried: set[Path] = set()
     while True:
         root = spans(text)
-        found = [
+        candidates = [
             (path, part)
             for path, part in root.walk()
             if path and not part.flow and part.entries and path not in tried and "\n" in text[part.start : part.end]
         ]
-        if not found:
+        if not candidates:
             return text
-        path, part = max(found, key=lambda one: len(one[0]))  # the innermost ones first
+        path, part = max(candidates, key=lambda one: len(one[0]))  # the innermost ones first
         tried.add(path)
         inside = text[part.start : part.end]
         parent = root.at(path[:-1])

@@ -167,13 +167,13 @@ def read_tree(text: str, file: str) -> tuple[Any, list[Problem]]:
         file: its name, for positions.
     """
     text = text.removeprefix("\ufeff")  # the byte order mark that some editors put at the beginning
-    found = _UNSAFE.search(text)
-    if found:
-        mark = _mark_at(text, found.start(), file)
-        return REFUSED_VALUE, [mark.problem(f"the character U+{ord(found[0]):04X} is not allowed in a scenario file")]
-    found = _LONG_TAG.search(text)
-    if found:
-        mark = _mark_at(text, found.start(), file)
+    match = _UNSAFE.search(text)
+    if match:
+        mark = _mark_at(text, match.start(), file)
+        return REFUSED_VALUE, [mark.problem(f"the character U+{ord(match[0]):04X} is not allowed in a scenario file")]
+    match = _LONG_TAG.search(text)
+    if match:
+        mark = _mark_at(text, match.start(), file)
         return REFUSED_VALUE, [mark.problem("a word that starts with ! is too long; only plain values are read")]
     builder = _Builder(file)
     try:
@@ -331,9 +331,9 @@ class _Builder:
         """Return the value of a scalar: typed only when it is plain and reads like JSON."""
         text: str = event.value
         if event.style is not None:
-            found = _UNSAFE.search(text) if event.style == '"' else None
-            if found:
-                self._refuse(event, f"the character U+{ord(found[0]):04X} is not allowed in a text")
+            match = _UNSAFE.search(text) if event.style == '"' else None
+            if match:
+                self._refuse(event, f"the character U+{ord(match[0]):04X} is not allowed in a text")
                 return REFUSED_VALUE
             return text
         if text in _WORDS:

@@ -182,9 +182,9 @@ def check_families(scenario: schema.Scenario, until_ns: int | None = None) -> No
                 family.check(scenario, until_ns)
             except UsageError as error:
                 raise scenario.located(error) from None
-    known = known_tools(scenario)
-    if known is not None:
-        _check_patterns(scenario, known, DEFINED)
+    tools = known_tools(scenario)
+    if tools is not None:
+        _check_patterns(scenario, tools, DEFINED)
 
 
 _EXAMPLES: Final = {"models": "{}", "places": "{nodes: [home]}"}
@@ -314,7 +314,7 @@ class AgentFactory:
             entry.name: _config(entry.loop.over(scenario.execution.agent_loop)) for entry in scenario.agents
         }
         self._spawned: dict[tuple[str, str], int] = {}
-        self._known: dict[str, _KnownStart] = {}  # by entry, from the first agent on
+        self._start_values: dict[str, _StartValues] = {}  # by entry, from the first agent on
         self._at_start = 0  # how many agents there are from the start
 
     def change(self, scenario: schema.Scenario) -> None:
@@ -454,26 +454,26 @@ class AgentFactory:
             functions = self._functions(Subject(name, world.draws(name, "start", key)))
             return computed(entry, key, name, lambda: use(value.evaluate(names, functions)))
 
-        given, names = state or {}, dict(self._names(name, index, group))
-        known = self._known.get(entry.name)
-        if known is None or known.entry is not entry:
-            known = self._known[entry.name] = _KnownStart.of(entry)
-        for key, value in known.state:
-            if key in given:
-                names[key] = copy.deepcopy(given[key]) if isinstance(given[key], dict | list) else given[key]
+        instead, names = state or {}, dict(self._names(name, index, group))
+        start_values = self._start_values.get(entry.name)
+        if start_values is None or start_values.entry is not entry:
+            start_values = self._start_values[entry.name] = _StartValues.of(entry)
+        for key, value in start_values.state:
+            if key in instead:
+                names[key] = copy.deepcopy(instead[key]) if isinstance(instead[key], dict | list) else instead[key]
             else:
                 names[key] = start(f"state.{key}", value) if value.__class__ is ValueTemplate else value
         agent.state.update({key: names[key] for key in entry.state})
 
-        def first(key: str, given: Any, value: ValueTemplate | None, use: Use, same: Any = None) -> Any:
-            if given is not None:
-                return computed(entry, key, name, lambda: use(given))
+        def first(key: str, row_value: Any, value: ValueTemplate | None, use: Use, same: Any = None) -> Any:
+            if row_value is not None:
+                return computed(entry, key, name, lambda: use(row_value))
             return same if same is not None or value is None else start(key, value, use)
 
-        micro = first("balance", values.balance, entry.balance, _money, known.micro)
+        micro = first("balance", values.balance, entry.balance, _money, start_values.micro)
         place = first("place", values.place, entry.place, self._place)
         position = agent.home if entry.position is None else start("position", entry.position)
-        delay_ns = first("start", values.start, entry.start, to_ns, known.delay_ns)
+        delay_ns = first("start", values.start, entry.start, to_ns, start_values.delay_ns)
         return AgentSpec(entry, agent, micro, place, position, delay_ns)
 
     def _birth(self, parent: str, entry: str) -> str:
@@ -493,7 +493,7 @@ class AgentFactory:
         for resource, rate in entry.limits.items():
             world.rate_tracker.set_agent_limit(name, resource, to_rate(rate, self._scenario))
         loop = self._manager.create_loop(spec.agent, self._configs[entry.name])
-        if self._known[entry.name].table:
+        if self._start_values[entry.name].table:
             world.add_to_group(spec.agent, entry.group_name)
         world.ledger.open(name, spec.micro)
         if spec.place is not None and world.places is not None:
@@ -510,11 +510,11 @@ class AgentFactory:
     def _place(self, value: object) -> str:
         """Return the place that a value names."""
         places = self._world.places
-        found = None if places is None else places.named(value)
-        if found is None:
+        place = None if places is None else places.named(value)
+        if place is None:
             nodes = places.nodes if places else []
             raise UsageError(f"there is no place {str(value)[:80]!r}", hint=did_you_mean(str(value), nodes))
-        return found
+        return place
 
     def _instance(self, entry: schema.Agent, name: str, index: int, group: str) -> Agent:
         params = self._params(entry, name, index, group)
@@ -598,7 +598,7 @@ def _money(value: Any) -> int:
 
 
 @attrs.frozen
-class _KnownStart:
+class _StartValues:
     """What is known of the agents of an entry before they are created, so that it is computed once.
 
     Attributes:
@@ -616,7 +616,7 @@ class _KnownStart:
     table: bool
 
     @classmethod
-    def of(cls, entry: schema.Agent) -> "_KnownStart":
+    def of(cls, entry: schema.Agent) -> "_StartValues":
         def literal(value: ValueTemplate) -> Any:
             return value.raw if value.constant and not isinstance(value.raw, dict | list) else value
 
@@ -695,10 +695,10 @@ def _check_entry(entry: schema.Agent, family: Family) -> None:
             "settings", f"the kind {kind} was not known when the scenario was loaded",
             "give `allow` to sim.load, or the path of the file to sim.run",
         )  # fmt: skip
-    declared, given = family.agent.Params, entry.params
-    if declared is None and given is not None:
+    declared, params = family.agent.Params, entry.params
+    if declared is None and params is not None:
         raise entry.problem("params", f"agents of the kind {kind} have no params", None)
-    if given is not None and not (isinstance(given, ParamsTemplate) and given.declared is declared):
+    if params is not None and not (isinstance(params, ParamsTemplate) and params.declared is declared):
         raise entry.problem(
             "params", f"the kind {kind} was not known when the scenario was loaded",
             "give `kinds` or `allow` to sim.load, or the path of the file to sim.run",
@@ -741,10 +741,10 @@ class SleepValue:
     """The `sleep` of a scenario as the argument `condition` of the action."""
 
     def __init__(self, spec: SleepSpec) -> None:
-        self._given = {key: _part(value) for key, value in spec.given.items()}
-        filters = [value for value in self._given.values() if isinstance(value, Expression)]
+        self._parts = {key: _part(value) for key, value in spec.given.items()}
+        filters = [value for value in self._parts.values() if isinstance(value, Expression)]
         self._outer = tuple(sorted({name for one in filters for name in one.names - WHERE_NAMES}))
-        inner = [part for value in self._given.values() for part in (value if isinstance(value, tuple) else (value,))]
+        inner = [part for value in self._parts.values() for part in (value if isinstance(value, tuple) else (value,))]
         evaluated = [part for part in inner if isinstance(part, ValueTemplate | SleepValue)]
         self.constant: bool = not self._outer and all(part.constant for part in evaluated)
         self.names: frozenset[str] = frozenset((*(name for part in evaluated for name in part.names), *self._outer))
@@ -754,12 +754,12 @@ class SleepValue:
         """The mapping that the action takes, with values in it; None if it has names of the agent for a filter."""
         if self._outer:
             return None
-        return {key: value.text if isinstance(value, Expression) else value for key, value in self._given.items()}
+        return {key: value.text if isinstance(value, Expression) else value for key, value in self._parts.items()}
 
     def evaluate(self, names: Names, functions: Functions) -> dict[str, Any]:
         """Return the condition as the mapping that the action takes."""
         result: dict[str, Any] = {}
-        for key, value in self._given.items():
+        for key, value in self._parts.items():
             if isinstance(value, tuple):
                 result[key] = [part.evaluate(names, functions) for part in value]
             elif isinstance(value, Expression):

@@ -44,11 +44,11 @@ def _of_thing(islands: Islands, toolbox: Toolbox, kind: str, function: Callable[
     named = _first(function)
 
     @wraps(function)
-    def watched(*given: Any, **others: Any) -> Any:
-        thing = given[0] if given else others.get(named)
+    def watched(*arguments: Any, **others: Any) -> Any:
+        thing = arguments[0] if arguments else others.get(named)
         if isinstance(thing, str):
             islands.check_thing(toolbox.user, kind, thing)
-        return function(*given, **others)
+        return function(*arguments, **others)
 
     return watched
 
@@ -57,11 +57,11 @@ def _of_agent(islands: Islands, toolbox: Toolbox, name: str, function: Callable[
     named = _first(function)
 
     @wraps(function)
-    def watched(*given: Any, **others: Any) -> Any:
-        other = given[0] if given else others.get(named)
+    def watched(*arguments: Any, **others: Any) -> Any:
+        other = arguments[0] if arguments else others.get(named)
         if isinstance(other, str):
             islands.check_agent(toolbox.user, other, f"calls {name}() of")
-        return function(*given, **others)
+        return function(*arguments, **others)
 
     return watched
 

@@ -68,7 +68,7 @@ class LiveParameters:
         self._others: tuple[Override, ...] = ()
         self._times: Counter[str] = Counter()  # by key of a change: how often it was made at this time, for its draws
         self._time = -1  # the time from which the last change holds
-        self._known: dict[tuple[tuple[tuple[str, ...], str], ...], schema.Scenario] = {}
+        self._scenarios: dict[tuple[tuple[tuple[str, ...], str], ...], schema.Scenario] = {}
 
     def check(self, overrides: Iterable[Override], when: str = "during a run", *, now: bool = True) -> None:
         """Check changes before they are asked for; from any thread.
@@ -155,17 +155,17 @@ class LiveParameters:
         Raises:
             UsageError: if `where` cannot be evaluated.
         """
-        found: list[Agent] = [loop.agent for loop in self._simulation.manager.loops.values()]
+        agents: list[Agent] = [loop.agent for loop in self._simulation.manager.loops.values()]
         if names:
-            known = symbols_of(self._simulation.scenario)
-            single = {name for name in names if known.is_single(name)}
-            entries = {entry for name in names if name not in single for entry in known.entries_of(name)}
-            found = [agent for agent in found if agent.agent_id in single or agent.entry in entries]
+            symbols = symbols_of(self._simulation.scenario)
+            single = {name for name in names if symbols.is_single(name)}
+            entries = {entry for name in names if name not in single for entry in symbols.entries_of(name)}
+            agents = [agent for agent in agents if agent.agent_id in single or agent.entry in entries]
         if where is None:
-            return found
+            return agents
         value, needed = ValueTemplate(where.text, False, where, (where,)), where.names - INTERVENTION_NAMES
         return [
-            agent for agent in found if needed <= agent.state.keys() and self._evaluate(agent, value, "where", *label)
+            agent for agent in agents if needed <= agent.state.keys() and self._evaluate(agent, value, "where", *label)
         ]
 
     def _assignments(self, change: StateChange, among: Collection[str] | None) -> Iterator[Assignment]:
@@ -200,12 +200,12 @@ class LiveParameters:
         if change.single and not mine:
             raise change.override.error(f"there is no agent {change.name!r} now", did_you_mean(change.name, agents))
         declared = {entry.name for entry in self.scenario.agents if change.key in entry.state}
-        found = [agent for agent in mine if change.key in agent.state or agent.entry in declared]
-        if not found and declared.isdisjoint(change.entries):
-            known = dict.fromkeys(key for agent in mine for key in agent.state)
+        holders = [agent for agent in mine if change.key in agent.state or agent.entry in declared]
+        if not holders and declared.isdisjoint(change.entries):
+            keys = dict.fromkeys(key for agent in mine for key in agent.state)
             message = f"{change.name} has no state variable {change.key[:60]!r}"
-            raise change.override.error(message, did_you_mean(change.key, known))
-        return found
+            raise change.override.error(message, did_you_mean(change.key, keys))
+        return holders
 
     def _evaluate(self, agent: Agent, value: ValueTemplate, *purpose: object) -> Any:
         """Return a value for an agent. Its draws depend on the agent and the purpose only."""
@@ -236,23 +236,23 @@ class LiveParameters:
             UsageError: if it is not valid.
         """
         key = tuple((override.path, repr(override.value)) for override in others)
-        found = self._known.get(key)
-        if found is None:
-            found = self._load(others)
-            if len(self._known) >= _KEPT:
-                self._known.pop(next(iter(self._known)))
-            self._known[key] = found
-        return found
+        scenario = self._scenarios.get(key)
+        if scenario is None:
+            scenario = self._load(others)
+            if len(self._scenarios) >= _KEPT:
+                self._scenarios.pop(next(iter(self._scenarios)))
+            self._scenarios[key] = scenario
+        return scenario
 
     def _load(self, others: Sequence[Override]) -> schema.Scenario:
         source, timed = self._simulation.scenario.source, any(one.path[0] == "interventions" for one in others)
         try:
             changed: schema.Scenario = source.load(others, check_later=timed)
         except ScenarioError as error:
-            given = [problem for problem in error.problems if problem.file == GIVEN]
-            if len(given) != len(error.problems):
+            in_changes = [problem for problem in error.problems if problem.file == GIVEN]
+            if len(in_changes) != len(error.problems):
                 raise
-            raise UsageError("; ".join(one.message for one in given), hint=given[0].hint) from None
+            raise UsageError("; ".join(one.message for one in in_changes), hint=in_changes[0].hint) from None
         return changed
 
 

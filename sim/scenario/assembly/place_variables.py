@@ -44,12 +44,12 @@ def make_variables(world: World, places: schema.Places | None, toolbox: Toolbox)
             constants[node] = {**constants[node], **dict(zip("xy", map(int, node.split(",")), strict=True))}
     values: dict[str, dict[str, Json]] = {name: {} for name in places.variables}
     for node, names in constants.items():
-        known = {**names, "now": world.now}
+        names_so_far = {**names, "now": world.now}
         for name, template in places.variables.items():
             subject = _Subject(node, world.draws(f"place {node}", "variable", name))
             try:
                 functions = PURE_FUNCTIONS if template.constant else toolbox.used_by(subject)
-                known[name] = values[name][node] = template.evaluate(known, functions)
+                names_so_far[name] = values[name][node] = template.evaluate(names_so_far, functions)
             except ExpressionError as error:
                 raise UsageError(f"places.variables.{name}: {error} (at {node})", hint=error.hint) from error
     rules = tuple(_rule(world, rule, toolbox) for rule in places.rules)

@@ -34,8 +34,8 @@ def reach_of(entry: schema.Agent, models: "Models | None") -> Sharing:
     if entry.subscribe or used - local:
         return "shared"
     for rule in entry.rules:
-        given = (value for do in rule.do for value in do.arguments.values())
-        values = (*given, *rule.set.values(), *rule.record.values(), *rule.let.values())
+        arguments = (value for do in rule.do for value in do.arguments.values())
+        values = (*arguments, *rule.set.values(), *rule.record.values(), *rule.let.values())
         for expression in (rule.when, *(expression for value in values for expression in value.expressions)):
             if not (
                 expression.functions <= _LOCAL_FUNCTIONS
@@ -107,45 +107,47 @@ def _against(scenario: schema.Scenario, access: "Access | None") -> list[tuple[s
         ),
         (bool(scenario.interventions), "interventions", "agents are at different times, so they have no single moment"),
     )
-    found = [(key, why) for excluded, key, why in whole if excluded]
+    exclusions = [(key, why) for excluded, key, why in whole if excluded]
     for name, limit in scenario.limits.items():
         if limit.group is not None or limit.global_ is not None:
-            found.append((f"limits.{name}", "with a shared limit, actions depend on which agent came first"))
+            exclusions.append((f"limits.{name}", "with a shared limit, actions depend on which agent came first"))
         elif limit.agent is not None and limit.agent.window == 0:
-            found.append((f"limits.{name}", "a limit per tick is reset for all agents at once"))
+            exclusions.append((f"limits.{name}", "a limit per tick is reset for all agents at once"))
     for entry in scenario.agents:
         if entry.template:
-            found.append((f"agents.{entry.name}.template", "rounds cannot wait for agents that are created later"))
+            exclusions.append((f"agents.{entry.name}.template", "rounds cannot wait for agents that are created later"))
         if any(len(rule.do) > 1 for rule in entry.rules):
-            found.append((f"several actions in a rule of {entry.name}", "only the first one could wait for its turn"))
+            exclusions.append(
+                (f"several actions in a rule of {entry.name}", "only the first one could wait for its turn")
+            )
         if any(do.kind == "spawn" for rule in entry.rules for do in rule.do):
-            found.append(
+            exclusions.append(
                 (f"spawn in the rules of {entry.name}", "rounds cannot wait for agents that are created later")
             )
         if any(rate.window == 0 for rate in entry.limits.values()):
-            found.append((f"agents.{entry.name}.limits", "a limit per tick is reset for all agents at once"))
-    return found + _against_models(scenario, access)
+            exclusions.append((f"agents.{entry.name}.limits", "a limit per tick is reset for all agents at once"))
+    return exclusions + _against_models(scenario, access)
 
 
 def _against_models(scenario: schema.Scenario, access: "Access | None") -> list[tuple[str, str]]:
-    models, found = scenario.models, []
+    models, exclusions = scenario.models, []
     if models is None:
         return []
     from sim.llm.access import INSIDE  # the import is slow
 
     chains = {} if access is None else access.chains()
     if any(provider not in INSIDE for chain in chains.values() for provider, _ in chain):
-        found.append(("--model", "answers of an endpoint take real time, not service time"))
+        exclusions.append(("--model", "answers of an endpoint take real time, not service time"))
     if models.ceiling is not None:
-        found.append(("models.ceiling", "whether a call can be paid would depend on which agent was served first"))
+        exclusions.append(("models.ceiling", "whether a call can be paid would depend on which agent was served first"))
     scripted = [reply for number, rule in enumerate(models.rules) for reply in rule.made(number).replies]
     if models.faults or models.simulated.failures or any(reply.fail for reply in scripted):
-        found.append(("models that fail", "retries and breakers are shared by all agents"))
+        exclusions.append(("models that fail", "retries and breakers are shared by all agents"))
     server = models.simulated.server
     if server is not None:
         limits = [
             name for name in ("queue", "requests_per_minute", "tokens_per_minute") if getattr(server, name) is not None
         ]
         why = "whether a call is accepted would depend on which agent came first"
-        found.extend((f"models.simulated.server.{name}", why) for name in limits)
-    return found
+        exclusions.extend((f"models.simulated.server.{name}", why) for name in limits)
+    return exclusions
