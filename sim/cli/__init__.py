@@ -101,13 +101,13 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     Args:
         args: the arguments after the program name; None: those of the process.
     """
-    given = list(sys.argv[1:] if args is None else args)
-    flags = set(takewhile(lambda arg: arg != "--", given))  # needed also if the arguments cannot be parsed
+    arguments = list(sys.argv[1:] if args is None else args)
+    flags = set(takewhile(lambda arg: arg != "--", arguments))  # needed also if the arguments cannot be parsed
     tolerate_all_text()
     logging.getLogger("sim.actors").addHandler(logging.NullHandler())  # the summary counts failures
     try:
         with tidy_at_sigterm(), telling_of_records() as warned:
-            code = verbs.main(given, prog_name="sim", standalone_mode=False) or 0
+            code = verbs.main(arguments, prog_name="sim", standalone_mode=False) or 0
         if warned and not flags & {"--allow-change", "--allow-loss"}:
             code = code or 1  # what was read may not be what happened
         sys.stdout.flush()

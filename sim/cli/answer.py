@@ -43,7 +43,7 @@ from sim.record.inbox import Verb
 @OUT
 @common
 def command(
-    run: str, name: str, text: str | None, out: Path, *, wait: float, no_wait: bool, as_json: bool, **given: Any
+    run: str, name: str, text: str | None, out: Path, *, wait: float, no_wait: bool, as_json: bool, **options: Any
 ) -> int:
     """Answer as an agent of RUN instead of its model.
 
@@ -53,7 +53,7 @@ def command(
 
     The run must be under way.
     """
-    verb, done, arguments = _asked(name, sys.stdin.read() if text == "-" else text, **given)
+    verb, done, arguments = _asked(name, sys.stdin.read() if text == "-" else text, **options)
     return ask_run(
         find_run(out, run, running=True), verb, done, wait=wait, no_wait=no_wait, as_json=as_json, **arguments
     )
@@ -93,9 +93,9 @@ def _arguments(text: str | None) -> dict[str, Any]:
         UsageError: if it is not an object of JSON.
     """
     try:
-        found = {} if text is None else decode(text.encode())
+        arguments = {} if text is None else decode(text.encode())
     except ValueError as error:
         raise UsageError(f"--args is not JSON: {error}", hint='for example: \'{"choice": "aye"}\'') from None
-    if not isinstance(found, dict):
+    if not isinstance(arguments, dict):
         raise UsageError("--args is not an object of JSON", hint='for example: \'{"choice": "aye"}\'')
-    return found
+    return arguments

@@ -136,13 +136,13 @@ def _from_file(file: Path | None) -> list[Question]:
         raise UsageError(
             f"{file} has no list of questions", hint="write `- How are you?`, or `- {ask: ..., scale: [1, 7]}`"
         )
-    found = []
+    questions = []
     for index, one in enumerate(tree):
         try:
-            found.append(Question.of(one))
+            questions.append(Question.of(one))
         except UsageError as error:
             raise UsageError(f"{file}: question {index + 1}: {error}", hint=error.hint) from error
-    return found
+    return questions
 
 
 def _cost_text(cost: SurveyCost) -> str:

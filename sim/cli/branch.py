@@ -116,11 +116,11 @@ def command(
         "--model": models, "--effect": effects, "--tag": tags, "--no-record": no_record,
     }  # fmt: skip
     if turning_point is not None:
-        given = {name: comparison.pop(name) for name in ("jobs", "answers", "to")}
+        settings = {name: comparison.pop(name) for name in ("jobs", "answers", "to")}
         others = {**single, "--at": at, "--until": until, "--arm": arms, **_named(comparison)}
         _refuse(others, "is not for --turning-point", "leave it out: futures differ by their draws alone")
-        given |= {"budget": budget, "allow_change": allow_change, "access": access_of(options, asked)}
-        return _explain(folder, turning_point, rights, yes=yes, as_json=as_json, **given)
+        settings |= {"budget": budget, "allow_change": allow_change, "access": access_of(options, asked)}
+        return _explain(folder, turning_point, rights, yes=yes, as_json=as_json, **settings)
     _refuse({"--budget": budget, "--yes": yes}, "is for futures", "add --turning-point CONDITION")
     if outside and not quiet:
         say(_ANSWERS)
@@ -165,15 +165,15 @@ def _arms(
 
 
 def _explain(
-    folder: Path, condition: str, rights: Rights, *, to: Path | None, yes: bool, as_json: bool, **given: Any
+    folder: Path, condition: str, rights: Rights, *, to: Path | None, yes: bool, as_json: bool, **settings: Any
 ) -> int:  # fmt: skip
     """Estimate how likely a condition was at each moment of a run, and print that."""
     check_picture(to)
     if rights.allow:
         allow_imports()
-    known = {name: value for name, value in given.items() if value is not None}
-    found = explain_turning(folder, condition, confirm=confirm(yes=yes), **known, **rights.keywords)
-    return print_explained(found, to=to, as_json=as_json)
+    arguments = {name: value for name, value in settings.items() if value is not None}
+    explained = explain_turning(folder, condition, confirm=confirm(yes=yes), **arguments, **rights.keywords)
+    return print_explained(explained, to=to, as_json=as_json)
 
 
 def _replaced(texts: tuple[str, ...]) -> dict[int, Any]:
@@ -182,13 +182,13 @@ def _replaced(texts: tuple[str, ...]) -> dict[int, Any]:
     Raises:
         UsageError: if a text does not have the form ID:JSON, or a number is given twice.
     """
-    found: dict[int, Any] = {}
+    replacements: dict[int, Any] = {}
     for number, data in by_id(texts, "--replace", "ID:JSON", "17:'[1, 2]'").items():
         try:
-            found[number] = json.loads(data)
+            replacements[number] = json.loads(data)
         except ValueError as error:
             raise UsageError(f"--replace {number}: the data is not JSON: {error}") from error
-    return found
+    return replacements
 
 
 def _named(options: Keywords) -> Keywords:

@@ -11,7 +11,7 @@ from sim.agents.family import family_for
 from sim.base.errors import Problem, RunError, ScenarioError, UsageError
 from sim.cli.render.output import PATH, common, plain, print_json, print_problems, problem_json
 from sim.cli.rights_options import ALLOW
-from sim.cli.run import found
+from sim.cli.run import find_and_allow
 from sim.kernel.codec import JsonObject
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
@@ -85,27 +85,27 @@ class _Checked:
     def to_json(self) -> JsonObject:
         """Return it as JSON; the name, the agents and the time limit are those of a valid scenario alone."""
         about: JsonObject = {"name": self.name, "agents": self.agents, "until": self.until} if self.ok else {}
-        found = {"problems": self.problems, "warnings": self.warnings}
-        listed = {key: [problem_json(problem) for problem in own] for key, own in found.items()}
+        reports = {"problems": self.problems, "warnings": self.warnings}
+        listed = {key: [problem_json(problem) for problem in own] for key, own in reports.items()}
         return {"file": self.file, "ok": self.ok, **about, **listed}
 
 
-def _check(given: Path, allow: tuple[str, ...]) -> _Checked:
-    path = given
+def _check(file: Path, allow: tuple[str, ...]) -> _Checked:
+    path = file
     try:
-        path, allow = found(given, allow)
+        path, allow = find_and_allow(file, allow)
         scenario = load(path, (), allow)
         check_families(scenario)
         _start_values(scenario)
         warnings = [*_unchecked(scenario, tuple(allow)), *never_happens(scenario), *may_lose_events(scenario)]
     except ScenarioError as error:
-        return _Checked(str(given), error.problems)
+        return _Checked(str(file), error.problems)
     except UsageError as error:
         problem = Problem(str(path), 1, 1, str(error), error.hint)
-        return _Checked(str(given), [problem])
+        return _Checked(str(file), [problem])
     agents = sum(entry.size for entry in scenario.agents if not entry.template)
     until = None if scenario.until is None else to_text(scenario.until)
-    return _Checked(str(given), [], warnings, scenario.name, agents, until)
+    return _Checked(str(file), [], warnings, scenario.name, agents, until)
 
 
 def _unchecked(scenario: Scenario, allow: tuple[str, ...]) -> list[Problem]:
@@ -113,15 +113,15 @@ def _unchecked(scenario: Scenario, allow: tuple[str, ...]) -> list[Problem]:
 
     That is no error, because a host program can give classes for kinds.
     """
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for entry in scenario.agents:
         try:
             if family_for(entry) is None:
                 family_named_by(entry, {}, allow)
         except UsageError as error:
             located = scenario.located(UsageError(f"{error}; so its settings were not checked", hint=error.hint))
-            found += located.problems if isinstance(located, ScenarioError) else []
-    return found
+            problems += located.problems if isinstance(located, ScenarioError) else []
+    return problems
 
 
 def _checks_params(entry: Any) -> bool:
@@ -137,9 +137,9 @@ def _start_values(scenario: Scenario) -> None:
     if not all(entry.kind == "policy" or _checks_params(entry) for entry in scenario.agents):
         return
     metric_functions = build(scenario).metric_functions
-    found = [(f"metrics.values.{name}", one, True) for name, one in scenario.metrics.values.items()]
-    found += [] if scenario.stop is None else [("stop.when", scenario.stop.when, False)]
-    for where, expression, lenient in found:
+    expressions = [(f"metrics.values.{name}", one, True) for name, one in scenario.metrics.values.items()]
+    expressions += [] if scenario.stop is None else [("stop.when", scenario.stop.when, False)]
+    for where, expression, lenient in expressions:
         try:
             metric_functions.value_of(where, expression, lenient=lenient)
         except RunError as error:

@@ -26,25 +26,25 @@ def options_of(record: type, *names: str, **own: str) -> Callable[[Command], Com
     return lambda command: reduce(lambda under, option: option(under), reversed(made), command)
 
 
-def _option(record: type, name: str, given: Shown) -> Callable[[Command], Command]:
-    written = given.written or f"--{name.replace('_', '-')}"
-    more: Keywords = {"help": given.help}
-    if given.flag:
+def _option(record: type, name: str, shown: Shown) -> Callable[[Command], Command]:
+    written = shown.written or f"--{name.replace('_', '-')}"
+    more: Keywords = {"help": shown.help}
+    if shown.flag:
         more["is_flag"] = True
-    elif given.words:
-        more["type"] = click.Choice(given.words)
-    elif given.above is not None:
-        more["type"] = click.FloatRange(given.above, min_open=True)
-    elif isinstance(given.least, float):
-        more["type"] = click.FloatRange(given.least)
-    elif given.number:
-        more["type"] = click.IntRange(given.least, given.most)
-    elif given.show_default:
+    elif shown.words:
+        more["type"] = click.Choice(shown.words)
+    elif shown.above is not None:
+        more["type"] = click.FloatRange(shown.above, min_open=True)
+    elif isinstance(shown.least, float):
+        more["type"] = click.FloatRange(shown.least)
+    elif shown.number:
+        more["type"] = click.IntRange(shown.least, shown.most)
+    elif shown.show_default:
         more["type"] = str  # not that of the default
-    if given.metavar is not None:
-        more["metavar"] = given.metavar
-    if given.many:
+    if shown.metavar is not None:
+        more["metavar"] = shown.metavar
+    if shown.many:
         more["multiple"] = True
-    if given.show_default:
+    if shown.show_default:
         more |= {"default": getattr(attrs.fields_dict(record)[name], "default", None), "show_default": True}
     return click.option(written, name, **more)

@@ -52,48 +52,48 @@ def command(left: str, right: str, limit: int, out: Path, as_json: bool) -> None
     The exit code is 0 also if the runs differ.
     """
     with reading(out, left) as one, reading(out, right) as other:
-        found = compare(one, other, limit or None)
+        comparison = compare(one, other, limit or None)
         infos = (one.info, other.info)
     if as_json:
-        print_json(_json(infos, found))
+        print_json(_json(infos, comparison))
         return
-    _print_runs(infos, found)
-    _print_parting(found)
-    if not found.equal:
-        _print_outcomes(found)
+    _print_runs(infos, comparison)
+    _print_parting(comparison)
+    if not comparison.equal:
+        _print_outcomes(comparison)
 
 
-def _print_runs(infos: Sequence[RunInfo], found: Comparison) -> None:
+def _print_runs(infos: Sequence[RunInfo], comparison: Comparison) -> None:
     one, other = infos
     always = ("name", "mode", "seed")
     rows: list[tuple[str, Any, Any]] = [("run", one.id, other.id)]
     rows += [("scenario" if name == "name" else name, getattr(one, name), getattr(other, name)) for name in always]
-    rows += [(name, pair.left, pair.right) for name, pair in found.settings.items() if name not in always]
-    rows += [(_LABELS.get(name, name), pair.left, pair.right) for name, pair in found.outcomes.items()]
+    rows += [(name, pair.left, pair.right) for name, pair in comparison.settings.items() if name not in always]
+    rows += [(_LABELS.get(name, name), pair.left, pair.right) for name, pair in comparison.outcomes.items()]
     print_table(("", *_SIDES), [(name, _text(left), _text(right)) for name, left, right in rows])
 
 
-def _print_parting(found: Comparison) -> None:
+def _print_parting(comparison: Comparison) -> None:
     click.echo()
-    for words in found.verdict():
+    for words in comparison.verdict():
         click.echo(words)
-    for side, rows in zip(_SIDES, found.after, strict=True):
+    for side, rows in zip(_SIDES, comparison.after, strict=True):
         if rows:
             click.echo(f"\n{side}")
             for row in rows:
                 click.echo(event_line(row))
 
 
-def _print_outcomes(found: Comparison) -> None:
+def _print_outcomes(comparison: Comparison) -> None:
     pair = (*_SIDES, "difference", "%")
     metric = ("last left", "right", "difference", "%", "mean left", "right", "difference", "%")
     observation = ("n left", "right", "mean left", "right", "difference", "%", "sd left", "right", "in sd")
     state = ("entries left", "right", "differ", "first that differs", *_SIDES)
-    _print_part("outcome", pair, _counts(found))
-    _print_part("metric", metric, [(name, *_cells(p, "last", "mean")) for name, p in found.metrics.items()])
-    _print_part("observation", observation, _observations(found))
-    _print_part("events of topic", pair, [(name, *_four(p)) for name, p in sorted(found.topics.items())])
-    _print_part("final state", state, _state(found))
+    _print_part("outcome", pair, _counts(comparison))
+    _print_part("metric", metric, [(name, *_cells(p, "last", "mean")) for name, p in comparison.metrics.items()])
+    _print_part("observation", observation, _observations(comparison))
+    _print_part("events of topic", pair, [(name, *_four(p)) for name, p in sorted(comparison.topics.items())])
+    _print_part("final state", state, _state(comparison))
 
 
 def _print_part(name: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -102,24 +102,25 @@ def _print_part(name: str, headings: Sequence[str], rows: Sequence[Sequence[Cell
         print_table((name, *headings), rows)
 
 
-def _counts(found: Comparison) -> list[tuple[Cell, ...]]:
-    rows = [(_LABELS.get(name, name), pair) for name, pair in found.figures.items()]
-    for label, pairs in (("done", found.kinds), ("refused", found.refused), ("at the end", found.states)):
+def _counts(comparison: Comparison) -> list[tuple[Cell, ...]]:
+    rows = [(_LABELS.get(name, name), pair) for name, pair in comparison.figures.items()]
+    parts = ("done", comparison.kinds), ("refused", comparison.refused), ("at the end", comparison.states)
+    for label, pairs in parts:
         rows += [(f"{label}: {name}", pair) for name, pair in pairs.items()]
     return [(name, *_four(pair)) for name, pair in rows]
 
 
-def _observations(found: Comparison) -> list[tuple[Cell, ...]]:
+def _observations(comparison: Comparison) -> list[tuple[Cell, ...]]:
     rows = []
-    for name, pairs in found.observations.items():
+    for name, pairs in comparison.observations.items():
         n, mean, deviation = pairs["n"], pairs["mean"], pairs["deviation"]
         sides = (n.left, n.right, *_four(mean), deviation.left, deviation.right)
-        rows.append((name, *sides, found.standardized[name]))
+        rows.append((name, *sides, comparison.standardized[name]))
     return rows
 
 
-def _state(found: Comparison) -> list[tuple[Cell, ...]]:
-    parts = (found.digest or {}).items()
+def _state(comparison: Comparison) -> list[tuple[Cell, ...]]:
+    parts = (comparison.digest or {}).items()
     return [
         (name, p.entries.left, p.entries.right, p.differ, p.path, p.values.left, p.values.right) for name, p in parts
     ]
@@ -142,29 +143,29 @@ def _text(value: Any) -> str:
     return text[:16] if _HASH.fullmatch(text) else text  # a prefix is enough to recognise a hash
 
 
-def _json(infos: Sequence[RunInfo], found: Comparison) -> dict[str, Any]:
+def _json(infos: Sequence[RunInfo], comparison: Comparison) -> dict[str, Any]:
     one, other = infos
-    left, right = found.after
+    (left, right), digest = comparison.after, comparison.digest
     return {
         "left": one.path,
         "right": other.path,
-        "equal": found.equal,
-        "equal_events": found.equal_events,
-        "difference": _difference(found),
+        "equal": comparison.equal,
+        "equal_events": comparison.equal_events,
+        "difference": _difference(comparison),
         "events": {"left": [event_json(row) for row in left], "right": [event_json(row) for row in right]},
-        **{name: _sides(getattr(found, name)) for name in ("settings", "outcomes")},
-        **{name: _all(getattr(found, name)) for name in ("figures", "kinds", "refused", "states", "topics")},
-        "metrics": {name: _all(pairs) for name, pairs in found.metrics.items()},
+        **{name: _sides(getattr(comparison, name)) for name in ("settings", "outcomes")},
+        **{name: _all(getattr(comparison, name)) for name in ("figures", "kinds", "refused", "states", "topics")},
+        "metrics": {name: _all(pairs) for name, pairs in comparison.metrics.items()},
         "observations": {
-            name: {**_all(pairs), "standardized": found.standardized[name]}
-            for name, pairs in found.observations.items()
+            name: {**_all(pairs), "standardized": comparison.standardized[name]}
+            for name, pairs in comparison.observations.items()
         },
-        "digest": None if found.digest is None else {name: attrs.asdict(part) for name, part in found.digest.items()},
+        "digest": None if digest is None else {name: attrs.asdict(part) for name, part in digest.items()},
     }
 
 
-def _difference(found: Comparison) -> dict[str, Json] | None:
-    difference = found.difference
+def _difference(comparison: Comparison) -> dict[str, Json] | None:
+    difference = comparison.difference
     if difference is None:
         return None
     left, right, value = difference.left, difference.right, difference.value

@@ -61,9 +61,9 @@ def was_given(value: Any) -> bool:
 
 def chosen(options: Keywords) -> Keywords:
     """Return the options of `seed_options` that were given, as arguments of the functions that make plans."""
-    given = {name: value for name, value in options.items() if was_given(value)}
-    precision = Precision.of(given.pop("share", None), given.pop("most_seeds", None))
-    return given if precision is None else {**given, "precision": precision}
+    arguments = {name: value for name, value in options.items() if was_given(value)}
+    precision = Precision.of(arguments.pop("share", None), arguments.pop("most_seeds", None))
+    return arguments if precision is None else {**arguments, "precision": precision}
 
 
 def hosting_of(

@@ -98,8 +98,8 @@ def command(
         if view == "workspace":
             count = export_files(stored, target)
         else:
-            found = repeated_rows(stored, view, rights) if again else None
-            rows = export(stored, view, target, form, force=force, rows=found)
+            repeated = repeated_rows(stored, view, rights) if again else None
+            rows = export(stored, view, target, form, force=force, rows=repeated)
     if view == "workspace":
         print_json({"folder": target, "files": count}) if as_json else click.echo(f"{count:,} files in {plain(target)}")
         return
@@ -109,8 +109,8 @@ def command(
         click.echo(f"{rows:,} rows in {plain(target)}")
 
 
-def _refuse(given: Keywords, what: str) -> None:
-    for name, value in given.items():
+def _refuse(options: Keywords, what: str) -> None:
+    for name, value in options.items():
         if value is not None:
             raise UsageError(f"{name if name.isupper() else f'--{name}'} {what}", hint="leave it out")
 
@@ -139,10 +139,10 @@ def _write_trials(folder: str, view: str, target: Path, form: Any, *, force: boo
     if form not in _FORMATS.values():
         hint = "give --format csv, json or parquet, or a file with such an ending"
         raise UsageError("results need a format", hint=hint)
-    found = Experiment.open(folder)
-    if view == "candidates" and found.fit is None:
+    experiment = Experiment.open(folder)
+    if view == "candidates" and experiment.fit is None:
         raise UsageError("only a fit has candidates", hint="results has a row for each trial")
-    with contextlib.closing(Results(found.folder, read_only=True)) as results:
+    with contextlib.closing(Results(experiment.folder, read_only=True)) as results:
         columns, rows = results.rows() if view == "results" else candidates_rows(results)
     write_rows(target, columns, iter(rows), form, force=force)
 

@@ -24,18 +24,18 @@ def scenario_text(name: str) -> str:
     Raises:
         UsageError: if there is none of this name.
     """
-    known, file = scenario_names(), name.replace("-", "_")
-    if file not in known:
-        hint = did_you_mean(file, known) or "sim new --list lists them"
+    names, file = scenario_names(), name.replace("-", "_")
+    if file not in names:
+        hint = did_you_mean(file, names) or "sim new --list lists them"
         raise UsageError(f"there is no scenario {name[:80]!r} in the gallery", hint=hint)
     return _FILES("sim.gallery").joinpath(f"{file}.yaml").read_text(encoding="utf-8")
 
 
 def scenario_title(name: str) -> str:
     """Return what a scenario shows, in one line: its `description`."""
-    found = re.search(r"^description: (.+)$", scenario_text(name), re.MULTILINE)
-    assert found is not None, "a test reads the description of each scenario"
-    return found[1].strip("\"'")
+    match = re.search(r"^description: (.+)$", scenario_text(name), re.MULTILINE)
+    assert match is not None, "a test reads the description of each scenario"
+    return match[1].strip("\"'")
 
 
 def scenario_copy(name: str, new: str) -> str:

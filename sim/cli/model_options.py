@@ -119,18 +119,18 @@ def endpoint_options(command: Command) -> Command:
     return command
 
 
-def models_in(options: Keywords, given: Sequence[str]) -> tuple[str, ...]:
+def models_in(options: Keywords, models: Sequence[str]) -> tuple[str, ...]:
     """Return the models that were asked for: those of `--model`, and those of the profile for other tiers.
 
     Args:
         options: the options of endpoints.
-        given: the values of `--model`; one for all calls replaces all of the profile.
+        models: the values of `--model`; one for all calls replaces all of the profile.
     """
     profile: Profile | None = options["profile"]
-    if profile is None or any("=" not in text for text in given):
-        return tuple(given)
-    tiers = {text.partition("=")[0] for text in given}
-    return (*(text for text in profile.models if "=" not in text or text.partition("=")[0] not in tiers), *given)
+    if profile is None or any("=" not in text for text in models):
+        return tuple(models)
+    tiers = {text.partition("=")[0] for text in models}
+    return (*(text for text in profile.models if "=" not in text or text.partition("=")[0] not in tiers), *models)
 
 
 def access_of(options: Keywords, models: Sequence[str] | None = None) -> "Access | None":
@@ -217,22 +217,22 @@ def _batching(options: Keywords, profile: "Profile | None") -> "Batching | Liter
     """Remove the options of batches and return the settings: None if no option was given, False for none."""
     wanted = options.pop("batch")
     asked = {name: options.pop(f"batch_{name}") for name in ("poll", "wait", "price", "requests", "bytes")}
-    given = {name: value for name, value in asked.items() if value is not None}
+    settings = {name: value for name, value in asked.items() if value is not None}
     before = None if profile is None else profile.batch
     if wanted is None and before is not None:
-        return attrs.evolve(before, **given)
-    if given and not wanted:
-        raise UsageError(f"--batch-{next(iter(given))} is given without --batch", hint="add --batch")
+        return attrs.evolve(before, **settings)
+    if settings and not wanted:
+        raise UsageError(f"--batch-{next(iter(settings))} is given without --batch", hint="add --batch")
     if not wanted:
         return None if wanted is None else False
     from sim.llm.batches.settings import Batching  # the import is slow
 
-    return Batching(**given) if before is None else attrs.evolve(before, **given)
+    return Batching(**settings) if before is None else attrs.evolve(before, **settings)
 
 
-def _endpoints(given: Sequence[str], keys: Sequence[str]) -> "dict[str, Endpoint]":
+def _endpoints(endpoints: Sequence[str], keys: Sequence[str]) -> "dict[str, Endpoint]":
     variables = dict(_pair(text, "--endpoint-key must have the form NAME=VARIABLE") for text in keys)
-    urls = dict(_pair(text, "--endpoint must have the form NAME=URL") for text in given)
+    urls = dict(_pair(text, "--endpoint must have the form NAME=URL") for text in endpoints)
     for name, variable in variables.items():
         if name not in urls:
             raise UsageError(f"--endpoint-key names the unknown endpoint {name!r}", hint=f"add --endpoint {name}=URL")

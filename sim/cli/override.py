@@ -30,8 +30,8 @@ def command(run: str, values: tuple[str, ...], out: Path, *, wait: float, no_wai
     The run must be under way. Keys and values are those of `--set`. Live are limits, costs, events, interventions,
     stop, and of agents their state, rules, limits, permission and the delays of their loops.
     """
-    given = {override.key: plain(override.value) for override in parse_all(values)}
+    values_by_key = {override.key: plain(override.value) for override in parse_all(values)}
     return ask_run(
         find_run(out, run, running=True), "set",
-        f"{', '.join(given)} set", wait=wait, no_wait=no_wait, as_json=as_json, values=given
+        f"{', '.join(values_by_key)} set", wait=wait, no_wait=no_wait, as_json=as_json, values=values_by_key
     )  # fmt: skip

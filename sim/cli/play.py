@@ -12,7 +12,7 @@ from sim.cli.declared import options_of
 from sim.cli.render.output import OUT, PATH, common, plain, say
 from sim.cli.render.serving import until_interrupted
 from sim.cli.rights_options import rights_options
-from sim.cli.run import found
+from sim.cli.run import find_and_allow
 from sim.inspect.play import PlayOptions, play
 from sim.tools.rights import Rights
 
@@ -39,7 +39,7 @@ def command(scenario: Path, out: Path, *, as_json: bool, rights: Rights, **optio
     Each run is an ordinary run folder. The page is served on this machine, until Ctrl-C; its address has a random
     secret. When its last window is closed, the run is paused.
     """
-    scenario, allow = found(scenario, rights.allow)
+    scenario, allow = find_and_allow(scenario, rights.allow)
     with redirect_stdout(sys.stderr):  # output of agents is no result
         server = play(scenario, out=out, **{**options, **rights.keywords, "allow": allow})
     with server:

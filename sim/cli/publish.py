@@ -48,9 +48,9 @@ def _data(text: str | None) -> Any:
     """
     if text is None:
         return None
-    given = sys.stdin.read() if text == "-" else text
+    json_text = sys.stdin.read() if text == "-" else text
     try:
-        return decode(given.encode())
+        return decode(json_text.encode())
     except ValueError as error:
         raise UsageError(
             f"the data is not JSON: {error}", hint="put text in double quotes: '\"three boxes\"'"

@@ -96,12 +96,12 @@ def _report_variance(folder: Path, outcomes: tuple[str, ...], across: tuple[str,
     place = unpacked_experiment(folder) if is_archive(folder) else folder
     check_experiment(place).integrity.warn()
     with contextlib.closing(Results(place, read_only=True)) as results:
-        found = shares_of(results, outcomes, levels)
+        shares = shares_of(results, outcomes, levels)
         if as_json:
-            print_json(shares_json(results, found))
+            print_json(shares_json(results, shares))
             return
-    print_table(*variance_table({one.outcome: one.parts for one in found}, "outcome"), named=True)
-    for text in filter(None, map(shares_text, found)):
+    print_table(*variance_table({one.outcome: one.parts for one in shares}, "outcome"), named=True)
+    for text in filter(None, map(shares_text, shares)):
         click.echo(plain(text))
 
 
@@ -120,14 +120,14 @@ def _report_sensitivity(
     integrity = check_experiment(place).integrity
     integrity.warn()
     with contextlib.closing(Results(place, read_only=True)) as results:
-        found = sensitivity_of(results, outcomes)
-        text = render_sensitivity(results, found, integrity.told_in(place))
+        sensitivities = sensitivity_of(results, outcomes)
+        text = render_sensitivity(results, sensitivities, integrity.told_in(place))
         with page_file(place, PAGE, target, suffix=".sensitivity.html", force=force) as (file, draft):
             draft.write(text)
         if as_json:
-            print_json({**to_json(results, found), "file": file})
+            print_json({**to_json(results, sensitivities), "file": file})
             return
-    for one in found:
+    for one in sensitivities:
         click.secho(plain(one.outcome), bold=True)
         if one.inputs:
             print_table(*influences_table(one), named=True)

@@ -69,15 +69,15 @@ def by_id(texts: tuple[str, ...], option: str, form: str, example: str) -> dict[
     Raises:
         UsageError: if a text does not have this form, or a number is given twice.
     """
-    found: dict[int, str] = {}
+    by_number: dict[int, str] = {}
     for text in texts:
         id, sign, rest = text.partition(form[2])
         if not sign or not id.isdecimal():
             raise UsageError(f"{option} {text[:80]!r} does not have the form {form}", hint=f"for example {example}")
-        if int(id) in found:
+        if int(id) in by_number:
             raise UsageError(f"{option} is given twice for {id}")
-        found[int(id)] = rest
-    return found
+        by_number[int(id)] = rest
+    return by_number
 
 
 def models_of(folder: Path) -> list[str]:

@@ -49,8 +49,8 @@ def _with_rights(command: Command) -> Command:
     def collected(*arguments: Any, **options: Any) -> Any:
         if "mcp" in options:
             options["mcp"] = servers_of(options["mcp"], options.pop("mcp_env"))
-        given = {field.name: options.pop(field.name) for field in attrs.fields(Rights) if field.name in options}
-        return command(*arguments, rights=Rights(**given), **options)
+        allowed = {field.name: options.pop(field.name) for field in attrs.fields(Rights) if field.name in options}
+        return command(*arguments, rights=Rights(**allowed), **options)
 
     return collected  # type: ignore[return-value]  # the same but for its options
 

@@ -108,7 +108,7 @@ def command(
     Options that are not given take their values from the scenario. Ctrl-C interrupts the run between two instants and
     keeps its record, so that `sim resume` can continue it. A second Ctrl-C ends the run immediately.
     """
-    scenario, allow = found(scenario, rights.allow)
+    scenario, allow = find_and_allow(scenario, rights.allow)
     options |= {**rights.keywords, "allow": allow}
     options["access"] = access_of(options)
     wanted = metrics_of(options)
@@ -175,8 +175,8 @@ def _run(
 def _on_shards(shards: str, ray: str | None) -> Callable[..., RunResult]:
     from sim.runner.shards.sharded import on_shards, shards_from  # the import is slow, and few runs need it
 
-    found: Callable[..., RunResult] = on_shards(*shards_from(shards, ray))
-    return found
+    runner: Callable[..., RunResult] = on_shards(*shards_from(shards, ray))
+    return runner
 
 
 def _live_progress() -> Progress:
@@ -194,15 +194,16 @@ def _estimate(scenario: Path, options: Keywords, probe: int, *, as_json: bool) -
 
     with redirect_stdout(sys.stderr):
         expected = estimate(scenario, probe=probe, **options)
-        known = look(scenario, RunOptions.of(options)) if expected else {}
+        capabilities = look(scenario, RunOptions.of(options)) if expected else {}
     access = options["access"]
     share = access.batching.price if access is not None and access.batching else None
     if as_json:
-        print_json({"estimate": expected, "capabilities": known, **({} if share is None else {"batch_price": share})})
+        price = {} if share is None else {"batch_price": share}
+        print_json({"estimate": expected, "capabilities": capabilities, **price})
     elif expected:
         print_models(expected, most=True)
         print_bounds(expected)
-        print_capabilities(known, expected["needs"])
+        print_capabilities(capabilities, expected["needs"])
         if share is not None:
             click.echo(f"in batches, it costs {share:.0%} of that")
     else:
@@ -220,11 +221,11 @@ def _expected(scenario: Path, options: Keywords) -> Mapping[str, Any]:
         return {}
 
 
-def found(given: Path, allow: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
+def find_and_allow(scenario: Path, allow: tuple[str, ...]) -> tuple[Path, tuple[str, ...]]:
     """Return the file of a scenario, which an argument names by its path or as PACKAGE:NAME, and what it may import."""
-    path, allowed = find_scenario(given, allow)
+    path, allowed = find_scenario(scenario, allow)
     if allowed:
-        allow_imports(*([path.resolve().parent] if path == given else []))
+        allow_imports(*([path.resolve().parent] if path == scenario else []))
     return path, allowed
 
 

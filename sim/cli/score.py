@@ -102,13 +102,13 @@ def _cost_text(cost: ScoreCost) -> str:
 
 
 def _print(scores: Scores, to: Path | None, *, as_json: bool) -> None:
-    found, parts = scores.summaries(), scores.variance()
+    summaries, parts = scores.summaries(), scores.variance()
     if as_json:
         variances = {name: [attrs.asdict(part) for part in own] for name, own in parts.items()}
         rows = [attrs.asdict(one) for one in scores]
-        print_json({"scores": rows, "summaries": [attrs.asdict(one) for one in found], "variances": variances})
+        print_json({"scores": rows, "summaries": [attrs.asdict(one) for one in summaries], "variances": variances})
         return
-    print_table(*scores_table(found))
+    print_table(*scores_table(summaries))
     if parts:
         click.echo("\nvariance of the scores")
         print_table(*variance_table(parts))

@@ -76,17 +76,17 @@ def command(
 
     Views that take a NAME list what can be named if it is left out. Tables are views, too.
     """
-    given = _given()
-    if view is None and given:
-        option, written = next(iter(given.items()))
+    options = _options_of_user()
+    if view is None and options:
+        option, written = next(iter(options.items()))
         raise UsageError(f"{written} needs a view of the run", hint=f"it is for {users_of(option)}")
     with reading(out, run) as stored:
         if view is not None:
             asked = Asked(
                 stored=stored, view=view, name=name, agent=agent, topic=topic, last=last, prompts=prompts, again=again,
-                at=at, limit=limit or None, limited="limit" in given, rights=rights, as_json=as_json,
+                at=at, limit=limit or None, limited="limit" in options, rights=rights, as_json=as_json,
             )  # fmt: skip
-            show(asked, given)
+            show(asked, options)
             return
         malformed = _malformed(stored)
         fields = {**timed_fields_of(stored.info), "damaged": list(stored.integrity.damaged), "malformed": malformed}
@@ -109,13 +109,13 @@ def _malformed(stored: StoredRun) -> dict[str, Json] | None:
         many = f"more than {MOST_COMPARED:,} events"
         say(f"sim: note: {many}: `sim verify` says whether they have the form of their topic")
         return None
-    found = stored.malformed()
-    if text := found.sentence(stored.info.versions.get("sim")):
+    malformed = stored.malformed()
+    if text := malformed.sentence(stored.info.versions.get("sim")):
         say(f"sim: note: {plain(text)}")
-    return found.to_json()
+    return malformed.to_json()
 
 
-def _given() -> dict[str, str]:
+def _options_of_user() -> dict[str, str]:
     """Return the options that the user has given, as they are written, by name."""
     context = click.get_current_context()
     written = {str(option.name): option.opts[0] for option in context.command.params}

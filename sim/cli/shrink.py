@@ -11,7 +11,7 @@ from sim.cli.render.experiments import stoppable
 from sim.cli.render.output import PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.rights_options import ALLOW
-from sim.cli.run import MAX_SEED, found
+from sim.cli.run import MAX_SEED, find_and_allow
 from sim.experiments.testing.campaign import Campaign
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.report import command_for
@@ -54,7 +54,7 @@ def command(
     """
     if seed is None and (order is not None or fault is not None):
         raise UsageError("--order and --fault choose one run of a seed", hint="add --seed")
-    path, allow = found(scenario, allow)
+    path, allow = find_and_allow(scenario, allow)
     target = out or path.with_name(f"{path.stem}.small.yaml")
     if target.exists():
         raise UsageError(f"{target} exists already", hint="give another file with --to")

@@ -16,7 +16,7 @@ from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import PATH, common, say
 from sim.cli.rights_options import rights_options
-from sim.cli.run import allow_imports, found, host_options
+from sim.cli.run import allow_imports, find_and_allow, host_options
 from sim.experiments.arms import check_past
 from sim.experiments.designs import Design, untried, variable
 from sim.experiments.fit_estimate import size_of_fit
@@ -119,14 +119,14 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: Keyword
     hosted = {name: options.pop(name) for name in _HOSTED} | options.pop("host")
     change = hosted["allow_change"]
     if scenario is not None:
-        scenario, allow = found(scenario, rights.allow)
+        scenario, allow = find_and_allow(scenario, rights.allow)
         rights = attrs.evolve(rights, allow=allow)
     endpoint = {name: options.pop(name) for name in ENDPOINT}
-    given = [name for name, value in options.items() if was_given(value)]
+    option_names = [name for name, value in options.items() if was_given(value)]
     if start.resume is None and start.plan_file is None:
         options["models"] = models_in(endpoint, options["models"])
     outside = scenario is not None or start.plan_file is not None or start.out is not None
-    if start.resume is not None and (outside or given):
+    if start.resume is not None and (outside or option_names):
         raise UsageError("--resume continues the plan of its folder", hint="leave out all other options")
     if start.again and start.resume is None:
         raise UsageError("--again tries the failed trials of an experiment again", hint="add --resume FOLDER")
@@ -136,7 +136,7 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: Keyword
             results = opened.enter_context(contextlib.closing(go_on(start.resume, allow_change=change)))
             plan = results.plan
         elif start.plan_file is not None:
-            plan = _of_file(start.plan_file, scenario, options, given, allow_change=change)
+            plan = _of_file(start.plan_file, scenario, options, option_names, allow_change=change)
         elif scenario is not None:
             if (points := options.pop("points", None)) is not None:
                 options["listed"] = listed(points)
@@ -172,14 +172,14 @@ _HOSTED = ("other_endpoint", "allow_change", "ceiling", "ceiling_tokens")
 
 
 def _of_file(
-    plan_file: Path, scenario: Path | None, options: Keywords, given: list[str], *, allow_change: bool
+    plan_file: Path, scenario: Path | None, options: Keywords, option_names: list[str], *, allow_change: bool
 ) -> Plan:
     """Return the plan of a file.
 
     Raises:
         UsageError: if it is none, options say something else, or its scenario or run has changed.
     """
-    for name in given:
+    for name in option_names:
         if name != "models":
             raise UsageError(f"a plan says everything, so --{name} cannot be given", hint="leave it out")
     try:

@@ -17,7 +17,7 @@ from sim.cli.render.output import PATH, common, plain, print_json, say
 from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
 from sim.cli.render.table import print_table
 from sim.cli.rights_options import ALLOW
-from sim.cli.run import found
+from sim.cli.run import find_and_allow
 from sim.experiments.pool import cores
 from sim.experiments.testing.campaign import ORDERS, SEEDS, Campaign, plan
 from sim.experiments.testing.cases import Case
@@ -98,13 +98,13 @@ def _campaigns(scenarios: Sequence[Path], options: Keywords) -> list[Campaign]:
     if seed is not None and many:
         raise UsageError(f"--seed runs one seed alone, so --{many[0]} has no effect", hint="leave one of them out")
     case = None if seed is None else Case(seed, order or 0, fault or 0)
-    given = {name: options[name] for name in ("seeds", "orders") if options[name] is not None}
+    counts = {name: options[name] for name in ("seeds", "orders") if options[name] is not None}
     campaigns = []
     for one in scenarios:
-        path, allow = found(one, options["allow"])
+        path, allow = find_and_allow(one, options["allow"])
         campaigns.append(
             plan(
-                path, **given, faults=options["faults"], case=case, until=options["until"], only=options["only"],
+                path, **counts, faults=options["faults"], case=case, until=options["until"], only=options["only"],
                 coverage=options["coverage"],
                 overrides=options["overrides"], rights=Rights(allow=allow),
             )
@@ -150,7 +150,7 @@ def _print(report: TestReport) -> None:
     what = f"{count} propert{'y' if count == 1 else 'ies'}, {runs}"
     click.echo(plain(f"{report.file}: {'ok' if report.ok else 'not ok'}: {what}"))
     for one in report.found:
-        _print_found(one, len(report.results))
+        _print_finding(one, len(report.results))
     if report.failed:
         first = report.failed[0]
         click.echo(plain(f"  {len(report.failed)} of {runs} failed, first {first.case.options}: {first.problem}"))
@@ -177,16 +177,16 @@ def _print_coverage(coverage: Coverage) -> None:
             click.echo(plain(line))
 
 
-def _print_found(found: Found, runs: int) -> None:
-    one = found.violation
+def _print_finding(finding: Found, runs: int) -> None:
+    one = finding.violation
     who = f", {one.agent}" if one.agent else ""
-    where = f"seed {found.case.seed}" + (f", order {found.case.order}" if found.case.order else "")
-    where += f", fault {found.case.fault}" if found.case.fault else ""
+    where = f"seed {finding.case.seed}" + (f", order {finding.case.order}" if finding.case.order else "")
+    where += f", fault {finding.case.fault}" if finding.case.fault else ""
     click.echo(plain(f"  {one.property}: {one.text}"))
-    click.echo(plain(f"    {where}, at {one.time:g} s{who}; in {found.runs} of {runs} runs"))
+    click.echo(plain(f"    {where}, at {one.time:g} s{who}; in {finding.runs} of {runs} runs"))
     for line in one.story:
         click.echo(plain(f"    | {line}"))
-    click.echo(plain(f"    repeat: {found.command}"))
+    click.echo(plain(f"    repeat: {finding.command}"))
 
 
 def _write(path: Path, text: str) -> None:

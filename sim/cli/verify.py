@@ -60,18 +60,18 @@ def command(
     verified in the same way. The exit code is 1 if anything was changed, removed, added or lost; it is printed. Events
     that do not have the form of their topic, as in a record of another version of sim, are counted in a note.
     """
-    known = None if audit_head is None else _parse(audit_head)
+    head = None if audit_head is None else _parse(audit_head)
     if is_archive(Path(run)):
         _check_options(again=again, own=own, python=python)
-        report = _verify_archive(Path(run), known, again=again, own=own, python=python)
+        report = _verify_archive(Path(run), head, again=again, own=own, python=python)
     elif again or own or python is not None:
         raise UsageError("--replay, --own and --python are for archives", hint=f"sim replay {run} replays a run")
     elif (Path(run) / RESULTS).is_file():
-        if known is not None:
+        if head is not None:
             raise UsageError(f"{run} is an experiment, and --audit-head is about a run")
         report = _experiment(Path(run))
     else:
-        report = _run(find_run(out, run), known)
+        report = _run(find_run(out, run), head)
     if as_json:
         print_json({**report.fields, "intact": not report.problems, "problems": report.problems})
     elif not report.problems:
@@ -109,14 +109,14 @@ def _check_options(*, again: bool, own: bool, python: str | None) -> None:
         raise UsageError(f"{python[:80]!r} is neither a version nor a path of a Python", hint="such as --python 3.13")
 
 
-def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, own: bool, python: str | None) -> _Report:
+def _verify_archive(archive: Path, head: AuditHead | None, *, again: bool, own: bool, python: str | None) -> _Report:
     from sim.archives import check_archive, sim_in  # `sim verify` of a run needs none of it
 
     with draft_folder(None, "sim-verify") as draft:
         folder = draft / "files"
         folder.mkdir()
         checked = check_archive(archive, folder)
-        if known is not None and "experiment" in checked.replay:
+        if head is not None and "experiment" in checked.replay:
             raise UsageError(f"{archive} is the archive of an experiment, and --audit-head is about a run")
         with archive.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -124,14 +124,14 @@ def _verify_archive(archive: Path, known: AuditHead | None, *, again: bool, own:
         report.lines = [f"{plain(archive)}: {checked.files} files as in its metadata", f"sha256 {sha256}: cite it"]
         report.problems += checked.problems
         for run in sorted(record.parent for record in folder.glob(f"run/*/{DATABASE}")):
-            report.take(_run(run, known), run, archive)
+            report.take(_run(run, head), run, archive)
             report.fields["run"] = run.name
         if (folder / EXPERIMENT).is_file() and (folder / EXPERIMENT).with_name(RESULTS).is_file():
             report.take(_experiment((folder / EXPERIMENT).parent), folder, archive)
         if again and not report.problems:
             _repeat(report, folder, checked.replay, own=own, python=python)
         elif not again:
-            who = f"; {_vouching(found)}" if (found := sim_in(folder)) else ""
+            who = f"; {_vouching(sim_wheel)}" if (sim_wheel := sim_in(folder)) else ""
             report.lines.append(f"not repeated: --replay runs the code in the archive in a new environment{who}")
         return report
 
@@ -140,26 +140,27 @@ def _repeat(report: _Report, folder: Path, replay: JsonObject, *, own: bool, pyt
     """Repeat the run or the experiment of an archive, and say who vouches for the code that did it."""
     from sim.archives import repeat, sim_in, use_own_sim
 
-    found = sim_in(folder)
-    if found is None:
+    sim_wheel = sim_in(folder)
+    if sim_wheel is None:
         raise UsageError("the archive does not have one wheel of sim, so it cannot be repeated")
     if own:
         use_own_sim(folder)
-    who = f"by the sim that is installed here ({__version__})" if own else _vouching(found)
+    who = f"by the sim that is installed here ({__version__})" if own else _vouching(sim_wheel)
     trials = report.fields.get("trials", 0)
     much = f" ({trials:,} trials: this takes about as long as the experiment took)" if trials else ""
     say(f"sim: repeating it in a new environment{much}")
     repeated = repeat(folder, replay, python, os.environ)
-    report.fields |= {"replayed": repeated.same, "python": repeated.python, "sim": found[0], "own": own or found[1]}
+    report.fields |= {"replayed": repeated.same, "python": repeated.python}
+    report.fields |= {"sim": sim_wheel[0], "own": own or sim_wheel[1]}
     if repeated.same:
         report.lines.append(f"repeated on Python {repeated.python}: the same; {plain(who)}")
     else:
         report.problems.append(f"repeated on Python {repeated.python}, it differs: {repeated.difference}; {who}")
 
 
-def _vouching(found: tuple[str, bool]) -> str:
+def _vouching(sim_wheel: tuple[str, bool]) -> str:
     """Return who vouches for what a repetition says: the one from whom the sim comes that carries it out."""
-    wheel, same = found
+    wheel, same = sim_wheel
     if same:
         return f"the sim in it ({wheel}) is, byte by byte, the one that is installed here"
     return (
@@ -172,32 +173,32 @@ def _experiment(folder: Path) -> _Report:
     """Verify the experiment in a folder."""
     from sim.experiments.integrity import check_experiment  # `sim verify` of a run needs none of it
 
-    found = check_experiment(folder)
+    checked = check_experiment(folder)
     fields: dict[str, Any] = {
-        "experiment": found.id, "trials": found.trials, "missing": found.missing, "recorded": found.runs,
-        "results": found.hash, "sealed": found.sealed, "notes": list(found.notes),
+        "experiment": checked.id, "trials": checked.trials, "missing": checked.missing, "recorded": checked.runs,
+        "results": checked.hash, "sealed": checked.sealed, "notes": list(checked.notes),
     }  # fmt: skip
     lines = []
-    if found.id is not None:
-        recorded = f", the runs of {found.runs:,} of them" if found.runs else ""
-        lines = [f"intact: plan {found.id}, {found.trials:,} trials{recorded}; results {found.hash}"]
-    return _Report(fields, lines, list(found.notes), list(found.integrity.problems))
+    if checked.id is not None:
+        recorded = f", the runs of {checked.runs:,} of them" if checked.runs else ""
+        lines = [f"intact: plan {checked.id}, {checked.trials:,} trials{recorded}; results {checked.hash}"]
+    return _Report(fields, lines, list(checked.notes), list(checked.integrity.problems))
 
 
-def _run(folder: Path, known: AuditHead | None) -> _Report:
+def _run(folder: Path, head: AuditHead | None) -> _Report:
     """Verify the record in a run folder."""
-    found, facts = integrity_of(folder, known)
-    audit = None if found.audit is None else {"records": found.audit.n, "head": found.audit.hash}
+    integrity, facts = integrity_of(folder, head)
+    audit = None if integrity.audit is None else {"records": integrity.audit.n, "head": integrity.audit.hash}
     fields: dict[str, Any] = {"run": str(folder), **facts, "audit": audit, "malformed": None}
     notes: list[str] = []
-    if found.unusable is None:
+    if integrity.unusable is None:
         with open_run(folder, verify=False) as stored:
             malformed = stored.malformed()
         fields["malformed"] = malformed.to_json()
         notes += filter(None, [malformed.sentence(stored.info.versions.get("sim"))])
     level = fields["recording"]
     more = [] if level in ("all", None) else [f"recorded at the level `{level}`: the hash covers what it records"]
-    return _Report(fields, [_intact(fields), *more] if found.whole else [], notes, list(found.problems))
+    return _Report(fields, [_intact(fields), *more] if integrity.whole else [], notes, list(integrity.problems))
 
 
 def _intact(fields: JsonObject) -> str:

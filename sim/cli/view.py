@@ -74,13 +74,13 @@ def command(
                     server.url, "whoever has it can read the run", threading.Event().wait, as_json=as_json
                 )
             return
-        if (given := _written(rights)) and not again:
+        if (options := _written(rights)) and not again:
             raise UsageError(
-                f"{', '.join(given)} is for a replay, and a page without a server makes none",
+                f"{', '.join(options)} is for a replay, and a page without a server makes none",
                 hint="give it with --repeat or --serve",
             )
-        found = repeated(stored, rights) if again and calls_in_core(stored) else None
-        written = write_view(stored, target, force=force, repeated=found)
+        replayed = repeated(stored, rights) if again and calls_in_core(stored) else None
+        written = write_view(stored, target, force=force, repeated=replayed)
     if as_json:
         print_json({"file": written.file, "events": written.events, "chunks": written.chunks})
     else:

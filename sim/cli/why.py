@@ -54,11 +54,11 @@ def command(
     check_picture(to)
     if rights.allow:
         allow_imports()
-    given: Keywords = {
+    arguments: Keywords = {
         name: value for name, value in {"budget": budget, "answers": answers}.items() if value is not None
     }
-    found = why(
+    explained = why(
         folder, outcome, jobs=jobs, allow_change=allow_change, access=access_of(options, asked),
-        confirm=confirm(yes=yes), **given, **rights.keywords,
+        confirm=confirm(yes=yes), **arguments, **rights.keywords,
     )  # fmt: skip
-    return print_explained(found, to=to, as_json=as_json)
+    return print_explained(explained, to=to, as_json=as_json)

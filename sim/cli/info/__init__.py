@@ -47,19 +47,19 @@ def command(context: click.Context, *, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    found = installation()
+    installed = installation()
     if as_json:
-        print_json(found)
+        print_json(installed)
         return
-    for name, value in [*found.items()][:4]:
+    for name, value in [*installed.items()][:4]:
         click.echo(f"{name:10}{value}")
     click.echo()
     rows = [
         (name, "yes" if one["installed"] else "no", ", ".join(" ".join(pair) for pair in one["packages"].items()))
-        for name, one in found["extras"].items()
+        for name, one in installed["extras"].items()
     ]
     print_table(("extra", "installed", "packages"), rows, named=True)
-    if missing := [name for name, one in found["extras"].items() if not one["installed"]]:
+    if missing := [name for name, one in installed["extras"].items() if not one["installed"]]:
         click.echo(f"\ninstall an extra: pip install 'actor-sim[{missing[0]}]'")
 
 

@@ -24,22 +24,22 @@ _HEADINGS: Final[dict[str, Group]] = {"agents": AGENTS, "scenarios": SCENARIOS, 
 @common
 def command(as_json: bool) -> None:
     """List the installed packages that offer kinds of agents, scenarios or graphs. Nothing of them is imported."""
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    offered: dict[tuple[str, str], dict[str, list[str]]] = {}
     for heading, group in _HEADINGS.items():
         for offer in offers(group):
-            _names(found, offer)[heading].append(offer.name)
-    packages = [{"package": name, "version": version, **own} for (name, version), own in sorted(found.items())]
+            _names(offered, offer)[heading].append(offer.name)
+    packages = [{"package": name, "version": version, **own} for (name, version), own in sorted(offered.items())]
     if as_json:
         print_json({"packages": packages})
     elif packages:
-        rows = [(name, version, *map(_text, own.values())) for (name, version), own in sorted(found.items())]
+        rows = [(name, version, *map(_text, own.values())) for (name, version), own in sorted(offered.items())]
         print_table(("package", "version", *_HEADINGS), rows, named=True)
     else:
         click.echo("no installed package offers agents, scenarios or graphs; make one: sim new NAME --package")
 
 
-def _names(found: dict[tuple[str, str], dict[str, list[str]]], offer: Offer) -> dict[str, list[str]]:
-    return found.setdefault((offer.package, offer.version), {heading: [] for heading in _HEADINGS})
+def _names(offered: dict[tuple[str, str], dict[str, list[str]]], offer: Offer) -> dict[str, list[str]]:
+    return offered.setdefault((offer.package, offer.version), {heading: [] for heading in _HEADINGS})
 
 
 def _text(names: Iterable[str]) -> str:

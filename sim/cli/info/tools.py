@@ -36,11 +36,11 @@ def command(mcp: tuple[str, ...], mcp_env: tuple[str, ...], *, as_json: bool) ->
     servers = servers_of(mcp, mcp_env)
     if not servers:
         raise UsageError("there is no MCP server to ask", hint="name one: --mcp notes=notes-server")
-    found = {server.name: {"tools": _declarations(server.name, anyio.run(_listed, server))} for server in servers}
+    declared = {server.name: {"tools": _declarations(server.name, anyio.run(_listed, server))} for server in servers}
     if as_json:
-        print_json({"tools": {"servers": found}})
+        print_json({"tools": {"servers": declared}})
     else:
-        _print(found)
+        _print(declared)
     return 0
 
 
@@ -51,19 +51,19 @@ async def _listed(server: McpServer) -> tuple[McpTool, ...]:
 
 def _declarations(server: str, tools: tuple[McpTool, ...]) -> dict[str, dict[str, Json]]:
     """Return the declarations of tools by name. Warn of those that are left out."""
-    found: dict[str, dict[str, Json]] = {}
+    declarations: dict[str, dict[str, Json]] = {}
     for tool in tools:
         shown = plain(tool.name[:80])
         if not NAME.fullmatch(f"{server}.{tool.name}"):
             _leave_out(f"the tool {shown!r} of {server}: declare it under another name, with this one as `remote`")
-        elif tool.name in found:
+        elif tool.name in declarations:
             _leave_out(f"the second tool {shown!r} of {server}")
         else:
             description = plain(" ".join(tool.description.split()))
-            found[tool.name] = {"description": description, **_parameters(tool.parameters)}
-            if "parameters" not in found[tool.name]:
+            declarations[tool.name] = {"description": description, **_parameters(tool.parameters)}
+            if "parameters" not in declarations[tool.name]:
                 _leave_out(f"the parameters of {server}.{shown}: only the server can check its arguments")
-    return found
+    return declarations
 
 
 def _leave_out(what: str) -> None:

@@ -54,18 +54,18 @@ def confirm(*, yes: bool) -> Callable[[str, bool], bool]:
     return lambda text, money: confirmed(text, outside=money, yes=yes, only_estimate=False)
 
 
-def print_explained(found: Explained | None, *, to: Path | None, as_json: bool) -> int:
+def print_explained(explained: Explained | None, *, to: Path | None, as_json: bool) -> int:
     """Print what an analysis found, and write its picture; return the exit code."""
-    if found is None:
+    if explained is None:
         say("sim: nothing was done")
         return 0
     if to is not None:
-        found.plot().save(to)
+        explained.plot().save(to)
     if as_json:
-        print_json(found.to_json())
+        print_json(explained.to_json())
         return 0
-    for one in found.sentences():
+    for one in explained.sentences():
         click.echo(plain(one))
     click.echo()
-    click.echo(found.table().text())
+    click.echo(explained.table().text())
     return 0

@@ -67,8 +67,8 @@ def _print_speed_ups(bench: Bench) -> None:
     ]
     lines: list[list[Entry]] = []
     for index, point in enumerate(bench.points):
-        found = {row.mode: row.figures.get("speed_up") for row in bench.of_point(index)}
-        lines.append([*point.values(), *(None if one is None else _short(one.mean) for one in map(found.get, modes))])
+        by_mode = {row.mode: row.figures.get("speed_up") for row in bench.of_point(index)}
+        lines.append([*point.values(), *(None if one is None else _short(one.mean) for one in map(by_mode.get, modes))])
     if modes:
         click.echo("\nspeed-up over tick-parallel")
         print_table([*bench.points[0], *modes], lines)
@@ -81,10 +81,10 @@ def _print_rows(rows: list[Row], seeds: int) -> None:
     for name, about in FIGURES.items():
         if name not in _COLUMNS or not any(name in row.figures for row in rows):
             continue
-        found = [row.figures.get(name) for row in rows]
-        interval = name in _WITH_INTERVAL and any(one is not None and one.half for one in found)
+        figures = [row.figures.get(name) for row in rows]
+        interval = name in _WITH_INTERVAL and any(one is not None and one.half for one in figures)
         headings += [f"{about.heading} {about.unit}".strip(), *(["±"] if interval else [])]
-        for line, one in zip(lines, found, strict=True):
+        for line, one in zip(lines, figures, strict=True):
             line.append(None if one is None else _short(one.mean))
             if interval:
                 line.append(None if one is None or one.half is None else _short(one.half))

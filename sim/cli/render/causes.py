@@ -48,23 +48,23 @@ def print_causes(stored: StoredRun, event: int, options: Keywords, limit: int | 
     """
     chosen = chosen_options(options)
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        found = causes_of(stored, event, chosen, most=limit, on_cost=tell_cost)
+        causes = causes_of(stored, event, chosen, most=limit, on_cost=tell_cost)
     if as_json:
-        print_json(found.to_json())
+        print_json(causes.to_json())
         return
     click.echo(f"event {event}: {_line(stored, event)}")
-    names = {step.step: f"#{place}" for place, step in enumerate(found.steps, 1)}
-    for step in found.steps:
+    names = {step.step: f"#{place}" for place, step in enumerate(causes.steps, 1)}
+    for step in causes.steps:
         click.echo()
         _print_step(stored, step, names)
     click.echo()
-    steps, sources = found.ancestors
+    steps, sources = causes.ancestors
     click.echo(
-        f"{number(steps)} of the {number(found.of)} steps before it, of {number(sources)} agents and other sources,"
+        f"{number(steps)} of the {number(causes.of)} steps before it, of {number(sources)} agents and other sources,"
         " may have influenced it"
     )
-    if found.cut:
-        say(f"sim: note: {number(found.cut)} more steps are left out, and what led to them; --limit 0 shows all")
+    if causes.cut:
+        say(f"sim: note: {number(causes.cut)} more steps are left out, and what led to them; --limit 0 shows all")
 
 
 def _print_step(stored: StoredRun, step: CausalStep, names: Mapping[int, str]) -> None:
@@ -101,8 +101,8 @@ def _line(stored: StoredRun, event: int) -> str:
     rows = stored.query(_EVENT, (event,))
     if not rows:
         return ""
-    *known, data = rows[0]
-    row = RecordedEvent._make((*known, decode(data.encode()), (0, 0)))
+    *other_columns, data = rows[0]
+    row = RecordedEvent._make((*other_columns, decode(data.encode()), (0, 0)))
     return plain(" ".join(event_line(row).split()))[:200]
 
 
@@ -113,23 +113,25 @@ def print_influence(stored: StoredRun, event: int, options: Keywords, limit: int
     """
     chosen = chosen_options(options)
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        found = influence_of(stored, event, chosen, on_cost=tell_cost)
+        influence = influence_of(stored, event, chosen, on_cost=tell_cost)
         differs, why_not = _without(stored, event, chosen)
     if as_json:
-        print_json({**found.to_json(), "without": differs, "not_branched": why_not})
+        print_json({**influence.to_json(), "without": differs, "not_branched": why_not})
         return
     click.echo(f"event {event}: {_line(stored, event)}")
     click.echo()
-    reached, later = found.events
-    events, agents = f"{number(reached)} of the {number(later)} later events", number(len(found.agents))
-    click.echo(f"it may have influenced {events}, and {agents} of {number(found.sources)} agents and other sources:")
+    reached, later = influence.events
+    events, agents = f"{number(reached)} of the {number(later)} later events", number(len(influence.agents))
+    click.echo(
+        f"it may have influenced {events}, and {agents} of {number(influence.sources)} agents and other sources:"
+    )
     click.echo("through wake-ups, messages, states that were read, and pools. A step need not use what it took;")
     click.echo("accounts, limits, places and artifacts, which agents share as well, are not followed.")
     click.echo()
-    rows = [(name, seconds_text(time)) for name, time in list(found.agents.items())[:limit]]
+    rows = [(name, seconds_text(time)) for name, time in list(influence.agents.items())[:limit]]
     print_table(("agent", "first at"), rows, named=True)
-    if limit is not None and len(found.agents) > limit:
-        say(f"sim: note: {number(len(found.agents) - limit)} more are left out; --limit 0 shows all")
+    if limit is not None and len(influence.agents) > limit:
+        say(f"sim: note: {number(len(influence.agents) - limit)} more are left out; --limit 0 shows all")
     click.echo()
     if differs is None:
         click.echo(plain(f"what differs without it is not known: {why_not}"))
@@ -160,8 +162,8 @@ def _without(stored: StoredRun, event: int, options: ReplayOptions) -> tuple["_D
         except SimError as error:
             return None, f"the branch has failed: {error}"
         with open_run(Path(str(made.run))) as other:
-            found = compare(stored, other, None)
-    return _told(found), None
+            comparison = compare(stored, other, None)
+    return _differences(comparison), None
 
 
 def _seen(row: RecordedEvent | None) -> Any:
@@ -175,17 +177,18 @@ class _Differs(TypedDict):
     figures: list[tuple[str, Any, Any]]
 
 
-def _told(found: Comparison) -> _Differs:
+def _differences(comparison: Comparison) -> _Differs:
     """Return what differs first in a branch without an event, and the figures and the last samples that differ.
 
     The event itself, and the one that says that it was left out, do not count.
     """
     first = None
-    for one, other in zip_longest(*(rows[1:] for rows in found.after)):
+    for one, other in zip_longest(*(rows[1:] for rows in comparison.after)):
         if _seen(one) != _seen(other):
             first = (_short(one), _short(other))
             break
-    pairs = {**found.figures, **{name: pairs["last"] for name, pairs in found.metrics.items() if "last" in pairs}}
+    last = {name: pairs["last"] for name, pairs in comparison.metrics.items() if "last" in pairs}
+    pairs = {**comparison.figures, **last}
     figures = [(name, pair.left, pair.right) for name, pair in pairs.items() if pair.left != pair.right]
     return {"first": first, "figures": figures}
 

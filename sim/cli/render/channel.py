@@ -40,9 +40,9 @@ def print_channel(stored: StoredRun, channel: str, last: int | None, as_json: bo
     name = channel if channel.startswith("#") else f"#{channel}"
     posts = stored.query(_POSTS, (name,))
     if not posts:
-        known = [row[0] for row in stored.query(_COUNTS)]
-        hint = did_you_mean(name, known) or (
-            "`sim show RUN channel` lists all" if known else "no employee posted anything"
+        channels = [row[0] for row in stored.query(_COUNTS)]
+        hint = did_you_mean(name, channels) or (
+            "`sim show RUN channel` lists all" if channels else "no employee posted anything"
         )
         raise UsageError(f"the run has no channel {name[:60]!r}", hint=hint)
     shown, clock = posts[-last:] if last else posts, clock_of(stored)

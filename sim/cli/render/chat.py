@@ -78,8 +78,8 @@ def print_chat(
     all_asked = [] if prompts is None else _table(stored, "prompts", prompts)
     asked = [row for row in all_asked if row["agent"] in (name, other)]
     if as_json:
-        found = {"agent": name, "with": other, "total": len(said), "said": shown}
-        print_json(found if prompts is None else {**found, "prompts": asked})
+        document = {"agent": name, "with": other, "total": len(said), "said": shown}
+        print_json(document if prompts is None else {**document, "prompts": asked})
         return
     clock = clock_of(stored)
     for row in sorted([*shown, *asked], key=lambda row: (row["time_ns"], row["id"] or 0)):
@@ -112,20 +112,20 @@ def print_speakers(stored: StoredRun, *, as_json: bool) -> None:
     rows = _table(stored, "conversations", stored.stream("conversations"))
     said = Counter(row["speaker"] for row in rows)
     heard = Counter(row["listener"] for row in rows)
-    names = _known(stored, rows)
+    names = _people(stored, rows)
     print_list(("name", "said", "heard"), [(name, said[name], heard[name]) for name in names], as_json=as_json)
 
 
-def _known(stored: StoredRun, rows: Sequence[Row]) -> dict[str, None]:
-    known = dict.fromkeys(agent for (agent,) in stored.query(_AGENTS))
-    return known | dict.fromkeys(who for row in rows for who in (row["speaker"], row["listener"]) if who is not None)
+def _people(stored: StoredRun, rows: Sequence[Row]) -> dict[str, None]:
+    people = dict.fromkeys(agent for (agent,) in stored.query(_AGENTS))
+    return people | dict.fromkeys(who for row in rows for who in (row["speaker"], row["listener"]) if who is not None)
 
 
 def _check(stored: StoredRun, rows: Sequence[Row], names: Sequence[str]) -> None:
-    known = _known(stored, rows)
+    people = _people(stored, rows)
     for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known) or "`sim show RUN chat` lists who can be named"
+        if name not in people:
+            hint = did_you_mean(name, people) or "`sim show RUN chat` lists who can be named"
             raise UsageError(f"the run has no agent or person {name[:80]!r}", hint=hint)
 
 

@@ -49,9 +49,9 @@ def work_on(
     page = write(results, estimates)
     bench = None if results.plan.bench is None else read(results, len(missing(results)))
     if as_json:
-        found = to_json(results, estimates) if bench is None else bench_json(bench)
-        found |= {} if results.plan.fit is None else {"fit": fit_to_json(results)}
-        print_json({"folder": results.folder, "hash": results.hash(), **found, "complete": whole})
+        document = to_json(results, estimates) if bench is None else bench_json(bench)
+        document |= {} if results.plan.fit is None else {"fit": fit_to_json(results)}
+        print_json({"folder": results.folder, "hash": results.hash(), **document, "complete": whole})
     else:
         if results.plan.fit is not None:
             print_fit(results)
@@ -105,11 +105,11 @@ def _say_notes(results: Results) -> None:
         say(f"sim: error: no result of {_first(results, problems)}")
 
 
-def _first(results: Results, found: Sequence[tuple[int, int, str]]) -> str:
+def _first(results: Results, problems: Sequence[tuple[int, int, str]]) -> str:
     """Return in how many trials there was a problem, and the first of them."""
-    point, seed, why = found[0]
+    point, seed, why = problems[0]
     where = ", ".join(part for part in (results.plan.label(point), f"seed {seed}") if part)
-    return f"{len(found)} of {len(results.done())} trials, first {plain(where)}: {plain(why)}"
+    return f"{len(problems)} of {len(results.done())} trials, first {plain(where)}: {plain(why)}"
 
 
 @contextlib.contextmanager

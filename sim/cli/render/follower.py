@@ -99,10 +99,10 @@ class Follower:
 def _until(stored: StoredRun) -> float | None:
     """Return the end of a run in simulated seconds; None if it has no limit or it is unknown."""
     info = stored.info
-    given = info.options.get("until")
+    option = info.options.get("until")
     try:
-        if given is not None:
-            return to_seconds(to_ns(given))
+        if option is not None:
+            return to_seconds(to_ns(option))
         until = load(stored.path / SCENARIO, info.options.get("set", ())).until
         return None if until is None else to_seconds(until)
     except (OSError, SimError):

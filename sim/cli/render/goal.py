@@ -53,8 +53,8 @@ def _find(stored: StoredRun, agent: str) -> _Shown:
     rows = stored.query(_AGENT, (agent,))
     if rows:
         return _Shown(*rows[0])
-    known = [row[0] for row in stored.query(_NAMES)]
-    hint = did_you_mean(agent, known) or ("`sim show RUN thread` lists all" if known else "its scenario has none")
+    names = [row[0] for row in stored.query(_NAMES)]
+    hint = did_you_mean(agent, names) or ("`sim show RUN thread` lists all" if names else "its scenario has none")
     raise UsageError(f"{agent[:80]!r} is no goal, task or user agent of the run", hint=hint)
 
 
@@ -91,7 +91,7 @@ def print_history(stored: StoredRun, agent: str, last: int | None, as_json: bool
     Raises:
         UsageError: if it is no goal, task or user agent of the run.
     """
-    found = _find(stored, agent)
+    agent_row = _find(stored, agent)
     rows = stored.query(_HISTORY, (agent,))
     archived = {int(row[0]) for row in stored.query("SELECT session FROM sessions WHERE agent = ?", (agent,))}
     clock, columns = clock_of(stored), ("entry", "time", "session", "role", "type", "content")
@@ -103,7 +103,7 @@ def print_history(stored: StoredRun, agent: str, last: int | None, as_json: bool
     shown = table[-last:] if last else table
     if as_json:
         entries = [dict(zip(columns, row, strict=True)) for row in shown]
-        print_json({"agent": found.agent, "total": len(table), "entries": entries})
+        print_json({"agent": agent_row.agent, "total": len(table), "entries": entries})
         return
     short = [(*row[:-1], " ".join(str(row[-1]).split())[:_SHORT]) for row in shown]
     print_table(list(columns), short, exact=True)
@@ -139,9 +139,9 @@ def _words(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _runtime(stored: StoredRun, found: _Shown) -> dict[str, Json]:
+def _runtime(stored: StoredRun, agent_row: _Shown) -> dict[str, Json]:
     """Return what is known of an agent at the end of the record."""
-    agent, clock = found.agent, clock_of(stored)
+    agent, clock = agent_row.agent, clock_of(stored)
     started = stored.query(_STARTED, (agent,))
     state: dict[str, Json] = {"orchestrator_running": False}
     tools: list[str] = []
@@ -155,7 +155,7 @@ def _runtime(stored: StoredRun, found: _Shown) -> dict[str, Json]:
             }  # fmt: skip
     runs = stored.query(_RUNS, (agent,))
     return {
-        **attrs.asdict(found),
+        **attrs.asdict(agent_row),
         "runtime_state": state,
         "tools": tools,
         "runs": {ending: count for ending, count, *_ in runs},

@@ -112,19 +112,19 @@ def _print_workers(workers: Mapping[str, int]) -> None:
         click.echo("hint: with more --edge-workers, each of them has less to do")
 
 
-def print_capabilities(known: Mapping[str, Any], needs: Sequence[Mapping[str, Any]]) -> None:
+def print_capabilities(capabilities: Mapping[str, Any], needs: Sequence[Mapping[str, Any]]) -> None:
     """Print what models at endpoints can do, who says so, and how many calls need it.
 
     Args:
-        known: what is known of each model, in the form of `Capabilities.to_json`.
+        capabilities: what is known of each model, in the form of `Capabilities.to_json`.
         needs: what the calls need, in the form of an estimate.
     """
-    if not known:
+    if not capabilities:
         return
     rows = []
-    for model, found in known.items():
+    for model, abilities in capabilities.items():
         wanted = {need["need"]: need["calls"] for need in needs if model in need["models"]}
-        for need, one in found.items():
+        for need, one in abilities.items():
             can = "not known" if one["can"] is None else "yes" if one["can"] else "no"
             rows.append((model, need, can, _SOURCES[one["by"]], wanted.get(need, 0)))
     print_table(("model", "can do", "", "says", "calls that need it"), rows)

@@ -34,14 +34,14 @@ def print_moment(
     """
     chosen = chosen_options(options)
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
-        found = moment_of(stored, place, chosen, tell_cost)
-    one = None if agent is None else found.agent(agent)
+        moment = moment_of(stored, place, chosen, tell_cost)
+    one = None if agent is None else moment.agent(agent)
     if as_json:
-        print_json(found.to_json() if one is None else {"time": found.time, "agent": agent, **one})
+        print_json(moment.to_json() if one is None else {"time": moment.time, "agent": agent, **one})
         return
-    click.echo(plain(f"{stored.info.id} at {seconds_text(found.time)}, after {number(found.events)} events"))
+    click.echo(plain(f"{stored.info.id} at {seconds_text(moment.time)}, after {number(moment.events)} events"))
     click.echo()
-    _print_world(found, limit) if one is None or agent is None else _print_agent(agent, one, limit)
+    _print_world(moment, limit) if one is None or agent is None else _print_agent(agent, one, limit)
 
 
 def chosen_options(options: Keywords) -> ReplayOptions:
@@ -68,8 +68,8 @@ def tell_cost(cost: ReplayCost) -> None:
         say("hint: what is shown is compared with the record up to there; `sim replay --allow-change` compares all")
 
 
-def _print_world(found: Moment, limit: int | None) -> None:
-    rows = found.rows()
+def _print_world(moment: Moment, limit: int | None) -> None:
+    rows = moment.rows()
     print_table(
         HEADINGS,
         [(name, state, seconds_text(since), cut(waits, _SHORT), mail, cut(variables, _SHORT))
@@ -77,12 +77,12 @@ def _print_world(found: Moment, limit: int | None) -> None:
         named=True,
     )  # fmt: skip
     _print_more(len(rows), limit)
-    shared = [(name, cut(text_of(value), _LONG)) for name, value in shared_of(found)]
+    shared = [(name, cut(text_of(value), _LONG)) for name, value in shared_of(moment)]
     click.echo()
     print_pairs(shared)
-    if found.ahead:
+    if moment.ahead:
         click.echo()
-        _print_rows(ahead_of(found), limit)
+        _print_rows(ahead_of(moment), limit)
 
 
 def _print_agent(name: str, one: AgentThen, limit: int | None) -> None:

@@ -135,8 +135,8 @@ def complain(error: Exception, *, as_json: bool, debug: bool) -> int:
     problems = error.problems if isinstance(error, ScenarioError) else []
     _print_error(message, hint, problems)
     if as_json:
-        found = [problem_json(problem) for problem in problems]
-        print_json({"error": {"message": message, "hint": hint, "problems": found}})
+        encoded = [problem_json(problem) for problem in problems]
+        print_json({"error": {"message": message, "hint": hint, "problems": encoded}})
     return 2 if isinstance(error, UsageError | click.ClickException) else 1
 
 

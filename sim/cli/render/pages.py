@@ -268,35 +268,35 @@ OPTIONS: Final = tuple(
 """The options of `sim show` that mean something for some views only."""
 
 
-def show(asked: Asked, given: Mapping[str, str]) -> None:
+def show(asked: Asked, options: Mapping[str, str]) -> None:
     """Print a page or a table of a run.
 
     Args:
         asked: what to print.
-        given: the options that the user gave, by name, as they are written.
+        options: the options that the user gave, by name, as they are written.
 
     Raises:
         UsageError: if there is no such view, or an option or a name means nothing for it.
     """
     page = PAGES.get(asked.view)
-    if page is None and asked.view not in (known := (*tables_of(asked.stored), *TABLES)):
-        raise _unknown(asked.view, (*PAGES, *known))
-    _refuse(asked.view, page, given)
+    if page is None and asked.view not in (tables := (*tables_of(asked.stored), *TABLES)):
+        raise _unknown(asked.view, (*PAGES, *tables))
+    _refuse(asked.view, page, options)
     if asked.name is not None and (page is None or page.named is None):
         hint = f"for what one agent did: {asked.view} --agent {asked.name[:40]}"
         raise UsageError(f"{asked.view} is shown whole, so it takes no name such as {asked.name[:40]!r}", hint=hint)
     if page is not None:
         page.show(asked)
         return
-    found = repeated_rows(asked.stored, asked.view, asked.rights) if asked.again else None
+    repeated = repeated_rows(asked.stored, asked.view, asked.rights) if asked.again else None
     print_view(
-        asked.stored, asked.view, found, agent=asked.agent, first=asked.limit, last=asked.last, as_json=asked.as_json
+        asked.stored, asked.view, repeated, agent=asked.agent, first=asked.limit, last=asked.last, as_json=asked.as_json
     )
 
 
-def _refuse(view: str, page: Page | None, given: Mapping[str, str]) -> None:
+def _refuse(view: str, page: Page | None, options: Mapping[str, str]) -> None:
     meant = page.options if page is not None else (*_TABLE, *(_REPEATED if view == "prompts" else ()))
-    for name, option in given.items():
+    for name, option in options.items():
         if name not in meant:
             raise UsageError(f"{option} means nothing for {view}", hint=f"it is for {users_of(name)}")
 
@@ -311,8 +311,8 @@ def users_of(option: str) -> str:
     return ", ".join(names)
 
 
-def _unknown(view: str, known: tuple[str, ...]) -> UsageError:
-    near = get_close_matches(view, known, 1)
+def _unknown(view: str, views: tuple[str, ...]) -> UsageError:
+    near = get_close_matches(view, views, 1)
     hint = f"did you mean {near[0]}?" if near else "`sim show RUN` lists what there is; `sim show --help` lists all"
     return UsageError(f"a run has no view {view[:60]!r}", hint=hint)
 
@@ -341,15 +341,15 @@ def holdings(stored: StoredRun) -> dict[str, int]:
     def count(patterns: Mapping[str, None]) -> int:
         return sum(many for topic, many in topics.items() if any(fnmatchcase(topic, one) for one in patterns))
 
-    found = {name: count(dict.fromkeys(page.topics)) for name, page in PAGES.items() if page.topics}
+    counts = {name: count(dict.fromkeys(page.topics)) for name, page in PAGES.items() if page.topics}
     selects = {**dict(stored.query(_DEFINED)), **VIEWS}
     for name in tables_of(stored):
         if name in PAGES:
             continue
         named = topics_of(name, selects)
         rows = f"SELECT count(*) FROM ({stored.select(name)})"  # noqa: S608 - SQL of a definition
-        found[name] = count(named) if named else stored.query(rows)[0][0]
-    return {name: many for name, many in found.items() if many}
+        counts[name] = count(named) if named else stored.query(rows)[0][0]
+    return {name: many for name, many in counts.items() if many}
 
 
 def topics_of(view: str, selects: Mapping[str, str]) -> dict[str, None]:
@@ -359,16 +359,16 @@ def topics_of(view: str, selects: Mapping[str, str]) -> dict[str, None]:
         view: the name of the view.
         selects: the SELECT of each view.
     """
-    todo, seen, found = [view], {view}, dict[str, None]()
+    todo, seen, patterns = [view], {view}, dict[str, None]()
     while todo:
         select = selects[todo.pop()]
         for one, several in _TOPIC.findall(select):
-            found |= dict.fromkeys([one] if one else _LITERAL.findall(several))
+            patterns |= dict.fromkeys([one] if one else _LITERAL.findall(several))
         for name in _FROM.findall(select):
             if name in selects and name != "events" and name not in seen:
                 seen.add(name)
                 todo.append(name)
-    return found
+    return patterns
 
 
 def print_holdings(stored: StoredRun) -> None:

@@ -17,7 +17,7 @@ from sim.record.frames import json_rows
 
 
 def print_view(
-    stored: StoredRun, view: str, found: Rows | None, *, agent: str | None, first: int | None, last: int | None,
+    stored: StoredRun, view: str, computed: Rows | None, *, agent: str | None, first: int | None, last: int | None,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Print rows of a table.
@@ -25,7 +25,7 @@ def print_view(
     Args:
         stored: the run.
         view: the name of the table.
-        found: its rows, if they are known already.
+        computed: its rows, if they are known already.
         agent: only rows of this agent.
         first: the most rows from the beginning; None: all.
         last: the most rows from the end; overrides `first`.
@@ -35,7 +35,7 @@ def print_view(
         UsageError: if the table has no column of agents, or no row of this one.
     """
     columns = stored.columns(view)
-    with closing(stored.stream(view) if found is None else found) as stream:
+    with closing(stored.stream(view) if computed is None else computed) as stream:
         chosen = stream if agent is None else _of_agent(stream, columns, view, agent)
         rows = list(islice(chosen, first) if last is None else deque(chosen, maxlen=last))
     _print(columns, rows, None, as_json, view=view)
@@ -92,8 +92,8 @@ def _print(
     columns: list[str], rows: Sequence[tuple[Any, ...]], count: int | None, as_json: bool, *, view: str | None = None
 ) -> None:
     if as_json:
-        found = list(json_rows(columns, rows, mixed=view is None, view=view))
-        print_json({"columns": columns, "rows": found})
+        encoded = list(json_rows(columns, rows, mixed=view is None, view=view))
+        print_json({"columns": columns, "rows": encoded})
         return
     print_rows(columns, rows)
     say_rest(len(rows), count)

@@ -137,22 +137,22 @@ def _data(data: Any) -> Any:
 
 
 def _rates(runner: RunController) -> list[Level]:
-    found = []
+    levels = []
     for use in runner.simulation.world.rate_tracker.uses():
         text = f"{number(use.used)} of {number(use.limit)}" if use.scope == "total" else f"{use.fullest:.0%}"
-        found.append(Level(f"{use.resource} ({_SCOPES[use.scope]})", use.fullest, text))
-    return found
+        levels.append(Level(f"{use.resource} ({_SCOPES[use.scope]})", use.fullest, text))
+    return levels
 
 
 def _budgets(runner: RunController) -> list[Level]:
     world = runner.simulation.world
     budgets = [
-        Level(f"budget {name} (fullest agent)", found.fullest, f"{number(found.spent_micro / MICRO)} spent by all")
-        for name, found in world.budgets.statistics().items()
+        Level(f"budget {name} (fullest agent)", figures.fullest, f"{number(figures.spent_micro / MICRO)} spent by all")
+        for name, figures in world.budgets.statistics().items()
     ]
     quotas = [
-        Level(f"quota {name} (fullest agent)", found.fullest, f"{number(found.held)} held by all")
-        for name, found in world.quotas.statistics().items()
+        Level(f"quota {name} (fullest agent)", figures.fullest, f"{number(figures.held)} held by all")
+        for name, figures in world.quotas.statistics().items()
     ]
     return budgets + quotas
 
@@ -173,22 +173,22 @@ def _models(runner: RunController) -> list[Level]:
 def waiting_text(runner: RunController) -> str:
     """Return how many requests wait in batches at an endpoint, and since when; empty if none does."""
     models = runner.simulation.models
-    found = None if models is None else models.waiting
-    if found is None:
+    waiting = None if models is None else models.waiting
+    if waiting is None:
         return ""
-    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.since))
-    requests = "1 request waits" if found.requests == 1 else f"{number(found.requests)} requests wait"
-    batches = "1 batch" if found.batches == 1 else f"{number(found.batches)} batches"
-    return f"{requests} in {batches} since {since} ({to_text(max(0, round(time.time() - found.since)) * 10**9)})"
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(waiting.since))
+    requests = "1 request waits" if waiting.requests == 1 else f"{number(waiting.requests)} requests wait"
+    batches = "1 batch" if waiting.batches == 1 else f"{number(waiting.batches)} batches"
+    return f"{requests} in {batches} since {since} ({to_text(max(0, round(time.time() - waiting.since)) * 10**9)})"
 
 
 def _errors(runner: RunController) -> tuple[str, ...]:
-    found = [f"{number(count)} x {error[:200]}" for error, (count, _) in runner.simulation.world.errors.items()]
+    errors = [f"{number(count)} x {error[:200]}" for error, (count, _) in runner.simulation.world.errors.items()]
     health = runner.health
     alerts: tuple[tuple[int, str], ...] = ()
     if health is not None:
         alerts = (health.missed, "heartbeat missed"), (health.locks, "lock held"), (health.overdue, "effect overdue")
-    return (*(f"{number(count)} x {alert}" for count, alert in alerts if count), *found[:3])
+    return (*(f"{number(count)} x {alert}" for count, alert in alerts if count), *errors[:3])
 
 
 def pace_text(rates: Mapping[str, float]) -> str:

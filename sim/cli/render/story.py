@@ -77,8 +77,8 @@ def _pairs(story: Story, stories: dict[int, Story], clock: Any) -> Any:
 
 
 def _named(number: int | None, stories: dict[int, Story]) -> str:
-    found = stories.get(number or 0)
-    return str(number) if found is None else plain(f"{number} {found.name} ({found.status or 'open'})")
+    story = stories.get(number or 0)
+    return str(number) if story is None else plain(f"{number} {story.name} ({story.status or 'open'})")
 
 
 def show_files(stored: StoredRun, project: str | None, *, as_json: bool) -> None:
@@ -88,9 +88,9 @@ def show_files(stored: StoredRun, project: str | None, *, as_json: bool) -> None
         UsageError: if the run has no files, or none of this project.
     """
     rows = _files(stored)
-    known = list(dict.fromkeys(row[0] for row in rows))
-    if project is not None and project not in known:
-        hint = did_you_mean(project, known) or f"there are {', '.join(known)}"
+    projects = list(dict.fromkeys(row[0] for row in rows))
+    if project is not None and project not in projects:
+        hint = did_you_mean(project, projects) or f"there are {', '.join(projects)}"
         raise UsageError(f"there is no project {project[:80]!r} in this run", hint=hint)
     rows = [row for row in rows if project in (None, row[0])]
     if as_json:

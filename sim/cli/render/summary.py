@@ -54,10 +54,10 @@ def sparkline(values: Sequence[float | None], width: int = WIDTH) -> str:
     """
     cuts = [len(values) * step // width for step in range(width + 1)] if len(values) > width else range(len(values) + 1)
     means = [_mean([value for value in values[a:b] if value is not None]) for a, b in pairwise(cuts)]
-    known = [mean for mean in means if mean is not None]
-    if not known:
+    numbers = [mean for mean in means if mean is not None]
+    if not numbers:
         return ""
-    low, span = min(known), max(known) - min(known)
+    low, span = min(numbers), max(numbers) - min(numbers)
     top = len(BLOCKS) - 1
     drawn = [" " if mean is None else BLOCKS[round((mean - low) / span * top) if span else 0] for mean in means]
     return "".join(drawn)

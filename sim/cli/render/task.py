@@ -42,9 +42,9 @@ class _Task(TypedDict):
 
 
 def _task(row: tuple[Any, ...]) -> _Task:
-    found = dict(zip(_COLUMNS, row, strict=True))
-    found |= {"depends_on": _json(found["depends_on"]) or [], "result": _json(found["result"])}
-    return cast("_Task", found)
+    task = dict(zip(_COLUMNS, row, strict=True))
+    task |= {"depends_on": _json(task["depends_on"]) or [], "result": _json(task["result"])}
+    return cast("_Task", task)
 
 
 def print_tasks(stored: StoredRun, most: int | None, *, as_json: bool) -> None:
@@ -75,8 +75,8 @@ def show_task(stored: StoredRun, name: str, *, as_json: bool) -> None:
         return
     tasks = {row[0]: _task(row) for row in stored.query(_SELECT)}
     if id not in tasks:
-        known = f"its tasks are numbered 1 to {len(tasks)}" if tasks else "it has no tasks"
-        raise UsageError(f"there is no task {name[:40]} in this run", hint=known)
+        hint = f"its tasks are numbered 1 to {len(tasks)}" if tasks else "it has no tasks"
+        raise UsageError(f"there is no task {name[:40]} in this run", hint=hint)
     task = tasks[id]
     history = stored.query("SELECT time, by, what, status, note FROM task_history WHERE task = ? ORDER BY id", (id,))
     rows = [dict(zip(("time", "by", "what", "status", "note"), row, strict=True)) for row in history]

@@ -64,27 +64,27 @@ def print_transcript(stored: StoredRun, conversation: str, last: int | None, as_
     """
     id = f"conversation-{conversation}" if conversation.isdecimal() else conversation
     read = _read(stored, Transcripts(lines=last, only=id))
-    found = read.found.get(id)
-    if found is None:
-        known = (
+    transcript = read.found.get(id)
+    if transcript is None:
+        conversations = (
             [row[0] for row in stored.query("SELECT conversation FROM conversation_list LIMIT 10000")]
             if read.total
             else []
         )
-        hint = did_you_mean(id, known) or "`sim show RUN conversation` lists all"
+        hint = did_you_mean(id, conversations) or "`sim show RUN conversation` lists all"
         raise UsageError(f"the run has no conversation {conversation[:60]!r}", hint=hint)
     clock = clock_of(stored)
     if as_json:
-        print_json(_as_json(found, read, clock))
+        print_json(_as_json(transcript, read, clock))
         return
     width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))
-    click.echo(plain(f"{found.id}: {read.name(found.user)} in {found.place}"))
-    if found.summary:
-        print_text("summary: ", found.summary, width)
-    for line in found.lines:
+    click.echo(plain(f"{transcript.id}: {read.name(transcript.user)} in {transcript.place}"))
+    if transcript.summary:
+        print_text("summary: ", transcript.summary, width)
+    for line in transcript.lines:
         _print_line(line, clock, width)
-    if len(found.lines) < found.total:
-        say(f"sim: the latest {len(found.lines):,} of {found.total:,} messages shown; --limit 0 shows all")
+    if len(transcript.lines) < transcript.total:
+        say(f"sim: the latest {len(transcript.lines):,} of {transcript.total:,} messages shown; --limit 0 shows all")
 
 
 def clock_of(stored: StoredRun) -> Callable[[int], str]:
@@ -132,10 +132,10 @@ def print_text(begin: str, text: str, width: int, more: str = "") -> None:
         begin = indent
 
 
-def _as_json(found: Transcript, read: Transcripts, clock: Callable[[int], str]) -> dict[str, Json]:
-    lines = [{**attrs.asdict(line), "at": clock(line.time_ns)} for line in found.lines]
+def _as_json(transcript: Transcript, read: Transcripts, clock: Callable[[int], str]) -> dict[str, Json]:
+    lines = [{**attrs.asdict(line), "at": clock(line.time_ns)} for line in transcript.lines]
     return {
-        "conversation": found.id, "user": found.user, "name": read.name(found.user), "platform": found.platform,
-        "channel": found.channel, "thread": found.thread, "summary": found.summary, "total": found.total,
-        "lines": lines,
+        "conversation": transcript.id, "user": transcript.user, "name": read.name(transcript.user),
+        "platform": transcript.platform, "channel": transcript.channel, "thread": transcript.thread,
+        "summary": transcript.summary, "total": transcript.total, "lines": lines,
     }  # fmt: skip
