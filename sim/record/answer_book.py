@@ -54,11 +54,11 @@ class _Locks:
         """
         path = path.resolve()
         with _GUARD:
-            found = _OPEN.get(path)
-            if found is None:
-                found = _OPEN[path] = cls(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            found.books += 1
-            return found
+            locks = _OPEN.get(path)
+            if locks is None:
+                locks = _OPEN[path] = cls(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            locks.books += 1
+            return locks
 
     def close(self) -> None:
         """Count one book less; after the last one, close the file."""
@@ -148,16 +148,16 @@ class AnswerBook:
         Raises:
             RunError: if the file cannot be used.
         """
-        found = self._find(key)
-        if found is None:
+        kept = self._find(key)
+        if kept is None:
             async with self._locked(key):
-                found = self._find(key)
-                if found is None:
+                kept = self._find(key)
+                if kept is None:
                     value = await ask()
                     if keep(value):
                         self._put(key, value)
                     return value, False
-        return found, True
+        return kept, True
 
     def _find(self, key: str) -> Any:
         try:

@@ -99,10 +99,10 @@ def _unpacked(archive: Path, unpack: Callable[[Path], Path]) -> Path:
         raise unreadable(archive, error) from error
     version = (facts.st_mtime_ns, facts.st_size)
     with _LOCK:
-        known = _UNPACKED.get(path)
-        if known is None or known.version != version:
-            known = _UNPACKED[path] = _Unpacked(archive, version, unpack(archive))
-        return known.folder
+        unpacked = _UNPACKED.get(path)
+        if unpacked is None or unpacked.version != version:
+            unpacked = _UNPACKED[path] = _Unpacked(archive, version, unpack(archive))
+        return unpacked.folder
 
 
 def archive_of(folder: Path) -> Path | None:
@@ -238,9 +238,9 @@ def _unpack_experiment(archive: Path) -> Path:
             members = members_of(opened, archive)
             if not any(member.filename == EXPERIMENT for member in members):
                 raise UsageError(f"{archive} has no experiment", hint="sim.open reads the archive of a run")
-            known = [one for one in members if is_known(one.filename) and not one.filename.startswith("software/")]
-            check_space(known, to)
-            for member in known:
+            to_unpack = [one for one in members if is_known(one.filename) and not one.filename.startswith("software/")]
+            check_space(to_unpack, to)
+            for member in to_unpack:
                 opened.extract(member, to)
     except UNREADABLE as error:
         raise unreadable(archive, error) from error

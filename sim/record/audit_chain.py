@@ -179,7 +179,7 @@ def check_chain(
     *,
     may_lag: bool = False,
     ended: AuditHead | None = None,
-    known: AuditHead | None = None,
+    noted: AuditHead | None = None,
 ) -> AuditReport:
     """Check all audit records of a run in order, and return the first problem.
 
@@ -188,7 +188,7 @@ def check_chain(
         lines: the hashes in `run.audit`.
         may_lag: whether `run.audit` may lack the last records, because the process was killed between the two writes.
         ended: the head in the final state of the run; None if there is none.
-        known: a head that the reader has noted before; None if there is none.
+        noted: a head that the reader has noted before; None if there is none.
     """
     head = AuditHead()
     try:
@@ -197,14 +197,14 @@ def check_chain(
             if problem is not None:
                 return AuditReport(head, problem)
             head = AuditHead(head.n + 1, row[7]["hash"])
-            if known is not None and known.n == head.n and known.hash != head.hash:
+            if noted is not None and noted.n == head.n and noted.hash != head.hash:
                 return AuditReport(head, f"audit record {head.n} (event {event}) is not the one that was noted")
     except (LookupError, RecursionError, TypeError, ValueError):
         return AuditReport(head, f"the events from audit record {head.n + 1} on cannot be read")
     if head.n < len(lines):
         return AuditReport(head, f"audit record {head.n + 1} is missing: {AUDIT} has {len(lines)} records")
-    if known is not None and head.n < known.n:
-        return AuditReport(head, f"audit record {head.n + 1} is missing: record {known.n} was noted")
+    if noted is not None and head.n < noted.n:
+        return AuditReport(head, f"audit record {head.n + 1} is missing: record {noted.n} was noted")
     if ended is not None and ended != head:
         which = f"audit record {min(ended.n, head.n) + (ended.n != head.n)}"
         return AuditReport(head, f"{which} contradicts the final state of the run, which has {ended.n} records")

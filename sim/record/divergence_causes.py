@@ -22,12 +22,12 @@ ANY_CAUSE: Final = (
 )
 
 
-def usual_cause(found: Difference) -> str:
+def usual_cause(difference: Difference) -> str:
     """Return what probably makes the first different event differ, and what to write instead."""
-    if found.left is None or found.right is None:
+    if difference.left is None or difference.right is None:
         return ANY_CAUSE
-    left, right = (decode(encode(RecordedEvent(*row)._asdict())) for row in (found.left, found.right))
-    value = found.value
+    left, right = (decode(encode(RecordedEvent(*row)._asdict())) for row in (difference.left, difference.right))
+    value = difference.value
     for key in () if value is None else value.keys:
         if _is_reordered(left, right):
             break
@@ -38,9 +38,9 @@ def usual_cause(found: Difference) -> str:
     return _cause(left, right)
 
 
-def value_cause(found: ValueDifference) -> str:
+def value_cause(difference: ValueDifference) -> str:
     """Return what probably makes two values differ, and what to write instead."""
-    return _cause(found.left, found.right)
+    return _cause(difference.left, difference.right)
 
 
 def _cause(left: Any, right: Any) -> str:

@@ -61,8 +61,8 @@ def export(
         RunError: if the file cannot be written, or the run is damaged.
     """
     columns = run.columns(view)
-    found: Rows = run.stream(view) if rows is None else rows
-    shown = json_rows(columns, found, view=view) if format == "json" else found
+    rows_to_write: Rows = run.stream(view) if rows is None else rows
+    shown = json_rows(columns, rows_to_write, view=view) if format == "json" else rows_to_write
     return write_rows(target, columns, shown, format, force=force)
 
 

@@ -119,7 +119,7 @@ class RunHeader:
     origin: JsonObject | None = None
 
 
-def create_run(root: Path, header: RunHeader, scenario: str, given: Mapping[str, bytes] | None = None) -> Path:
+def create_run(root: Path, header: RunHeader, scenario: str, files: Mapping[str, bytes] | None = None) -> Path:
     """Create the folder `<name>-<seed>-<id>` of a new run below `root` and return it.
 
     It is created under a hidden name and renamed when it is complete, so that no other program sees an incomplete run.
@@ -129,7 +129,7 @@ def create_run(root: Path, header: RunHeader, scenario: str, given: Mapping[str,
         root: the folder of the runs.
         header: what is known of the run at its start.
         scenario: the text of the scenario.
-        given: by the name of the file, what the scenario refers to; `options` of the header has the hashes.
+        files: by the name of the file, what the scenario refers to; `options` of the header has the hashes.
 
     Raises:
         UsageError: if the seed is out of range.
@@ -145,7 +145,7 @@ def create_run(root: Path, header: RunHeader, scenario: str, given: Mapping[str,
         lock = _lock_draft(draft)  # prevents `remove_drafts` in another process from removing it
         remove_drafts(root)
         private_file(draft / SCENARIO, scenario.encode())
-        for name, data in (given or {}).items():
+        for name, data in (files or {}).items():
             private_file(draft / name, data)
         private_file(draft / DATABASE)
         create_head(draft, Head(label, 0, _create_database(draft / DATABASE, label, header, scenario)))
@@ -160,9 +160,9 @@ def create_run(root: Path, header: RunHeader, scenario: str, given: Mapping[str,
         unlock(lock)
 
 
-def hashes_of(given: Mapping[str, bytes]) -> dict[str, str]:
+def hashes_of(files: Mapping[str, bytes]) -> dict[str, str]:
     """Return what `options` of a run has of the files that its scenario refers to: the hash (64 hex digits) of each."""
-    return {name.removesuffix(".json"): hashlib.sha256(data).hexdigest() for name, data in given.items()}
+    return {name.removesuffix(".json"): hashlib.sha256(data).hexdigest() for name, data in files.items()}
 
 
 def remove_drafts(root: Path) -> None:
@@ -383,8 +383,8 @@ class Database:
                 rows = connection.execute("PRAGMA integrity_check(1)").fetchall()
         except sqlite3.Error as error:
             raise failure(self._path, error) from error
-        found = " ".join(str(rows[0][0]).split()) if rows else "it cannot be checked"
-        return None if found == "ok" else found
+        problem = " ".join(str(rows[0][0]).split()) if rows else "it cannot be checked"
+        return None if problem == "ok" else problem
 
     def seal(self) -> None:
         """Refuse all statements but SELECT from now on, including ATTACH and PRAGMA."""

@@ -85,9 +85,9 @@ class Difference:
             return None
         left, right = _named(self.left), _named(self.right)
         for name in _TOLD:
-            found = first_value(left[name], right[name])
-            if found is not None:
-                return attrs.evolve(found, keys=(name, *found.keys))
+            difference = first_value(left[name], right[name])
+            if difference is not None:
+                return attrs.evolve(difference, keys=(name, *difference.keys))
         return None
 
     def sentence(self, left: str = "on the left", right: str = "on the right") -> str:
@@ -99,16 +99,16 @@ class Difference:
             left: a description of the left side, for example `in the record`.
             right: a description of the right side, for example `in the replay`.
         """
-        found = self.value
-        if found is None:
+        value = self.value
+        if value is None:
             row, has, ends = (self.left, left, right) if self.left is not None else (self.right, right, left)
             return f"event {self.number:,} is {_event(row)} {has}, and there is none {ends}"
-        ours, theirs = found.texts()
+        ours, theirs = value.texts()
         here, there = _event(self.left), _event(self.right)
         if here == there:
             event = f"event {self.number:,} ({here})"
-            return f"{event} differs in {found.path}, which is {ours} {left} and {theirs} {right}"
-        return f"event {self.number:,} is {here} {left} and {there} {right}; they differ in {found.path}"
+            return f"{event} differs in {value.path}, which is {ours} {left} and {theirs} {right}"
+        return f"event {self.number:,} is {here} {left} and {there} {right}; they differ in {value.path}"
 
 
 def first_difference(left: Iterable[EventRow], right: Iterable[EventRow], start: int = 1) -> Difference | None:

@@ -87,14 +87,14 @@ def expanded(columns: Mapping[str, Cells], names: Collection[str]) -> Columns:
     Raises:
         UsageError: if a column would have the name of another one.
     """
-    found: Columns = {}
+    all_columns: Columns = {}
     for name, cells in columns.items():
         parts = _parts(name, [_decoded(cell) for cell in cells]) if name in names else {name: cells}
         for part in parts:
-            if part in found or (part != name and part in columns):
+            if part in all_columns or (part != name and part in columns):
                 raise UsageError(f"two columns would have the name {part!r}", hint="rename one, or use expand=False")
-        found |= parts
-    return found
+        all_columns |= parts
+    return all_columns
 
 
 def json_rows(
@@ -109,8 +109,8 @@ def json_rows(
             decoded then.
         view: the view that the rows are from; None: from a query.
     """
-    known = json_columns(view)
-    places = [place for place, name in enumerate(columns) if name in known]
+    json_names = json_columns(view)
+    places = [place for place, name in enumerate(columns) if name in json_names]
     for row in rows:
         cells = list(row)
         for place in places:

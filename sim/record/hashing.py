@@ -88,8 +88,8 @@ class RunHash(StreamHash):
         super().add_events(body, count)
         if not count:
             return
-        found = None if _split_in_c is None else _split_in_c(body, count, self._lanes)
-        for lane, rows in (_by_lane(body, count, self._lanes) if found is None else found).items():
+        rows_by_lane = None if _split_in_c is None else _split_in_c(body, count, self._lanes)
+        for lane, rows in (_by_lane(body, count, self._lanes) if rows_by_lane is None else rows_by_lane).items():
             self._events[lane].update(rows)
 
     def add_effect(self, actor: str, ordinal: int, kind: str, request_hash: str) -> None:

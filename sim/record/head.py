@@ -122,9 +122,9 @@ def read_head(folder: Path) -> HeadState:
         return HeadState(None, f"{HEAD} is missing")
     except OSError as error:
         return HeadState(None, f"{HEAD} cannot be read: {error.strerror}")
-    found = [_head_of(data[at : at + _SLOT]) for at in (0, _SLOT)]
-    whole = [head for head in found if head is not None]
-    problem = f"{HEAD} is damaged" if len(whole) < len(found) else None
+    slots = [_head_of(data[at : at + _SLOT]) for at in (0, _SLOT)]
+    whole = [head for head in slots if head is not None]
+    problem = f"{HEAD} is damaged" if len(whole) < len(slots) else None
     return HeadState(max(whole, key=lambda head: head.commit, default=None), problem)
 
 

@@ -72,22 +72,22 @@ class Integrity:
             raise RunError(f"{first}{more}", hint="use a whole copy of it, or make it again; `sim verify` lists all")
 
 
-def judge(stored: "StoredRun", known: AuditHead | None = None, written: "Written | None" = None) -> Integrity:
+def judge(stored: "StoredRun", noted: AuditHead | None = None, written: "Written | None" = None) -> Integrity:
     """Check all parts of the record of a run.
 
     Args:
         stored: the run.
-        known: an audit record that the caller has noted before; None if there is none.
+        noted: an audit record that the caller has noted before; None if there is none.
         written: the hashes that the caller, which has just written the record, has computed; None if it has not.
     """
     damaged = list(stored.damage_beside())
     audit: list[AuditHead] = []
 
     def check_audit() -> None:
-        found = stored.audit(known)
-        audit.append(found.head)
-        if found.problem is not None:
-            damaged.append(f"{stored.path} is damaged: {found.problem}")
+        report = stored.audit(noted)
+        audit.append(report.head)
+        if report.problem is not None:
+            damaged.append(f"{stored.path} is damaged: {report.problem}")
 
     _note(check_audit, damaged)
     unusable = _note(lambda: stored.verify(written), damaged)
@@ -108,12 +108,12 @@ def _once(problems: Iterable[str]) -> Iterable[str]:
     return dict.fromkeys(problems)
 
 
-def integrity_of(folder: "Path", known: AuditHead | None = None) -> tuple[Integrity, "dict[str, Json]"]:
+def integrity_of(folder: "Path", noted: AuditHead | None = None) -> tuple[Integrity, "dict[str, Json]"]:
     """Return the judgement of the run in a folder, also if it cannot even be opened, and what is known of it.
 
     Args:
         folder: the run folder.
-        known: as in `judge`.
+        noted: as in `judge`.
 
     Returns:
         The judgement; and `status`, `recording` (its level), and the numbers of `events`, `effects` and `commits`, each
@@ -128,8 +128,8 @@ def integrity_of(folder: "Path", known: AuditHead | None = None) -> tuple[Integr
     try:
         with open_run(folder, verify=False) as stored:
             facts["status"], facts["recording"] = stored.info.status, level_of(stored.info.options)
-            found = judge(stored, known)
+            integrity = judge(stored, noted)
             _note(lambda: facts.update(stored.counts()), [])
-            return found, facts
+            return integrity, facts
     except RunError as error:
         return Integrity(damaged=(str(error),), unusable=str(error)), facts

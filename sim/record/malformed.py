@@ -1,4 +1,4 @@
-"""Malformed events of a record: those whose data are not what their topic requires, counted by topic.
+"""Malformed events of a record: those whose data are not what their topic requires, count by topic.
 
 A record that is intact can have them: another version of sim wrote it, or whoever changed it computed its hashes again.
 """
@@ -18,7 +18,7 @@ _MOST_NAMED: Final = 5
 """The most topics that a sentence names."""
 
 _MOST_COUNTED: Final = 1_000
-"""The most topics that are counted separately."""
+"""The most topics that are count separately."""
 _OTHERS: Final = "(others)"
 
 _decode: Final = reader(list[tuple[Raw, Raw, Raw, Raw, Raw, Raw, str, Raw, Raw]])  # what is Raw is not decoded
@@ -54,7 +54,7 @@ class MalformedEvents:
     @property
     def total(self) -> int:
         """The number of malformed events."""
-        return sum(found.events for found in self.topics.values())
+        return sum(count.events for count in self.topics.values())
 
     def take(self, chunk: bytes) -> None:
         """Compare the events of a chunk with the types of their topics.
@@ -83,9 +83,9 @@ class MalformedEvents:
     def _take_each(self, topic: str, series: Sequence[Raw]) -> None:
         read = data_reader(topic)
         assert read is not None, "the topic has an event type"
-        for found in map(read, series):
-            if found.__class__ is Malformed:
-                self._note(found)
+        for data in map(read, series):
+            if data.__class__ is Malformed:
+                self._note(data)
 
     def add(self, data: EventData | Malformed | None) -> None:
         """Count an event that was read one by one, by its data as its event type has them."""
@@ -93,14 +93,14 @@ class MalformedEvents:
         if data.__class__ is Malformed:
             self._note(data)
 
-    def _note(self, found: Malformed) -> None:
-        topic = found.topic if found.topic in self.topics or len(self.topics) < _MOST_COUNTED else _OTHERS
-        known = self.topics.get(topic, MalformedTopic(0, found.problem))
-        self.topics[topic] = attrs.evolve(known, events=known.events + 1)
+    def _note(self, malformed: Malformed) -> None:
+        topic = malformed.topic if malformed.topic in self.topics or len(self.topics) < _MOST_COUNTED else _OTHERS
+        count = self.topics.get(topic, MalformedTopic(0, malformed.problem))
+        self.topics[topic] = attrs.evolve(count, events=count.events + 1)
 
     def to_json(self) -> dict[str, Json]:
         """Return the numbers, JSON-like."""
-        return {"events": self.total, "topics": {topic: attrs.asdict(found) for topic, found in self.topics.items()}}
+        return {"events": self.total, "topics": {topic: attrs.asdict(count) for topic, count in self.topics.items()}}
 
     def sentence(self, version: object) -> str | None:
         """Return what is malformed and what to do about it; None: nothing is. Its text is not trusted.
@@ -110,7 +110,7 @@ class MalformedEvents:
         """
         if not self.topics:
             return None
-        named = [f"{topic} {number(found.events)} ({found.problem})" for topic, found in self.topics.items()]
+        named = [f"{topic} {number(count.events)} ({count.problem})" for topic, count in self.topics.items()]
         if len(named) > _MOST_NAMED:
             named[_MOST_NAMED:] = [f"{len(named) - _MOST_NAMED} more topics"]
         return (

@@ -96,10 +96,10 @@ class RunInfo:
         Raises:
             RunError: if the record names another.
         """
-        found = next((one for one in MODES if one == self.mode), None)
-        if found is None:
+        mode = next((one for one in MODES if one == self.mode), None)
+        if mode is None:
             raise RunError(f"{self.path} names the mode {self.mode!r:.60}; a run is {' or '.join(MODES)}", hint=COPY)
-        return found
+        return mode
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -158,10 +158,10 @@ class StoredRun:
         Raises:
             RunError: if they cannot.
         """
-        found = self.integrity if written is None else judge(self, written=written)
-        if found.unusable is not None:
-            raise RunError(found.unusable, hint=COPY)
-        (found if lost else attrs.evolve(found, lost=None)).warn()
+        integrity = self.integrity if written is None else judge(self, written=written)
+        if integrity.unusable is not None:
+            raise RunError(integrity.unusable, hint=COPY)
+        (integrity if lost else attrs.evolve(integrity, lost=None)).warn()
 
     @property
     def lacks(self) -> str:
@@ -202,12 +202,12 @@ class StoredRun:
             UsageError: if there is no such view.
         """
         own = self._database.rows("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name")
-        known = dict.fromkeys((*VIEWS, *(name for (name,) in own), *TABLES))
-        for name in known:  # the SQL contains this name, never the text of the caller
+        views = dict.fromkeys((*VIEWS, *(name for (name,) in own), *TABLES))
+        for name in views:  # the SQL contains this name, never the text of the caller
             if name == view:
                 return f"SELECT * FROM ({VIEWS[name]})" if name in VIEWS else f'SELECT * FROM "{name}"'  # noqa: S608
-        close = difflib.get_close_matches(view, known, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        close = difflib.get_close_matches(view, views, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(views)}"
         raise UsageError(f"a run has no view {view!r}", hint=hint)
 
     def stream(self, view: str) -> Generator[tuple[Any, ...]]:
@@ -246,13 +246,13 @@ class StoredRun:
         Raises:
             RunError: if the record is damaged.
         """
-        found = MalformedEvents()
+        malformed = MalformedEvents()
         for chunk, _, _, _, data in self.chunks():
             try:
-                found.take(data)
+                malformed.take(data)
             except ValueError as error:
                 raise self._damaged(f"the events of chunk {chunk} cannot be read: {error}") from error
-        return found
+        return malformed
 
     def verify(self, written: Written | None = None) -> None:
         """Check all events, requests and the digest against their stored hashes.
@@ -327,15 +327,15 @@ class StoredRun:
 
     def damage_beside(self) -> list[str]:
         """Return one sentence for each file beside the database that was changed or is missing; `run.audit` apart."""
-        found: list[str] = []
+        problems: list[str] = []
         if self._head.problem is not None and self._head.problem not in (self.info.lost or ""):
-            found.append(f"{self.path} is damaged: {self._head.problem}")
+            problems.append(f"{self.path} is damaged: {self._head.problem}")
         try:
             self.unsafe_lost()
         except RunError as error:
-            found.append(str(error))
-        found += filter(None, (self.scenario_problem(), *(self.given_problem(name) for name in GIVEN)))
-        return found
+            problems.append(str(error))
+        problems += filter(None, (self.scenario_problem(), *(self.given_problem(name) for name in GIVEN)))
+        return problems
 
     def scenario_problem(self) -> str | None:
         """Return what is wrong with the recorded scenario, beside the database; None if nothing is."""
@@ -362,11 +362,11 @@ class StoredRun:
         same = hashlib.sha256(data).hexdigest() == recorded
         return None if same else f"{path} is not the {GIVEN[name]} that was used: it was changed"
 
-    def audit(self, known: AuditHead | None = None) -> AuditReport:
+    def audit(self, noted: AuditHead | None = None) -> AuditReport:
         """Check the audit records of the run: their chain, and their hashes in `run.audit`.
 
         Args:
-            known: the last record that the caller knows, for example from an earlier check; None if it knows none.
+            noted: the last record that the caller knows, for example from an earlier check; None if it knows none.
 
         Raises:
             RunError: if the file is damaged so that it cannot be read.
@@ -377,16 +377,16 @@ class StoredRun:
             ((number,),) = self._database.rows("SELECT number FROM commits WHERE id = 1")
             behind = head is not None and head.commit < number
             may_lag = status == "running" or (status != "finished" and behind)
-            found = check_chain(
+            report = check_chain(
                 ((first, data) for _, first, _, _, data in self.chunks()),
                 lines,
                 may_lag=may_lag,
                 ended=_audit_head(self.info.digest),
-                known=known,
+                noted=noted,
             )
-        if found.problem is None and not whole and not may_lag:
-            return attrs.evolve(found, problem=f"{AUDIT} has more than its {len(lines)} records")
-        return found
+        if report.problem is None and not whole and not may_lag:
+            return attrs.evolve(report, problem=f"{AUDIT} has more than its {len(lines)} records")
+        return report
 
     def _verify_outside(self) -> None:
         """Check outcomes, arrivals and requests. A replay cannot reproduce them."""
@@ -472,9 +472,9 @@ class StoredRun:
             return  # still running, or killed: there is nothing but chunks to check
         if events != total:
             raise self._damaged(f"it should hold {events} events, but has {total}")
-        found = lanes()
+        lane_hashes = lanes()
         try:
-            match = stored == final_hash(found, decode(digest), level_of(self.info.options))
+            match = stored == final_hash(lane_hashes, decode(digest), level_of(self.info.options))
         except ValueError:
             match = False
         if not match:
@@ -493,20 +493,20 @@ class StoredRun:
         if run_row_hash(database.rows(f"SELECT {columns} FROM run")[0]) != run_hash:  # noqa: S608 - constant
             raise self._damaged("its run row (name, seed, status, times, summary) does not match its hash")
         status, *values = rows[0]
-        known = dict(zip(_COLUMNS, values, strict=True))
+        fields = dict(zip(_COLUMNS, values, strict=True))
         try:
             for name in _JSON:
-                known[name] = None if known[name] is None else decode(known[name].encode())
-            if not all(known[name] is None or isinstance(known[name], dict) for name in _JSON):
+                fields[name] = None if fields[name] is None else decode(fields[name].encode())
+            if not all(fields[name] is None or isinstance(fields[name], dict) for name in _JSON):
                 raise TypeError
-            if not all(isinstance(known["options"].get(name, []), list) for name in _LISTS):
+            if not all(isinstance(fields["options"].get(name, []), list) for name in _LISTS):
                 raise TypeError
         except (AttributeError, RecursionError, TypeError, ValueError):
             raise self._damaged("its run row is not JSON") from None
-        lost = self._lost(known["uid"], number, whole, ended=status == "finished")
+        lost = self._lost(fields["uid"], number, whole, ended=status == "finished")
         if status == "running" and not being_written(path):
             status = "killed"
-        return RunInfo(path.name, path, status, None, lost, None, **known)
+        return RunInfo(path.name, path, status, None, lost, None, **fields)
 
     def _lost(self, uid: str, number: int, whole: str, *, ended: bool) -> str | None:
         """Return one sentence about commits that are missing in the database, or None.

@@ -285,11 +285,11 @@ class RunRecorder(_Buffer):
                 run.check(written=written)
                 if run.info.hash == hash and run.info.lost is None:
                     return
-                found = run.info.lost or f"it has hash {run.info.hash}"
+                mismatch = run.info.lost or f"it has hash {run.info.hash}"
         except SimError as error:
-            found = str(error)
+            mismatch = str(error)
         raise RunError(
-            f"the run ended with hash {hash}, but its record on disk does not match: {found}",
+            f"the run ended with hash {hash}, but its record on disk does not match: {mismatch}",
             hint="check for another program that uses the folder, and for disk errors; then run the scenario again",
         )
 

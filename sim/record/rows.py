@@ -27,7 +27,7 @@ class Wanted:
     def __init__(self, topics: Collection[str] | None = None, actors: Collection[str] | None = None) -> None:
         self._patterns = topics
         self._actors = None if actors is None else frozenset(actors)
-        self._known: dict[str, bool] = {}
+        self._wanted_topics: dict[str, bool] = {}
         self._readers: dict[str, Callable[[bytes], EventData | Malformed] | None] = {}
 
     def of(self, first: int, chunk: bytes, after: int) -> "Iterator[Row]":
@@ -41,16 +41,16 @@ class Wanted:
         Raises:
             ValueError: if it is not a chunk of events.
         """
-        known, actors = self._known, self._actors
+        wanted_topics, actors = self._wanted_topics, self._actors
         for id, parts in enumerate(_decode(chunk), first):
             if id <= after or (actors is not None and parts[5] not in actors):
                 continue
             topic = parts[6]
-            wanted = known.get(topic)
+            wanted = wanted_topics.get(topic)
             if wanted is None:
                 wanted = self._patterns is None or any(matches(one, topic) for one in self._patterns)
-                if len(known) < MOST_TOPICS:
-                    known[topic] = wanted
+                if len(wanted_topics) < MOST_TOPICS:
+                    wanted_topics[topic] = wanted
             if wanted:
                 yield Row(id, parts, self)
 

@@ -75,14 +75,14 @@ def metrics_of(metrics: Metrics) -> Metrics:
 
 def ends_of(values: Sequence[float | None]) -> tuple[float | None, float | None, float | None, float | None]:
     """Return the first, the last, the least and the largest value of a metric; None stands for no value."""
-    known = [value for value in values if value is not None]
-    return values[0], values[-1], min(known, default=None), max(known, default=None)
+    numbers = [value for value in values if value is not None]
+    return values[0], values[-1], min(numbers, default=None), max(numbers, default=None)
 
 
 def gaps_of(metrics: Metrics) -> dict[str, int]:
     """Return how many samples of each metric have no value, of those metrics that have such samples."""
-    found = {name: sum(value is None for value in values) for name, values in metrics_of(metrics).items()}
-    return {name: count for name, count in found.items() if count}
+    gaps = {name: sum(value is None for value in values) for name, values in metrics_of(metrics).items()}
+    return {name: count for name, count in gaps.items() if count}
 
 
 def html(rows: Iterable[tuple[str, str]], metrics: Metrics | None = None) -> str:
@@ -90,8 +90,8 @@ def html(rows: Iterable[tuple[str, str]], metrics: Metrics | None = None) -> str
     from sim.base.pages import Table, tag  # a run on the command line needs no page
 
     samples = metrics_of(metrics or {})
-    found = [(name, *ends_of(values)) for name, values in samples.items()]
-    below = Table(("metric", "first", "last", "min", "max"), found).html() if found else None
+    metric_rows = [(name, *ends_of(values)) for name, values in samples.items()]
+    below = Table(("metric", "first", "last", "min", "max"), metric_rows).html() if metric_rows else None
     return tag("div", Table((), list(rows)).html(), below)
 
 
@@ -153,12 +153,12 @@ def pairs(fields: Fields) -> Iterator[tuple[str, str]]:
 def edited(options: JsonObject) -> Iterator[tuple[str, str]]:
     """Yield which events of its run a branch leaves out, and which it replaces, as pairs of a name and a text."""
     edits = options.get("edits")
-    known = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else []
+    entries = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else []
     for name, replaced in (("left out", False), ("replaced", True)):
-        found = [_edit(edit) for edit in known if bool(edit.get("replaced")) is replaced]
-        more = [f"and {len(found) - _MOST_EDITED} more"] if len(found) > _MOST_EDITED else []
-        if found:
-            yield name, "; ".join([*found[:_MOST_EDITED], *more])
+        texts = [_edit(edit) for edit in entries if bool(edit.get("replaced")) is replaced]
+        more = [f"and {len(texts) - _MOST_EDITED} more"] if len(texts) > _MOST_EDITED else []
+        if texts:
+            yield name, "; ".join([*texts[:_MOST_EDITED], *more])
 
 
 def _edit(edit: JsonObject) -> str:
@@ -229,20 +229,20 @@ def _messages(count: int) -> str:
 
 def unread_advice(fields: Fields) -> list[tuple[str, str]]:
     """Return a sentence for each kind of message that no rule can read, and what to write, for the most frequent."""
-    found = []
+    advice = []
     for row in [row for row in fields.get("unread") or () if row["why"] == "no rule"][:_SHOWN]:
         topic, agent, one = row["topic"], row["agent"], row["count"] == 1
         about = f"the topic {topic!r}" if topic else "no topic"
         condition = "message is not None" + (f" and message.topic == {topic!r}" if topic else "")
         what = f"{_messages(row['count'])} with {about} to {agent} {'was' if one else 'were'} not read"
         rule = f"{{when: {json.dumps(condition)}, do: noop}}"
-        found.append(
+        advice.append(
             (
                 f"{what}: no rule of {agent} applies to {'it' if one else 'them'}",
                 f"add a rule that reads such messages, such as {rule}, or set unmatched: drop for {agent}",
             )
         )
-    return found
+    return advice
 
 
 def _parts(total: int, parts: Mapping[str, int]) -> str:

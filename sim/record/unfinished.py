@@ -79,8 +79,8 @@ def read_unfinished(folder: Path) -> tuple[UnfinishedAnswer, ...]:
         rows: Any = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return ()
-    found = [_read(row) for row in rows[:MOST]] if isinstance(rows, list) else []
-    return tuple(one for one in found if one is not None)
+    answers = [_read(row) for row in rows[:MOST]] if isinstance(rows, list) else []
+    return tuple(one for one in answers if one is not None)
 
 
 def _read(row: Any) -> UnfinishedAnswer | None:

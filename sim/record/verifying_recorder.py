@@ -185,10 +185,10 @@ class VerifyingRecorder:
 
     def _differ(self) -> None:
         """Raise an error that names the first event that differs."""
-        found = self._first_difference()
-        if found is None:
+        difference = self._first_difference()
+        if difference is None:
             raise DivergenceError("the events are equal, but their hash is not the one on record")
-        raise _divergence(found)
+        raise _divergence(difference)
 
     def _first_difference(self) -> Difference | None:
         chunk = self._history.chunk
@@ -218,12 +218,11 @@ class VerifyingRecorder:
                 f" ({there.kind}) at {to_text(there.time_ns)}, {there.latency} and {there.safety}, is on record"
             )
         if there.request_hash != request_hash and "requests" in self._parts:
-            found = first_value(self._history.run.request(actor, ordinal), request)
-            where = (
-                f": it differs in {found.path or 'its value'}, which is {' on record and '.join(found.texts())} now"
-                if found
-                else ""
-            )
+            difference = first_value(self._history.run.request(actor, ordinal), request)
+            where = ""
+            if difference is not None:
+                texts = " on record and ".join(difference.texts())
+                where = f": it differs in {difference.path or 'its value'}, which is {texts} now"
             raise DivergenceError(f"{name} has a different request than on record{where}", hint=ANY_CAUSE)
         self._hash.add_effect(actor, ordinal, kind, request_hash)
         if not there.ended:
@@ -235,21 +234,21 @@ class VerifyingRecorder:
         chunk, made, kept = self._history.chunk, self.compared + len(self._rows), there.events_before
         if made < kept and chunk is not None:
             row: EventRow = tuple(decode(chunk.data)[len(self._rows)])
-            found = Difference(made + 1, row, None)
+            difference = Difference(made + 1, row, None)
         elif self.compared <= kept < made:
-            found = Difference(kept + 1, None, self._rows[kept - self.compared])
+            difference = Difference(kept + 1, None, self._rows[kept - self.compared])
         else:
             return DivergenceError(
                 f"{name} comes after {made:,} events now, and effect {there.ordinal} of {there.actor} after {kept:,} on"
                 " record"
             )
-        return DivergenceError(f"{found.sentence(_RECORD, _NOW)} before {name}", hint=ANY_CAUSE)
+        return DivergenceError(f"{difference.sentence(_RECORD, _NOW)} before {name}", hint=ANY_CAUSE)
 
     def compare_so_far(self) -> None:
         """Compare the events of a chunk that is not complete, where the replay is within an instant."""
-        found = self._first_difference()
-        if found is not None:
-            raise _divergence(found)
+        difference = self._first_difference()
+        if difference is not None:
+            raise _divergence(difference)
 
     # -- the end of the history
 
@@ -272,9 +271,9 @@ class VerifyingRecorder:
         if chunk is None and self._history.partial:
             return  # the record lacks its last events; their effects have been compared already
         before = [] if chunk is None else [tuple(row) for row in decode(chunk.data) if row[0] < until]
-        found = first_difference(before, self._rows, self.compared + 1)
-        if found is not None:
-            raise _divergence(found)
+        difference = first_difference(before, self._rows, self.compared + 1)
+        if difference is not None:
+            raise _divergence(difference)
 
     def _compare_end(self, status: Status, digest: JsonObject) -> None:
         self._feed()
@@ -282,19 +281,19 @@ class VerifyingRecorder:
         if "events" in self._parts and (self._rows or history.chunk is not None):
             chunk = history.chunk
             stored = [] if chunk is None else [tuple(row) for row in islice(decode(chunk.data), len(self._rows) + 1)]
-            found = first_difference(stored, self._rows, self.compared + 1)
-            if found is not None:
-                raise _divergence(found)
+            difference = first_difference(stored, self._rows, self.compared + 1)
+            if difference is not None:
+                raise _divergence(difference)
         if history.intent is not None:
             raise _not_begun(history.intent)
         if info.status == "finished" and info.digest is not None and "digest" in self._parts:
-            found_value = first_value(info.digest, dict(digest))
-            if found_value is not None:
-                there_text, now_text = found_value.texts()
+            value_difference = first_value(info.digest, dict(digest))
+            if value_difference is not None:
+                there_text, now_text = value_difference.texts()
                 raise DivergenceError(
-                    f"all events are equal, but the final state differs in {found_value.path}, which is"
+                    f"all events are equal, but the final state differs in {value_difference.path}, which is"
                     f" {there_text} on record and {now_text} now",
-                    hint=value_cause(found_value),
+                    hint=value_cause(value_difference),
                 )
 
 
@@ -340,8 +339,8 @@ def _flush(out: RunRecorder, _: None) -> None:
     out.flush()
 
 
-def _divergence(found: Difference) -> DivergenceError:
-    return DivergenceError(found.sentence(_RECORD, _NOW), hint=usual_cause(found))
+def _divergence(difference: Difference) -> DivergenceError:
+    return DivergenceError(difference.sentence(_RECORD, _NOW), hint=usual_cause(difference))
 
 
 def _not_begun(there: Intent) -> DivergenceError:

@@ -173,10 +173,10 @@ def view_of(data: type[EventData], about: str, columns: Mapping[str, str] | None
     """
     parts = json_kinds(data)
 
-    def part(found: re.Match[str]) -> str:
-        if found[1] not in parts:
-            raise UsageError(f"the events {data.TOPIC} have no {found[1]!r}", hint=f"there are {', '.join(parts)}")
-        return f"data {'->' if _STRUCTURED.search(str(parts[found[1]])) else '->>'} '$.{found[1]}'"
+    def part(match: re.Match[str]) -> str:
+        if match[1] not in parts:
+            raise UsageError(f"the events {data.TOPIC} have no {match[1]!r}", hint=f"there are {', '.join(parts)}")
+        return f"data {'->' if _STRUCTURED.search(str(parts[match[1]])) else '->>'} '$.{match[1]}'"
 
     chosen = {key: f"${key}" for key in parts} if columns is None else columns
     shown = "".join(f""",\n       {_PART.sub(part, sql)} AS "{name}\"""" for name, sql in chosen.items())

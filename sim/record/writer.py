@@ -253,12 +253,12 @@ class Tables:
     def _content(self, part: bytes) -> int:
         """Store a part of a request, unless it is stored already, and return its id."""
         hash = content_hash(part)
-        found = self._execute("SELECT id FROM contents WHERE hash = ?", (hash,)).fetchone()
-        if found is None:
+        row = self._execute("SELECT id FROM contents WHERE hash = ?", (hash,)).fetchone()
+        if row is None:
             id = self._insert("INSERT INTO contents (hash, data) VALUES (?, CAST(? AS TEXT))", (hash, part))
             self._seal.add("content", id, hash)
             return id
-        return int(found[0])
+        return int(row[0])
 
     def result(self, row: ResultRow, value: bytes) -> None:
         """Store the outcome of an effect, with its encoded value.
@@ -336,13 +336,13 @@ def _identity(folder: Path) -> tuple[tuple[int, int], ...]:
         RunError: if one is missing.
     """
     try:
-        found = [(folder / name).stat() for name in (DATABASE, HEAD)]
+        statuses = [(folder / name).stat() for name in (DATABASE, HEAD)]
     except OSError as error:
         raise RunError(
             f"{folder} was removed during the run: {error.filename} is missing",
             hint="do not move a run folder before the run has ended, and run the scenario again",
         ) from error
-    return tuple((status.st_dev, status.st_ino) for status in found)
+    return tuple((status.st_dev, status.st_ino) for status in statuses)
 
 
 class Writer:
@@ -364,7 +364,7 @@ class Writer:
         self._resumed = resumed
         self._pid = os.getpid()
         self._error: SimError | None = None
-        self._told = False
+        self._error_raised = False
         self._closed = False
         self._queue: queue.Queue[_Job | None] = queue.Queue(_JOBS)
         self._lock = lock_folder(folder, take_over=take_over)
@@ -406,7 +406,7 @@ class Writer:
         if os.getpid() != self._pid:
             raise RunError(f"{self._folder} was opened before a fork and cannot be written after it")
         if self._error is not None:
-            self._told = True
+            self._error_raised = True
             raise self._error
         if self._closed:
             raise RunError(f"the record of {self._folder} is closed, so nothing can be recorded any more")
@@ -426,8 +426,8 @@ class Writer:
         self._queue.put(None)
         self._thread.join()
         self._unlock()
-        if self._error is not None and not self._told:
-            self._told = True
+        if self._error is not None and not self._error_raised:
+            self._error_raised = True
             raise self._error
 
     def _unlock(self) -> None:

@@ -91,7 +91,7 @@ def test_topics_without_number_take_no_memory_without_bound() -> None:
         assert all(isinstance(row.event, Malformed) for row in wanted.of(1, chunk, 0))
     assert (found.total, found.read, len(found.topics)) == (12_000, 12_000, 1001)
     assert found.topics["(others)"].events == 11_000
-    assert len(wanted._readers) == len(wanted._known) == len(found._readers) == MOST_TOPICS
+    assert len(wanted._readers) == len(wanted._wanted_topics) == len(found._readers) == MOST_TOPICS
 
 
 @pytest.mark.parametrize(
