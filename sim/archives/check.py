@@ -52,20 +52,20 @@ def check_archive(archive: Path, to: Path) -> Checked:
     try:
         with open_archive(archive) as opened:
             members = {member.filename: member for member in members_of(opened, archive)}
-            known, replay, title = _metadata(opened, members, archive)
-            problems = [f"the file {name} is missing" for name in sorted(known.keys() - members.keys())]
+            hashes, replay, title = _metadata(opened, members, archive)
+            problems = [f"the file {name} is missing" for name in sorted(hashes.keys() - members.keys())]
             problems += [
-                f"the file {name} is not in the metadata" for name in sorted(members.keys() - {*known, METADATA})
+                f"the file {name} is not in the metadata" for name in sorted(members.keys() - {*hashes, METADATA})
             ]
             if EXPERIMENT not in members and not any(_is_record(name) for name in members):
                 problems.append("it has neither a run nor an experiment")
             problems += [
-                f"{name} is not the name of a file of an archive" for name in sorted(known) if not is_known(name)
+                f"{name} is not the name of a file of an archive" for name in sorted(hashes) if not is_known(name)
             ]
-            listed = sorted(name for name in known.keys() & members.keys() if is_known(name))
+            listed = sorted(name for name in hashes.keys() & members.keys() if is_known(name))
             check_space([members[name] for name in listed], to)
             for name in listed:
-                if _unpack(opened, members[name], to) != known[name]:
+                if _unpack(opened, members[name], to) != hashes[name]:
                     problems.append(f"the file {name} was changed")
     except UNREADABLE as error:
         raise unreadable(archive, error) from error

@@ -37,10 +37,10 @@ def results_difference(before: Path, after: Path) -> str | None:
         RunError: if the results of one cannot be read.
     """
     for table, keys in _KEYS.items():
-        with _rows(before / FILE, table) as (columns, was), _rows(after / FILE, table) as (others, found):
+        with _rows(before / FILE, table) as (columns, was), _rows(after / FILE, table) as (others, repeated):
             if columns != others:
                 return f"the table {table} of {FILE} has the columns {', '.join(others)}, and had {', '.join(columns)}"
-            difference = _first(_Table(table, columns, keys), was, found)
+            difference = _first(_Table(table, columns, keys), was, repeated)
             if difference is not None:
                 return difference
     if (before / BENCH).is_file():
@@ -64,8 +64,8 @@ class _Table:
         return ", ".join(f"{name} {value!s:.60}" for name, value in zip(self.columns[: self.keys], row, strict=False))
 
 
-def _first(table: _Table, was: Iterator[tuple[Any, ...]], found: Iterator[tuple[Any, ...]]) -> str | None:
-    for one, other in zip_longest(was, found):
+def _first(table: _Table, was: Iterator[tuple[Any, ...]], repeated: Iterator[tuple[Any, ...]]) -> str | None:
+    for one, other in zip_longest(was, repeated):
         if one is None or other is None or one[: table.keys] != other[: table.keys]:
             shown = one if other is None or (one is not None and one[: table.keys] < other[: table.keys]) else other
             there = "was not there" if shown is other else "is not there any more"

@@ -95,7 +95,7 @@ class _Past:
     undescribed_ns: int | None = None
     live: tuple[Override, ...] = ()
     models: tuple[str, ...] = ()
-    _known: dict[tuple[tuple[str, str], ...], Scenario] = attrs.field(factory=dict)
+    _scenarios: dict[tuple[tuple[str, str], ...], Scenario] = attrs.field(factory=dict)
 
     def add(self, made: RecordedChange) -> None:
         """Add a change. One that cannot be checked here is named with the reason, and its effect is not described."""
@@ -132,17 +132,17 @@ class _Past:
         if not live:
             return self.first.scenario
         key = tuple((one.key, repr(one.value)) for one in live)
-        if key not in self._known:
-            self._known[key] = self.first.scenario.source.load(live)
-        return self._known[key]
+        if key not in self._scenarios:
+            self._scenarios[key] = self.first.scenario.source.load(live)
+        return self._scenarios[key]
 
 
 def _past_of(stored: StoredRun, text: str, software: Software, until_ns: int | None, until: str | None) -> _Past:
-    info, given = stored.info, stored.info.options
+    info, recorded = stored.info, stored.info.options
     keys = {"until": "until", "clock": "execution.clock", "speed": "execution.speed"}
-    options = {**given, **({} if until is None else {"until": until})}
+    options = {**recorded, **({} if until is None else {"until": until})}
     chosen = tuple(f"{key}={options[name]}" for name, key in keys.items() if options.get(name) is not None)
-    overrides = (*given.get("set", ()), *chosen)
+    overrides = (*recorded.get("set", ()), *chosen)
     facts: dict[str, Json] = {"seed": info.seed, "mode": info.mode}
     if info.origin is not None:
         origin = Origin.from_json(info.origin)
@@ -153,7 +153,7 @@ def _past_of(stored: StoredRun, text: str, software: Software, until_ns: int | N
     scenario = _checked(lambda: loads(text, str(stored.path / SCENARIO), overrides))
     past = _Past(Subject(
         scenario=scenario, text=text, paces=(Pace(info.run_mode, scenario),), overrides=overrides, facts=facts,
-        models=tuple(given.get("model") or ()), sources=_sources(software),
+        models=tuple(recorded.get("model") or ()), sources=_sources(software),
     ))  # fmt: skip
     for change in changes_of(stored):
         if until_ns is None or change.at_ns < until_ns:
@@ -240,8 +240,8 @@ def _subject_of_sweep(plan: Plan, text: str, software: Software) -> Subject:
             continue
         paces = _paces(plan, varied, changes, unchecked)
         variants.append(Variant(attrs.evolve(first, scenario=varied, paces=paces, tree=_tree(varied, texts)), point))
-    found = tuple(dict.fromkeys(unchecked))
-    return attrs.evolve(first, variants=tuple(variants), combinations=len(points), unchecked=found)
+    reasons = tuple(dict.fromkeys(unchecked))
+    return attrs.evolve(first, variants=tuple(variants), combinations=len(points), unchecked=reasons)
 
 
 def _paces(plan: Plan, scenario: Scenario, overrides: Sequence[str], unchecked: list[str]) -> tuple[Pace, ...]:
@@ -283,14 +283,14 @@ def _covering(points: Sequence[Point]) -> Sequence[Point]:
 
 def _texts(points: Sequence[Point]) -> dict[str, str]:
     """Return what is shown in place of the value of each varied key that is a single value."""
-    found = {}
+    texts = {}
     for key in points[0]:
         values = list(dict.fromkeys(point[key] for point in points))
         single = not any(isinstance(one.value, dict | list) for one in parse_all(f"{key}={value}" for value in values))
         if single and key.rpartition(".")[2] not in _NAMES:
             left = len(values) - _MOST_VALUES
-            found[key] = _VARIED + ", ".join(values[:_MOST_VALUES]) + (f", and {left:,} more" if left > 0 else "")
-    return found
+            texts[key] = _VARIED + ", ".join(values[:_MOST_VALUES]) + (f", and {left:,} more" if left > 0 else "")
+    return texts
 
 
 def _tree(scenario: Scenario, texts: Mapping[str, str] | None = None) -> dict[str, Json]:
@@ -298,8 +298,8 @@ def _tree(scenario: Scenario, texts: Mapping[str, str] | None = None) -> dict[st
     tree = copy.deepcopy(scenario._tree)
     if texts and tree is not None:
         apply_overrides(tree, [Override.of(key, value) for key, value in texts.items()])
-    found: dict[str, Json] = plain(tree)
-    return found
+    written: dict[str, Json] = plain(tree)
+    return written
 
 
 def _sources(software: Software) -> dict[str, bytes]:
@@ -309,11 +309,11 @@ def _sources(software: Software) -> dict[str, bytes]:
 
 def _facts(plan: Plan) -> dict[str, Json]:
     """Return what is known of an experiment: what it varies, in which design, with which seeds, in which modes."""
-    given = dict(text.partition("=")[::2] for text in plan.vary)
-    named = {key for keys in given for key in keys.split(",")}
+    varied = dict(text.partition("=")[::2] for text in plan.vary)
+    named = {key for keys in varied for key in keys.split(",")}
     listed = dict.fromkeys(key for point in plan.points[:1] for key in point if key != MODE and key not in named)
     facts: dict[str, Json] = {"seeds": plan.seeds_text}
-    facts |= {f"{_VARIED}{key}": values for key, values in given.items()}
+    facts |= {f"{_VARIED}{key}": values for key, values in varied.items()}
     facts |= {f"{_VARIED}{key}": "in a list of combinations" for key in listed}
     if plan.fit is not None:
         fit = plan.fit

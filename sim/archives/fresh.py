@@ -122,15 +122,15 @@ def _replayed(new: "_Environment", version: str, allowed: Sequence[str]) -> Repe
 
 
 def _carried_out(new: "_Environment", version: str, allowed: Sequence[str]) -> Repeated:
-    folder, again, given = new.files / "experiment", new.folder / "again", new.folder / PLAN
+    folder, again, plan_file = new.files / "experiment", new.folder / "again", new.folder / PLAN
     plan = json.loads((folder / PLAN).read_bytes())
     plan["file"] = str(folder / SCENARIO)
     if plan.get("past"):
         plan["past"]["run"] = str((folder / plan["past"]["run"]).resolve())
         if not Path(plan["past"]["run"]).is_relative_to(new.files.resolve()):
             raise UsageError("the plan in the archive refers to a run outside of it")
-    given.write_text(json.dumps(plan), encoding="utf-8")
-    new.sim("sweep", "--plan", str(given), "--to", str(again), *allowed)
+    plan_file.write_text(json.dumps(plan), encoding="utf-8")
+    new.sim("sweep", "--plan", str(plan_file), "--to", str(again), *allowed)
     difference = results_difference(folder, again)
     return Repeated(difference is None, version, difference)
 
@@ -160,8 +160,8 @@ def _pinned(path: Path) -> Path:
 def _pyenv(variables: Mapping[str, str], version: str) -> list[Path]:
     """Return the folders in which pyenv has installed this version of Python, the newest first."""
     root = variables.get("PYENV_ROOT") or str(Path(variables.get("HOME", "")) / ".pyenv")
-    found = [path for path in Path(root).glob("versions/3.*/bin") if f"{path.parent.name}.".startswith(f"{version}.")]
-    return sorted(found, key=lambda path: [int(part) for part in re.findall(r"\d+", path.parent.name)], reverse=True)
+    folders = [path for path in Path(root).glob("versions/3.*/bin") if f"{path.parent.name}.".startswith(f"{version}.")]
+    return sorted(folders, key=lambda path: [int(part) for part in re.findall(r"\d+", path.parent.name)], reverse=True)
 
 
 @attrs.frozen
@@ -199,7 +199,7 @@ class _Environment:
             raise UsageError("the archive has no software")
         what = ["-c", str(_pinned(self.files / VERSIONS)), *wheels, *_further(self.files)]
         uv = shutil.which("uv", path=self.variables.get("PATH"))
-        chosen = sys.executable if python is None else self._found(python)
+        chosen = sys.executable if python is None else self._interpreter(python)
         if uv is not None:
             alone = "--no-project"  # no file of a folder above says anything
             find = [uv, "python", "find", alone, "--no-python-downloads", chosen]
@@ -238,7 +238,7 @@ class _Environment:
         except RunError:
             self._step("install packages", *builds, variables=building_variables(self.variables))
 
-    def _found(self, python: str) -> str:
+    def _interpreter(self, python: str) -> str:
         """Return the path of a Python that works, for a version; anything else is returned as it is.
 
         The first program of that name may be one that only looks for others, as those of pyenv do.
@@ -280,8 +280,8 @@ class _Environment:
         empty = self.folder / "empty"
         empty.mkdir(parents=True, exist_ok=True)
         try:
-            given = fetching_variables(self.variables) if variables is None else variables
-            done = run(command, empty, given, _SECONDS)
+            environment = fetching_variables(self.variables) if variables is None else variables
+            done = run(command, empty, environment, _SECONDS)
         except (OSError, RunError) as error:
             raise RunError(f"cannot {what} for the new environment: {error}") from error
         if done.code not in (0, 1) or (done.code and not done.stdout.strip()):

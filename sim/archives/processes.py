@@ -54,12 +54,12 @@ def fetching_variables(own: Mapping[str, str]) -> dict[str, str]:
     Args:
         own: the variables of this process.
     """
-    found = _named(own, (*_SYSTEM, *_FETCHING))
-    found |= {name: value for name, value in own.items() if name.startswith("UV_INDEX_")}  # users of private indexes
-    if "UV_NO_CONFIG" in found:
-        return found
+    variables = _named(own, (*_SYSTEM, *_FETCHING))
+    variables |= {name: value for name, value in own.items() if name.startswith("UV_INDEX_")}  # of private indexes
+    if "UV_NO_CONFIG" in variables:
+        return variables
     settings = next((str(path) for path in _uv_settings(own) if path.is_file()), None)
-    return found | ({"UV_NO_CONFIG": "1"} if settings is None else {"UV_CONFIG_FILE": settings})
+    return variables | ({"UV_NO_CONFIG": "1"} if settings is None else {"UV_CONFIG_FILE": settings})
 
 
 def building_variables(own: Mapping[str, str]) -> dict[str, str]:

@@ -43,12 +43,12 @@ def named_software(allow: Iterable[str]) -> tuple[dict[str, str], dict[str, str 
     packages: dict[str, str] = {}
     modules: dict[str, str | None] = {}
     for name in allow:
-        found = distribution_of(name)
-        version = installed_version(name) if found is None else found.version
+        distribution = distribution_of(name)
+        version = installed_version(name) if distribution is None else distribution.version
         if version is None:
             modules[name] = None
         else:
-            packages[name if found is None else found.name] = version
+            packages[name if distribution is None else distribution.name] = version
     return packages, modules
 
 
@@ -72,11 +72,11 @@ def software_of(packages: Mapping[str, str], code: Mapping[str, str | None]) -> 
         file, content = wheel_of(name)
         files[f"software/{file}"] = content
     missing = []
-    for module, known in sorted(code.items()):
+    for module, recorded_hash in sorted(code.items()):
         if module != "sim" and distribution_of(module) is None:
-            found = _module_files(module, known)
-            files |= {f"{MODULES}{path}": content for path, content in found.items()}
-            if not found:
+            module_files = _module_files(module, recorded_hash)
+            files |= {f"{MODULES}{path}": content for path, content in module_files.items()}
+            if not module_files:
                 missing.append(f"the module {module}, which was defined in a program or a notebook")
     files[VERSIONS] = "".join(f"{line}\n" for line in _installed((SIM, *names))).encode()
     return Software(files, tuple(missing))
@@ -94,7 +94,7 @@ def _check_version(name: str, recorded: str) -> None:
         )
 
 
-def _module_files(module: str, known: str | None) -> dict[str, bytes]:
+def _module_files(module: str, recorded_hash: str | None) -> dict[str, bytes]:
     """Return the files of a module that no package installed, and of the modules beside it that it imports.
 
     Raises:
@@ -103,7 +103,7 @@ def _module_files(module: str, known: str | None) -> dict[str, bytes]:
     file = _file_of(module)
     if file is None:
         return {}
-    if known is not None and hashlib.sha256(file.read_bytes()).hexdigest() != known:
+    if recorded_hash is not None and hashlib.sha256(file.read_bytes()).hexdigest() != recorded_hash:
         raise UsageError(f"the module {module} has changed since the run was recorded: {file}")
     root = file.parents[module.count(".") + (file.name == "__init__.py")]
     paths: dict[Path, None] = {}
@@ -157,18 +157,18 @@ def _imports(path: Path, root: Path) -> Iterator[str]:
 
 def _installed(names: Iterable[str]) -> list[str]:
     """Return the versions of all packages that some packages need, as `name==version`; not of these themselves."""
-    own, found, ahead = {_plain(name) for name in names}, {}, list(names)
+    own, lines, ahead = {_plain(name) for name in names}, {}, list(names)
     while ahead:
         name = ahead.pop()
         try:
             distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:  # it is needed elsewhere only
             continue
-        if _plain(name) in found:
+        if _plain(name) in lines:
             continue
-        found[_plain(name)] = f"{distribution.name}=={distribution.version}"
+        lines[_plain(name)] = f"{distribution.name}=={distribution.version}"
         ahead += [match[0] for line in distribution.requires or () if (match := re.match(r"[A-Za-z0-9._-]+", line))]
-    return [line for name, line in sorted(found.items()) if name not in own]
+    return [line for name, line in sorted(lines.items()) if name not in own]
 
 
 def _plain(name: str) -> str:

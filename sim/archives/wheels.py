@@ -36,10 +36,10 @@ def wheel_of(name: str) -> tuple[str, bytes]:
         RunError: if it is not installed, its files are not found, or it has compiled files.
     """
     try:
-        found = metadata.distribution(name)
+        distribution = metadata.distribution(name)
     except metadata.PackageNotFoundError as error:
         raise RunError(f"the package {name} is not installed") from error
-    files = dict(_sources(found))
+    files = dict(_sources(distribution))
     compiled = [path for path in files if path.endswith(_COMPILED)]
     if compiled and name != SIM:
         raise RunError(f"the package {name} has compiled files, such as {compiled[0]}, and cannot be packed")
@@ -47,9 +47,9 @@ def wheel_of(name: str) -> tuple[str, bytes]:
         del files[path]
     if not files:
         raise RunError(f"the files of the package {name} are not found")
-    stem = f"{found.name.replace('-', '_').replace('.', '_')}-{found.version}"
+    stem = f"{distribution.name.replace('-', '_').replace('.', '_')}-{distribution.version}"
     info = f"{stem}.dist-info"
-    files |= {f"{info}/{path}": data for path, data in _about(found).items()}
+    files |= {f"{info}/{path}": data for path, data in _about(distribution).items()}
     return f"{stem}-py3-none-any.whl", zipped({**files, f"{info}/RECORD": _record(files, f"{info}/RECORD")})
 
 
@@ -71,9 +71,9 @@ def entry(path: str) -> zipfile.ZipInfo:
     return info
 
 
-def _sources(found: metadata.Distribution) -> Iterator[tuple[str, bytes]]:
+def _sources(distribution: metadata.Distribution) -> Iterator[tuple[str, bytes]]:
     """Yield the path and the content of each file that is imported, or read by what is imported."""
-    for top in _top_levels(found):
+    for top in _top_levels(distribution):
         spec = find_spec(top)
         if spec is None:
             continue
@@ -104,26 +104,26 @@ def _tree(folder: Path, prefix: str) -> Iterator[tuple[str, bytes]]:
             yield f"{prefix}/{inner.as_posix()}", path.read_bytes()
 
 
-def _top_levels(found: metadata.Distribution) -> list[str]:
+def _top_levels(distribution: metadata.Distribution) -> list[str]:
     """Return the names of the modules that a package installs."""
-    declared = found.read_text("top_level.txt")
+    declared = distribution.read_text("top_level.txt")
     if declared is not None:
         return sorted(declared.split())
     names = set()
-    for file in found.files or ():
+    for file in distribution.files or ():
         first = PurePosixPath(file).parts[0]
         if file.suffix == ".py" and not first.startswith((".", "__editable__")):
             names.add(first.removesuffix(".py"))
-    return sorted(names) or [found.name.replace("-", "_").lower()]
+    return sorted(names) or [distribution.name.replace("-", "_").lower()]
 
 
-def _about(found: metadata.Distribution) -> dict[str, bytes]:
-    text = found.read_text("METADATA") or found.read_text("PKG-INFO")
+def _about(distribution: metadata.Distribution) -> dict[str, bytes]:
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO")
     if text is None:
-        raise RunError(f"the package {found.name} has no metadata")
+        raise RunError(f"the package {distribution.name} has no metadata")
     about = {"METADATA": text, "WHEEL": _WHEEL}
     for name in ("entry_points.txt", "top_level.txt"):
-        part = found.read_text(name)
+        part = distribution.read_text(name)
         if part is not None:
             about[name] = part
     return {name: part.encode() for name, part in about.items()}

@@ -76,8 +76,8 @@ def archive_run(run: str | Path, target: Path, details: Details | None = None, *
             the file exists.
         RunError: if the run is damaged, or the file cannot be written.
     """
-    given = details or Details()
-    _check(target, given, force=force)
+    details = details or Details()
+    _check(target, details, force=force)
     folder = run_folder(run)
     check_not_archived(folder, "it need not be archived again")
     with open_run(folder, verify=False) as stored:
@@ -87,12 +87,12 @@ def archive_run(run: str | Path, target: Path, details: Details | None = None, *
         stored.integrity.check()
         software = software_of(info.versions, info.code)
         text = read_text(folder / SCENARIO)
-        study = _study_of_run(stored, text, given)
+        study = _study_of_run(stored, text, details)
         odd = odd_of_run(stored, text, software)
         files = _run_files(RUN, folder)
         if info.status == "killed":  # a lock that no process holds: the run is not under way
             files[f"{RUN}{folder.name}/{LOCK}"] = b""
-        return _write(target, files, software, odd, study, given)
+        return _write(target, files, software, odd, study, details)
 
 
 def archive_experiment(folder: Path, target: Path, details: Details | None = None, *, force: bool = False) -> Archive:
@@ -106,8 +106,8 @@ def archive_experiment(folder: Path, target: Path, details: Details | None = Non
         UsageError: if it is no experiment, trials are missing, its scenario has changed, or the file exists.
         RunError: if it is damaged, or the file cannot be written.
     """
-    given = details or Details()
-    _check(target, given, force=force)
+    details = details or Details()
+    _check(target, details, force=force)
     with contextlib.closing(Results(folder)) as results:  # which also merges the log of one that was killed
         plan, whole = results.plan, bool(results.written())
     checked = check_whole(folder)
@@ -127,8 +127,8 @@ def archive_experiment(folder: Path, target: Path, details: Details | None = Non
         if plan.past is not None:
             files |= _run_files(PAST, Path(plan.past.run))
         files |= _trials(folder)
-        study = _study_of_plan(plan, _description(text), folder, given)
-        return _write(target, files, software, odd_of_plan(plan, text, software), study, given)
+        study = _study_of_plan(plan, _description(text), folder, details)
+        return _write(target, files, software, odd_of_plan(plan, text, software), study, details)
 
 
 def _portable(plan: Plan, folder: Path, draft: Path) -> dict[str, bytes | Path]:
@@ -187,8 +187,8 @@ def _study_of_plan(plan: Plan, description: str, folder: Path, details: Details)
 
 def _description(text: str) -> str:
     tree, _ = read_tree(text, SCENARIO)
-    found = tree.get("description") if isinstance(tree, dict) else None
-    return plain(found) if isinstance(found, str) else ""
+    description = tree.get("description") if isinstance(tree, dict) else None
+    return plain(description) if isinstance(description, str) else ""
 
 
 def _run_files(prefix: str, folder: Path) -> dict[str, bytes | Path]:

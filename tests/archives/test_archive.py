@@ -369,9 +369,9 @@ def test_a_version_of_python_is_looked_for_until_one_works(crowd, tmp_path):
     (broken / f"python{version}").chmod(0o755)
     (works / f"python{version}").symlink_to(sys.executable)
     new = _Environment(tmp_path, {"PATH": str(broken), "HOME": str(home)}, tmp_path / "own")
-    assert new._found(version) == str(works / f"python{version}")
-    assert new._found("3.999") == "3.999"
-    assert new._found("/bin/other") == "/bin/other"
+    assert new._interpreter(version) == str(works / f"python{version}")
+    assert new._interpreter("3.999") == "3.999"
+    assert new._interpreter("/bin/other") == "/bin/other"
 
 
 def test_damaged_files_are_named(crowd, tmp_path):

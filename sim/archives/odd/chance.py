@@ -46,11 +46,11 @@ class Chance:
 def chance_of(subject: Subject) -> Chance:
     """Return what is random in a scenario. If it is true of some variants only, a phrase names these."""
     if subject.variants:
-        found, variants = [chance_of(one.subject) for one in subject.variants], subject.variants
+        chances, variants = [chance_of(one.subject) for one in subject.variants], subject.variants
         return Chance(
-            (*noted(variants, [one.drawn for one in found]), *_changes(subject)),
-            (*noted(variants, [one.unknown for one in found]), *_further(subject)),
-            noted(variants, [one.outside for one in found]),
+            (*noted(variants, [one.drawn for one in chances]), *_changes(subject)),
+            (*noted(variants, [one.unknown for one in chances]), *_further(subject)),
+            noted(variants, [one.outside for one in chances]),
         )
     drawn = (
         *_orders(subject), *_expressions(subject), *_samples(subject), *_sections(subject), *_models(subject),
@@ -71,19 +71,19 @@ def _orders(subject: Subject) -> Iterator[str]:
 
 def _expressions(subject: Subject) -> Iterator[str]:
     """Yield the places whose expressions draw, each with the functions."""
-    found: dict[str, dict[str, None]] = {}
+    functions_by_place: dict[str, dict[str, None]] = {}
     scenario = subject.scenario
     parts = {name: getattr(scenario, name) for name in type(scenario).model_fields if name not in OBSERVING}
     for key, value in parts.items():
         for path, expression in expressions_in(value, "" if key == "sections" else key):
             for name in sorted(expression.functions & DRAWS):
-                found.setdefault(_place(subject, path), {})[name] = None
+                functions_by_place.setdefault(_place(subject, path), {})[name] = None
     for number, intervention in enumerate(scenario.interventions):
         for key, value in (intervention.set or {}).items():
             for name in sorted(_called(value, texts=_of_state(Override.of(key, value))) & DRAWS):
                 where = f"what the intervention {number + 1} sets {code(key)} to"
-                found.setdefault(where, {})[name] = None
-    yield from (f"{place}: {codes(names)}" for place, names in found.items())
+                functions_by_place.setdefault(where, {})[name] = None
+    yield from (f"{place}: {codes(names)}" for place, names in functions_by_place.items())
 
 
 def _changes(subject: Subject) -> Iterator[str]:

@@ -87,12 +87,12 @@ def _class_named(tree: ast.Module, name: str) -> str:
     """Return the name of the class that a name of a module stands for: itself, or that of a `Family`."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            given = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
             called = [one for one in (node.value, *node.value.args) if isinstance(one, ast.Call)]
-            for call in called if name in given else ():
+            for call in called if name in targets else ():
                 arguments = [*call.args, *(word.value for word in call.keywords if word.arg == "agent")]
-                if len(arguments) > _FAMILY_CLASS and isinstance(found := arguments[_FAMILY_CLASS], ast.Name):
-                    return found.id
+                if len(arguments) > _FAMILY_CLASS and isinstance(argument := arguments[_FAMILY_CLASS], ast.Name):
+                    return argument.id
     return name
 
 

@@ -48,8 +48,8 @@ def concepts(subject: Subject) -> Iterator[str]:
 
 def _all_sensing(subject: Subject) -> Iterator[str]:
     yield from (f"- {_sensing(subject, entry)}" for entry in subject.scenario.agents)
-    if found := list(_read_by_models(subject.scenario)):
-        yield f"- The scripted answers of language models depend, beside the question, on {'; '.join(found)}."
+    if reads := list(_read_by_models(subject.scenario)):
+        yield f"- The scripted answers of language models depend, beside the question, on {'; '.join(reads)}."
 
 
 def _sensing(subject: Subject, entry: Agent) -> str:
@@ -58,8 +58,8 @@ def _sensing(subject: Subject, entry: Agent) -> str:
         return f"{name} {_decides(subject, entry)}; {by_author('what these agents read')}"
     if not entry.rules:
         return f"{name} has no rules, and reads nothing."
-    found = [*_own(entry), *_read_by_names(entry), *_read_by_functions(entry.rules), *_read_in_sleep(entry)]
-    return f"{name} reads {'; '.join(dict.fromkeys(found))}." if found else f"{name} reads nothing."
+    reads = [*_own(entry), *_read_by_names(entry), *_read_by_functions(entry.rules), *_read_in_sleep(entry)]
+    return f"{name} reads {'; '.join(dict.fromkeys(reads))}." if reads else f"{name} reads nothing."
 
 
 def _decides(subject: Subject, entry: Agent) -> str:
@@ -87,10 +87,10 @@ def _read_by_names(entry: Agent) -> Iterator[str]:
 
 
 def _read_by_functions(rules: object) -> Iterator[str]:
-    known = functions_at("agent")
+    functions = functions_at("agent")
     called = sorted({name for _, one in expressions_in(rules) for name in one.functions})
     for name in called:
-        function = known.get(name)
+        function = functions.get(name)
         if function is not None and (function.senses != "nothing" or "calendar" in function.needs):
             what = function.summary.partition(";")[0]
             yield f"{what} ({code(name)})"
@@ -117,12 +117,12 @@ def _read_in_sleep(entry: Agent) -> Iterator[str]:
 
 
 def _sleep(spec: SleepSpec) -> Iterator[str]:
-    given = spec.given
+    arguments = spec.given
     for kind in CONDITIONS.values():
         for head in kind.heads:
-            if head.name not in given:
+            if head.name not in arguments:
                 continue
-            value = given[head.name]
+            value = arguments[head.name]
             for part in value if isinstance(value, tuple) else ():  # of `any` and `all`
                 yield from _sleep(part)
             if kind.reads is None:
@@ -183,26 +183,26 @@ def _between(scenario: Scenario) -> Iterator[str]:
 
 
 def _chance(subject: Subject) -> Iterator[str]:
-    found = chance_of(subject)
-    if found.none and len(subject.variants) < subject.combinations:
+    chance = chance_of(subject)
+    if chance.none and len(subject.variants) < subject.combinations:
         yield "In the combinations that were read, nothing is drawn at random; in the others, that is not known."
         return
-    if found.none:
+    if chance.none:
         yield "Nothing is drawn at random: runs with different seeds differ in nothing but the seed."
         return
-    if found.drawn:
+    if chance.drawn:
         yield "These are drawn at random, or can be:\n"
-        yield from (f"- {what}" for what in found.drawn)
+        yield from (f"- {what}" for what in chance.drawn)
         yield "\nEach draw follows from the seed, from what it is for, the agent or place, and the simulated time."
     else:
         yield "The rules and settings of the scenario draw nothing."
-    if found.unknown:
+    if chance.unknown:
         yield "\nIt is not known here:\n"
-        yield from (f"- {what}" for what in found.unknown)
+        yield from (f"- {what}" for what in chance.unknown)
         yield "\n" + by_author("what the code above draws at random")
-    if found.outside:
+    if chance.outside:
         yield "\nThese are not drawn, but come from outside of the simulation. The seed does not determine them:\n"
-        yield from (f"- {what}" for what in found.outside)
+        yield from (f"- {what}" for what in chance.outside)
 
 
 def _groups(scenario: Scenario) -> Iterator[str]:

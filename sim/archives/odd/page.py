@@ -165,18 +165,18 @@ def _sentence(text: str) -> str:
 
 def _space(scenario: Scenario) -> str:
     places, space = scenario.places, scenario.space
-    found = []
+    texts = []
     if space is not None and space.size is not None:
-        found.append(f"Space is a plane of {space.size[0]:g} by {space.size[1]:g}, with the metric {space.metric}.")
+        texts.append(f"Space is a plane of {space.size[0]:g} by {space.size[1]:g}, with the metric {space.metric}.")
     if places is not None and places.grid is not None:
         around = "eight" if places.diagonals else "four"
         edge = "whose last column and row are adjacent to the first ones" if places.wrap else "with borders"
-        found.append(f"Places form a grid of {places.grid[0]} by {places.grid[1]}, with {around} neighbours, {edge}.")
+        texts.append(f"Places form a grid of {places.grid[0]} by {places.grid[1]}, with {around} neighbours, {edge}.")
     elif places is not None:
-        found.append("Places form a graph.")
+        texts.append("Places form a graph.")
     if any((family := family_for(entry)) is not None and family.position for entry in scenario.agents):
-        found.append("Agents bring their own positions in space.")
-    return " ".join(found) or "The scenario has no places and no space."
+        texts.append("Agents bring their own positions in space.")
+    return " ".join(texts) or "The scenario has no places and no space."
 
 
 # -- 3. process overview and scheduling
@@ -275,24 +275,24 @@ def _rules(subject: Subject, entry: Agent, raw: dict[str, Json]) -> Iterator[str
 def _by_themselves(scenario: Scenario) -> Iterator[str]:
     """Yield what happens at fixed intervals."""
     places, health = scenario.places, scenario.execution.health
-    found = []
+    sentences = []
     if places is not None and places.rules:
-        found.append(f"Every {to_text(places.every)}, each place takes the first of its rules that applies.")
+        sentences.append(f"Every {to_text(places.every)}, each place takes the first of its rules that applies.")
     if places is not None and places.stock is not None:
-        found.append(
+        sentences.append(
             f"Every {to_text(places.stock.every)}, {places.stock.growth:g} grows at each place, up to its capacity."
         )
-    found += [
+    sentences += [
         f"Every {to_text(budget.reset)}, the budget {code(name)} of each agent is renewed."
         for name, budget in scenario.budgets.items()
         if budget.reset is not None
     ]
     if health is not None:
         cure = " and restarted" if health.cure == "restart" else ""
-        found.append(f"Every {to_text(health.every)}, agents without a sign of life are reported{cure}.")
-    if found:
+        sentences.append(f"Every {to_text(health.every)}, agents without a sign of life are reported{cure}.")
+    if sentences:
         yield "**At intervals**\n"
-        yield from (f"- {what}" for what in found)
+        yield from (f"- {what}" for what in sentences)
         yield ""
 
 
@@ -348,10 +348,10 @@ def _start(subject: Subject) -> Iterator[str]:
     scenario = subject.scenario
     yield f"The seed of the scenario is {scenario.seed}. State variables have the values of section 2 at the start."
     for entry, raw in _entries(subject):
-        given = {key: raw[key] for key in _AT_START if key in raw}
-        if given:
+        settings = {key: raw[key] for key in _AT_START if key in raw}
+        if settings:
             yield f"\n**{words(entry.name)}**\n"
-            yield from pairs(("setting", "value"), given.items())
+            yield from pairs(("setting", "value"), settings.items())
     tables = dict.fromkeys(entry.table for entry in scenario.agents if entry.table is not None)
     if tables:
         yield f"Agents are initialized from the data of {listed(map(code, tables))}."
@@ -364,8 +364,8 @@ def _start(subject: Subject) -> Iterator[str]:
 
 
 def _input(subject: Subject) -> Iterator[str]:
-    if found := list(data_from_outside(subject)):
-        yield f"The model uses {listed(found)}; they are in the record of a run."
+    if sources := list(data_from_outside(subject)):
+        yield f"The model uses {listed(sources)}; they are in the record of a run."
     elif subject.in_code:
         yield "The scenario names no input data for processes that change over time."
     else:
@@ -400,19 +400,19 @@ def _parts(subject: Subject) -> Iterator[str]:
 
 
 def _class(subject: Subject, entry: Agent) -> Iterator[str]:
-    found = class_of(entry, subject.sources)
-    yield f"**{words(entry.name)}** decides in code: {code(found.name)}\n"
-    if found.doc:
-        yield "Its class says of itself:\n\n" + quoted(found.doc.splitlines()) + "\n"
-    elif not found.read:
+    agent_class = class_of(entry, subject.sources)
+    yield f"**{words(entry.name)}** decides in code: {code(agent_class.name)}\n"
+    if agent_class.doc:
+        yield "Its class says of itself:\n\n" + quoted(agent_class.doc.splitlines()) + "\n"
+    elif not agent_class.read:
         yield "The source of this class was not there when the description was made.\n"
     rows = (
         (code(name), code(kind), code(default) if default else "", words(doc))
-        for name, kind, default, doc in found.params
+        for name, kind, default, doc in agent_class.params
     )
     yield from table(("param", "type", "default", "what it is"), rows)
-    if found.state:
-        yield f"Its code names the state variables {codes(found.state)}.\n"
+    if agent_class.state:
+        yield f"Its code names the state variables {codes(agent_class.state)}.\n"
     family = family_for(entry)
     if family is not None and family.actions:
         yield "Its kind brings these actions:\n"
@@ -425,8 +425,8 @@ def _functions(subject: Subject) -> Iterator[str]:
     scenario = subject.scenario
     parts = (scenario.agents, scenario.places, scenario.models, scenario.interventions, scenario.sections)
     called = sorted({name for part in parts for _, one in expressions_in(part) for name in one.functions})
-    known = functions_at("any", "agent", "start")
-    rows = [(code(known[name].call), known[name].summary) for name in called if name in known]
+    functions = functions_at("any", "agent", "start")
+    rows = [(code(functions[name].call), functions[name].summary) for name in called if name in functions]
     if rows:
         yield "**Functions that expressions call**\n"
         yield from table(("function", "value"), ((call, plain(summary).replace("|", r"\|")) for call, summary in rows))

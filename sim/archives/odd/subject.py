@@ -90,8 +90,8 @@ class Subject:
 
     @tree.default
     def _tree(self) -> dict[str, Json]:
-        found: dict[str, Json] = plain(self.scenario._tree)
-        return found
+        written: dict[str, Json] = plain(self.scenario._tree)
+        return written
 
     @property
     def in_code(self) -> list[Agent]:

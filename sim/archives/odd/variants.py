@@ -38,11 +38,11 @@ def by_variant(subject: Subject, of: Callable[[Subject], Iterable[str]], *, star
 
 def noted(variants: Sequence[Variant], phrases: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the phrases that are true of any variant, each with the names of those variants, if not of all."""
-    found = []
+    notes = []
     for phrase in dict.fromkeys(one for some in phrases for one in some):
         names = labels(variants, [phrase in some for some in phrases])
-        found.append(phrase if len(names) == 1 else f"{phrase} ({names[True]})")
-    return tuple(found)
+        notes.append(phrase if len(names) == 1 else f"{phrase} ({names[True]})")
+    return tuple(notes)
 
 
 def labels(variants: Sequence[Variant], kinds: Sequence[Kind]) -> dict[Kind, str]:
@@ -57,10 +57,10 @@ def labels(variants: Sequence[Variant], kinds: Sequence[Kind]) -> dict[Kind, str
         fewer = tuple(one for one in keys if one != key)
         if len(set(zip(_names(variants, fewer), kinds, strict=True))) == len(set(_names(variants, fewer))):
             keys = fewer
-    found: dict[Kind, dict[str, None]] = {}
+    names_by_kind: dict[Kind, dict[str, None]] = {}
     for kind, name in zip(kinds, _names(variants, keys), strict=True):
-        found.setdefault(kind, {})[name] = None
-    return {kind: _joined(list(names)) for kind, names in found.items()}
+        names_by_kind.setdefault(kind, {})[name] = None
+    return {kind: _joined(list(names)) for kind, names in names_by_kind.items()}
 
 
 def _names(variants: Sequence[Variant], keys: tuple[str, ...]) -> list[str]:
