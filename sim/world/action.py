@@ -223,7 +223,7 @@ class ActionHandler:
             UsageError: if an argument has no description, or its annotation has no meaning in a scenario.
         """
         descriptions = described(self.apply)
-        found = []
+        arguments = []
         for parameter in self._parameters():
             name, meaning = parameter.name, _meaning(parameter.annotation)
             if meaning is None:
@@ -238,8 +238,8 @@ class ActionHandler:
                     hint="add it under `Args:` in the docstring of the function",
                 )
             required = parameter.default is inspect.Parameter.empty
-            found.append(Argument(name, meaning, descriptions[name], required, self.allowed[name]))
-        return tuple(found)
+            arguments.append(Argument(name, meaning, descriptions[name], required, self.allowed[name]))
+        return tuple(arguments)
 
     def forbidden(self) -> Refused:
         """Return the error for an agent whose permission is too low."""
@@ -371,8 +371,8 @@ def _check_definition(handler: ActionHandler) -> None:
             f"the scope of the action {kind!r} must be one of {', '.join(get_args(Sharing))}, not {handler.scope!r}"
         )
     names = [argument.name for argument in handler.arguments()]
-    for where, given in (("docstring", described(function)), ("`either`", handler.either)):
-        for name in given:
+    for where, mentioned in (("docstring", described(function)), ("`either`", handler.either)):
+        for name in mentioned:
             if name not in names:
                 raise UsageError(
                     f"the {where} of the action {kind!r} names {name!r}, which is not one of its arguments"
@@ -448,5 +448,5 @@ class ActionRegistry:
 
 def near(name: str, names: Iterable[str]) -> str:
     """Return a suggestion with the nearest of `names`, to append to an error message; empty if none is near."""
-    found = difflib.get_close_matches(name, list(names), n=1)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    matches = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -17,9 +17,9 @@ _WORDS: Final[Mapping[str, str]] = {
 """What may be written for all agents, or for the owner, where names of agents are expected."""
 
 
-def access_hint(given: object) -> str | None:
+def access_hint(access: object) -> str | None:
     """Return what to write instead of a wrong access, if it is meant for all agents or for the owner; None if not."""
-    words = [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
+    words = [access] if isinstance(access, str) else access if isinstance(access, list | tuple) else ()
     meant = [_WORDS[word] for word in words if isinstance(word, str) and word in _WORDS]
     if "all" in meant:
         return "for all agents, write the word `all` alone, without a list"

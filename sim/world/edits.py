@@ -112,9 +112,9 @@ class Edits(Service):
     @classmethod
     def on(cls, world: "World") -> Self:
         """Return the edits of a world, which has some from now on."""
-        found = world.services.get(cls.name)
-        if isinstance(found, cls):
-            return found
+        edits = world.services.get(cls.name)
+        if isinstance(edits, cls):
+            return edits
         made = cls(world)
         world.add_service(made)
         world.event_bus.editor = made
@@ -135,21 +135,21 @@ class Edits(Service):
             source: who causes it, before it has counted it.
             message: the message.
         """
-        found = self._found("message", source, message.sender, message.topic, message.to)
-        if found is None:
+        edit = self._edit_of("message", source, message.sender, message.topic, message.to)
+        if edit is None:
             return message
-        replaced, raw = found
+        replaced, raw = edit
         return Message(message.sender, message.to, message.topic, raw, message.time) if replaced else None
 
     def event(self, source: Source, topic: str, raw: Raw) -> Raw | None:
         """Return the data that is published instead, or the same; None: nothing is. See `message`."""
-        found = self._found("event", source, source.name, topic, None)
-        if found is None:
+        edit = self._edit_of("event", source, source.name, topic, None)
+        if edit is None:
             return raw
-        replaced, other = found
+        replaced, other = edit
         return other if replaced else None
 
-    def _found(self, kind: Kind, source: Source, sender: str, topic: str, to: str | None) -> tuple[bool, Raw] | None:
+    def _edit_of(self, kind: Kind, source: Source, sender: str, topic: str, to: str | None) -> tuple[bool, Raw] | None:
         """Return whether this one gets other data, and which; None: it is not edited."""
         key = source.ordinal, source.counter + 1
         edit = self._open.get(key)

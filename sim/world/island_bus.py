@@ -96,8 +96,8 @@ class IslandBus(EventBus):
 
     def statistics(self) -> BusStatistics:
         """See `EventBus`; an event counts once, on however many islands it is heard."""
-        found = super().statistics()
-        return BusStatistics(sum(self.counts.values()), *(getattr(found, name) for name in _OTHERS))
+        statistics = super().statistics()
+        return BusStatistics(sum(self.counts.values()), *(getattr(statistics, name) for name in _OTHERS))
 
     def _gather(self, topic: str) -> tuple[Subscription, ...]:
         audience = self._audience[topic] = super()._gather(topic) or _ALONE

@@ -80,19 +80,19 @@ class IslandSettings:
 
     @entries.default
     def _entries(self) -> Mapping[str, str]:
-        found: dict[str, str] = {}
+        homes: dict[str, str] = {}
         for island, entries in self.of.items():
             if island_named(island) is None:
                 raise UsageError(f"of.{island!r:.80}: expected the name of an island, {A_NAME}")
             if not entries:
                 raise UsageError(f"of.{island}: an island needs an entry of agents")
             for entry in entries:
-                if entry in found:
+                if entry in homes:
                     raise UsageError(
-                        f"of.{island}: {entry!r} lives on {found[entry]} already", hint="name each entry once"
+                        f"of.{island}: {entry!r} lives on {homes[entry]} already", hint="name each entry once"
                     )
-                found[entry] = island
-        return found
+                homes[entry] = island
+        return homes
 
     def __attrs_post_init__(self) -> None:
         if not self.of and not self.by:
@@ -242,15 +242,15 @@ class Islands(Service):
 
         The name of an agent that is made begins with its entry, so that its island is known wherever it lives.
         """
-        found = self.first.get(name)
-        if found is None:
+        island = self.first.get(name)
+        if island is None:
             agent = self._world.agents.get(name)
             entries = self.settings.entries
             if agent is not None:
                 return self._home_of(agent)
             made = [entry for entry in entries if name.startswith(f"{entry}-")]
-            found = entries[max(made, key=len)] if made else None
-        return found
+            island = entries[max(made, key=len)] if made else None
+        return island
 
     def _home_of(self, agent: "Inhabitant") -> str | None:
         """Return where an agent lives that was made just now."""
@@ -320,10 +320,10 @@ class Islands(Service):
         arguments = {argument.name: argument.meaning for argument in handler.arguments()}
         kind = handler.kind
 
-        def check(agent: "Inhabitant", given: JsonObject) -> None:
+        def check(agent: "Inhabitant", argument_values: JsonObject) -> None:
             if kind in OF_PLACES or kind in OF_TASKS:
                 self.check_thing(agent.agent_id, "places" if kind in OF_PLACES else "tasks", "")
-            for name, value in given.items():
+            for name, value in argument_values.items():
                 meaning = arguments.get(name)
                 if not isinstance(value, str) or meaning is None:
                     continue
@@ -339,18 +339,18 @@ class Islands(Service):
     def _sending(self, handler: ActionHandler) -> ActionHandler:
         """Return the action `send`, which reaches agents of other islands with a latency."""
 
-        def ready(world: "World", agent: "Inhabitant", /, **given: Any) -> Any:
-            far = self._far(agent.agent_id, given["to"], given.get("after"))
-            return handler.ready(world, agent, **given) if far is None else far  # type: ignore[misc]  # `send` has it
+        def ready(world: "World", agent: "Inhabitant", /, **arguments: Any) -> Any:
+            far = self._far(agent.agent_id, arguments["to"], arguments.get("after"))
+            return handler.ready(world, agent, **arguments) if far is None else far  # type: ignore[misc]  # `send` has it
 
-        def wait(world: "World", agent: "Inhabitant", /, **given: Any) -> Any:
-            far = self._far(agent.agent_id, given["to"], given.get("after"))
-            return handler.wait(world, agent, **given) if far is None else _at_once(far)  # type: ignore[misc]
+        def wait(world: "World", agent: "Inhabitant", /, **arguments: Any) -> Any:
+            far = self._far(agent.agent_id, arguments["to"], arguments.get("after"))
+            return handler.wait(world, agent, **arguments) if far is None else _at_once(far)  # type: ignore[misc]
 
-        def apply(world: "World", agent: "Inhabitant", receivers: list[str], /, **given: Any) -> Any:
+        def apply(world: "World", agent: "Inhabitant", receivers: list[str], /, **arguments: Any) -> Any:
             if self.away is None or self.island_of(receivers[0]) in self.local:
-                return handler.apply(world, agent, receivers, **given)
-            sender, topic, away = agent.agent_id, given.get("topic", ""), self.away
+                return handler.apply(world, agent, receivers, **arguments)
+            sender, topic, away = agent.agent_id, arguments.get("topic", ""), self.away
             source, now = world.kernel.acting(), world.kernel.now
 
             def post(to: str, due: int, raw: Raw) -> bool:
@@ -358,8 +358,8 @@ class Islands(Service):
                 away(Letter(**key, sender=sender, to=to, topic=topic, raw=raw, time=now))
                 return True
 
-            delay = to_ns(given["after"])
-            return send_later(world, sender, receivers, topic, freeze(given.get("data")), delay, post=post)
+            delay = to_ns(arguments["after"])
+            return send_later(world, sender, receivers, topic, freeze(arguments.get("data")), delay, post=post)
 
         return attrs.evolve(handler, ready=ready, wait=wait, apply=_Signed(apply, handler.apply))
 
@@ -390,8 +390,8 @@ class Islands(Service):
         assert isinstance(bus, IslandBus), "the section has made it"
         there = self.island_of(letter.sender)
         if letter.to:
-            known = world.agents[letter.to]
-            by = known.source or kernel.source_for(letter.to, "message")
+            receiver = world.agents[letter.to]
+            by = receiver.source or kernel.source_for(letter.to, "message")
             callback = partial(arrive, world, letter.sender, letter.to, letter.topic, letter.raw)
         else:
             identity = (letter.source, letter.counter)
@@ -434,9 +434,9 @@ class Islands(Service):
 def _with_check(handler: ActionHandler, check: Any) -> ActionHandler:
     """Return a handler that calls `check` with the agent and the arguments before it waits or is applied."""
 
-    def before(inner: Any, world: "World", agent: "Inhabitant", /, **given: Any) -> Any:
-        check(agent, given)
-        return inner(world, agent, **given)
+    def before(inner: Any, world: "World", agent: "Inhabitant", /, **arguments: Any) -> Any:
+        check(agent, arguments)
+        return inner(world, agent, **arguments)
 
     if handler.wait is not None:
         ready = None if handler.ready is None else partial(before, handler.ready)

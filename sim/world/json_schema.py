@@ -77,16 +77,16 @@ def mismatch(value: Any, schema: Any, where: str) -> str | None:
     validator = _validator(encode(schema))
     token = _EFFORT.set(_Effort())
     try:
-        found = list(islice(validator.iter_errors(value), _MOST_FAULTS))
+        errors = list(islice(validator.iter_errors(value), _MOST_FAULTS))
     except _Limit as error:
         return f"{where} cannot be checked: {error}"
     except (RecursionError, OverflowError, ValueError):  # a number with thousands of digits
         return f"{where} cannot be checked: a number is too large"
     finally:
         _EFFORT.reset(token)
-    if not found:
+    if not errors:
         return None
-    return _sentence(min(found, key=_rank), where)
+    return _sentence(min(errors, key=_rank), where)
 
 
 # -- schemas
@@ -177,8 +177,8 @@ def _reference_fault(part: Any, whole: Any, path: Path) -> tuple[Path, str] | No
     if isinstance(part, dict):
         target = part.get("$ref")
         if isinstance(target, str):
-            found = _REFERENCE.fullmatch(target)
-            if found is None or (found[1] and found[2] not in whole.get(found[1], ())):
+            match = _REFERENCE.fullmatch(target)
+            if match is None or (match[1] and match[2] not in whole.get(match[1], ())):
                 return (
                     *path,
                     "$ref",
@@ -195,8 +195,8 @@ def _library_fault(whole: Any) -> tuple[Path, str] | None:
     from jsonschema_specifications import REGISTRY
 
     draft = jsonschema.Draft202012Validator
-    found = islice(draft(draft.META_SCHEMA, registry=REGISTRY).iter_errors(whole), _MOST_FAULTS)
-    first = min(found, key=lambda error: len(error.absolute_path), default=None)
+    errors = islice(draft(draft.META_SCHEMA, registry=REGISTRY).iter_errors(whole), _MOST_FAULTS)
+    first = min(errors, key=lambda error: len(error.absolute_path), default=None)
     if first is None:
         return None
     expected = "what JSON Schema (draft 2020-12) allows here"
@@ -282,8 +282,8 @@ def _sentence(error: Any, where: str) -> str:
         absent = next(name for name in wanted if name not in value)
         return f"{place} lack {absent!r}" if place == "the arguments" else f"{place} lacks {absent!r}"
     if error.validator == "additionalProperties" and wanted is False:
-        known = error.schema.get("properties", {})
-        return f"{place}: there is no {next(name for name in value if name not in known)[:64]!r} here"
+        properties = error.schema.get("properties", {})
+        return f"{place}: there is no {next(name for name in value if name not in properties)[:64]!r} here"
     if error.validator in ("minimum", "maximum") and {"minimum", "maximum"} <= error.schema.keys():
         return f"{place} must lie between {error.schema['minimum']} and {error.schema['maximum']}"
     words = _WORDS.get(error.validator)

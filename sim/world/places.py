@@ -163,12 +163,12 @@ class Places:
             down = step * columns
             return [names[row + x + step], names[row + x + down], names[row + x - step], names[row + x - down]]
         ends = ((x + step, y), (x, y + step), (x - step, y), (x, y - step))
-        found = (
+        reached = (
             names[down % rows * columns + right % columns]
             for right, down in ends
             if wrap or (0 <= right < columns and 0 <= down < rows)
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(reached))
 
     def where(self, agent_id: str) -> str | None:
         """Return the place of an agent, or None."""
@@ -199,24 +199,24 @@ class Places:
         here = self._where.get(agent_id)
         if here is None:
             return []
-        found = self._around.get(here)
-        if found is None:
+        kept = self._around.get(here)
+        if kept is None:
             near = list(self._standing[here])
             for node in self._edges[here]:
                 near += self._standing[node]
-            found = near, {}, [size := len(near)]
+            kept = near, {}, [size := len(near)]
             if self._kept_around + size <= _MOST_KEPT:
                 self._kept_around += size
-                self._around[here] = found
-        others = found[1].get(agent_id)
+                self._around[here] = kept
+        others = kept[1].get(agent_id)
         if others is None:
-            others = found[0].copy()
+            others = kept[0].copy()
             others.remove(agent_id)
             size = len(others)
             if size <= _FEW and self._kept_around + size <= _MOST_KEPT and here in self._around:
                 self._kept_around += size
-                found[2][0] += size
-                found[1][agent_id] = others
+                kept[2][0] += size
+                kept[1][agent_id] = others
         return others
 
     def within(self, node: str, radius: int) -> list[str]:
@@ -224,16 +224,16 @@ class Places:
 
         Those of a place are kept for the next call, as long as all together are at most 2,000,000 names.
         """
-        known = self._within.get((node, radius))
-        if known is not None:
-            return known.copy()
-        found, ring, edges = {node: None}, [node], self._edges
+        kept = self._within.get((node, radius))
+        if kept is not None:
+            return kept.copy()
+        reached, ring, edges = {node: None}, [node], self._edges
         for _ in range(radius):
-            ring = list(dict.fromkeys(other for here in ring for other in edges[here] if other not in found))
+            ring = list(dict.fromkeys(other for here in ring for other in edges[here] if other not in reached))
             if not ring:
                 break
-            found.update(dict.fromkeys(ring))
-        near = list(found)
+            reached.update(dict.fromkeys(ring))
+        near = list(reached)
         if self._kept + len(near) <= _MOST_KEPT:
             self._kept += len(near)
             self._within[node, radius] = near.copy()

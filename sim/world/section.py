@@ -156,8 +156,8 @@ def define_section(
     if not SECTIONS.is_free(key, settings.__module__):
         raise UsageError(f"the section {key!r} is already defined")
     check_settings(settings)
-    given = {} if example is None else {"example": example}
-    section = SECTIONS[key] = Section(key, settings, make, by_name, draws, actions, **given)
+    options = {} if example is None else {"example": example}
+    section = SECTIONS[key] = Section(key, settings, make, by_name, draws, actions, **options)
     return section
 
 

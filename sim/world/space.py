@@ -349,18 +349,18 @@ class HopDistance:
 
     def __init__(self, edges: Mapping[str, Iterable[str]]) -> None:
         self._edges = edges
-        self._found: dict[str, dict[str, int]] = {}
+        self._distances: dict[str, dict[str, int]] = {}
 
     def __call__(self, start: str, end: str) -> float:
         """Return the distance from `start` to `end`."""
-        found = self._found.get(start)
-        if found is None:
-            found = self._found[start] = {start: 0}
+        distances = self._distances.get(start)
+        if distances is None:
+            distances = self._distances[start] = {start: 0}
             ahead = deque([start])
             while ahead:
                 here = ahead.popleft()
                 for place in self._edges[here]:
-                    if place not in found:
-                        found[place] = found[here] + 1
+                    if place not in distances:
+                        distances[place] = distances[here] + 1
                         ahead.append(place)
-        return found.get(end, math.inf)
+        return distances.get(end, math.inf)

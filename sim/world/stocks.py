@@ -48,7 +48,7 @@ class Stocks:
             is_free: whether a place may be chosen.
         """
         capacities, gathered, level = self._capacities, self._left, self.level
-        most, found = level(here), [here]
+        most, best = level(here), [here]
         for ring in rings:
             nearer = most  # of what is nearer; a place of the ring has to have more
             for place in ring:
@@ -59,10 +59,10 @@ class Stocks:
                     there = level(place)
                 if there > nearer and there >= most and is_free(place):
                     if there > most:
-                        most, found = there, [place]
+                        most, best = there, [place]
                     else:
-                        found.append(place)
-        return found
+                        best.append(place)
+        return best
 
     def take(self, place: str, most: float | None = None) -> float:
         """Remove all that there is at a place, or at most `most` units; return how much that is."""

@@ -200,12 +200,12 @@ class Tasks(Service):
             agent_id: only tasks of this agent; None: of all.
             status: only tasks with this status, or this word of their kind.
         """
-        found = [
+        tasks = [
             task
             for task in self._tasks.values()
             if task.open and agent_id in (None, task.assignee) and status in (None, task.status, task.word)
         ]
-        return sorted(found, key=_urgency)
+        return sorted(tasks, key=_urgency)
 
     @property
     def room(self) -> int:
@@ -355,8 +355,8 @@ class Tasks(Service):
         if len(note) > _LONGEST_TITLE:
             raise Refused(f"a note has at most {_LONGEST_TITLE:,} characters")
         changes: dict[str, Any] = {"status": after, "word": word, "updated_ns": now}
-        given = (("assignee", assignee), ("priority", priority), ("due_ns", due_ns))
-        changes |= {key: value for key, value in given if value is not None}
+        new_values = (("assignee", assignee), ("priority", priority), ("due_ns", due_ns))
+        changes |= {key: value for key, value in new_values if value is not None}
         if after in ENDS and result is not None:
             changes["result"] = freeze(result)
         what = note or (f"{task.word or task.status} → {word or after}" if after != task.status else "changed")
@@ -457,8 +457,8 @@ class Tasks(Service):
             return words[word]
         if word in get_args(TaskStatus):
             return word  # type: ignore[return-value]  # it was compared with all statuses
-        known = ", ".join((*words, *get_args(TaskStatus)))
-        raise Refused(f"{word!r:.40} is not a status of a task; there are {known}")
+        statuses = ", ".join((*words, *get_args(TaskStatus)))
+        raise Refused(f"{word!r:.40} is not a status of a task; there are {statuses}")
 
     def _word(self, kind: str, status: TaskStatus) -> str:
         return next((word for word, meant in self._words.get(kind, {}).items() if meant == status), "")

@@ -422,9 +422,9 @@ class World:
 
     def readable(self, agent_id: str, artifact: str) -> Any:
         """Return the content of an artifact if the agent has read access, otherwise None."""
-        found = self.artifacts.get(artifact)
+        stored = self.artifacts.get(artifact)
         agent = self.agents[agent_id]
-        return found.content if found and found.allows(found.readers, agent_id, self.groups_of(agent)) else None
+        return stored.content if stored and stored.allows(stored.readers, agent_id, self.groups_of(agent)) else None
 
     def members(self, name: str) -> list[Inhabitant]:
         """Return the agents of a group, including stopped ones, in the order in which they were added."""

@@ -155,18 +155,18 @@ def _content(content: Any) -> Raw:
     return raw
 
 
-def _access(world: "World", given: Any, default: Access) -> Access:
-    if given is None:
+def _access(world: "World", access: Any, default: Access) -> Access:
+    if access is None:
         return default
-    if given in ("all", "owner"):
-        return "all" if given == "all" else "owner"
-    if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given):
-        if (hint := access_hint([name for name in given if not _is_known(world, name)])) is None:
-            return tuple(given)
+    if access in ("all", "owner"):
+        return "all" if access == "all" else "owner"
+    if isinstance(access, list | tuple) and all(isinstance(name, str) for name in access):
+        if (hint := access_hint([name for name in access if not _is_known(world, name)])) is None:
+            return tuple(access)
     else:
-        hint = access_hint(given)
+        hint = access_hint(access)
     more = f"; {hint}" if hint else ""
-    raise Refused(f"access is all, owner or a list of agents and groups, not {given!r:.80}{more}")
+    raise Refused(f"access is all, owner or a list of agents and groups, not {access!r:.80}{more}")
 
 
 def _is_known(world: "World", name: str) -> bool:

@@ -24,7 +24,7 @@ def _sends_at_once(
     """Return what `_wait_to_send` returns without waiting, or NOTHING."""
     receivers, agents = _receivers(world, agent, to), world.agents
     for receiver in receivers if after is None else ():
-        if (known := agents[receiver]) is not agent and not known.has_room():
+        if (inhabitant := agents[receiver]) is not agent and not inhabitant.has_room():
             return NOTHING
     return receivers
 
@@ -34,9 +34,9 @@ async def _wait_to_send(
 ) -> list[str]:
     receivers = _receivers(world, agent, to)
     for receiver in receivers if after is None else ():
-        known = world.agents.get(receiver)  # None if it was removed during the wait for another receiver
-        if known is not None and known is not agent:  # an agent that waits for itself would wait for ever
-            await known.wait_for_room()
+        inhabitant = world.agents.get(receiver)  # None if it was removed during the wait for another receiver
+        if inhabitant is not None and inhabitant is not agent:  # an agent that waits for itself would wait for ever
+            await inhabitant.wait_for_room()
     return receivers
 
 
@@ -89,7 +89,7 @@ def send_later(
     kernel = world.kernel
     source, due = kernel.acting(), kernel.now + delay_ns
     for receiver in receivers:
-        known = world.agents.get(receiver)  # None if it was removed during the wait for another receiver
+        inhabitant = world.agents.get(receiver)  # None if it was removed during the wait for another receiver
         edited = _edited(world, Message(sender, receiver, topic, raw, kernel.now))
         if edited is None:
             continue
@@ -98,7 +98,8 @@ def send_later(
         if post is not None and post(receiver, due, edited.raw):
             continue
         source.counter -= 1  # the arrival has the counter of this event, which is its cause
-        by = known.source if known is not None and known.source is not None else kernel.source_for(receiver, "message")
+        own = None if inhabitant is None else inhabitant.source
+        by = kernel.source_for(receiver, "message") if own is None else own
         kernel.call_for(by, due, partial(arrive, world, sender, receiver, topic, edited.raw), source)
     return {"sent": len(receivers), "refused": {}}
 
@@ -115,8 +116,8 @@ def arrive(world: "World", sender: str, receiver: str, topic: str, raw: Raw) -> 
 
 def _put(world: "World", message: Message) -> str | None:
     """Put a message into the mailbox of its receiver; return None, or the reason for a refusal."""
-    known = world.agents.get(message.to)
-    return f"{message.to} has stopped" if known is None else known.receive(message)
+    inhabitant = world.agents.get(message.to)
+    return f"{message.to} has stopped" if inhabitant is None else inhabitant.receive(message)
 
 
 def deliver(world: "World", message: Message) -> str | None:

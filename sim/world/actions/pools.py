@@ -230,14 +230,14 @@ def get(
 
 def _filter(where: Any) -> Callable[[Any], bool]:
     """Return a predicate on items, from an expression or from `{test: expression, given: further names}`."""
-    test, given = (where, {}) if isinstance(where, str) else (where["test"], where["given"])
-    expression = _parsed(test, tuple(given))
-    return lambda item: bool(expression.evaluate({**given, "item": _plain(item)}, PURE_FUNCTIONS))
+    test, further_names = (where, {}) if isinstance(where, str) else (where["test"], where["given"])
+    expression = _parsed(test, tuple(further_names))
+    return lambda item: bool(expression.evaluate({**further_names, "item": _plain(item)}, PURE_FUNCTIONS))
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str, given: tuple[str, ...]) -> Expression:
-    return Expression.parse(text, ("item", *given), PURE_FUNCTIONS)
+def _parsed(text: str, further_names: tuple[str, ...]) -> Expression:
+    return Expression.parse(text, ("item", *further_names), PURE_FUNCTIONS)
 
 
 def _plain(item: Any) -> Any:

@@ -87,11 +87,11 @@ def update_task(
         due: after how long from now it is overdue.
         note: a text for its history.
     """
-    found = _of(world, agent, task)
+    current = _of(world, agent, task)
     if to is not None and to not in world.agents:
         raise Refused(f"there is no agent {to!r} to give the task to")
     changed = world.tasks.update(
-        found.id, agent.agent_id, status=status, assignee=to, priority=priority,
+        current.id, agent.agent_id, status=status, assignee=to, priority=priority,
         due_ns=_after(world.kernel.now, due), note=note,
     )  # fmt: skip
     return {"id": changed.id, "status": changed.word or changed.status}
@@ -109,9 +109,9 @@ def complete_task(
         failed: whether it failed.
         note: a text for its history.
     """
-    found = _of(world, agent, task)
+    current = _of(world, agent, task)
     status = "failed" if failed else "done"
-    changed = world.tasks.update(found.id, agent.agent_id, status=status, result=result, note=note)
+    changed = world.tasks.update(current.id, agent.agent_id, status=status, result=result, note=note)
     return {"id": changed.id, "status": changed.word or changed.status}
 
 
