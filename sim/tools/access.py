@@ -195,8 +195,8 @@ class Access(Service):
 
     def _permission(self, name: str) -> Permission | None:
         """Return the level of an agent or user, the lower one if both have the name; None if neither exists."""
-        known = (self._agent(name), self.users.get(name))
-        return min((one.permission for one in known if one is not None), default=None)
+        identities = (self._agent(name), self.users.get(name))
+        return min((one.permission for one in identities if one is not None), default=None)
 
     def _agent(self, name: str) -> Inhabitant | None:
         return self._world.agents.get(name) or self._spawners.get(name)
@@ -211,7 +211,7 @@ class Access(Service):
     def _may_use(self, name: str, names: tuple[str, ...], module: str) -> bool:
         """Return whether someone may use a module: as a user, and by the first entry of the settings about it."""
         user, modules = self.users.get(name), self.settings.modules
-        grants = next((modules[known] for known in names if known in modules), None)
+        grants = next((modules[key] for key in names if key in modules), None)
         return all(one is None or one.modules is None or module in one.modules for one in (user, grants))
 
 

@@ -222,15 +222,15 @@ class McpClient:
             return await self.text_of(listed.name, arguments)
 
         name = f"{self.server.name}.{listed.name}"
-        known = schema_fault(listed.parameters) is None
-        parameters, given = without_injected(name, listed.parameters if known else OPEN)
-        closed = known and parameters.get("additionalProperties") is False
+        valid = schema_fault(listed.parameters) is None
+        parameters, filled_in = without_injected(name, listed.parameters if valid else OPEN)
+        closed = valid and parameters.get("additionalProperties") is False
         return Tool(
             name,
             call,
             listed.description,
             parameters,
-            given,
+            filled_in,
             dropped=None if closed else injected(name),
             safety=self.server.safety.get(listed.name, "unsafe"),
             latency=latency,
@@ -287,10 +287,10 @@ class McpClient:
         connection = await self._connected()
         with self._failures(connection, "the list of its tools"):
             with anyio.fail_after(self.server.timeout):
-                found = await connection.tools(MOST_TOOLS)
+                tools = await connection.tools(MOST_TOOLS)
         return [
             attrs.asdict(McpTool(name, description[:LONGEST_DESCRIPTION], parameters), recurse=False)
-            for name, description, parameters in found
+            for name, description, parameters in tools
         ]
 
     async def tools(self) -> tuple[McpTool, ...]:

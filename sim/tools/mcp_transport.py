@@ -122,17 +122,17 @@ class Connection:
     async def tools(self, most: int) -> list[tuple[str, str, JsonObject]]:
         """Return at most `most` tools: name, description, and JSON Schema of the arguments."""
         assert self.client is not None
-        found: list[tuple[str, str, JsonObject]] = []
+        tools: list[tuple[str, str, JsonObject]] = []
         cursor: str | None = None
         while True:
             with self._losses():
                 page = await self.client.list_tools(cursor=cursor)
-            found += [(tool.name, tool.description or "", tool.input_schema) for tool in page.tools]
-            if len(found) > most or (page.next_cursor is not None and not page.tools):
+            tools += [(tool.name, tool.description or "", tool.input_schema) for tool in page.tools]
+            if len(tools) > most or (page.next_cursor is not None and not page.tools):
                 raise ValueError(f"it has more than {most} tools")
             cursor = page.next_cursor
             if cursor is None:
-                return found
+                return tools
 
 
 async def keep(server: McpServer, *, task_status: anyio.abc.TaskStatus[Connection]) -> None:

@@ -75,10 +75,10 @@ def _minutes(text: str) -> int:
     Raises:
         UsageError: if the text is not a time of day.
     """
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         raise UsageError(f"{text[:40]!r} is not a time of day", hint="write hours and minutes, such as 09:00")
-    return 24 * 60 if found[1] is None else int(found[1]) * 60 + int(found[2])
+    return 24 * 60 if match[1] is None else int(match[1]) * 60 + int(match[2])
 
 
 def _time_on(calendar: CivilTime, midnight: Any, text: str, following: Any) -> int:

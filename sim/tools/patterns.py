@@ -23,12 +23,12 @@ def check_patterns(sections: Mapping[str, Any], tools: Iterable[str], actions: I
     Raises:
         UsageError: if one fits none.
     """
-    known = sorted({*tools, *(WORLD + kind for kind in actions if kind not in NEVER_TOOLS)})
+    names = sorted({*tools, *(WORLD + kind for kind in actions if kind not in NEVER_TOOLS)})
     for where, pattern, fits in _patterns(sections):
-        if not any(fits(pattern, name) for name in known):
+        if not any(fits(pattern, name) for name in names):
             raise UsageError(
                 f"{where}: no tool of this scenario fits {pattern!r:.80}, so the rule would never count",
-                hint=did_you_mean(pattern, known),
+                hint=did_you_mean(pattern, names),
             )
 
 

@@ -134,15 +134,15 @@ class Tools(Service):
         Raises:
             Refused: if it does not exist; the message suggests the nearest name.
         """
-        found = self.known.get(self._by_wire.get(name, name)) or self._action_tool(name)
-        if found is None:
+        tool = self.known.get(self._by_wire.get(name, name)) or self._action_tool(name)
+        if tool is None:
             raise Refused(f"there is no tool {name[:80]!r}{near(name, self.known)}")
-        return found
+        return tool
 
     def look_up(self, name: str) -> Tool | None:
         """Return a tool by its name, or by the name that models see, or None. Unlike `find`, this adds none."""
-        found = self.known.get(self.named(name))
-        return self._made(self.named(name)) if found is None else found
+        tool = self.known.get(self.named(name))
+        return self._made(self.named(name)) if tool is None else tool
 
     def offered(self, agent: Inhabitant, names: Iterable[str], behalf: tuple[str, ...] = ()) -> list[Tool]:
         """Return those tools of a list that an agent may call, in the order of the list.
@@ -187,7 +187,7 @@ class Tools(Service):
         why = mismatch(kept, tool.parameters, "the arguments")
         if why is not None:
             raise self._denied(agent, tool, kept, why)
-        arguments = {**decode(encode(kept)), **self._given(agent, tool)}  # a copy, so that the tool cannot change it
+        arguments = {**decode(encode(kept)), **self._injected(agent, tool)}  # a copy, which the tool may change
         gate = await self._approved(agent, tool, kept)
         if gate is not None:
             self._check_access(agent, tool, kept, behalf)  # rights may have been revoked while a person was awaited
@@ -270,12 +270,12 @@ class Tools(Service):
         self.failures[tool.name] = self.failures.get(tool.name, 0) + 1
         return Refused(f"the tool {tool.name!r} failed: {why}")
 
-    def _given(self, agent: Inhabitant, tool: Tool) -> Mapping[str, Any]:
+    def _injected(self, agent: Inhabitant, tool: Tool) -> Mapping[str, Any]:
         """Return what the runtime gives to a call."""
         if not tool.given:
             return {}
-        known = {"world": self._world, "agent": agent, "user": agent.agent_id, **self.context(agent.agent_id)}
-        return {name: known.get(MEANINGS[name]) for name in tool.given}
+        context = {"world": self._world, "agent": agent, "user": agent.agent_id, **self.context(agent.agent_id)}
+        return {name: context.get(MEANINGS[name]) for name in tool.given}
 
     def named(self, name: str) -> str:
         """Return the name of a tool by the name that models see. One that does not exist need not be of this form."""

@@ -227,10 +227,10 @@ def _attach(fd: int, target: str) -> None:
 
 
 def _architecture() -> tuple[int, int, int, tuple[int, ...], tuple[int, int, int]]:
-    found = _ARCHITECTURES.get(platform.machine())
-    if found is None or sys.maxsize < 2**32:
+    architecture = _ARCHITECTURES.get(platform.machine())
+    if architecture is None or sys.maxsize < 2**32:
         raise RefusedError(f"system calls cannot be filtered on a processor of type {platform.machine()!r}")
-    return found
+    return architecture
 
 
 def _separate() -> None:
@@ -335,7 +335,7 @@ def _build(job: Job) -> None:
 
 def _programs(pythons: list[str]) -> list[tuple[str, str | None, int]]:
     """Return what a command may read: its place in the new root, and a link's target or the mount to put there."""
-    found: list[tuple[str, str | None, int]] = []
+    mounts: list[tuple[str, str | None, int]] = []
     attributes = _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV
     taken: list[str] = []
     plain = [path for path in pythons if ".." not in path.split("/")]  # `_make_way` makes the others lead there
@@ -343,11 +343,11 @@ def _programs(pythons: list[str]) -> list[tuple[str, str | None, int]]:
         if any(path == other or path.startswith(f"{other}/") for other in taken) or not os.path.lexists(path):
             continue
         if os.path.islink(path) and path in SYSTEM:
-            found.append((path, os.readlink(path), -1))
+            mounts.append((path, os.readlink(path), -1))
         else:
-            found.append((path, None, _tree(os.path.realpath(path), attributes)))
+            mounts.append((path, None, _tree(os.path.realpath(path), attributes)))
             taken.append(path)
-    return found
+    return mounts
 
 
 def _devices() -> list[tuple[str, str | None, int]]:
@@ -747,13 +747,13 @@ def _smallest(most: int) -> set[str]:
         if fd >= 0:
             sizes.append((os.fstat(fd).st_size, name))
             os.close(fd)
-    found = set()
+    names = set()
     for size, name in sorted(sizes):
         most -= size
         if most < 0:
             break
-        found.add(name)
-    return found
+        names.add(name)
+    return names
 
 
 def _regular_files() -> Iterator[tuple[str, int]]:
@@ -809,13 +809,13 @@ def _run(job: Job) -> Report | Nothing:
     _architecture()
     shared_user = os.geteuid() != 0
     _separate()
-    given = _standard_input(job["stdin"])
+    stdin = _standard_input(job["stdin"])
     out, err, status, go = os.pipe(), os.pipe(), os.pipe(), os.pipe()
     init = os.fork()
     if init == 0:
         os.close(go[1])
-        _init(job, go[0], status[1], (given, out[1], err[1]), shared_user=shared_user)
-    for fd in (given, out[1], err[1], status[1], go[0]):
+        _init(job, go[0], status[1], (stdin, out[1], err[1]), shared_user=shared_user)
+    for fd in (stdin, out[1], err[1], status[1], go[0]):
         os.close(fd)
     warden = _Warden(init, job["limits"], status[0], (out[0], err[0]))
     warden.wait_until_built()

@@ -59,14 +59,14 @@ def signature_of(function: Callable[..., Any], name: str, injected: Collection[s
         raise UsageError(f"the tool {name!r} has no docstring", hint="describe it in the first lines of one")
     hints, descriptions = get_type_hints(function, include_extras=True), described(function)
     properties: dict[str, Any] = {}
-    required, given = [], []
+    required, filled_in = [], []
     for parameter in inspect.signature(function).parameters.values():
         key, annotation = parameter.name, hints.get(parameter.name)
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, _POSITIONAL):
             raise UsageError(f"the parameter {key!r} of the tool {name!r} cannot be given by name")
         marked = get_origin(annotation) is Annotated and any(isinstance(n, _Mark) for n in get_args(annotation)[1:])
         if marked or key in injected:
-            given.append(key)
+            filled_in.append(key)
             continue
         if not descriptions.get(key):
             raise UsageError(
@@ -81,7 +81,7 @@ def signature_of(function: Callable[..., Any], name: str, injected: Collection[s
             required.append(key)
         else:
             properties[key]["default"] = parameter.default
-    return ToolSignature(" ".join(summary.split()), _object(properties, required), tuple(given))
+    return ToolSignature(" ".join(summary.split()), _object(properties, required), tuple(filled_in))
 
 
 _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY

@@ -117,10 +117,10 @@ class ServerTool:
 
     def __attrs_post_init__(self) -> None:
         _check_parameters(self.parameters or {}, self.optional, words=False)
-        known = [name for name in CONTEXT if name not in ("world", "agent")]
-        wrong = next((name for name in self.given or () if name not in known), None)
+        allowed = [name for name in CONTEXT if name not in ("world", "agent")]
+        wrong = next((name for name in self.given or () if name not in allowed), None)
         if wrong is not None:
-            raise UsageError(f"the runtime cannot give {wrong!r:.60}", hint=f"it gives {', '.join(known)}")
+            raise UsageError(f"the runtime cannot give {wrong!r:.60}", hint=f"it gives {', '.join(allowed)}")
 
 
 @attrs.frozen
@@ -180,9 +180,9 @@ def _formula_tool(name: str, spec: FormulaTool) -> Tool:
         except ExpressionError as error:
             raise Refused(str(error)) from error
 
-    parameters, given = without_injected(name, _schema(spec.parameters, spec.optional))
+    parameters, filled_in = without_injected(name, _schema(spec.parameters, spec.optional))
     return Tool(
-        name, call, spec.description, parameters, ("world", "agent", *dict.fromkeys((*_PLACE, *given))),
+        name, call, spec.description, parameters, ("world", "agent", *dict.fromkeys((*_PLACE, *filled_in))),
         permission=spec.permission, safety="pure", operation=spec.operation,
     )  # fmt: skip
 
@@ -197,11 +197,11 @@ def _command_tool(name: str, spec: CommandTool, processes: ProcessTools) -> Tool
         result = await processes.run(spec.made(arguments).request(), "")
         return {**result, "stdout": result["stdout"]["text"], "stderr": result["stderr"]["text"]}
 
-    given = [key for key, wanted in (("code", spec.code is not None), ("input", spec.input)) if wanted]
+    names = [key for key, wanted in (("code", spec.code is not None), ("input", spec.input)) if wanted]
     descriptions = {"code": f"the text of {spec.code}", "input": "the standard input"}
     parameters: JsonObject = {
-        "type": "object", "properties": {key: {"type": "string", "description": descriptions[key]} for key in given},
-        "required": given, "additionalProperties": False,
+        "type": "object", "properties": {key: {"type": "string", "description": descriptions[key]} for key in names},
+        "required": names, "additionalProperties": False,
     }  # fmt: skip
     return Tool(
         name, call, spec.description, parameters, runs="process", permission=spec.permission, safety="pure",
@@ -215,13 +215,13 @@ def _server_tool(server: str, name: str, spec: ServerTool, servers: McpServers) 
 
     whole = f"{server}.{name}"
     parameters = OPEN if spec.parameters is None else _schema(spec.parameters, spec.optional)
-    given = injected(whole) if spec.given is None else spec.given
-    own = [key for key in given if spec.parameters is not None and key in spec.parameters]
+    filled_in = injected(whole) if spec.given is None else spec.given
+    own = [key for key in filled_in if spec.parameters is not None and key in spec.parameters]
     return Tool(
         whole, call, spec.description, hidden(parameters, own),
-        tuple(own if spec.given is None else given),
+        tuple(own if spec.given is None else filled_in),
         # any argument can be one of the server's own; what is declared is known to be
-        dropped=given if spec.parameters is None else None,
+        dropped=filled_in if spec.parameters is None else None,
         permission=spec.permission, safety=spec.safety,
         latency=None if spec.latency is None else to_seconds(spec.latency), operation=spec.operation,
         timeout=86_400.0,  # the client has its own, with a sentence that says more

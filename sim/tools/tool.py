@@ -61,14 +61,14 @@ def without_injected(name: str, parameters: JsonObject) -> tuple[JsonObject, tup
         parameters: the schema of an object.
     """
     properties = mapping(parameters.get("properties"))
-    given = tuple(key for key in injected(name) if key in properties)
-    return hidden(parameters, given), given
+    filled_in = tuple(key for key in injected(name) if key in properties)
+    return hidden(parameters, filled_in), filled_in
 
 
 def required_of(parameters: JsonObject) -> Sequence[str]:
     """Return the names of the properties that a JSON Schema of an object requires."""
-    found = parameters.get("required")
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list | tuple) else ()
+    required = parameters.get("required")
+    return [name for name in required if isinstance(name, str)] if isinstance(required, list | tuple) else ()
 
 
 def hidden(parameters: JsonObject, names: Collection[str]) -> JsonObject:
@@ -192,8 +192,8 @@ class Tool:
         Defaults are filled in, null is as if it were missing, what the runtime gives is left out, and 1.0 is 1.
         """
         sent = {name: value for name, value in arguments.items() if value is not None and name not in self.given}
-        found = canonical({**self.defaults, **sent}, self.parameters, self.parameters)
-        return dict(found)
+        form = canonical({**self.defaults, **sent}, self.parameters, self.parameters)
+        return dict(form)
 
     def effect(self, arguments: JsonObject) -> Effect:
         """Return the effect of a call with these arguments.
@@ -229,9 +229,9 @@ def canonical(value: Any, schema: Any, whole: JsonObject) -> Any:
     if isinstance(value, Mapping):
         parts = form.get("properties", {})
         open_ones = {name: part for name, part in parts.items() if isinstance(part, Mapping)}
-        given = {name: part["default"] for name, part in open_ones.items() if "default" in part}
-        given |= {name: part for name, part in value.items() if part is not None}
-        return {name: canonical(part, parts.get(name), whole) for name, part in given.items() if part is not None}
+        members = {name: part["default"] for name, part in open_ones.items() if "default" in part}
+        members |= {name: part for name, part in value.items() if part is not None}
+        return {name: canonical(part, parts.get(name), whole) for name, part in members.items() if part is not None}
     if isinstance(value, list | tuple):
         return [canonical(part, form.get("items"), whole) for part in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
