@@ -171,9 +171,9 @@ def variables(own: Mapping[str, str]) -> dict[str, str]:
     Args:
         own: the variables of this process.
     """
-    found = {name: own[name] for name in _VARIABLES if name in own}
+    kept = {name: own[name] for name in _VARIABLES if name in own}
     further = [part for part in own.get("PYTHONPATH", "").split(os.pathsep) if part]
-    return {**found, "PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2]), *further])}
+    return {**kept, "PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2]), *further])}
 
 
 def kill_group(pid: int) -> None:

@@ -80,9 +80,9 @@ def join(address: str | None) -> Membership:
         return membership
 
 
-def _begin(ray: Any, given: str) -> _Stay:
+def _begin(ray: Any, address: str) -> _Stay:
     """Let Ray join a cluster. It gets an address in any case, as it would look for a cluster without one."""
-    _reach(given)
+    _reach(address)
     options: Any = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
     problems: list[BaseException] = []
     stay, begun, given_up = _Stay(), threading.Event(), threading.Event()
@@ -90,7 +90,7 @@ def _begin(ray: Any, given: str) -> _Stay:
     def begin() -> None:
         try:
             with _without_command_line(ray):
-                ray.init(address=given, **options)
+                ray.init(address=address, **options)
         except BaseException as error:  # also a SystemExit: that of a thread ends nothing
             problems.append(error)
         begun.set()
@@ -105,13 +105,13 @@ def _begin(ray: Any, given: str) -> _Stay:
     if not begun.wait(_JOINED):
         given_up.set()
         stay.ended.set()
-        raise UsageError(f"nothing at {given:.100} answers as a Ray cluster within {_JOINED:g} seconds", hint=_HINT)
+        raise UsageError(f"nothing at {address:.100} answers as a Ray cluster within {_JOINED:g} seconds", hint=_HINT)
     for error in problems:
         stay.ended.set()
         if not isinstance(error, ConnectionError | ValueError):
             raise error
         reason = str(error).partition("\n")[0]
-        raise UsageError(f"there is no Ray cluster at {given:.100}: {reason}", hint=_HINT) from error
+        raise UsageError(f"there is no Ray cluster at {address:.100}: {reason}", hint=_HINT) from error
     return stay
 
 

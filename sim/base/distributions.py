@@ -44,9 +44,9 @@ def distribution_of(module: str) -> Distribution | None:
         return None
     installed = list(metadata.distributions())
     for owns in (_has_file, _is_editable_source):
-        for found in installed:
-            if owns(found, file, top):
-                return Distribution(found.name, found.version)
+        for distribution in installed:
+            if owns(distribution, file, top):
+                return Distribution(distribution.name, distribution.version)
     return None
 
 
@@ -74,32 +74,32 @@ def _file_of(module: str) -> Path | None:
     return None if file is None else Path(file).resolve()
 
 
-def _has_file(found: metadata.Distribution, file: Path, top: str) -> bool:
+def _has_file(distribution: metadata.Distribution, file: Path, top: str) -> bool:
     """Return whether a file is one of those that were copied when a distribution was installed."""
-    record = found.read_text("RECORD")
-    folder = Path(str(found.locate_file(""))).resolve()
+    record = distribution.read_text("RECORD")
+    folder = Path(str(distribution.locate_file(""))).resolve()
     if not file.is_relative_to(folder):
         return False
     if record is None:  # the metadata that a build leaves beside the source
-        return top in (found.read_text("top_level.txt") or "").split()
+        return top in (distribution.read_text("top_level.txt") or "").split()
     return f"\n{file.relative_to(folder).as_posix()}," in f"\n{record}"
 
 
-def _is_editable_source(found: metadata.Distribution, file: Path, top: str) -> bool:
+def _is_editable_source(distribution: metadata.Distribution, file: Path, top: str) -> bool:
     """Return whether a file stands in the source of a distribution that is installed in editable mode."""
-    folder = _editable_folder(found)
+    folder = _editable_folder(distribution)
     if folder is None or not file.is_relative_to(folder):
         return False
-    names = found.read_text("top_level.txt")
+    names = distribution.read_text("top_level.txt")
     if names is not None:
         return top in names.split()
-    return any(file.is_relative_to(path / top) or file == path / f"{top}.py" for path in _added_paths(found))
+    return any(file.is_relative_to(path / top) or file == path / f"{top}.py" for path in _added_paths(distribution))
 
 
-def _editable_folder(found: metadata.Distribution) -> Path | None:
+def _editable_folder(distribution: metadata.Distribution) -> Path | None:
     """Return the folder from which a distribution was installed in editable mode; None if it was not."""
     try:
-        origin = json.loads(found.read_text("direct_url.json") or "{}")
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
         if origin["dir_info"]["editable"] is True:
             from urllib.request import url2pathname  # it imports what a connection needs
 
@@ -109,9 +109,9 @@ def _editable_folder(found: metadata.Distribution) -> Path | None:
     return None
 
 
-def _added_paths(found: metadata.Distribution) -> Iterator[Path]:
+def _added_paths(distribution: metadata.Distribution) -> Iterator[Path]:
     """Yield the folders that an editable installation adds to the places from which modules are imported."""
-    for name in found.files or ():
+    for name in distribution.files or ():
         if name.suffix == ".pth":
             for line in name.read_text(encoding="utf-8").splitlines():
                 if line and not line.startswith(("#", "import ", "import\t")):

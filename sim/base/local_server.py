@@ -224,9 +224,9 @@ class _Guard:
 
     def _opened(self, environ: WSGIEnvironment) -> bool:
         """Take the secret off the path of a request, and return whether it was the right one."""
-        given, slash, path = environ["PATH_INFO"][1:].partition("/")
+        secret, slash, path = environ["PATH_INFO"][1:].partition("/")
         environ["PATH_INFO"] = f"{slash}{path}"
-        right = secrets.compare_digest(given.encode(errors="replace"), self._secret.encode())  # in constant time
+        right = secrets.compare_digest(secret.encode(errors="replace"), self._secret.encode())  # in constant time
         return right and bool(slash)
 
 

@@ -23,8 +23,8 @@ def package_hash() -> str:
 
 def _sources(folder: str, parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Find the source files below a folder, as tuples of names: objects of `Path` slowed each start of a run."""
-    with os.scandir(folder) as found:
-        for entry in found:
+    with os.scandir(folder) as entries:
+        for entry in entries:
             if entry.name.endswith(".py"):
                 yield (*parts, entry.name)
             elif entry.name != "__pycache__" and entry.is_dir():

@@ -408,16 +408,16 @@ class EventBus:
     def missed_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> Event | None:
         """Return the first event that matches in the sense of `has_event`, or None if none is kept."""
         since = self.marks.get(agent_id, self.sequence)
-        found = None
+        first = None
         for topic, recent in self._missable(pattern, since):
             for sequence, time, source, data, identity in reversed(recent):
                 if sequence <= since:
                     break
                 if source != agent_id:
                     event = Event(sequence, time, source, topic, freeze(data), identity)
-                    if (filter is None or self._passes(filter, event)) and (found is None or sequence < found.sequence):
-                        found = event
-        return found
+                    if (filter is None or self._passes(filter, event)) and (first is None or sequence < first.sequence):
+                        first = event
+        return first
 
     def published(self, pattern: str) -> int:
         """Return the number of published events that match `pattern`."""
@@ -436,12 +436,12 @@ class EventBus:
                 self._audience.clear()
             patterns = tuple(p for p in self._subscriptions if "*" in p and matches(p, topic))
             self._wild[topic] = patterns
-        found = list(self._subscriptions.get(topic, ()))
+        subscriptions = list(self._subscriptions.get(topic, ()))
         if patterns:
             for pattern in patterns:
-                found.extend(self._subscriptions[pattern])
-            found.sort(key=lambda subscription: subscription.number)
-        audience = self._audience[topic] = tuple(found)
+                subscriptions.extend(self._subscriptions[pattern])
+            subscriptions.sort(key=lambda subscription: subscription.number)
+        audience = self._audience[topic] = tuple(subscriptions)
         return audience
 
     def _disperse(self, pattern: str) -> None:

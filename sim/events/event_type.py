@@ -108,8 +108,8 @@ def event_type(topic: str) -> Callable[[type[E]], type[E]]:
 
 def type_of(topic: str) -> type[EventData] | None:
     """Return the event type of a topic; None: agents or host programs publish under it, with any data."""
-    found = EVENT_TYPES.get(topic)
-    return found if found is not None else EVENT_TYPES.get(f"{topic.rpartition('.')[0]}.*")
+    exact = EVENT_TYPES.get(topic)
+    return exact if exact is not None else EVENT_TYPES.get(f"{topic.rpartition('.')[0]}.*")
 
 
 def read_data(topic: str, data: object) -> EventData | Malformed | None:
@@ -123,22 +123,22 @@ def read_data(topic: str, data: object) -> EventData | Malformed | None:
     """
     if isinstance(data, EventData):
         return data
-    found = type_of(topic)
-    if found is None:
+    event_class = type_of(topic)
+    if event_class is None:
         return None
     try:
         data = decode(data) if isinstance(data, Raw) else data
-        return converted({"values": data} if issubclass(found, OpenData) else data, found)
+        return converted({"values": data} if issubclass(event_class, OpenData) else data, event_class)
     except ValueError as error:
         return Malformed(topic, str(error))
 
 
 def data_reader(topic: str) -> Callable[[bytes], EventData | Malformed] | None:
     """Return what reads data from JSON as `read_data` does, for one topic; None: it has no event type."""
-    found = type_of(topic)
-    if found is None:
+    event_class = type_of(topic)
+    if event_class is None:
         return None
-    kind, decode_one = found, reader(found)
+    kind, decode_one = event_class, reader(event_class)
 
     def read(raw: bytes) -> EventData | Malformed:
         try:
@@ -157,28 +157,28 @@ def series_reader(topic: str) -> Callable[[Sequence[Raw]], object] | None:
 
     It raises ValueError if one of them is malformed.
     """
-    found = type_of(topic)
-    if found is None:
+    event_class = type_of(topic)
+    if event_class is None:
         return None
-    decode_all = reader(list[found])  # type: ignore[valid-type]  # a type that is known at run time alone
-    if issubclass(found, OpenData):
+    decode_all = reader(list[event_class])  # type: ignore[valid-type]  # a type that is known at run time alone
+    if issubclass(event_class, OpenData):
         return lambda series: decode_all(b'[{"values":' + b'},{"values":'.join(series) + b"}]")
     return lambda series: decode_all(b"[" + b",".join(series) + b"]")
 
 
 def described_fields(cls: type[EventData]) -> dict[str, str]:
     """Return the descriptions of the fields in the docstring of an event type, by name."""
-    found = dict[str, str]()
+    descriptions = dict[str, str]()
     for base in reversed(cls.__mro__[:-1]):
         if "Attributes:" in (base.__doc__ or ""):
-            found |= _attributes_of(base.__doc__ or "")
-    return found
+            descriptions |= _attributes_of(base.__doc__ or "")
+    return descriptions
 
 
 @cache
 def _attributes_of(text: str) -> Mapping[str, str]:
     section = inspect.cleandoc(text).partition("Attributes:\n")[2].partition("\n\n")[0]
-    found = dict[str, str]()
+    descriptions = dict[str, str]()
     for names, described in re.findall(r"^    (\w+(?:, \w+)*): (.*(?:\n     +.*)*)", section, re.MULTILINE):
-        found |= dict.fromkeys(names.split(", "), " ".join(described.split()))
-    return found
+        descriptions |= dict.fromkeys(names.split(", "), " ".join(described.split()))
+    return descriptions

@@ -37,8 +37,8 @@ def check_number(value: object, what: str) -> None:
 
 def check_priority(priority: float) -> None:
     """Raise `UsageError` unless a priority is a number, because anything else has no place in the order."""
-    given: object = priority
-    if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
+    value: object = priority
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise UsageError(f"a priority must be a number, not {priority!r}", hint="lower numbers come first")
 
 

@@ -117,8 +117,8 @@ class PreemptiveResource(Pool):
         Raises:
             UsageError: if `use` is not what `acquire` of this resource returned.
         """
-        given: object = use
-        if not isinstance(given, Use) or (use.held and use not in self._users):
+        value: object = use
+        if not isinstance(value, Use) or (use.held and use not in self._users):
             raise UsageError(
                 f"{use!r} is not the use of a slot of this resource",
                 hint="write `use = await resource.acquire()`, and then `resource.release(use)`",

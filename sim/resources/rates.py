@@ -101,8 +101,8 @@ class RateTracker:
     def set_group(self, agent_id: str, group: str | None) -> None:
         """Put an agent into a group, or None for no group. Its earlier consumption still counts for the old group."""
         self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
-        known = agent_id in self._groups or agent_id in self._plans or agent_id in self._own_rates
-        if group is not None and not known:  # a new agent, as nearly always
+        exists = agent_id in self._groups or agent_id in self._plans or agent_id in self._own_rates
+        if group is not None and not exists:  # a new agent, as nearly always
             self._groups[agent_id] = group
             return
 

@@ -54,4 +54,4 @@ def uses(windows: Iterable[tuple[str, Scope, Window]], now: int) -> list[RateUse
         before = sums.get((resource, scope), (0, 0, 0.0))
         share = used / limit if limit else float(used > 0)
         sums[resource, scope] = (used + before[0], limit + before[1], max(share, before[2]))
-    return [RateUse(resource, scope, *found) for (resource, scope), found in sums.items()]
+    return [RateUse(resource, scope, *figures) for (resource, scope), figures in sums.items()]

@@ -87,9 +87,9 @@ def line_chart(title: str, times: Sequence[float], lines: Mapping[str, Values]) 
 
 
 def _draw(label: str, axis: str, lines: Mapping[str, Sequence[tuple[float, float | None]]]) -> Markup:
-    known = [value for points in lines.values() for _, value in points if _is_known(value)]
+    numbers = [value for points in lines.values() for _, value in points if _is_known(value)]
     end = max((time for points in lines.values() for time, _ in points), default=0.0) or 1.0
-    marks = ticks(*_bounds(known), 5)
+    marks = ticks(*_bounds(numbers), 5)
     rows, legend = legend_of([(name, COLOURS[index % len(COLOURS)]) for index, name in enumerate(lines)], _WIDTH)
     top = 12 + rows * _ROW
     floor = top + _HEIGHT - _BELOW
@@ -105,8 +105,8 @@ def _draw(label: str, axis: str, lines: Mapping[str, Sequence[tuple[float, float
     drawn = [
         _curve([(x(time), y(value)) for time, value in part if value is not None], index, name)
         for index, (name, points) in enumerate(lines.items())
-        for known, part in groupby(points, key=lambda point: _is_known(point[1]))
-        if known
+        for has_value, part in groupby(points, key=lambda point: _is_known(point[1]))
+        if has_value
     ]
     height = floor + _BELOW
     ground = tag("rect", width="100%", height="100%", fill="#ffffff")

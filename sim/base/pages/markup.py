@@ -27,12 +27,12 @@ def tag(name: str, *children: Child, **attributes: str | float | None) -> Markup
         attributes: its attributes. `_` stands for `-`; names that Python reserves end with `_` (`class_`). Attributes
             with the value None are omitted.
     """
-    given = "".join(
+    written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escaped(_short(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{given}>" if name in _VOID else f"<{name}{given}>{_inside(children)}</{name}>")
+    return Markup(f"<{name}{written}>" if name in _VOID else f"<{name}{written}>{_inside(children)}</{name}>")
 
 
 def svg(width: float, height: float, label: str, *children: Child) -> Markup:
