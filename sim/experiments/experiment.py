@@ -12,7 +12,7 @@ from sim.agents.outcomes import COUNTS
 from sim.base.errors import UsageError
 from sim.experiments.arms import ArmReach, Difference, differences_of, reach_of
 from sim.experiments.bench.job import run_modes
-from sim.experiments.bench.sessions import Session
+from sim.experiments.bench.sessions import BenchSession
 from sim.experiments.estimate import FEW, Estimate
 from sim.experiments.fitting import Fit, Searching
 from sim.experiments.measure import Measured, run_job
@@ -110,7 +110,7 @@ def carry_out(
     hosting = hosted(results, hosting)
     search = None if results.plan.fit is None or not left(results) else Searching(results)
     with results.tidied(), workers as pool:
-        session = Session(pool.processes)
+        session = BenchSession(pool.processes)
         by_seed = hosting.answers is not None and not pool.shared_files  # so that its trials share answers
         while wanted := _next(results, search, tried, again=again):
             done = len(results.done()) if search is not None or not again else 0

@@ -101,7 +101,7 @@ class Inline:
             yield job, work(job)
 
 
-class Pool:
+class WorkerPool:
     """Worker processes that do many jobs, one after another, until the `with` block ends.
 
     If the block is left by an error, the workers are killed. They leave nothing on disk.
@@ -258,7 +258,7 @@ def _no_main_module() -> Iterator[None]:
 
 
 def _alone(work: Callable[[Job], Result], job: Job) -> Result | Ended:
-    with Pool(1) as pool:
+    with WorkerPool(1) as pool:
         try:
             return pool._submit(work, job).result()
         except BrokenProcessPool:

@@ -7,7 +7,7 @@ from sim.base.errors import UsageError
 from sim.base.extras import need
 from sim.experiments.experiment import Workers
 from sim.experiments.plan import Plan
-from sim.experiments.pool import Pool, cores
+from sim.experiments.pool import WorkerPool, cores
 from sim.experiments.recorded import RUNS
 
 
@@ -59,7 +59,7 @@ def workers_of(
     """
     check_workers(plan, jobs, on)
     if on is None:
-        return Pool(jobs or cores())
+        return WorkerPool(jobs or cores())
     address = on.partition(":")[2]
     from sim.experiments.ray_workers import RayWorkers  # Ray takes a second to import
 

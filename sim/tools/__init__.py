@@ -10,7 +10,7 @@ from sim.base.late import late_names
 from sim.tools.tool import Tool, tool  # not late: the function has the name of its module
 
 if TYPE_CHECKING:
-    from sim.tools.access import Access
+    from sim.tools.access import ToolAccess
     from sim.tools.actions import use_tool
     from sim.tools.approvals import Approvals
     from sim.tools.audit import Audit
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from sim.tools.schema import Given
     from sim.tools.section import ToolsSettings
 
-__all__ = ["Access", "Approvals", "Audit", "Given", "Tool", "Tools", "ToolsSettings", "tool", "use_tool"]
+__all__ = ["Approvals", "Audit", "Given", "Tool", "ToolAccess", "Tools", "ToolsSettings", "tool", "use_tool"]
 
 _HOMES = {
-    "access": "Access",
+    "access": "ToolAccess",
     "actions": "use_tool",
     "approvals": "Approvals",
     "audit": "Audit",

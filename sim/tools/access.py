@@ -88,7 +88,7 @@ class User:
 _OPEN: Final = AccessSettings(otherwise=True)
 
 
-class Access(Service):
+class ToolAccess(Service):
     """The rules of access of one world.
 
     Args:
@@ -216,7 +216,7 @@ class Access(Service):
 
 
 def _make(world: World, settings: AccessSettings) -> None:
-    world.add_service(Access(world, settings))
+    world.add_service(ToolAccess(world, settings))
 
 
 define_section("access", AccessSettings, _make, draws=draws_nothing)

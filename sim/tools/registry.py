@@ -18,7 +18,7 @@ from sim.base.errors import Cancelled, RunError, UsageError
 from sim.base.text import dotted_name, of_error
 from sim.kernel import perform
 from sim.kernel.codec import JsonObject, decode, encode
-from sim.tools.access import Access
+from sim.tools.access import ToolAccess
 from sim.tools.schema import schema_of_action
 from sim.tools.tool import MEANINGS, Tool, wire_name
 from sim.world import Action, ActionHandler, Inhabitant, Refused, Service, Warned, World
@@ -150,12 +150,12 @@ class Tools(Service):
         Args:
             agent: the agent.
             names: names of tools.
-            behalf: see `Access.refusal`.
+            behalf: see `ToolAccess.refusal`.
 
         Raises:
             Refused: if a tool does not exist.
         """
-        access = Access.on(self._world)
+        access = ToolAccess.on(self._world)
         return [tool for tool in map(self.find, names) if access.may_see(agent, tool, behalf)]
 
     def _action_tool(self, name: str) -> Tool | None:
@@ -209,7 +209,7 @@ class Tools(Service):
 
     def _check_access(self, agent: Inhabitant, tool: Tool, arguments: JsonObject, behalf: tuple[str, ...]) -> None:
         """Refuse a call that is not allowed at present."""
-        access = Access.on(self._world)
+        access = ToolAccess.on(self._world)
         why = access.refusal(agent, tool, arguments, behalf)
         if why is not None:
             access.denied += 1

@@ -7,7 +7,7 @@ from sim.base.expressions import Expression
 from sim.kernel.codec import Json, Raw, Record, decode, freeze
 from sim.kernel.ports import ANYONE, Gate
 
-Access = Literal["all", "owner"] | tuple[str, ...]
+ArtifactAccess = Literal["all", "owner"] | tuple[str, ...]
 """Which agents have access: all, the owner only, or the named agents and groups. The owner always has access."""
 
 _WORDS: Final[Mapping[str, str]] = {
@@ -46,8 +46,8 @@ class Artifact(Record, frozen=True):
     owner: str
     raw: Raw
     version: int = 1
-    readers: Access = "all"
-    writers: Access = "owner"
+    readers: ArtifactAccess = "all"
+    writers: ArtifactAccess = "owner"
     price: int = 0
     formula: Expression | None = None
 
@@ -69,7 +69,7 @@ class Artifact(Record, frozen=True):
             formula=self.formula,
         )
 
-    def allows(self, access: Access, agent_id: str, groups: Iterable[str]) -> bool:
+    def allows(self, access: ArtifactAccess, agent_id: str, groups: Iterable[str]) -> bool:
         """Return whether `access` includes an agent, or one of its groups."""
         if access == "all" or agent_id == self.owner:
             return True

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.experiments.pool import Deadline, Ended, Pool
+from sim.experiments.pool import Deadline, Ended, WorkerPool
 from tests.experiments.killed_sweep import work
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def test_all_jobs_are_done_by_few_workers() -> None:
     """Each job has its result, whatever the order; the jobs are taken as they are needed."""
     jobs = (("do", number) for number in range(40))
-    with Pool(2) as pool:
+    with WorkerPool(2) as pool:
         assert sorted(result for _, result in pool.run(work, jobs) if isinstance(result, int)) == [
             number * number for number in range(40)
         ]
@@ -32,7 +32,7 @@ def test_all_jobs_are_done_by_few_workers() -> None:
 @pytest.mark.proof
 def test_the_deadline_ends_what_is_under_way() -> None:
     """What is not done then is killed and has no result; no job begins after it; the pool can be used again."""
-    with Pool(1) as pool:
+    with WorkerPool(1) as pool:
         assert list(pool.run(work, [("wait", 1), ("do", 2)], Deadline.after("500ms"))) == []
         assert list(pool.run(work, [("do", 3)], Deadline(0.0))) == []
         assert list(pool.run(work, [("do", 3)])) == [(("do", 3), 9)]
@@ -42,7 +42,7 @@ def test_only_the_guilty_job_is_lost() -> None:
     """A job that ends its process is lost; those that were under way beside it are done again."""
     jobs = [("do", number) for number in range(10)]
     jobs.insert(4, ("die", 99))
-    with Pool(2) as pool:
+    with WorkerPool(2) as pool:
         found = dict(pool.run(work, jobs))
     assert found.pop(("die", 99)) == Ended()
     assert found == {("do", number): number * number for number in range(10)}
@@ -51,11 +51,11 @@ def test_only_the_guilty_job_is_lost() -> None:
 def test_a_job_that_was_killed_once_is_done_again(tmp_path: Path) -> None:
     """Memory that was short once, or a person who killed a worker, costs no result."""
     jobs = [("do", 1), (f"once {tmp_path / 'mark'}", 7), ("do", 2)]
-    with Pool(2) as pool:
+    with WorkerPool(2) as pool:
         assert sorted(result for _, result in pool.run(work, jobs) if isinstance(result, int)) == [1, 4, 49]
 
 
-def end_workers(pool: Pool) -> None:
+def end_workers(pool: WorkerPool) -> None:
     """Kill the workers of a pool, and wait until it has noticed."""
     executor = pool._executor
     assert executor is not None
@@ -67,7 +67,7 @@ def end_workers(pool: Pool) -> None:
 
 def test_workers_that_end_between_two_jobs_cost_no_job() -> None:
     """A worker may end while the caller writes a result, or before it asks for more: each job is done all the same."""
-    with Pool(2) as pool:
+    with WorkerPool(2) as pool:
         assert list(pool.run(work, [("do", 3)])) == [(("do", 3), 9)]
         end_workers(pool)
         found: list[tuple[Any, Any]] = []
@@ -84,8 +84,8 @@ def test_workers_that_end_between_two_jobs_cost_no_job() -> None:
 def test_a_job_that_ends_its_process_does_not_end_the_main_process(how: str) -> None:
     """SystemExit or KeyboardInterrupt in a worker costs that job alone, and stdout belongs to the results."""
     program = (
-        "from sim.experiments.pool import Pool\nfrom tests.experiments.killed_sweep import work\n"
-        f"with Pool(1) as pool:\n    found = dict(pool.run(work, [('do', 2), ({how!r}, 3), ('write', 4)]))\n"
+        "from sim.experiments.pool import WorkerPool\nfrom tests.experiments.killed_sweep import work\n"
+        f"with WorkerPool(1) as pool:\n    found = dict(pool.run(work, [('do', 2), ({how!r}, 3), ('write', 4)]))\n"
         f"print([found['do', 2], found[{how!r}, 3], found['write', 4]])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -100,7 +100,7 @@ def test_workers_have_the_environment_of_their_program_as_it_is(monkeypatch: pyt
             monkeypatch.delenv("SIM_TEST_KEY")
         else:
             monkeypatch.setenv("SIM_TEST_KEY", value)
-        with Pool(1) as pool:
+        with WorkerPool(1) as pool:
             assert dict(pool.run(os.getenv, ["SIM_TEST_KEY"])) == {"SIM_TEST_KEY": value}
 
 
@@ -109,9 +109,9 @@ def test_a_module_of_the_current_folder_does_not_replace_one_of_python(tmp_path:
     (tmp_path / "statistics.py").write_text("raise SystemExit('imported')")
     program = (
         f"import sys\nsys.path[:] = [{str(ROOT)!r}, *sys.path[1:]]\nimport multiprocessing\n"
-        "multiprocessing.set_forkserver_preload(['decimal'])\nfrom sim.experiments.pool import Pool\n"
+        "multiprocessing.set_forkserver_preload(['decimal'])\nfrom sim.experiments.pool import WorkerPool\n"
         "from tests.experiments.killed_sweep import work\n"
-        "with Pool(1) as pool:\n    print(list(pool.run(work, [('do', 3)])))\n"
+        "with WorkerPool(1) as pool:\n    print(list(pool.run(work, [('do', 3)])))\n"
         "from multiprocessing.forkserver import _forkserver\nprint(_forkserver._preload_modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -142,7 +142,7 @@ def test_closing_early_leaves_no_worker() -> None:
     before = children(os.getpid())
 
     def begin() -> None:
-        with Pool(2) as pool:
+        with WorkerPool(2) as pool:
             next(pool.run(work, [("do", number) for number in range(1000)]))
             assert children(os.getpid()) - before
             raise KeyboardInterrupt
@@ -154,7 +154,7 @@ def test_closing_early_leaves_no_worker() -> None:
 
 def test_other_processes_of_the_program_go_on() -> None:
     """A pool kills its own workers alone, not what the program began after it."""
-    with Pool(1) as pool:
+    with WorkerPool(1) as pool:
         other = get_context("spawn").Process(target=time.sleep, args=(1000,))
         other.start()
         try:
@@ -169,9 +169,9 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     """Workers of a process that was killed do not wait for ever."""
     program = tmp_path / "program.py"
     program.write_text(
-        "import time\nfrom sim.experiments.pool import Pool\nfrom tests.experiments.killed_sweep import work\n"
+        "import time\nfrom sim.experiments.pool import WorkerPool\nfrom tests.experiments.killed_sweep import work\n"
         "if __name__ == '__main__':\n"
-        "    with Pool(1) as pool:\n        for job, result in pool.run(work, [('do', 3)]):\n"
+        "    with WorkerPool(1) as pool:\n        for job, result in pool.run(work, [('do', 3)]):\n"
         "            print(result, flush=True)\n            time.sleep(100)\n"
     )
     process = subprocess.Popen(
@@ -204,7 +204,7 @@ def test_a_worker_keeps_nothing_of_its_trials(tmp_path: Path) -> None:
     file = tmp_path / "one.yaml"
     agents = "[{name: a, count: 5, loop: {min_loop_delay: 1m}, rules: [{do: noop}]}]"
     file.write_text(f"name: one\nuntil: 1h\nagents: {agents}\n")
-    with Pool(1) as pool:
+    with WorkerPool(1) as pool:
         ((_, left),) = pool.run(_left_by_runs, [str(file)])
     assert isinstance(left, int)
     assert left <= 0

@@ -11,7 +11,7 @@ import sim
 from sim.actors import AgentLoopConfig
 from sim.base.permissions import Permission
 from sim.kernel.codec import decode, encode
-from sim.tools import Access, Approvals, Audit, Tool, Tools
+from sim.tools import Approvals, Audit, Tool, ToolAccess, Tools
 from sim.tools.access import AccessRule, AccessSettings, Grants, User
 from sim.tools.approvals import ApprovalRule, ApprovalSettings, SimulatedPerson
 from sim.world import Action, ActionResult, Refused
@@ -102,7 +102,7 @@ class Matrix:
         self.lab = Lab()
         self.ran: list[str] = []
         modules, rules, otherwise = RULES[policy]
-        self.access = Access(
+        self.access = ToolAccess(
             self.lab.world,
             AccessSettings(
                 {name: Grants(granted) for name, granted in modules.items()},
@@ -235,7 +235,7 @@ def test_a_tool_is_offered_for_one_of_its_operations(enum: Any, required: bool, 
     """Stated operations are those that count; an omitted one counts if it may be omitted; only texts are operations."""
     lab = Lab()
     lab.add("a")
-    lab.world.add_service(Access(lab.world, AccessSettings(rules=(AccessRule(True, operations=operations),))))
+    lab.world.add_service(ToolAccess(lab.world, AccessSettings(rules=(AccessRule(True, operations=operations),))))
     schema = {
         "type": "object", "properties": {"op": {} if enum is None else {"enum": enum}},
         "required": ["op"] if required else [],
@@ -249,7 +249,7 @@ def test_leaving_out_the_operation_does_not_hide_it() -> None:
     lab = Lab()
     lab.add("a")
     rules = (AccessRule(False, operations=("erase",)), AccessRule(True))
-    lab.world.add_service(Access(lab.world, AccessSettings(rules=rules)))
+    lab.world.add_service(ToolAccess(lab.world, AccessSettings(rules=rules)))
     done: list[str] = []
 
     @sim.tool("files.do", operation="op")
@@ -319,7 +319,7 @@ class Revoked:
         self.lab = Lab()
         self.paid: list[float] = []
         world = self.lab.world
-        self.access = Access(world, AccessSettings(rules=(AccessRule(True),)))
+        self.access = ToolAccess(world, AccessSettings(rules=(AccessRule(True),)))
         world.add_service(self.access)
         self.access.users["cyd"] = User(Permission.ADMIN)
 
@@ -437,7 +437,7 @@ def test_a_spawned_agent_has_no_more_rights_than_who_spawned_it() -> None:
     assert {row[5] for row in called} == {"child-child-child-banned-1-1-1", "child-child-child-free-1-1-1"}
     assert paid == {"child-child-child-free-1-1-1"}
     assert "child-child-free-1-1" not in scene.world.agents  # it has left
-    access = Access.of(scene.world)
+    access = ToolAccess.of(scene.world)
     assert {access.level(scene.world.agents[name]) for name in spawned if name in scene.world.agents} == {
         Permission.USER
     }

@@ -18,7 +18,7 @@ from sim.kernel.codec import decode, encode
 from sim.llm.providers.scripted import Scripted
 from sim.llm.types import Completion, ModelRequest, TokenUsage, ToolCall
 from sim.memory.service import Memories
-from sim.tools import Access, Approvals, Tool, Tools
+from sim.tools import Approvals, Tool, ToolAccess, Tools
 from sim.world import Refused
 from tests.actors.helpers import Lab
 from tests.llm.scenes import Scene
@@ -247,7 +247,7 @@ def run(place: str, texts: tuple[str, ...], monkeypatch: Any, level: str = "user
 def privileged(scene: Scene) -> Any:
     """Return all that an injection could want to change."""
     world = scene.world
-    access = Access.of(world)
+    access = ToolAccess.of(world)
     gates = Approvals.of(world).gates.values() if Approvals.name in world.services else ()
     return {
         "effects": list(Desk.effects),

@@ -54,7 +54,7 @@ from sim.events.bus import EventBus, too_much
 from sim.kernel.codec import ABSENT, Json, JsonObject, Raw, encode, freeze
 from sim.llm.types import ChatMessage
 from sim.memory.index import words_of
-from sim.tools import Access, Tools
+from sim.tools import ToolAccess, Tools
 from sim.tools.access import User as AccessUser
 from sim.world import Service, World
 from sim.world.service import Warned
@@ -120,7 +120,7 @@ class Conversations(Service):
         self.claims: dict[str, Claim] = {}
         self.dropped = 0
         self._world = world
-        self._access = Access.on(world)
+        self._access = ToolAccess.on(world)
         self._links: dict[tuple[str, str], str] = {}
         self._platforms: dict[str, None] = {}  # of `_links`
         self._places: dict[tuple[str, str, str | None], str] = {}

@@ -30,7 +30,7 @@ from sim.llm.types import (
     ToolSpec,
 )
 from sim.resources import MICRO
-from sim.tools import Access, Tool, Tools
+from sim.tools import Tool, ToolAccess, Tools
 from sim.tools.registry import note_not_run
 from sim.world import Action, ActionResult, Inhabitant, World
 
@@ -106,7 +106,7 @@ class CoreLoop:
         limits: the limits.
         stop_tools: names of tools after which the loop ends, such as `chat.send_message`.
         request: the options of each model call (use, tier, sampling, ...); its messages and tools are replaced.
-        behalf: agents and users for whom the agent works; see `Access.refusal`.
+        behalf: agents and users for whom the agent works; see `ToolAccess.refusal`.
         observe: called with each part of an answer as it arrives. It must not change the world.
         note: called with each message that the loop adds, in order, so that a conversation can keep it.
         on_result: called with each tool that was run and its whole result, of which the model sees the beginning.
@@ -207,7 +207,7 @@ class CoreLoop:
         found = registry.look_up(name) if isinstance(registry, Tools) else None
         if found is None:
             return None
-        why = Access.on(self.world).unseen(self.agent, found, self.behalf)
+        why = ToolAccess.on(self.world).unseen(self.agent, found, self.behalf)
         return f"the tool {found.name!r} is not offered here: {why or 'the agent was not given it'}"
 
     def _not_run(self, one: Called, why: str) -> ActionResult:

@@ -15,7 +15,7 @@ import attrs
 from sim.base.errors import RunError, UsageError
 from sim.base.registry import using
 from sim.experiments.attribution.task import MOST_SHOWN, SAME, Future, Noted, Passage, Prepared, Setup, Task
-from sim.experiments.pool import Ended, Pool
+from sim.experiments.pool import Ended, WorkerPool
 from sim.experiments.trial import sentence
 from sim.kernel.codec import encode
 from sim.llm.shared_answers import SharedAnswers
@@ -58,7 +58,7 @@ class RebuiltFutures:
     def __init__(self, setup: Setup, jobs: int) -> None:
         self.carried_out = 0
         self._setup = setup
-        self._pool = Pool(jobs)
+        self._pool = WorkerPool(jobs)
         with self._pool as pool:
             ((_, own),) = pool.run(_own, [setup])
         self.own, self.seconds = _known(own)
@@ -100,7 +100,7 @@ class BranchedFutures:
     def __init__(self, setup: Setup, jobs: int, answers: Path | None) -> None:
         self.carried_out = 0
         self._setup, self._answers = setup, answers
-        self._pool = Pool(jobs)
+        self._pool = WorkerPool(jobs)
         with self._pool as pool:
             ((_, own),) = pool.run(_own_by_replay, [setup])
         self.own, self.seconds = _known(own)
@@ -134,7 +134,7 @@ def _singles(tasks: list[Task]) -> Iterator[tuple[Task, tuple[int, int]]]:
 
 
 def _carried_out(
-    futures: RebuiltFutures | BranchedFutures, pool: Pool, work: Callable[[_Job], Future], jobs: list[_Job],
+    futures: RebuiltFutures | BranchedFutures, pool: WorkerPool, work: Callable[[_Job], Future], jobs: list[_Job],
     tasks: list[Task],
 ) -> list[list[Future]]:  # fmt: skip
     found = [[Future(None, "it was not carried out")] * len(task.seeds) for task in tasks]

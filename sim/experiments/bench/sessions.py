@@ -11,7 +11,7 @@ from sim.kernel.codec import Json
 from sim.record.files import versions, wall_label
 
 
-class Session:
+class BenchSession:
     """One process that carries out a bench, from now on.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from sim.base.errors import UsageError
-from sim.experiments.pool import Ended, Inline, Pool
+from sim.experiments.pool import Ended, Inline, WorkerPool
 from sim.experiments.testing.cases import Case, cases_of, check_faults
 from sim.experiments.testing.decorator import PropertyFunction
 from sim.experiments.testing.report import TestReport, report_of
@@ -70,7 +70,7 @@ class Campaign:
             if not missing:
                 return
             jobs = min(jobs, len(missing))
-            workers: Inline | Pool = Inline() if jobs == 1 else Pool(jobs)
+            workers: Inline | WorkerPool = Inline() if jobs == 1 else WorkerPool(jobs)
             opened.enter_context(workers)
             for job, returned in workers.run(run_case, missing):
                 result = CaseResult(job.case, problem=returned.problem) if isinstance(returned, Ended) else returned

@@ -20,7 +20,7 @@ from sim.kinds.executor.service import ORCHESTRATOR
 from sim.kinds.executor.settings import Criterion, ExecutionTask
 from sim.resources import MICRO
 from sim.tools import Tools
-from sim.tools.access import Access
+from sim.tools.access import ToolAccess
 from sim.tools.approvals import Approvals, ending_of
 from sim.world import Action, Refused
 
@@ -43,7 +43,7 @@ async def execute_tool(execution: Execution, action: PlannedAction) -> Result:
     """
     world, agent, state = execution.world, execution.agent, execution.state
     tool = Tools.of(world).find(action.tool_name)
-    denied = Access.on(world).refusal(agent, tool, action.parameters) is not None
+    denied = ToolAccess.on(world).refusal(agent, tool, action.parameters) is not None
     asked = len(_gates(execution))
     call: JsonObject = {"tool": tool.name, "args": dict(action.parameters)}
     try:
@@ -146,7 +146,7 @@ def _ask_specialist(execution: Execution, action: PlannedAction) -> str | None:
 def _specialist(execution: Execution, action: PlannedAction) -> str | None:
     """Return the type of an executor that has a tool and may make this call; None if there is none."""
     world = execution.world
-    tool, access = Tools.of(world).find(action.tool_name), Access.on(world)
+    tool, access = Tools.of(world).find(action.tool_name), ToolAccess.on(world)
     for name, settings in execution.executors.agents.items():
         other: Any = world.agents.get(name)
         if other is None or settings.type == execution.settings.type or tool.name not in settings.tools:

@@ -33,7 +33,7 @@ from sim.scenario.sleep import SleepSpec
 from sim.scenario.values import ValueTemplate
 from sim.standalone import World
 from sim.tools import Tools
-from sim.tools.access import Access as ToolAccess
+from sim.tools.access import ToolAccess
 from sim.tools.rights import NO_RIGHTS, Kinds, Rights
 from sim.world import Refused
 from sim.world.action import DEFINED

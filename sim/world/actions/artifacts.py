@@ -8,7 +8,7 @@ from sim.base.permissions import Permission
 from sim.kernel.codec import Fact, Raw, encode, freeze
 from sim.resources import to_micro
 from sim.world.action import ArtifactId, Audience, Formula, NewArtifactId, Refused, Values, action
-from sim.world.artifact import FORMULA_NAMES, Access, Artifact, access_hint
+from sim.world.artifact import FORMULA_NAMES, Artifact, ArtifactAccess, access_hint
 from sim.world.events import ArtifactDeleted, ArtifactInvoked, ArtifactWritten
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ def write(
     return _Version(new.version)
 
 
-def _new_artifact(id: str, owner: str, raw: Raw, access: tuple[Access, Access], price: float, formula: str) -> Artifact:
+def _new_artifact(
+    id: str, owner: str, raw: Raw, access: tuple[ArtifactAccess, ArtifactAccess], price: float, formula: str
+) -> Artifact:
     try:
         computed = Expression.parse(formula, FORMULA_NAMES, PURE_FUNCTIONS) if formula else None
         micro = to_micro(price) if price else 0
@@ -155,7 +157,7 @@ def _content(content: Any) -> Raw:
     return raw
 
 
-def _access(world: "World", access: Any, default: Access) -> Access:
+def _access(world: "World", access: Any, default: ArtifactAccess) -> ArtifactAccess:
     if access is None:
         return default
     if access in ("all", "owner"):
