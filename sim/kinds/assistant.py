@@ -106,7 +106,7 @@ async def _answer(world: World, agent: Inhabitant, conversation: str) -> _Answer
     conversations = Conversations.of(world)
     if not isinstance(agent, Assistant):
         raise Refused(f"{agent.agent_id} is not an assistant")
-    found = conversations.find(conversation)
+    record = conversations.find(conversation)
     if conversation in conversations.claims:
         raise Refused(f"{conversations.claims[conversation].agent} works on {conversation} already", skip=True)
     claim = conversations.claim(conversation, agent.agent_id)
@@ -122,7 +122,7 @@ async def _answer(world: World, agent: Inhabitant, conversation: str) -> _Answer
             world, agent, Tools.of(world).offered(agent, settings.tools, behalf), limits=settings.limits,
             request=ModelRequest((), use=settings.use), behalf=behalf, note=note,
         )  # fmt: skip
-        system = ChatMessage("system", _prompt(world, agent, found))
+        system = ChatMessage("system", _prompt(world, agent, record))
         result = await loop.run([system, *conversations.history(conversation)])
         if isinstance(result.cause, Skipped):
             raise result.cause  # the conversation stays in the queue
@@ -149,8 +149,10 @@ def answer(world: World, agent: Any, answered: _Answered, conversation: str) -> 
     elif result.ending not in FINISHED:
         text = result.text or f"I could not finish this: the limit {result.ending} was reached."
         about = {"incomplete": True, "ending": result.ending}
-        known: Audience = "person" if result.text else "all"  # the model knows the text: it came with its last calls
-        conversations.append(conversation, "assistant", agent.agent_id, text, about, audience=known, seen=answered.seen)
+        audience: Audience = "person" if result.text else "all"  # the model knows the text: it came with its last calls
+        conversations.append(
+            conversation, "assistant", agent.agent_id, text, about, audience=audience, seen=answered.seen
+        )
     elif result.text:
         cut_off = result.completion is not None and result.completion.stop == "max_tokens"
         about = {"incomplete": True, "ending": "max_tokens"} if cut_off else {}

@@ -118,9 +118,9 @@ def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incomi
     }  # fmt: skip
 
 
-async def _wait_in_line(world: World, agent: Inhabitant, **given: Any) -> IncomingMessage:
+async def _wait_in_line(world: World, agent: Inhabitant, **arguments: Any) -> IncomingMessage:
     """Check a message, and wait until the line of its conversation has room."""
-    incoming = attrs.evolve(_incoming(agent, **given), sent_ns=world.kernel.now)
+    incoming = attrs.evolve(_incoming(agent, **arguments), sent_ns=world.kernel.now)
     while True:
         worker = Chats.of(world).worker_of(incoming)
         if worker is None:

@@ -37,25 +37,25 @@ class Budgets:
     def account(self, user: User) -> Account:
         """Return the account of a user, after a reset if its period has ended. Periods begin when the user was made."""
         now, period = self._world.kernel.now, self.settings.period
-        found = self.accounts.get(user.id)
-        if found is None:
+        account = self.accounts.get(user.id)
+        if account is None:
             elapsed = (now - user.created_ns) // period
-            found = self.accounts[user.id] = Account(user.created_ns + (elapsed + 1) * period)
+            account = self.accounts[user.id] = Account(user.created_ns + (elapsed + 1) * period)
             opened = BudgetOpened(
-                limit=self.limit(user), renewed=to_seconds(found.reset_ns), renewed_at=self.date(found.reset_ns),
+                limit=self.limit(user), renewed=to_seconds(account.reset_ns), renewed_at=self.date(account.reset_ns),
                 user=user.id,
             )  # fmt: skip
             self._world.event_bus.report(opened)
-        if now >= found.reset_ns:
-            found.reset_ns += ((now - found.reset_ns) // period + 1) * period
-            used, found.used = found.used, 0
+        if now >= account.reset_ns:
+            account.reset_ns += ((now - account.reset_ns) // period + 1) * period
+            used, account.used = account.used, 0
             reset = BudgetReset(
-                limit=self.limit(user), renewed=to_seconds(found.reset_ns), renewed_at=self.date(found.reset_ns),
+                limit=self.limit(user), renewed=to_seconds(account.reset_ns), renewed_at=self.date(account.reset_ns),
                 used=used, user=user.id,
             )  # fmt: skip
             self._world.event_bus.report(reset)
             self.resets += 1
-        return found
+        return account
 
     def date(self, time_ns: int) -> str:
         """Return a time as a date, or without a calendar, as the day of the run, from 1, and the time of day."""

@@ -82,8 +82,8 @@ class Chats(Service):
     @property
     def memories(self) -> Memories | None:
         """The semantic memories of users; None without the section `memory`."""
-        found = self._world.services.get(Memories.name)
-        return found if isinstance(found, Memories) else None
+        service = self._world.services.get(Memories.name)
+        return service if isinstance(service, Memories) else None
 
     # -- the desk
 
@@ -217,10 +217,10 @@ class Chats(Service):
         Raises:
             Refused: if the user has no such file.
         """
-        found = self.files.get(id)
-        if found is None or found.user != user_id:
+        file = self.files.get(id)
+        if file is None or file.user != user_id:
             raise Refused(f"there is no file {id!r:.60}")
-        return found
+        return file
 
     # -- jobs
 
@@ -288,8 +288,8 @@ class Chats(Service):
             query: the words.
             most: the most results.
         """
-        found = [self._pages[number - 1][1] for number, _ in self._index.search(query, most)]
-        return [{"title": page.title, "url": page.url, "text": page.text} for page in found]
+        pages = [self._pages[number - 1][1] for number, _ in self._index.search(query, most)]
+        return [{"title": page.title, "url": page.url, "text": page.text} for page in pages]
 
     # -- the service
 
@@ -312,9 +312,9 @@ class Chats(Service):
         names = ("incoming", "answered", "refused_budget", "refused_internal_error", "refused_no_model",
                  "refused_skipped", "refused_not_finished", "shortened", "fallbacks", "tools", "files", "jobs",
                  "tokens", "summaries")  # fmt: skip
-        found = {name: float(counts[name]) for name in names}
+        counted = {name: float(counts[name]) for name in names}
         seconds = counts["answer_ns"] / answered / 1e9 if answered else None
-        return {**found, "answer_seconds": seconds, "agents": len(self.workers), "resets": self.budgets.resets}
+        return {**counted, "answer_seconds": seconds, "agents": len(self.workers), "resets": self.budgets.resets}
 
     def summary(self) -> JsonObject:
         """Return the same numbers; empty if no message was written."""

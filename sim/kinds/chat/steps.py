@@ -222,11 +222,11 @@ def _draft(turn: Turn, content: str, *, refused: bool = False) -> ConversationMe
     incoming, persona = turn.incoming, turn.persona
     about = {"persona": None if persona is None else persona[0], "server": incoming.platform_server_id,
              "job": incoming.job}  # fmt: skip
-    known = {key: value for key, value in about.items() if value is not None}
+    details = {key: value for key, value in about.items() if value is not None}
     draft, id = turn.chats.conversations.draft, turn.conversation.id
     if incoming.job is None:
-        return draft(id, "user", turn.user.id, content, known, audience="person" if refused else "all")
-    text, by = section("scheduled_job", content, id=incoming.job), {**known, "user": turn.user.id}
+        return draft(id, "user", turn.user.id, content, details, audience="person" if refused else "all")
+    text, by = section("scheduled_job", content, id=incoming.job), {**details, "user": turn.user.id}
     return draft(id, "user", SCHEDULER, text, by, audience="none" if refused else "model")
 
 
@@ -324,8 +324,8 @@ def log_token_usage(turn: Turn, question: int) -> Callable[[ModelRequest], Await
         most = chats.budgets.hold(user, plan.input_tokens, plan.max_tokens)
         held, used = plan.input_tokens + most, 0
         try:
-            given = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=most))
-            answer: Answer = await service.complete(turn.agent, given)
+            limited = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=most))
+            answer: Answer = await service.complete(turn.agent, limited)
             usage = answer.completion.usage
             used = usage.input_tokens + usage.output_tokens
         finally:
@@ -447,10 +447,10 @@ def save(turn: Turn, response: AgentResponse) -> AgentResponse:
     about["refusal"] = response.refusal
     if response.incomplete:
         about |= {"incomplete": True, "ending": response.stop if response.ending in FINISHED else response.ending}
-    known = withheld or (response.incomplete and response.ending not in FINISHED and response.text_tokens is not None)
+    private = withheld or (response.incomplete and response.ending not in FINISHED and response.text_tokens is not None)
     kept = {key: value for key, value in about.items() if value is not None}
     conversations.append(
         id, "assistant", turn.agent.agent_id, response.content, kept, seen=turn.message,
-        audience="person" if known else "all",
+        audience="person" if private else "all",
     )  # fmt: skip
     return attrs.evolve(response, answered_ns=turn.world.kernel.now)

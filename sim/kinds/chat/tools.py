@@ -120,10 +120,10 @@ def read_document(world: Given[World], user: Given[str], file_id: str) -> dict[s
     Args:
         file_id: its id.
     """
-    found = Chats.of(world).file(user, file_id)
-    if found.content is None:
-        raise Refused(f"{found.id} is no text")
-    return {"filename": found.filename, "content": found.content}
+    file = Chats.of(world).file(user, file_id)
+    if file.content is None:
+        raise Refused(f"{file.id} is no text")
+    return {"filename": file.filename, "content": file.content}
 
 
 @tool("file_manager.list_files", permission=Permission.GUEST)
@@ -143,13 +143,13 @@ def load_file(world: Given[World], user: Given[str], conversation: Given[str], f
         file_id: its id.
     """
     chats = Chats.of(world)
-    found = chats.file(user, file_id)
-    if found.content is None:
-        raise Refused(f"{found.id} is no text")
+    file = chats.file(user, file_id)
+    if file.content is None:
+        raise Refused(f"{file.id} is no text")
     loaded = chats.loaded.setdefault(conversation, [])
-    if found.id not in loaded:
-        loaded.append(found.id)
-    return f"{found.filename} is in the folder"
+    if file.id not in loaded:
+        loaded.append(file.id)
+    return f"{file.filename} is in the folder"
 
 
 async def _run_python(world: World, agent: Inhabitant, code: str) -> ProcessResult:

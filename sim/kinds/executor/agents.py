@@ -51,9 +51,9 @@ def run_task(
         priority: how urgent it is; a higher one comes first.
     """
     lists = {"criteria": criteria, "files": files, "depends_on": depends_on}
-    for key, given in lists.items():
-        if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
-            raise Refused(f"{key} is a list of texts, not {given!r:.60}")
+    for key, texts in lists.items():
+        if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+            raise Refused(f"{key} is a list of texts, not {texts!r:.60}")
     executors = Executors.of(world)
     parent = executors.states.get(executors.current.get(agent.agent_id, 0))  # if an executor calls it in a step
     return executors.take(

@@ -267,7 +267,7 @@ def update_state(execution: Execution, draft: StepDraft, validation: ValidationR
     state, attempts, planner = execution.state, draft.attempts, draft.planner
     last, finding = attempts[-1], _finding(execution, draft)
     error = _error(attempts, planner.fault) or validation.fault
-    known = {step.finding for step in state.steps_history}
+    findings = {step.finding for step in state.steps_history}
     execution.executors.add_step(
         state,
         Step(
@@ -284,7 +284,7 @@ def update_state(execution: Execution, draft: StepDraft, validation: ValidationR
             error_if_failed=error,
             refused_plans=tuple(planner.refused),
             finding=finding,
-            new_result=finding is not None and finding not in known,
+            new_result=finding is not None and finding not in findings,
         ),
     )
     _update_progress(state, validation)
@@ -308,12 +308,12 @@ def _finding(execution: Execution, draft: StepDraft) -> str | None:
     changed = [name for name, version in _versions(state).items() if before.get(name) != version]
     if changed:
         texts = execution.executors.workspace.texts(state.project_id)
-        found: list[Any] = ["files", [[name, texts.get(name)] for name in changed]]
+        content: list[Any] = ["files", [[name, texts.get(name)] for name in changed]]
     elif last.result.status == "ok" and last.action.tool_name not in CONTROL:
-        found = [last.action.tool_name, last.result.output]
+        content = [last.action.tool_name, last.result.output]
     else:
         return None
-    return hashlib.sha256(encode(found)).hexdigest()[:16]
+    return hashlib.sha256(encode(content)).hexdigest()[:16]
 
 
 def _update_progress(state: TaskState, validation: ValidationResult) -> None:

@@ -85,10 +85,10 @@ async def handle_denial(execution: Execution, action: PlannedAction, denied: Res
     """
     state, executors = execution.state, execution.executors
     executors.counts["denied"] += 1
-    known = state.metadata.setdefault("denied", [])
+    denied_tools = state.metadata.setdefault("denied", [])
     tool = Tools.of(execution.world).find(action.tool_name)
-    if tool.operation is None and tool.name not in known:
-        known.append(tool.name)
+    if tool.operation is None and tool.name not in denied_tools:
+        denied_tools.append(tool.name)
     if alternatives := _alternatives(execution, action.tool_name):
         executors.counts["alternatives"] += 1
         executors.report(ExecutionDenied, state, tool=tool.name, error=denied.error, then="alternative")
@@ -108,7 +108,7 @@ def _alternatives(execution: Execution, tool: str) -> list[str]:
     denied = execution.state.metadata.get("denied", [])
     wanted = execution.executors.settings.alternatives.get(tool, ())
     own = [name for name in wanted if name in execution.settings.tools and name not in denied]
-    return [found.name for found in Tools.of(execution.world).offered(execution.agent, own)]
+    return [substitute.name for substitute in Tools.of(execution.world).offered(execution.agent, own)]
 
 
 def _ask_specialist(execution: Execution, action: PlannedAction) -> str | None:
@@ -128,12 +128,12 @@ def _ask_specialist(execution: Execution, action: PlannedAction) -> str | None:
     )
     criterion = Criterion(f"{action.tool_name} was called with success", tool=action.tool_name)
     left = max(0, state.left_micro) / MICRO
-    given = ExecutionTask(
+    task = ExecutionTask(
         words[:4000], specialist, (criterion,), project=state.project_id, priority=_HELP_PRIORITY, cost_limit=left
     )
     try:
         made = executors.add(
-            ORCHESTRATOR, f"help-{state.task_id}", given, depends_on=(), parent=state.number, helps=state.number
+            ORCHESTRATOR, f"help-{state.task_id}", task, depends_on=(), parent=state.number, helps=state.number
         )
     except Refused:
         return None

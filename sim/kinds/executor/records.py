@@ -220,8 +220,8 @@ class Result:
     def to_json(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return the result with texts of at most `longest` characters."""
         more = {"metadata": dict(self.metadata)} if self.metadata else {}
-        found = {"success": self.success, "status": self.status, "output": cut(self.output, longest)}
-        return {**found, "error": cut(self.error, longest), **more}
+        content = {"success": self.success, "status": self.status, "output": cut(self.output, longest)}
+        return {**content, "error": cut(self.error, longest), **more}
 
 
 @attrs.frozen

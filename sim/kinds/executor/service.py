@@ -213,7 +213,7 @@ class Executors(Service):
         self,
         creator: str,
         name: str,
-        given: ExecutionTask,
+        work: ExecutionTask,
         *,
         depends_on: Sequence[int] | None = None,
         parent: int | None = None,
@@ -224,8 +224,8 @@ class Executors(Service):
         Args:
             creator: who makes it.
             name: its name, for the record; a number is added if there is one of this name.
-            given: what has to be done.
-            depends_on: the numbers of the tasks before it; None: those that `given` names.
+            work: what has to be done.
+            depends_on: the numbers of the tasks before it; None: those that `work` names.
             parent: the number of the task of which it is a part.
             helps: the number of the task that waits for it.
 
@@ -233,52 +233,52 @@ class Executors(Service):
             Refused: if there are too many tasks, or no executor of its type.
         """
         settings, world = self.settings, self._world
-        before = self._before(given, depends_on)
+        before = self._before(work, depends_on)
         task = world.tasks.create(
-            creator, given.title or name, description=given.goal, kind=KIND, priority=given.priority, parent=parent,
-            depends_on=before, data={"type": given.type, "project": given.project},
+            creator, work.title or name, description=work.goal, kind=KIND, priority=work.priority, parent=parent,
+            depends_on=before, data={"type": work.type, "project": work.project},
         )  # fmt: skip
-        known = name if name not in self._numbers else f"{name}-{task.id}"
-        money = settings.cost_limit if given.cost_limit is None else given.cost_limit
+        task_id = name if name not in self._numbers else f"{name}-{task.id}"
+        money = settings.cost_limit if work.cost_limit is None else work.cost_limit
         state = self.states[task.id] = TaskState(
             number=task.id,
-            task_id=known,
-            project_id=given.project,
-            type=given.type,
-            goal=given.goal,
-            criteria=given.criteria,
-            constraints=dict(given.constraints),
-            max_steps=given.max_steps or settings.max_steps,
-            timeout_ns=given.timeout or settings.timeout,
+            task_id=task_id,
+            project_id=work.project,
+            type=work.type,
+            goal=work.goal,
+            criteria=work.criteria,
+            constraints=dict(work.constraints),
+            max_steps=work.max_steps or settings.max_steps,
+            timeout_ns=work.timeout or settings.timeout,
             cost_limit_micro=to_micro(money),
             creator=creator,
             parent=parent,
             helps=helps,
-            priority=given.priority,
-            start_ns=given.start,
-            protected=given.protected,
+            priority=work.priority,
+            start_ns=work.start,
+            protected=work.protected,
         )
-        self._numbers[known] = task.id
+        self._numbers[task_id] = task.id
         self.counts["tasks"] += 1
         self.report(
-            TaskAdded, state, type=given.type, creator=creator, parent=parent, helps=helps, depends_on=before,
+            TaskAdded, state, type=work.type, creator=creator, parent=parent, helps=helps, depends_on=before,
             goal=state.goal, criteria=state.acceptance_criteria, constraints=dict(state.constraints),
             max_steps=state.max_steps, timeout=to_seconds(state.timeout_ns), cost_limit=money,
         )  # fmt: skip
         for other in before:
             self._dependents.setdefault(other, []).append(task.id)
-        self._offer_at(state, given.start)
+        self._offer_at(state, work.start)
         return state
 
-    def _before(self, given: ExecutionTask, depends_on: Sequence[int] | None) -> list[int]:
+    def _before(self, work: ExecutionTask, depends_on: Sequence[int] | None) -> list[int]:
         """Return the numbers of the tasks before a new one, for which there has to be room."""
         most = self.settings.open_tasks
         if self.counts["tasks"] - self._ended() >= most:
             raise Refused(f"there are {most} open tasks already")
-        self.require_type(given.type)
-        if not _NAME.fullmatch(given.project):
-            raise Refused(f"{given.project!r:.60} is not the name of a project: small letters, digits, _ and -")
-        return [self._numbers[other] for other in given.depends_on] if depends_on is None else list(depends_on)
+        self.require_type(work.type)
+        if not _NAME.fullmatch(work.project):
+            raise Refused(f"{work.project!r:.60} is not the name of a project: small letters, digits, _ and -")
+        return [self._numbers[other] for other in work.depends_on] if depends_on is None else list(depends_on)
 
     def take(
         self,
@@ -539,11 +539,11 @@ class Executors(Service):
             "same_plans", "denied", "alternatives", "help", "gates", "gates_approved", "confidence_checks", "loops",
             "stalls", "test_runs", "tests_judged",
         )  # fmt: skip
-        found = {name: float(counts[name]) for name in names}
+        counted = {name: float(counts[name]) for name in names}
         per_task = counts["steps"] / ended if ended else None
         cost = self._spent_micro / MICRO
         per_success = cost / counts["success"] if counts["success"] else None
-        return {**found, "steps_per_task": per_task, "cost": cost, "cost_per_success": per_success}
+        return {**counted, "steps_per_task": per_task, "cost": cost, "cost_per_success": per_success}
 
     def summary(self) -> JsonObject:
         """Return the same numbers; empty without tasks."""
@@ -572,6 +572,6 @@ def criteria_of(texts: Sequence[str], files: Sequence[str], tests: str | None) -
     Raises:
         UsageError: if one is not valid.
     """
-    found = [Criterion(text) for text in texts]
-    found += [Criterion(f"{name} exists", file=name) for name in files]
-    return (*found, *([] if tests is None else [Criterion(f"the tests in {tests} pass", tests=tests)]))
+    criteria = [Criterion(text) for text in texts]
+    criteria += [Criterion(f"{name} exists", file=name) for name in files]
+    return (*criteria, *([] if tests is None else [Criterion(f"the tests in {tests} pass", tests=tests)]))

@@ -111,9 +111,9 @@ class ExecutionTask:
             raise UsageError(f"the title has at most {LONGEST_TEXT:,} characters, the constraints {LONGEST_GOAL:,}")
         if not self.criteria:
             raise UsageError("a task has at least one criterion", hint="say in `criteria` when its goal is reached")
-        for name, given in (("criteria", self.criteria), ("tasks in `depends_on`", self.depends_on)):
-            if len(given) > MOST_ENTRIES:
-                raise UsageError(f"a task has at most {MOST_ENTRIES} {name}, not {len(given)}")
+        for name, entries in (("criteria", self.criteria), ("tasks in `depends_on`", self.depends_on)):
+            if len(entries) > MOST_ENTRIES:
+                raise UsageError(f"a task has at most {MOST_ENTRIES} {name}, not {len(entries)}")
         for name in self.protected or ():
             check_file_name(name)
 
@@ -238,10 +238,10 @@ class ExecutorsSettings:
                     hint = did_you_mean(other, self.tasks)
                     raise UsageError(f"tasks.{name}.depends_on: there is no task {other!r:.80}", hint=hint)
         self.in_order()
-        for project, given in self.projects.items():
-            if len(given.files) > self.files:
-                raise UsageError(f"projects.{project}.files: at most {self.files} files, not {len(given.files)}")
-            for name, text in given.files.items():
+        for project, settings in self.projects.items():
+            if len(settings.files) > self.files:
+                raise UsageError(f"projects.{project}.files: at most {self.files} files, not {len(settings.files)}")
+            for name, text in settings.files.items():
                 if len(text) > (most := self.file_length):
                     where = f"projects.{project}.files.{name}"
                     raise UsageError(f"{where}: at most {most:,} characters, not {len(text):,}")

@@ -132,7 +132,7 @@ class Stories:
 
 
 def _made(number: int, time_ns: int, data: JsonObject) -> Story:
-    before, given = data.get("depends_on"), data.get("criteria")
+    before, criteria = data.get("depends_on"), data.get("criteria")
     return Story(
         number=number,
         name=_text(data, "name"),
@@ -144,7 +144,7 @@ def _made(number: int, time_ns: int, data: JsonObject) -> Story:
         depends_on=tuple(one for one in before if isinstance(one, int)) if isinstance(before, list) else (),
         added_ns=time_ns,
         goal=_text(data, "goal"),
-        criteria=[(str(one), False) for one in given] if isinstance(given, list) else [],
+        criteria=[(str(one), False) for one in criteria] if isinstance(criteria, list) else [],
     )
 
 

@@ -105,31 +105,31 @@ def _report(result: ProcessResult, secret: str) -> TestReport:
     return _ended(f"the test run was ended: {result['killed_by'] or result['exit_code']}")
 
 
-def _checked(found: Any) -> TestReport:
+def _checked(raw: Any) -> TestReport:
     """Return a report with exactly what it should have, and sums that fit; raise what Python raises otherwise."""
-    if "fault" in found:
-        raise RunError(str(found["fault"]))
-    files = {str(name): _counts(one) for name, one in found["files"].items()}
+    if "fault" in raw:
+        raise RunError(str(raw["fault"]))
+    files = {str(name): _counts(one) for name, one in raw["files"].items()}
     tests: list[TestOutcome] = [
         {"name": str(one["name"]), "outcome": str(one["outcome"]), "message": str(one["message"])}
-        for one in found["tests"]
+        for one in raw["tests"]
     ]
     report: TestReport = {
-        "exit_code": int(found["exit_code"]),
-        "coverage": None if found["coverage"] is None else float(found["coverage"]),
+        "exit_code": int(raw["exit_code"]),
+        "coverage": None if raw["coverage"] is None else float(raw["coverage"]),
         "passed": sum(one["passed"] for one in files.values()),
         "failed": sum(one["failed"] for one in files.values()),
         "skipped": sum(one["skipped"] for one in files.values()),
         "files": files,
         "tests": tests,
     }
-    if "ended" in found:
-        report["ended"] = str(found["ended"])
+    if "ended" in raw:
+        report["ended"] = str(raw["ended"])
     return report
 
 
-def _counts(found: Any) -> TestCounts:
-    return {"passed": int(found["passed"]), "failed": int(found["failed"]), "skipped": int(found["skipped"])}
+def _counts(raw: Any) -> TestCounts:
+    return {"passed": int(raw["passed"]), "failed": int(raw["failed"]), "skipped": int(raw["skipped"])}
 
 
 def _ended(why: str) -> TestReport:

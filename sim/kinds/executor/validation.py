@@ -53,15 +53,15 @@ class Validator:
         execution, state = self.execution, self.execution.state
         if result.success:
             await _refresh_tests(execution)
-        found, outage = [self.check(one) for one in state.criteria], None
-        if None in found:
-            open_ones = [one for one, known in zip(state.criteria, found, strict=True) if known is None]
+        checks, outage = [self.check(one) for one in state.criteria], None
+        if None in checks:
+            open_ones = [one for one, check in zip(state.criteria, checks, strict=True) if check is None]
             finished = action.tool_name == FINISH
-            if result.success and all(one.met for one in found if one is not None):
+            if result.success and all(one.met for one in checks if one is not None):
                 outage = await _judge(execution, open_ones, finished=finished)
             judged = iter(_judged(execution, open_ones))
-            found = [next(judged) if one is None else one for one in found]
-        criteria = tuple(one for one in found if one is not None)
+            checks = [next(judged) if one is None else one for one in checks]
+        criteria = tuple(one for one in checks if one is not None)
         progress = round(sum(one.progress for one in criteria) / len(criteria), 4)
         methods = [one.method for one in criteria]
         metrics = _metrics(execution, methods)
@@ -125,9 +125,9 @@ async def _refresh_tests(execution: Execution) -> None:
     files = executors.workspace.files.get(state.project_id, ())
     if executors.tests_fault is not None or not any(is_in(name, path) for path in paths for name in files):
         return
-    known = state.metadata.get("tests")
+    last = state.metadata.get("tests")
     changes = executors.workspace.changes.get(state.project_id, 0)
-    if known is not None and known["changes"] == changes and not known["path"]:
+    if last is not None and last["changes"] == changes and not last["path"]:
         return
     try:
         report = await perform_tests(execution.world, state, "")
@@ -197,17 +197,17 @@ def _texts(execution: Execution) -> list[str]:
 
     The text is indented, so that a line of it cannot look like the name of another file.
     """
-    state, left, found = execution.state, _SHOWN, list[str]()
+    state, left, shown = execution.state, _SHOWN, list[str]()
     texts = execution.executors.workspace.texts(state.project_id)
     for name in [name for name in texts if name in state.artifacts] or list(texts):
-        found.append(f"== {name}\n{indent(texts[name][:left], '  ')}")
+        shown.append(f"== {name}\n{indent(texts[name][:left], '  ')}")
         left = max(0, left - len(texts[name]))
-    return found
+    return shown
 
 
 def _metrics(execution: Execution, methods: Sequence[Method]) -> Metrics:
     """Return what was counted, and how the tests changed since the step before."""
-    state, known = execution.state, execution.state.progress_metrics
+    state, before = execution.state, execution.state.progress_metrics
     metrics = metrics_of(state, execution.executors.workspace)
     report = state.metadata.get("tests")
     if "tests" not in methods or report is None:
@@ -219,8 +219,8 @@ def _metrics(execution: Execution, methods: Sequence[Method]) -> Metrics:
         "tests_failed": failed,
         "failure_rate": rate,
         "coverage": coverage,
-        "passed_increase": passed - known.get("tests_passed", 0),
-        "failure_rate_decrease": round(known.get("failure_rate", rate) - rate, 4),
-        "coverage_increase": round((coverage or 0.0) - (known.get("coverage") or 0.0), 1),
+        "passed_increase": passed - before.get("tests_passed", 0),
+        "failure_rate_decrease": round(before.get("failure_rate", rate) - rate, 4),
+        "coverage_increase": round((coverage or 0.0) - (before.get("coverage") or 0.0), 1),
     }
     return {**metrics, **more}

@@ -37,8 +37,8 @@ class Workspace:
 
     def fill(self) -> None:
         """Make the files that the scenario gives."""
-        for project, given in self._settings.projects.items():
-            for name, text in given.files.items():
+        for project, settings in self._settings.projects.items():
+            for name, text in settings.files.items():
                 self.write(project, name, text, by="")
 
     def text(self, project: str, name: str) -> str:
@@ -48,10 +48,10 @@ class Workspace:
             Refused: if it does not exist.
         """
         if name not in self.files.get(project, ()):
-            known = ", ".join(list(self.files.get(project, ()))[:20]) or "none"
-            raise Refused(f"there is no file {name!r:.100}; there are {known}")
-        found = self._world.artifacts.get(f"{project}/{name}")
-        return "" if found is None else str(found.content)
+            names = ", ".join(list(self.files.get(project, ()))[:20]) or "none"
+            raise Refused(f"there is no file {name!r:.100}; there are {names}")
+        artifact = self._world.artifacts.get(f"{project}/{name}")
+        return "" if artifact is None else str(artifact.content)
 
     def texts(self, project: str) -> dict[str, str]:
         """Return the texts of all files of a project by name."""
@@ -101,8 +101,8 @@ class Workspace:
         own[name] = None
         self.changes[project] = self.changes.get(project, 0) + 1
         if state is not None:
-            known = state.artifacts.get(name)
-            made = before is None if known is None else known.made
+            made_file = state.artifacts.get(name)
+            made = before is None if made_file is None else made_file.made
             lines = text.count("\n") + (not text.endswith("\n") and bool(text))
             state.artifacts[name] = MadeFile(artifact.version, len(text.encode()), lines, made)
         return artifact.version

@@ -39,8 +39,8 @@ def create_goal(
     offered = goals.offers[entry]
     enabled = offered if tools is None else _enabled(tools, offered)
     goals.welcome(user)
-    given = AgentSettings(user, title.strip(), description, instructions, enabled)
-    record = goals.spawn(user, entry, given)
+    settings = AgentSettings(user, title.strip(), description, instructions, enabled)
+    record = goals.spawn(user, entry, settings)
     return {"agent": record.agent_id, "thread": record.conversation}
 
 

@@ -108,9 +108,9 @@ def define_agent_kind(kind: AgentKind) -> Family:
                 goals.offers[entry.name] = (entry.settings or AgentSettings()).tools
 
         def make(agent: AgentPlan) -> Agent:
-            given: AgentSettings = agent.settings or AgentSettings()
+            settings: AgentSettings = agent.settings or AgentSettings()
             made: Agent = plan.agent(
-                agent.name, agent.world, group=agent.group, permission=agent.permission, what=kind, settings=given
+                agent.name, agent.world, group=agent.group, permission=agent.permission, what=kind, settings=settings
             )
             return made
 

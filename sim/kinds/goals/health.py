@@ -43,28 +43,28 @@ def check_health(world: World, agent: Inhabitant) -> Mapping[str, int]:
     health, now = goals.settings.health, world.kernel.now
     if now >= goals.next_check_ns:
         goals.next_check_ns = now - now % health.every + health.every
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for record in goals.at("running"):
         if record.job is not None and now - record.job.started_ns > health.stuck:
-            found["stuck"] += _cancel(world, goals, record)
+            counts["stuck"] += _cancel(world, goals, record)
     for record in goals.at("idle", "delegating"):
         if record.kind.finishes and now - record.updated_ns > health.stale_task:
             goals.end(record, "finished", "no change for too long: marked as completed")
-            found["stale_tasks"] += _tell(goals, record, "stale_task")
+            counts["stale_tasks"] += _tell(goals, record, "stale_task")
     for record in goals.at("delegating"):
         if now - record.updated_ns > health.stale_goal:
             goals.set_stage(record, "idle")
-            found["stale_goals"] += _tell(goals, record, "stale_goal")
+            counts["stale_goals"] += _tell(goals, record, "stale_goal")
     for record in goals.at("paused"):
         if now - record.updated_ns > health.expire:
             goals.end(record, "ended", "paused for too long: cancelled")
-            found["expired"] += _tell(goals, record, "expired")
+            counts["expired"] += _tell(goals, record, "expired")
         elif record.retry is None or record.retry.due_ns <= now:
             goals.resume(record)
-            found["resumed"] += _tell(goals, record, "resumed")
-    found["removed"] = _clean_up(world, goals)
-    goals.counts.update(found)
-    return +found
+            counts["resumed"] += _tell(goals, record, "resumed")
+    counts["removed"] = _clean_up(world, goals)
+    goals.counts.update(counts)
+    return +counts
 
 
 def _cancel(world: World, goals: Goals, record: AgentRecord) -> bool:
@@ -76,8 +76,8 @@ def _cancel(world: World, goals: Goals, record: AgentRecord) -> bool:
     return _tell(goals, record, "stuck")
 
 
-def _tell(goals: Goals, record: AgentRecord, found: str) -> bool:
-    goals.report(HealthChecked(agent=record.agent_id, found=found))
+def _tell(goals: Goals, record: AgentRecord, what: str) -> bool:
+    goals.report(HealthChecked(agent=record.agent_id, found=what))
     return True
 
 

@@ -79,10 +79,10 @@ def past_sessions(world: World, goals: Goals, record: AgentRecord) -> list[str]:
     """Return the summaries of the last archived sessions, oldest first, one line each."""
     if not goals.settings.summaries:
         return []
-    found = goals.memories.sessions(record.agent_id, goals.settings.summaries)
+    sessions = goals.memories.sessions(record.agent_id, goals.settings.summaries)
     return [
         f"{_when(world, one.started_ns)} to {_when(world, one.completed_ns)}: {' '.join(one.summary.split())}"
-        for one in found
+        for one in sessions
     ]
 
 

@@ -138,8 +138,8 @@ class Goals(Service):
         agent: Any = self._world.agents[name]
         offered: AgentSettings = agent.settings
         available = offered.tools if made_by is None else settings.tools
-        given = attrs.evolve(settings, instructions=settings.instructions or offered.instructions, use=offered.use)
-        return self.register(name, agent.what, given, available=available, made_by=made_by, context=context)
+        full = attrs.evolve(settings, instructions=settings.instructions or offered.instructions, use=offered.use)
+        return self.register(name, agent.what, full, available=available, made_by=made_by, context=context)
 
     def template(self, made: Made, entry: str | None = None) -> str:
         """Return an entry of the scenario of which agents are made during the run.
@@ -151,13 +151,13 @@ class Goals(Service):
         Raises:
             Refused: if there is no such entry, or none was named and there are several.
         """
-        known = [name for name, kind in self.templates.items() if kind.made_as == made]
-        if entry is None and len(known) == 1:
-            return known[0]
-        if entry in known:
+        names = [name for name, kind in self.templates.items() if kind.made_as == made]
+        if entry is None and len(names) == 1:
+            return names[0]
+        if entry in names:
             return str(entry)
         wanted = "one template" if entry is None else f"the template {entry!r:.60}"
-        raise Refused(f"{wanted} for a {made} is needed; the scenario has {', '.join(known) or 'none'}")
+        raise Refused(f"{wanted} for a {made} is needed; the scenario has {', '.join(names) or 'none'}")
 
     def register(
         self,

@@ -54,8 +54,8 @@ def create_task(world: Given[World], agent: Given[Inhabitant], title: str, instr
     _require(title, "task title")
     _require(instructions, "task instructions")
     _check_limits(world, goals, parent)
-    given = AgentSettings(parent.user, title.strip(), "", instructions.strip(), parent.tools)
-    made = goals.spawn(parent.agent_id, goals.template("task"), given, made_by=parent, context=_inherited(parent))
+    settings = AgentSettings(parent.user, title.strip(), "", instructions.strip(), parent.tools)
+    made = goals.spawn(parent.agent_id, goals.template("task"), settings, made_by=parent, context=_inherited(parent))
     parent.made += 1
     goals.instruct(made, task_instructions(made), "start")
     return f"Task created: {made.agent_id}"

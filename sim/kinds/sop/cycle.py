@@ -74,12 +74,12 @@ class Choice:
 
     Attributes:
         kind: which of the two.
-        found: what the task is made from.
+        trigger: what the task is made from.
         task: the task to advance.
     """
 
     kind: Literal["create", "advance"]
-    found: Found | None = None
+    trigger: Found | None = None
     task: Task | None = None
 
 
@@ -114,7 +114,7 @@ async def _cycle(world: World, agent: Inhabitant) -> Did:
     if not by_clock:
         sops.hurry(desk)
     if not by_clock and sops.settings.design in ("cycle", "stateless"):
-        chosen = [choice for choice in chosen if choice.found is not None]  # a trigger does not hasten other work
+        chosen = [choice for choice in chosen if choice.trigger is not None]  # a trigger does not hasten other work
     if sops.settings.design != "many_actions":
         chosen = chosen[:1]  # the rest waits for the next cycles
     did = Did(new=len(seen.new), active=len(sops.active(agent.agent_id)))
@@ -201,11 +201,11 @@ def _patterns(world: World, sops: Sops, desk: Desk, seen: Survey) -> list[Note]:
 
 async def _ask(world: World, sops: Sops, desk: Desk, seen: Survey, asked: Assessment) -> list[Note]:
     """Ask the model about the situation. Without an answer, the rules alone decide."""
-    given: dict[str, Json] = {"prompt": situation(world, desk, seen), "system": asked.system, "use": "assess"}
+    arguments: dict[str, Json] = {"prompt": situation(world, desk, seen), "system": asked.system, "use": "assess"}
     if asked.tier:
-        given["tier"] = asked.tier
+        arguments["tier"] = asked.tier
     sops.counts["assessments"] += 1
-    result = await world.execute(desk.agent, Action("ask", given))
+    result = await world.execute(desk.agent, Action("ask", arguments))
     what = f"The assessment of {desk.agent.agent_id}"
     if not result.success:
         sops.counts["failed_assessments"] += 1
@@ -244,8 +244,8 @@ def prioritize(sops: Sops, desk: Desk) -> list[Choice]:
         sops: the employees.
         desk: the employee.
     """
-    waiting = sorted(desk.triggers, key=lambda found: -_priority(sops, desk, found))
-    made = [Choice("create", found=found) for found in waiting]
+    waiting = sorted(desk.triggers, key=lambda trigger: -_priority(sops, desk, trigger))
+    made = [Choice("create", trigger=trigger) for trigger in waiting]
     advanced = [Choice("advance", task=task) for task in sops.ready(desk) if sops.pass_over(desk, task)]
     if not made or not advanced:
         return made + advanced
@@ -257,17 +257,17 @@ def prioritize(sops: Sops, desk: Desk) -> list[Choice]:
 
 
 def _rank(sops: Sops, desk: Desk, choice: Choice) -> float:
-    return choice.task.priority if choice.task is not None else _priority(sops, desk, choice.found)
+    return choice.task.priority if choice.task is not None else _priority(sops, desk, choice.trigger)
 
 
-def _priority(sops: Sops, desk: Desk, found: Found | None) -> float:
-    assert found is not None, "a choice is a trigger or a task"
-    procedure = sops.settings.procedures[found.procedure]
+def _priority(sops: Sops, desk: Desk, trigger: Found | None) -> float:
+    assert trigger is not None, "a choice is a trigger or a task"
+    procedure = sops.settings.procedures[trigger.procedure]
     try:
-        given = sops.evaluator.value(procedure.priority, desk.agent, item=decode(found.item))
+        value = sops.evaluator.value(procedure.priority, desk.agent, item=decode(trigger.item))
     except ExpressionError:
         return 0.0  # its draft will say why
-    return float(given) if isinstance(given, int | float) else 0.0
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 # -- 4. execute
@@ -283,13 +283,13 @@ def execute(world: World, sops: Sops, desk: Desk, choice: Choice, did: Did) -> t
         choice: the action.
         did: what the cycle did before.
     """
-    if choice.found is not None:
+    if choice.trigger is not None:
         try:
-            draft = sops.draft(desk, choice.found.procedure, decode(choice.found.item))
+            draft = sops.draft(desk, choice.trigger.procedure, decode(choice.trigger.item))
         except (UsageError, LimitError, Refused) as error:
-            sops.reject(desk, choice.found, str(error))
+            sops.reject(desk, choice.trigger, str(error))
             return did, []
-        desk.triggers.remove(choice.found)  # from here on, nothing can fail
+        desk.triggers.remove(choice.trigger)  # from here on, nothing can fail
         task = sops.make(desk, draft)
         words = f"Created Task #{task.id}"
         did = attrs.evolve(did, actions=(*did.actions, words), created=did.created + 1, active=did.active + 1)

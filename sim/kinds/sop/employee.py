@@ -118,10 +118,10 @@ def _check_role(scenario: Any, where: str, role: EmployeeSettings) -> None:
     if role.assess is not None and scenario.models is None:
         raise UsageError(f"{where} asks a model in each cycle, but there is none", hint="add `models: {}`")
     memory: MemorySettings | None = scenario.sections.get(Memories.section)
-    known = {} if memory is None else {**KINDS, **memory.kinds}
+    kinds = {} if memory is None else {**KINDS, **memory.kinds}
     for kind in (pattern.kind for pattern in role.patterns):
-        if known and kind not in known:
-            hint = did_you_mean(kind, known) or "add it to `memory.kinds`"
+        if kinds and kind not in kinds:
+            hint = did_you_mean(kind, kinds) or "add it to `memory.kinds`"
             raise UsageError(f"{where} has memories of the kind {kind!r}, which `memory.kinds` lacks", hint=hint)
 
 
@@ -149,17 +149,17 @@ def _check_step(scenario: Any, where: str, step: Step) -> None:
         raise UsageError(f"{where} needs a person who approves", hint="add `approvals:`")
 
 
-def _check_action(where: str, kind: str, given: JsonObject) -> None:
+def _check_action(where: str, kind: str, arguments: JsonObject) -> None:
     handler = DEFINED.get(kind)
     if handler is None:
         raise UsageError(f"{where}: there is no action {kind!r:.80}", hint=did_you_mean(kind, DEFINED))
     if handler.last:
         raise UsageError(f"{where}: {kind} would hold up its worker", hint="use `wait` in a step of its own")
-    for name in given:
+    for name in arguments:
         if name not in handler.allowed:
             raise UsageError(f"{where}: {kind} has no argument {name!r}", hint=did_you_mean(name, handler.allowed))
     for name in handler.required:
-        if name not in given:
+        if name not in arguments:
             raise UsageError(f"{where}: {kind} needs the argument {name!r}")
 
 

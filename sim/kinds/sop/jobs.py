@@ -79,8 +79,8 @@ class RecurringJobs(Agent):
 def _following(world: World, daily: str) -> int:
     """Return the next time of a daily job, in simulated nanoseconds; without a calendar, days begin with the run."""
     schedule, calendar = Daily.parse(daily), world.calendar or Calendar.parse("2000-01-01T00:00")
-    found = schedule.after(world.kernel.now, calendar)
-    return world.kernel.now + DAY_NS if found is None else found
+    following = schedule.after(world.kernel.now, calendar)
+    return world.kernel.now + DAY_NS if following is None else following
 
 
 def _jobs_of(agent: Inhabitant) -> RecurringJobs:
@@ -117,12 +117,12 @@ def _summariser(world: World, jobs: RecurringJobs) -> Callable[[str, Sequence[Me
         return None
 
     async def summarise(agent_id: str, old: Sequence[Memory]) -> str:
-        given: dict[str, Json] = {
+        arguments: dict[str, Json] = {
             "prompt": "\n".join(memory.line() for memory in old), "system": system, "use": "summarize",
         }  # fmt: skip
         if jobs.settings.tier:
-            given["tier"] = jobs.settings.tier
-        result = await world.execute(jobs, Action("ask", given))
+            arguments["tier"] = jobs.settings.tier
+        result = await world.execute(jobs, Action("ask", arguments))
         if not result.success:
             raise UsageError(result.error or "no model answered")
         return str(result.data["text"])

@@ -256,9 +256,9 @@ class Sops(Service):
     def active(self, agent_id: str) -> list[Task]:
         """Return the tasks that an employee has in hand, in progress or pending, the most urgent first."""
         now, tasks = self._world.kernel.now, self._world.tasks.open(agent_id)
-        found = [task for task in tasks if task.status in ("pending", "active")]
-        found.sort(key=lambda task: _urgency(task, now))
-        return found
+        in_hand = [task for task in tasks if task.status in ("pending", "active")]
+        in_hand.sort(key=lambda task: _urgency(task, now))
+        return in_hand
 
     def is_late(self, task: Task, now_ns: int) -> bool:
         """Return whether a task is overdue or stalled."""
@@ -424,19 +424,19 @@ class Sops(Service):
                     )
                 )
 
-    def _tell_look(self, watcher: WatcherState, desk: Desk, **found: Any) -> None:
-        counts = {key: value for key, value in found.items() if value}
+    def _tell_look(self, watcher: WatcherState, desk: Desk, **numbers: Any) -> None:
+        counts = {key: value for key, value in numbers.items() if value}
         self._world.event_bus.report(WatcherLooked(agent=desk.agent.agent_id, watcher=watcher.name, **counts))
 
     def say(self, desk: Desk, warning: str) -> None:
         """Post a warning of an employee."""
         self.faults.say(desk.settings.title, warning)
 
-    def reject(self, desk: Desk, found: Found, why: str) -> None:
+    def reject(self, desk: Desk, trigger: Found, why: str) -> None:
         """Take a trigger away of which no task can be made, and say so: no later cycle could make it either."""
-        desk.triggers.remove(found)
+        desk.triggers.remove(trigger)
         desk.lost += 1
-        letter = DeadLetter(f"the trigger of {found.procedure}", found.item, why)
+        letter = DeadLetter(f"the trigger of {trigger.procedure}", trigger.item, why)
         self.faults.set_aside([letter], desk.agent.agent_id, desk.settings.title)
 
     def say_lost(self, desk: Desk) -> None:
@@ -665,9 +665,9 @@ class Sops(Service):
 
     def take_concluded(self, desk: Desk) -> list[Task]:
         """Return the tasks that were completed since the last call and that their employee remembers."""
-        found = [self._world.tasks.get(id) for id in desk.concluded]
+        concluded = [self._world.tasks.get(id) for id in desk.concluded]
         desk.concluded.clear()
-        return found
+        return concluded
 
     def _finish(self, task: Task, status: str, note: str, by: str) -> None:
         self._end_wait(task.id)
@@ -827,7 +827,7 @@ class Sops(Service):
             name: [
                 d.next_ns, d.heartbeat.state(), d.cycles, sorted(d.noted.items()), d.lost, list(d.concluded),
                 list(d.hurried),
-                [attrs.astuple(found) for found in d.triggers], list(map(list, d.answered)),
+                [attrs.astuple(trigger) for trigger in d.triggers], list(map(list, d.answered)),
             ]
             for name, d in self.desks.items()
         }  # fmt: skip

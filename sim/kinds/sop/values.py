@@ -48,8 +48,8 @@ class Evaluator:
         """
         if not isinstance(value, Expression) and not hasattr(value, "evaluate"):
             return value
-        given = {**_NOTHING, "now": self._world.now, "me": user.agent_id, **names}
-        return value.evaluate(given, self._toolbox.used_by(user))
+        all_names = {**_NOTHING, "now": self._world.now, "me": user.agent_id, **names}
+        return value.evaluate(all_names, self._toolbox.used_by(user))
 
     def passes(self, where: Expression, names: JsonObject) -> bool:
         """Return whether an event passes a filter.
@@ -61,8 +61,8 @@ class Evaluator:
 
     def text(self, value: Any, user: User, **names: Any) -> str:
         """Return a value as a text; see `value`."""
-        found = self.value(value, user, **names)
-        return found if isinstance(found, str) else str(found)
+        evaluated = self.value(value, user, **names)
+        return evaluated if isinstance(evaluated, str) else str(evaluated)
 
 
 _NOTHING: JsonObject = dict.fromkeys(("item", "task", "data", "results", "stats"))

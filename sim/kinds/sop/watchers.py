@@ -64,14 +64,14 @@ class WatcherState:
         name: its name.
         settings: what it does.
         last_checked_ns: when it looked last, in simulated nanoseconds; None: never.
-        found: the number of its findings.
+        findings: the number of its findings.
         missed: the number of events that were lost because too many waited.
     """
 
     name: str
     settings: Watcher
     last_checked_ns: int | None = None
-    found: int = 0
+    findings: int = 0
     missed: int = 0
     _heard: int = 0  # the number of its events so far, by which they are distinguished
     _keys: dict[str, None] = attrs.field(factory=dict)
@@ -148,7 +148,7 @@ class WatcherState:
         if self.settings.event is None:
             self._unfit.update((one.key, freeze(one.item)) for one in unfit)
         self.last_checked_ns = look.time_ns
-        self.found += len(look.new)
+        self.findings += len(look.new)
 
     def _items(self, world: World, agent: Agent) -> Iterator[tuple[str, Any]]:
         """Yield what it looks at now, with the usual key of each."""
@@ -168,8 +168,8 @@ class WatcherState:
 
     def state(self) -> Any:
         """Return what it knows, for the digest."""
-        known = [list(self._keys), dict(self._unfit)]
-        return [self.last_checked_ns, self.found, self.missed, *known, list(map(list, self._events))]
+        seen = [list(self._keys), dict(self._unfit)]
+        return [self.last_checked_ns, self.findings, self.missed, *seen, list(map(list, self._events))]
 
 
 def _entries(artifact: str, content: Any) -> Iterator[tuple[str, Any]]:

@@ -62,11 +62,11 @@ class _Outcome:
 
 async def _run_step(world: World, agent: Inhabitant, task: int) -> _Outcome:
     """Take a step out of the queue, do it, and keep its result."""
-    sops, found = Sops.of(world), world.tasks.get(task)
+    sops, record = Sops.of(world), world.tasks.get(task)
     sops.claim(task, agent.agent_id)
     try:
         _, step, _ = sops.step(task)
-        status, error = await _do(world, sops, agent, found, step)
+        status, error = await _do(world, sops, agent, record, step)
     finally:
         sops.unclaim(task, agent.agent_id)  # if its step has not ended, the worker was stopped within it
     return _Outcome(step.name, status, error)
@@ -121,11 +121,11 @@ async def _perform(world: World, sops: Sops, agent: Inhabitant, task: Task, step
         Channels.of(world).post(channel, sops.title_of(task.assignee), str(text))
         return ActionResult(True, {"channel": channel})
     if step.model is not None:
-        given = {name: sops.evaluate(task, value) for name, value in step.model.items()}
+        request = {name: sops.evaluate(task, value) for name, value in step.model.items()}
         memories = load_memories(world, sops, task.assignee or "")
-        known = "" if memories is None else section("memories", memories.text)
-        given["system"] = "\n\n".join(part for part in (str(given.get("system", "")), known) if part)
-        return await world.execute(agent, Action("ask", given))
+        memory_text = "" if memories is None else section("memories", memories.text)
+        request["system"] = "\n\n".join(part for part in (str(request.get("system", "")), memory_text) if part)
+        return await world.execute(agent, Action("ask", request))
     arguments = {name: sops.evaluate(task, value) for name, value in step.args.items()}
     if step.tool is not None:
         return await world.execute(agent, Action("use_tool", {"tool": step.tool, "args": arguments}))

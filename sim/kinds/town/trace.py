@@ -114,11 +114,11 @@ class Trace:
         Args:
             every: sampling interval, in steps.
         """
-        looked, found = 0, 0
+        looked, near = 0, 0
         for step in range(self.first_step, self.last_step, every):
             looked += len(self.agents)
-            found += len(self.agents) + 2 * sum(1 for _ in self.pairs(step, self.radius + self.speed))
-        return found / looked if looked else 0.0
+            near += len(self.agents) + 2 * sum(1 for _ in self.pairs(step, self.radius + self.speed))
+        return near / looked if looked else 0.0
 
     def pairs(self, step: int, distance: int) -> Iterator[tuple[int, int]]:
         """Yield the pairs of agents, as indexes, whose distance at the beginning of a step is at most `distance`."""

@@ -290,8 +290,8 @@ def test_the_rank_of_any_work(tasks: list[tuple[int, int | None, bool]], trigger
         for choice in prioritize(sops, desk):
             if choice.task is not None:
                 ranked.append(("task", choice.task.id))
-            elif choice.found is not None:
-                ranked.append(("trigger", waiting.index(choice.found)))
+            elif choice.trigger is not None:
+                ranked.append(("trigger", waiting.index(choice.trigger)))
         found.append(ranked)
 
     late = [(due == 0, stalled) for _, due, stalled in tasks]
