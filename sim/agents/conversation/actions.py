@@ -53,9 +53,9 @@ def reply(world: World, agent: Inhabitant, conversation: str, text: str) -> dict
         text: the text.
     """
     conversations = Conversations.of(world)
-    found = conversations.find(conversation)
-    if conversations.is_account(found.platform, agent.agent_id):
-        raise Refused(f"{agent.agent_id} is a person on {found.platform}: it writes with post_message")
+    record = conversations.find(conversation)
+    if conversations.is_account(record.platform, agent.agent_id):
+        raise Refused(f"{agent.agent_id} is a person on {record.platform}: it writes with post_message")
     claim = conversations.claims.get(conversation)
     if claim is not None and claim.agent != agent.agent_id:
         raise Refused(f"{claim.agent} works on {conversation} already", skip=True)

@@ -201,8 +201,8 @@ class Conversations(Service):
         for link in user.links:
             self._links[link.platform, link.platform_user_id] = user.id
             self._platforms[link.platform] = None
-        known = self._access.users.get(user.id)  # the runtime may have limited its modules
-        self._access.users[user.id] = AccessUser(user.permission, None if known is None else known.modules)
+        before = self._access.users.get(user.id)  # the runtime may have limited its modules
+        self._access.users[user.id] = AccessUser(user.permission, None if before is None else before.modules)
 
     # -- conversations
 
@@ -245,8 +245,8 @@ class Conversations(Service):
         """Return the conversations in which an agent wrote, as itself or as a user, the latest last."""
         accounts = [(platform, agent_id) for platform in self._platforms]
         authors = [agent_id, *(self._links[account] for account in accounts if account in self._links)]
-        found = dict.fromkeys(id for author in authors for id in self._of_author.get(author, ()))
-        return sorted((self._held[id].conversation for id in found), key=lambda one: (one.last_active_ns, one.id))
+        ids = dict.fromkeys(id for author in authors for id in self._of_author.get(author, ()))
+        return sorted((self._held[id].conversation for id in ids), key=lambda one: (one.last_active_ns, one.id))
 
     # -- messages
 
@@ -519,8 +519,8 @@ class Conversations(Service):
             conversation_id, session, then: see `history`.
         """
         shown = self._window(conversation_id, session=session, then=then)
-        found = [*self._get(conversation_id).summarized, *(speaker(m) for m in shown if m.role == "user")]
-        return tuple(dict.fromkeys(found)) or (self.find(conversation_id).user,)
+        users = [*self._get(conversation_id).summarized, *(speaker(m) for m in shown if m.role == "user")]
+        return tuple(dict.fromkeys(users)) or (self.find(conversation_id).user,)
 
     def _window(
         self,
@@ -700,14 +700,14 @@ class Conversations(Service):
         """
         words = frozenset(words_of(query))
         chosen = self._held.values() if conversation_id is None else [self._get(conversation_id)]
-        found = [
+        messages = [
             message
             for held in chosen
             if user_id is None or held.conversation.user == user_id
             for message in held.messages
             if message.role in VISIBLE and visible(message) and words and words <= set(words_of(message.content))
         ]
-        return sorted(found, key=lambda m: (-m.time_ns, _number(m.conversation), -m.id))[: max(0, limit)]
+        return sorted(messages, key=lambda m: (-m.time_ns, _number(m.conversation), -m.id))[: max(0, limit)]
 
     # -- the service
 
@@ -757,14 +757,14 @@ class Conversations(Service):
         Args:
             named: for each what it gives, the part of the scenario that names it, the platform and the account.
         """
-        found, given = [], list(named)
-        for what, where, platform, name in given:
-            meant = {one[3] for one in given if one[1:3] == (where, platform)}
+        warnings, accounts = [], list(named)
+        for what, where, platform, name in accounts:
+            meant = {one[3] for one in accounts if one[1:3] == (where, platform)}
             others = [other for on, other in self._links if on == platform and other not in meant]
             if (platform, name) not in self._links and (near := nearest(name, others)) is not None:
                 text = f"{what} had no effect: it never wrote"
-                found.append(Warned(text, f"did you mean {near!r}? Change it in `{where}`"))
-        return found
+                warnings.append(Warned(text, f"did you mean {near!r}? Change it in `{where}`"))
+        return warnings
 
     # -- parts
 

@@ -167,9 +167,9 @@ class Transcripts:
 def _arguments(text: str) -> str:
     """Return the arguments of a call as `order=7, fast=true`; of what is no JSON object, the text itself."""
     try:
-        given = json_value(text)
+        arguments = json_value(text)
     except ValueError:
-        given = None
-    if isinstance(given, dict):
-        text = ", ".join(f"{key}={encode(value).decode()}" for key, value in given.items())
+        arguments = None
+    if isinstance(arguments, dict):
+        text = ", ".join(f"{key}={encode(value).decode()}" for key, value in arguments.items())
     return text
