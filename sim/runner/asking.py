@@ -221,14 +221,14 @@ class _Survey:
         Raises:
             UsageError: if a name is not that of an agent, an entry or a group.
         """
-        found: dict[str, Agent] = {}
+        respondents: dict[str, Agent] = {}
         for name in self.names or (None,):
             chosen = runner.live.select([] if name is None else [name])
             if name is not None and not chosen:
-                known = [*runner.simulation.world.agents, *(entry.name for entry in runner.simulation.scenario.agents)]
-                raise UsageError(f"there is no agent {name!r:.60} at that time", hint=did_you_mean(name, known))
-            found |= {agent.agent_id: agent for agent in chosen if agent.alive}
-        return list(found.values())
+                names = [*runner.simulation.world.agents, *(entry.name for entry in runner.simulation.scenario.agents)]
+                raise UsageError(f"there is no agent {name!r:.60} at that time", hint=did_you_mean(name, names))
+            respondents |= {agent.agent_id: agent for agent in chosen if agent.alive}
+        return list(respondents.values())
 
 
 async def _asked(world: Any, agent: Agent, question: Question, messages: tuple[ChatMessage, ...]) -> SurveyAnswer:

@@ -129,9 +129,9 @@ def _recorder(
     level = level_of(options)
     if out is None:
         return nullcontext(HashRecorder(level=level))
-    given = rebuilt.simulation.scenario.recorded_files()
-    header = rebuilt.header({**options, **hashes_of(given)}, origin)
-    return RunRecorder(create_run(out, header, rebuilt.text, given), level=level)
+    files = rebuilt.simulation.scenario.recorded_files()
+    header = rebuilt.header({**options, **hashes_of(files)}, origin)
+    return RunRecorder(create_run(out, header, rebuilt.text, files), level=level)
 
 
 def _options(stored: StoredRun, again: BranchOptions) -> dict[str, Any]:

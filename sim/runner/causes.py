@@ -213,9 +213,9 @@ def influence_of(
         trace = walk.trace()
         walk.to_end()
         _check_step(trace, event)
-        found = _influence(trace, event)
+        influence = _influence(trace, event)
         walk.verify()
-        return found
+        return influence
 
 
 class Traces(KeptReplay):
@@ -240,8 +240,8 @@ class Traces(KeptReplay):
             _time_of(stored, event)
             if not FORKS:
                 return causes_of(stored, event, self._options, most=most).to_json()
-        found: dict[str, Json] = self._session.ask({"causes": event, "most": most})
-        return found
+        causes: dict[str, Json] = self._session.ask({"causes": event, "most": most})
+        return causes
 
     def influence(self, event: int) -> dict[str, Json]:
         """Return what an event may have influenced, as `Influence.to_json` does; see `influence_of`."""
@@ -249,8 +249,8 @@ class Traces(KeptReplay):
             _time_of(stored, event)
             if not FORKS:
                 return influence_of(stored, event, self._options).to_json()
-        found: dict[str, Json] = self._session.ask({"influence": event})
-        return found
+        influence: dict[str, Json] = self._session.ask({"influence": event})
+        return influence
 
 
 class _Traced:
@@ -360,19 +360,19 @@ def _check_one_time(walk: Walk) -> None:
 
 def _causes(trace: Trace, event: int, most: int | None) -> Causes:
     first = trace.step_of[event]
-    found: list[CausalStep] = []
-    queue, known, place = [first], {first: None}, 0
-    while place < len(queue) and (most is None or len(found) < most):
+    steps: list[CausalStep] = []
+    queue, queued, place = [first], {first: None}, 0
+    while place < len(queue) and (most is None or len(steps) < most):
         step = _folded(trace, queue[place], first)
         place += 1
-        found.append(step)
+        steps.append(step)
         for parent in step.parents:
-            if parent not in known:
-                known[parent] = None
+            if parent not in queued:
+                queued[parent] = None
                 queue.append(parent)
     marked = _marked_before(trace, first)
     sources = len({who for who, mark in zip(trace.who, marked, strict=True) if mark})
-    return Causes(event, tuple(found), len(queue) - place, (sum(marked) - 1, sources), first)
+    return Causes(event, tuple(steps), len(queue) - place, (sum(marked) - 1, sources), first)
 
 
 def _folded(trace: Trace, step: int, last: int) -> CausalStep:

@@ -76,8 +76,8 @@ class Moments(KeptReplay):
         """
         if not FORKS:
             return 0, 0
-        known = self._session.ask({"ahead": True})
-        return known["made"], known["made"] + known["left"]
+        counts = self._session.ask({"ahead": True})
+        return counts["made"], counts["made"] + counts["left"]
 
 
 class _Head:
@@ -203,11 +203,11 @@ def _go_on(walk: Walk, run: Path, place: Place, answers: int) -> None:
     try:
         walk.reopen(open_run(run, verify=False))  # SQLite must not be used on both sides of a fork
         if place.event is None:
-            found = arrive(walk, place.time_ns)
+            moment = arrive(walk, place.time_ns)
         elif walk.to_event(place.event, place.time_ns):
-            found = walk.moment()
+            moment = walk.moment()
         else:
             os._exit(_OF_THE_END)
-        write(answers, found.to_json())
+        write(answers, moment.to_json())
     except Exception as error:  # whatever agents raise
         write_error(answers, as_answer(error))

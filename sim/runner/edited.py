@@ -54,7 +54,7 @@ def editable(stored: StoredRun, numbers: Sequence[int] = (), most: int = MOST_ED
         f"SELECT {columns} FROM events WHERE topic IN ({places}){among} ORDER BY id LIMIT ?",  # noqa: S608 - numbers
         (*chosen, most),
     )
-    found = []
+    edits = []
     for number, time_ns, source, counter, topic, sent, to in rows:
         is_message = topic == "message.sent"
         edit = Edit(
@@ -62,8 +62,8 @@ def editable(stored: StoredRun, numbers: Sequence[int] = (), most: int = MOST_ED
             to=str(to) if is_message else None,
         )  # fmt: skip
         if (time_ns, edit.topic, edit.to) not in outside:
-            found.append(edit)
-    return tuple(found)
+            edits.append(edit)
+    return tuple(edits)
 
 
 def time_of(stored: StoredRun, number: int) -> int:

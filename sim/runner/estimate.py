@@ -120,22 +120,22 @@ def estimate(scenario: Source, options: EstimateOptions) -> Mapping[str, Any]:
     """
     checked, chosen = _checked(scenario, options)
     trace = _Trace()
-    found = _dry_run(checked, chosen, trace)
-    if not found:
-        return found
+    usage = _dry_run(checked, chosen, trace)
+    if not usage:
+        return usage
     access = chosen.access
     outside = access is not None and access.outside
     deadline = 0.0 if checked.models is None else to_seconds(checked.models.retry.deadline)
-    bounds, needs = _bounds(found, trace, access, deadline), _needs(trace, access)
+    bounds, needs = _bounds(usage, trace, access, deadline), _needs(trace, access)
     measured: JsonObject = {"calls": 0, "all": len(trace.times)}
-    if outside and "surveys" in found:  # of answers that are filler text
-        found = {**found, "surveys": {ask: {**tally, "missing": None} for ask, tally in found["surveys"].items()}}
+    if outside and "surveys" in usage:  # of answers that are filler text
+        usage = {**usage, "surveys": {ask: {**tally, "missing": None} for ask, tally in usage["surveys"].items()}}
     if options.probe and access is not None and outside:
         at_once = max(1, min(options.probe, trace.most_at_once(), access.concurrency))
         asked = attrs.evolve(chosen, expected={"needs": needs})
         seen = measure(checked, asked, trace.chosen(options.probe), at_once)
-        found, measured = _scaled(found, seen, len(trace.times), checked)
-    return {**found, "bounds": bounds, "measured": measured, "needs": needs}
+        usage, measured = _scaled(usage, seen, len(trace.times), checked)
+    return {**usage, "bounds": bounds, "measured": measured, "needs": needs}
 
 
 def _checked(scenario: Source, options: EstimateOptions) -> tuple[Scenario, EstimateOptions]:
@@ -195,9 +195,9 @@ def _needs(trace: _Trace, access: Access | None) -> list[dict[str, Json]]:
     ]
 
 
-def _bounds(found: Mapping[str, Any], trace: _Trace, access: Access | None, deadline: float) -> dict[str, Any]:
+def _bounds(usage: Mapping[str, Any], trace: _Trace, access: Access | None, deadline: float) -> dict[str, Any]:
     """Return what the calls can take at most."""
-    bounds: dict[str, Any] = {"tokens": found["total"]["most_tokens"], "seconds": len(trace.times) * deadline}
+    bounds: dict[str, Any] = {"tokens": usage["total"]["most_tokens"], "seconds": len(trace.times) * deadline}
     if access is not None and access.batching:
         sizes = trace.batches()
         longest = len(sizes) * access.batching.wait
@@ -205,27 +205,27 @@ def _bounds(found: Mapping[str, Any], trace: _Trace, access: Access | None, dead
     return bounds
 
 
-def _scaled(found: Mapping[str, Any], probe: Probe, calls: int, scenario: Scenario) -> tuple[JsonObject, JsonObject]:
+def _scaled(usage: Mapping[str, Any], probe: Probe, calls: int, scenario: Scenario) -> tuple[JsonObject, JsonObject]:
     """Return an estimate by what a probe has measured, and what was measured."""
     again = 1 + probe.invalid / max(1, probe.asked)
     prices = prices_of(scenario.models) if scenario.models is not None else Prices.shipped()
     models = {}
-    for name, tally in found["models"].items():
+    for name, tally in usage["models"].items():
         model = name.partition(":")[2]
-        known = probe.models.get(model)
-        if known is None:
+        of_model = probe.models.get(model)
+        if of_model is None:
             models[name] = tally
             continue
         own = tally["calls"] + tally["failed"]
-        inputs = round(tally["input_tokens"] * known.input_tokens / max(1, known.foreseen) * again)
-        outputs = round(own * known.output_tokens / known.calls * again)
+        inputs = round(tally["input_tokens"] * of_model.input_tokens / max(1, of_model.foreseen) * again)
+        outputs = round(own * of_model.output_tokens / of_model.calls * again)
         failed = round(own * probe.failed / max(1, probe.asked))
         cost = prices.cost(model, TokenUsage(inputs, outputs))
         models[name] = {
             **tally, "calls": own - failed, "failed": failed, "input_tokens": inputs, "output_tokens": outputs,
-            "attempts": round(own * known.attempts / known.calls * again), "cost_micro": cost,
+            "attempts": round(own * of_model.attempts / of_model.calls * again), "cost_micro": cost,
         }  # fmt: skip
-    total = {key: sum(tally[key] for tally in models.values()) for key in found["total"]}
+    total = {key: sum(tally[key] for tally in models.values()) for key in usage["total"]}
     measured = {
         "calls": probe.asked, "all": calls, "at_once": probe.at_once,
         "seconds": probe.seconds / max(1, probe.asked) * calls * again,
@@ -234,9 +234,9 @@ def _scaled(found: Mapping[str, Any], probe: Probe, calls: int, scenario: Scenar
     }  # fmt: skip
     asked = {
         ask: {**tally, "missing": round(tally["answers"] * missing / count)}
-        for ask, tally in found.get("surveys", {}).items()
+        for ask, tally in usage.get("surveys", {}).items()
         for count, missing in [probe.questions.get(ask, (0, 0))]
         if count
     }
-    surveys = {"surveys": {**found["surveys"], **asked}} if asked else {}
-    return {**found, **surveys, "models": models, "total": total}, measured
+    surveys = {"surveys": {**usage["surveys"], **asked}} if asked else {}
+    return {**usage, **surveys, "models": models, "total": total}, measured

@@ -49,9 +49,9 @@ def with_definitions(work: Callable[P, T]) -> Callable[P, T]:
 
 def _definitions_of(*args: Any, **kwargs: Any) -> Definitions | None:
     """Return the definitions that a call is given; see `in_definitions`."""
-    found = [kwargs.get("definitions"), *(getattr(one, "definitions", None) for one in args)]
-    found += [getattr(getattr(one, "source", None), "definitions", None) for one in args]
-    return next((one for one in found if isinstance(one, Definitions)), None)
+    candidates = [kwargs.get("definitions"), *(getattr(one, "definitions", None) for one in args)]
+    candidates += [getattr(getattr(one, "source", None), "definitions", None) for one in args]
+    return next((one for one in candidates if isinstance(one, Definitions)), None)
 
 
 def in_plain_code(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
@@ -62,8 +62,8 @@ def in_plain_code(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
     @functools.wraps(work)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        given = {name: value for name, value in kwargs.items() if name == "backend"}
-        return blocking(functools.partial(work, *args, **kwargs), Hosting.of(given).backend)
+        hosting = {name: value for name, value in kwargs.items() if name == "backend"}
+        return blocking(functools.partial(work, *args, **kwargs), Hosting.of(hosting).backend)
 
     call.__name__ = call.__qualname__ = work.__name__.removesuffix("_async")  # so that it can be pickled
     work.__doc__ = f"As `{call.__name__}`, inside an asyncio or trio program, which keeps running meanwhile."

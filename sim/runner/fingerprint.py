@@ -40,15 +40,15 @@ def package_versions(classes: Iterable[Callable[..., Any]]) -> dict[str, str]:
     """Return the versions, by name, of the installed packages that define `classes`, without `sim` itself."""
     modules = sorted({kind.__module__ for kind in classes if not kind.__module__.startswith("sim.")})
     names = {_distribution(module, getattr(sys.modules.get(module), "__file__", None)) for module in modules}
-    found = {name: installed_version(name) for name in sorted(name for name in names if name is not None)}
-    return {name: version for name, version in found.items() if version is not None}
+    versions = {name: installed_version(name) for name in sorted(name for name in names if name is not None)}
+    return {name: version for name, version in versions.items() if version is not None}
 
 
 @cache
 def _distribution(module: str, _file: str | None) -> str | None:
     """Return the name of the distribution of a module, for which all that is installed has to be looked through."""
-    found = distribution_of(module)
-    return None if found is None else found.name
+    distribution = distribution_of(module)
+    return None if distribution is None else distribution.name
 
 
 @attrs.frozen
@@ -85,8 +85,8 @@ def other_packages(versions: JsonObject) -> list[OtherPackage]:
         versions: the versions on record.
     """
     others = {str(name): str(version) for name, version in versions.items() if name not in _OWN}
-    found = [OtherPackage(name, version, installed_version(name)) for name, version in islice(others.items(), _MOST)]
-    return [one for one in found if one.installed != one.recorded]
+    packages = [OtherPackage(name, version, installed_version(name)) for name, version in islice(others.items(), _MOST)]
+    return [one for one in packages if one.installed != one.recorded]
 
 
 def _file_hash(file: str) -> str:

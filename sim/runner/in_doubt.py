@@ -54,10 +54,10 @@ class InDoubtEffects:
         )
         self._ids = {(actor, ordinal): id for id, actor, ordinal in rows}
         self._lost = {(effect.actor, effect.ordinal): effect for effect in lost}
-        known = [str(id) for id in (*self._ids.values(), *(effect.id for effect in lost))]
+        ids = [str(id) for id in (*self._ids.values(), *(effect.id for effect in lost))]
         for id in decisions:
-            if str(id) not in known:
-                hint = f"effects in doubt: {', '.join(known)}" if known else "no effect of this run is in doubt"
+            if str(id) not in ids:
+                hint = f"effects in doubt: {', '.join(ids)}" if ids else "no effect of this run is in doubt"
                 raise UsageError(f"effect {id} is not in doubt", hint=hint)
         self._decided = {id: _decision(id, text) for id, text in decisions.items()}
 

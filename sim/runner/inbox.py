@@ -119,9 +119,9 @@ class InboxReader:
 
     def _answer(self, file: InboxFile) -> None:
         """Answer the requests that were applied. An input is durable before it is applied, so they are on record."""
-        known: Mapping[str, Any] = self._manager.answers
+        answers: Mapping[str, Any] = self._manager.answers
         for key in list(self._open):
-            if (applied := known.get(key)) is not None:
+            if (applied := answers.get(key)) is not None:
                 outcome: Literal["done", "refused"] = "done" if applied.refused is None else "refused"
                 file.answer(self._epoch, key, Answer(outcome, applied.time_ns, applied.refused))
             elif self.finished:

@@ -225,18 +225,18 @@ class Interventions(Service):
         return {"topic": intervention.publish.topic}
 
     def _send(self, place: int, name: str, intervention: "Intervention") -> _Done:
-        given = intervention.send
-        assert given is not None, "the table of verbs says so"
-        raw, sent = freeze(given.data), 0
+        send = intervention.send
+        assert send is not None, "the table of verbs says so"
+        raw, sent = freeze(send.data), 0
         for agent in self._chosen(place, intervention):
             if not agent.alive:
                 continue
-            message = Message(_NAME, agent.agent_id, given.topic, raw, self._kernel.now)
+            message = Message(_NAME, agent.agent_id, send.topic, raw, self._kernel.now)
             why = deliver(self._world, message)
             if why is not None:
-                self._kernel.report(MessageRefused(reason=why, to=agent.agent_id, topic=given.topic))
+                self._kernel.report(MessageRefused(reason=why, to=agent.agent_id, topic=send.topic))
             sent += why is None
-        return {"topic": given.topic, "agents": sent}
+        return {"topic": send.topic, "agents": sent}
 
     def _pause(self, place: int, name: str, intervention: "Intervention") -> _Done:
         assert intervention.pause is not None, "the table of verbs says so"
@@ -272,18 +272,18 @@ class Interventions(Service):
 
     def _edit(self, place: int, name: str, intervention: "Intervention") -> _Done:
         """Leave out messages or events from now on, or give them other data."""
-        given = intervention.catching
-        assert given is not None, "the table of verbs says so"
-        topic = given.event if given.message is None else given.message
+        catching = intervention.catching
+        assert catching is not None, "the table of verbs says so"
+        topic = catching.event if catching.message is None else catching.message
         assert topic is not None, "one of the two is given"
         Edits.on(self._world).follow(
             EditRule(
-                kind="event" if given.message is None else "message",
+                kind="event" if catching.message is None else "message",
                 topic=topic,
-                senders=self._ids(given.from_),
-                receivers=self._ids(given.to),
-                left=given.count,
-                until_ns=None if given.for_ is None else self._kernel.now + given.for_,
+                senders=self._ids(catching.from_),
+                receivers=self._ids(catching.to),
+                left=catching.count,
+                until_ns=None if catching.for_ is None else self._kernel.now + catching.for_,
                 replaced=None if intervention.replace is None else freeze(intervention.replace.data),
             )
         )

@@ -41,8 +41,8 @@ class KeptReplay:
             UsageError, RunError: as `Run.at`.
         """
         if FORKS:
-            known = self._session.ask({"cost": True})
-            return ReplayCost(**{**known, "changed": tuple(known["changed"])})
+            cost = self._session.ask({"cost": True})
+            return ReplayCost(**{**cost, "changed": tuple(cost["changed"])})
         with open_run(self._run, verify=False) as stored, Walk(stored, self._options) as walk:
             return cost_of(walk, MAX_NS, self._rate)
 

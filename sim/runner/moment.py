@@ -199,20 +199,20 @@ def variables_of(agent: AgentThen) -> str:
 
 def waits_of(agent: AgentThen) -> list[str]:
     """Return what an agent waits for, in words."""
-    found = []
+    waits = []
     match agent["why"]:
         case {"type": kind, **rest}:
             value = None if kind == "time" else rest.get("value")  # a timer says when
             wanted = "" if value is None else f" {value if isinstance(value, str) else encode(value).decode()}"
             where = f" where {rest['where']}" if "where" in rest else ""
-            found += [f"{kind}{wanted}{where}"] if kind != "time" else []
+            waits += [f"{kind}{wanted}{where}"] if kind != "time" else []
         case str(text) if text and agent["state"] in ("sleeping", "paused", "stopping", "stopped"):
-            found.append(text)
+            waits.append(text)
     if agent["doing"] is not None:
-        found.append(f"the end of {agent['doing']}")
-    found += [f"the answer to call {one['number']} ({one['kind']})" for one in agent["calls"]]
-    found += [f"{seconds_text(one['at'])}: {one['what']}" for one in agent["timers"][:2]]
-    return found
+        waits.append(f"the end of {agent['doing']}")
+    waits += [f"the answer to call {one['number']} ({one['kind']})" for one in agent["calls"]]
+    waits += [f"{seconds_text(one['at'])}: {one['what']}" for one in agent["timers"][:2]]
+    return waits
 
 
 def take_moment(runner: RunController, watch: Watch, run: str, events: int, *, ended: bool) -> Moment:
@@ -285,8 +285,8 @@ def _agent(agent: Agent, world: World, watch: Watch, timers: list[AgentTimer], s
 
 def _more(digest: Any) -> Any:
     """Return what the final state has of an agent beyond its loop, its messages and its variables."""
-    known = ("loop", "mail", "state")
-    return {key: part for key, part in digest.items() if key not in known} if isinstance(digest, Mapping) else digest
+    shown = ("loop", "mail", "state")
+    return {key: part for key, part in digest.items() if key not in shown} if isinstance(digest, Mapping) else digest
 
 
 def _letters(agent: Agent) -> list[Letter]:
@@ -295,8 +295,8 @@ def _letters(agent: Agent) -> list[Letter]:
     waiting = () if offered is None else [pending.message for pending in offered.waiting.values()]
     aside = () if offered is None else [pending.message for _, pending in offered.aside]
     boxes = [("set aside", aside), ("left", waiting), ("new", tuple(agent.mailbox.queue.items or ()))]
-    found = [{**message_names(one), "is": how} for how, letters in boxes for one in letters]
-    return [_plain(one) for one in found[:MOST_LETTERS]]
+    rows = [{**message_names(one), "is": how} for how, letters in boxes for one in letters]
+    return [_plain(one) for one in rows[:MOST_LETTERS]]
 
 
 def _calls(world: World, name: str, watch: Watch) -> list[OpenCall]:
@@ -316,20 +316,20 @@ Timers = dict[str, list[AgentTimer]]
 def _timers(world: World) -> tuple[Timers, list[WorldTimer]]:
     """Return what is due, in the order of time: by agent, and of all others."""
     kernel = world.kernel
-    found: list[tuple[int, str, str]] = []
+    entries: list[tuple[int, str, str]] = []
     for time, target, token in _entries(kernel):
         if target.token != token:
             continue  # it was cancelled, or woken otherwise
         if isinstance(target, EffectHandle):
             due = "answers, as modelled" if target.modelled else "times out"
-            found.append((time, target.actor.name, f"call {target.ordinal} ({target.effect.kind}) {due}"))
+            entries.append((time, target.actor.name, f"call {target.ordinal} ({target.effect.kind}) {due}"))
         elif isinstance(target, Timer):
-            found.append((time, target.source.name, _callback(target.callback)))
+            entries.append((time, target.source.name, _callback(target.callback)))
         elif getattr(target, "name", None) is not None:
-            found.append((time, target.name, _continues(world, target.name)))
+            entries.append((time, target.name, _continues(world, target.name)))
     agents: Timers = {}
     ahead: list[WorldTimer] = []
-    for time, whose, what in sorted(found):
+    for time, whose, what in sorted(entries):
         if whose in world.agents:
             agents.setdefault(whose, []).append({"at": to_seconds(time), "what": what})
         else:

@@ -28,15 +28,15 @@ class Listed:
     total: int
 
 
-def shared_of(found: Moment) -> Iterator[tuple[str, Any]]:
+def shared_of(moment: Moment) -> Iterator[tuple[str, Any]]:
     """Yield the name and the value of what agents share, and what is not empty of it."""
-    for name, value in found.world.items():
+    for name, value in moment.world.items():
         if name not in ("time", "draws") and (part := _without_nothing(value)):
             yield name, part
-    if (time := found.metrics.get("time")) is not None:
+    if (time := moment.metrics.get("time")) is not None:
         yield (
             f"metrics at {seconds_text(time)}",
-            {name: value for name, value in found.metrics.items() if name != "time"},
+            {name: value for name, value in moment.metrics.items() if name != "time"},
         )
 
 
@@ -48,9 +48,9 @@ def _without_nothing(value: Any) -> Any:
     return {key: part for key, part in parts.items() if part}
 
 
-def ahead_of(found: Moment) -> Listed:
+def ahead_of(moment: Moment) -> Listed:
     """Return what is due that belongs to no agent."""
-    rows = [(seconds_text(one["at"]), one["whose"], one["what"]) for one in found.ahead]
+    rows = [(seconds_text(one["at"]), one["whose"], one["what"]) for one in moment.ahead]
     return Listed("due", ("due", "whose", "what"), rows, len(rows))
 
 
@@ -77,7 +77,7 @@ def lists_of(one: AgentThen) -> Iterator[Listed]:
     """Yield the lists of one agent that are not empty."""
     letters = [(seconds_text(m["time"]), m["sender"], m["topic"], m["is"], text_of(m["data"])) for m in one["letters"]]
     more = one["more"].items() if isinstance(one["more"], dict) else []
-    found: list[tuple[str, tuple[str, ...], Sequence[Sequence[str | int]]]] = [
+    lists: list[tuple[str, tuple[str, ...], Sequence[Sequence[str | int]]]] = [
         ("variables", ("variable", "value"), [(key, text_of(value)) for key, value in one["variables"].items()]),
         ("messages", ("sent", "from", "topic", "read", "data"), letters),
         ("timers", ("due", "what"), [(seconds_text(t["at"]), t["what"]) for t in one["timers"]]),
@@ -91,7 +91,7 @@ def lists_of(one: AgentThen) -> Iterator[Listed]:
         ),
         ("more", ("part", "state"), [(key, text_of(value)) for key, value in more]),
     ]  # fmt: skip
-    for title, headings, rows in found:
+    for title, headings, rows in lists:
         if rows:
             yield Listed(title, headings, rows, one["mail"] if title == "messages" else len(rows))
 

@@ -118,5 +118,5 @@ def arrive(walk: Walk, time_ns: int) -> Moment:
         walk.to(time_ns)
         return walk.moment()
     walk.to_end()
-    found = walk.moment(ended=True)
-    return attrs.evolve(found, world={**found.world, **walk.verify()})
+    moment = walk.moment(ended=True)
+    return attrs.evolve(moment, world={**moment.world, **walk.verify()})

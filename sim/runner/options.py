@@ -166,11 +166,11 @@ class Options:
         Raises:
             UsageError: if there is no option of a name, with the nearest one; or a value is not allowed.
         """
-        known = {field.name: None for field in attrs.fields(cast(Any, cls))}
+        names = {field.name: None for field in attrs.fields(cast(Any, cls))}
         for name in keywords:
-            if name not in known:
+            if name not in names:
                 raise UsageError(
-                    f"there is no option {name!r}{near(name, known)}", hint=f"there are {', '.join(known)}"
+                    f"there is no option {name!r}{near(name, names)}", hint=f"there are {', '.join(names)}"
                 )
         return cls(**keywords)
 

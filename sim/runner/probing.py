@@ -90,22 +90,22 @@ async def look_async(scenario: Path, options: RunOptions, *, backend: str = "asy
     checked = load(scenario, options.overrides, options.allow, options.kinds)
     if access is None or not access.outside or checked.models is None:
         return {}
-    known = Capabilities(declared_by(checked.models))
+    capabilities = Capabilities(declared_by(checked.models))
     with suppress(SimError):  # then only what the scenario declares is known
         access.check_key()
         if not any(access.at(name).is_openai for name in access.providers):
-            known = await _said(attrs.evolve(access, batching=False), known)
-    return known.to_json(targets_of(access))
+            capabilities = await _said(attrs.evolve(access, batching=False), capabilities)
+    return capabilities.to_json(targets_of(access))
 
 
 look = in_plain_code(look_async)
 
 
-async def _said(access: Access, known: Capabilities) -> Capabilities:
+async def _said(access: Access, capabilities: Capabilities) -> Capabilities:
     """Return what is known of models after endpoints were asked."""
     from sim.llm.endpoint import EdgeClient
 
-    client = EdgeClient(access, declared=known.declared)
+    client = EdgeClient(access, declared=capabilities.declared)
     try:
         await client.prepare()
     finally:
@@ -241,11 +241,11 @@ def _count(probe: Probe, sample: Traced, model: str, outcome: Answer | ModelErro
     else:
         probe.invalid += check_answer(outcome.completion, sample.request) is not None
     probe.timeouts += sum(attempt.outcome == "timeout" for attempt in outcome.attempts)
-    known = probe.models.get(model, Measured())
+    before = probe.models.get(model, Measured())
     used = _usage(outcome.attempts)
     probe.models[model] = Measured(
-        known.calls + 1, known.attempts + len(outcome.attempts), known.foreseen + sample.input_tokens,
-        known.input_tokens + used["input"], known.output_tokens + used["output"],
+        before.calls + 1, before.attempts + len(outcome.attempts), before.foreseen + sample.input_tokens,
+        before.input_tokens + used["input"], before.output_tokens + used["output"],
     )  # fmt: skip
 
 

@@ -60,11 +60,11 @@ async def repeated_prompts_async(stored: StoredRun, options: ReplayOptions) -> d
     """
     check_not_running(stored)
     rebuilt = RecordedSpec.from_record(stored, options, checked=False)
-    found: list[RepeatedPrompt] = []
+    prompts: list[RepeatedPrompt] = []
 
     def listen(_agent: Caller, request: ModelRequest, outcome: Answer | ModelError | None) -> None:
         answer = answer_to_json(outcome) if isinstance(outcome, Answer) else None
-        found.append(RepeatedPrompt(request_to_json(request), answer))
+        prompts.append(RepeatedPrompt(request_to_json(request), answer))
 
     Models.of(rebuilt.simulation.world).listen = listen
     history = RunHistory(stored)
@@ -74,9 +74,9 @@ async def repeated_prompts_async(stored: StoredRun, options: ReplayOptions) -> d
     except DivergenceError as error:
         raise RunError(f"the prompts of {stored.path} cannot be repeated: {error}") from error
     ids = [id for (id,) in stored.query(_CALLS)]
-    if len(found) < len(ids):
-        raise RunError(f"the replay of {stored.path} made {len(found)} model calls, and its record has {len(ids)}")
-    return dict(zip(ids, found, strict=False))  # the replay of a run that was killed can go a step further
+    if len(prompts) < len(ids):
+        raise RunError(f"the replay of {stored.path} made {len(prompts)} model calls, and its record has {len(ids)}")
+    return dict(zip(ids, prompts, strict=False))  # the replay of a run that was killed can go a step further
 
 
 repeated_prompts = in_plain_code(repeated_prompts_async)
@@ -96,11 +96,11 @@ def prompt_rows(stored: StoredRun, repeated: Mapping[int, RepeatedPrompt]) -> Ge
     with closing(stored.stream("prompts")) as rows:
         for row in rows:
             cells = list(row)
-            found = repeated.get(cells[id]) if cells[request] is None else None
-            if found is not None:
-                cells[request] = encode(found.request["messages"]).decode()
-            if found is not None and found.answer is not None:
-                completion = found.answer["completion"]
+            prompt = repeated.get(cells[id]) if cells[request] is None else None
+            if prompt is not None:
+                cells[request] = encode(prompt.request["messages"]).decode()
+            if prompt is not None and prompt.answer is not None:
+                completion = prompt.answer["completion"]
                 cells[answer], cells[stop] = completion["text"], completion["stop"]
                 cells[calls] = encode(completion["tool_calls"]).decode()
             yield tuple(cells)

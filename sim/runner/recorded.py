@@ -46,11 +46,11 @@ def changes_of(stored: StoredRun) -> Iterator[RecordedChange]:
             raise RunError(f"{stored.path}: the input {number} is no change of parameters", hint=COPY) from error
 
 
-def _change(at_ns: int, kind: str, given: Any) -> RecordedChange:
+def _change(at_ns: int, kind: str, data: Any) -> RecordedChange:
     if kind == "branch":
         # it is the last input before the time of the branch, one nanosecond earlier
-        return RecordedChange(at_ns + 1, BranchChange.from_input(given), by_branch=True)
-    overrides = tuple(f"{key}={value_text(value)}" for key, value in given["set"].items())
+        return RecordedChange(at_ns + 1, BranchChange.from_input(data), by_branch=True)
+    overrides = tuple(f"{key}={value_text(value)}" for key, value in data["set"].items())
     return RecordedChange(at_ns, BranchChange(overrides=overrides), by_branch=False)
 
 

@@ -380,8 +380,8 @@ class RunController:
     def _services(self) -> JsonObject:
         """Return the summary of each service that has one; that of the models is a field of its own."""
         services = self.simulation.world.services
-        found = {name: service.summary() for name, service in sorted(services.items()) if name != "models"}
-        return {name: summary for name, summary in found.items() if summary}
+        summaries = {name: service.summary() for name, service in sorted(services.items()) if name != "models"}
+        return {name: summary for name, summary in summaries.items() if summary}
 
     def _models(self) -> JsonObject:
         return {} if self.simulation.models is None else self.simulation.models.summary()

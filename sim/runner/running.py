@@ -97,8 +97,8 @@ def read_scenario(scenario: Source, options: Chosen, load: Load = load) -> tuple
         if options.overrides:
             raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
         source = scenario.source
-        given = source is not None and source.given and not source.overrides
-        return scenario, source.text if given else None, options
+        as_written = source is not None and source.given and not source.overrides
+        return scenario, source.text if as_written else None, options
     path, allow = find_scenario(scenario, options.allow)
     checked = load(path, options.overrides, allow, options.kinds)
     text = checked.source.text.replace("\r\n", "\n").replace("\r", "\n")  # as it is read from the record later
@@ -118,7 +118,7 @@ def kept_by(spec: Spec, options: RunOptions, origin: Origin | None, edits: Seque
     if spec.text is None:
         hint = "give the path of its file, or a mapping"
         raise UsageError("a recorded run needs the text of its scenario, and not a Scenario object", hint=hint)
-    given, access = scenario.recorded_files(), options.access
+    files, access = scenario.recorded_files(), options.access
     packages = _named_packages(scenario, options)
     chosen: Keywords = {
         "until": options.until,
@@ -133,10 +133,10 @@ def kept_by(spec: Spec, options: RunOptions, origin: Origin | None, edits: Seque
         "tags": list(options.tags),
         **({"expected": dict(options.expected)} if options.expected else {}),
         **({} if level == "all" else {"recording": level}),
-        **hashes_of(given),
+        **hashes_of(files),
         **({"packages": packages} if packages else {}),
     }
-    folder = create_run(options.out, spec.header(chosen, origin), spec.text, given)
+    folder = create_run(options.out, spec.header(chosen, origin), spec.text, files)
     return Kept.by(RunRecorder(folder, level=level))
 
 

@@ -143,8 +143,8 @@ def write_error(answers: int, error: SimError) -> None:
     write(answers, {"error": [type(error).__name__, str(error), error.hint]})
 
 
-def write(answers: int, found: Any) -> None:
+def write(answers: int, answer: Any) -> None:
     """Write an answer; its keys stay in their order."""
-    line = json.dumps(found, default=lambda value: decode(encode(value))).encode() + b"\n"
+    line = json.dumps(answer, default=lambda value: decode(encode(value))).encode() + b"\n"
     while line:
         line = line[os.write(answers, line) :]

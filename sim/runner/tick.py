@@ -108,12 +108,12 @@ class TickDriver:
         if not self._groups:
             return [list(loops)]
         ranks = {group: rank for rank, group in enumerate(self._groups)}
-        found: list[list[AgentLoop]] = [[] for _ in range(len(ranks) + 1)]
+        by_rank: list[list[AgentLoop]] = [[] for _ in range(len(ranks) + 1)]
         world = self._manager.world
         for loop in loops:
             rank = min((ranks[group] for group in world.groups_of(loop.agent) if group in ranks), default=len(ranks))
-            found[rank].append(loop)
-        return found
+            by_rank[rank].append(loop)
+        return by_rank
 
     def _shuffle(self, loops: list[AgentLoop]) -> list[AgentLoop]:
         # By a hash of tick and agent, so that one agent more leaves the others in their order.

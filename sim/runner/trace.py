@@ -148,10 +148,10 @@ class Trace:
 
     def taken(self, message: Any) -> None:
         """Note that a message has left a mailbox, in the step of its receiver."""
-        known = self._letters.pop(id(message), None)
+        letter = self._letters.pop(id(message), None)
         step = self._step()
-        if known is not None and step >= 0:
-            self.took.setdefault(step, []).append(known[1:])
+        if letter is not None and step >= 0:
+            self.took.setdefault(step, []).append(letter[1:])
 
     def looked(self, agent: Agent) -> None:
         """Note that the state of an agent is read, if it is by another one."""
@@ -224,9 +224,9 @@ class Trace:
         return step
 
     def _cause(self, ordinal: int, counter: int) -> tuple[int, int]:
-        known = self._caused.get((ordinal, counter))
-        if known is not None:
-            return known
+        cause = self._caused.get((ordinal, counter))
+        if cause is not None:
+            return cause
         if (ordinal, counter) in self._begun:
             return START, 0
         if len(self._shared) >= MOST_SHARED and ordinal not in self._shared and ordinal not in self._of_agents:
@@ -363,8 +363,8 @@ def _source_of(target: Any) -> Source | None:
     """Return the source on whose behalf the target of an entry runs."""
     if isinstance(target, Source):
         return target
-    found = getattr(target, "actor", None) or getattr(target, "source", None)
-    return found if isinstance(found, Source) else None
+    source = getattr(target, "actor", None) or getattr(target, "source", None)
+    return source if isinstance(source, Source) else None
 
 
 class _TracedPools(dict[str, Pool]):

@@ -50,9 +50,9 @@ class Frontier:
 
     def take_changed(self) -> list[LogicalProcess]:
         """Return the away processes whose loop changed since the last call, in order."""
-        found = in_order([process for process in self._changed if process in self.away])
+        changed = in_order([process for process in self._changed if process in self.away])
         self._changed.clear()
-        return found
+        return changed
 
     def goes_out(self, process: LogicalProcess) -> None:
         """Set a process to out: its agent has no further tick."""

@@ -198,8 +198,8 @@ class Causal(SyncPolicy):
             return self._shared(process)
         here, may_meet = history.at(step).position, space.reach.may_meet
         for other in space.neighbours(history, step):
-            known = other.known
-            if known < step and may_meet(step - known, here, other.at(known).position):
+            latest = other.known
+            if latest < step and may_meet(step - latest, here, other.at(latest).position):
                 return self._processes[other.agent_id]
         for name in history.partners:
             if space.histories[name].known < step:
@@ -253,14 +253,14 @@ class CausalRadius(SyncPolicy):
     def _coupled_to(self, process: LogicalProcess) -> Sequence[LogicalProcess]:
         if process.history is None or self._space is None:
             return (process,)
-        found = {process.agent_id: process}
+        coupled = {process.agent_id: process}
         ahead = [process]
         while ahead:
             for other in self._coupled(ahead.pop()):
-                if other.agent_id not in found:
-                    found[other.agent_id] = other
+                if other.agent_id not in coupled:
+                    coupled[other.agent_id] = other
                     ahead.append(other)
-        return sorted(found.values(), key=lambda member: member.number)
+        return sorted(coupled.values(), key=lambda member: member.number)
 
     def _coupled(self, process: LogicalProcess) -> list[LogicalProcess]:
         step, space, history = process.step, self._space, process.history
