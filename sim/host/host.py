@@ -89,7 +89,7 @@ class Host:
         self._failure: Exception | None = None
         self._thread = get_ident()
         self._news = anyio.Event()
-        self._told = 0
+        self._reported = 0
         self._blocked = False  # whether the kernel waits for an outcome that is due
         self._turned_idle = anyio.Event()
         self.lost: Callable[[EffectHandle], bool] | None = None
@@ -260,8 +260,8 @@ class Host:
                 await self._wait(pause, until)
 
     def _tell(self, now: int) -> None:
-        if self._progress and now - self._told > NS // 10:
-            self._told = now
+        if self._progress and now - self._reported > NS // 10:
+            self._reported = now
             self._progress()
 
     def _finished(self, pause: Pause, until: int) -> bool:
@@ -288,8 +288,8 @@ class Host:
         if self.held():
             self.pacer.anchor()  # real time that passes now never becomes simulated time
             return min(until, self.kernel.now + 1)
-        if self.replayer is not None and (known := self.replayer.late()) is not None:
-            until = min(until, known.time_ns + 1)
+        if self.replayer is not None and (arrival := self.replayer.late()) is not None:
+            until = min(until, arrival.time_ns + 1)
         if (self.by_instant or self._holds is not None) and (due := self.kernel.next_time()) is not None:
             until = min(until, due + 1)
         return min(until, self.pacer.limit())
@@ -355,11 +355,11 @@ class Host:
         Return why this is not possible yet, or None.
         """
         stamp = self._stamp()
-        if (again := self.replayer) is not None and (known := again.late()) is not None:
-            first = known.time_ns <= stamp or not self._inbox
-            if first and known.time_ns < self._limit(until):
-                if (pause := self._slicer.run_through(known.time_ns)) is None:
-                    again.bring_in(known)
+        if (again := self.replayer) is not None and (arrival := again.late()) is not None:
+            first = arrival.time_ns <= stamp or not self._inbox
+            if first and arrival.time_ns < self._limit(until):
+                if (pause := self._slicer.run_through(arrival.time_ns)) is None:
+                    again.bring_in(arrival)
                     self._inbox.uncommitted = True
                 return pause
         if not self._inbox:

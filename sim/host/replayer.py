@@ -87,14 +87,14 @@ class Replayer:
 
     def bring_in(self, arrival: Arrival) -> None:
         """Apply all arrivals that are on record at the same place, before any step that they cause."""
-        history, known = self._history, arrival
-        while (known.time_ns, known.delta) == (arrival.time_ns, arrival.delta):
-            self._apply(known)
+        history, current = self._history, arrival
+        while (current.time_ns, current.delta) == (arrival.time_ns, arrival.delta):
+            self._apply(current)
             history.arrived()  # after `_apply`, because it may end the replay, and rows recorded then count as new
             following = history.next_arrival()
             if following is None:
                 return
-            known = following
+            current = following
 
     def _apply(self, arrival: Arrival) -> None:
         """Apply an input, or the outcome of an effect with measured latency."""
@@ -118,12 +118,12 @@ class Replayer:
         if history.over:
             return False
         self._begun.add(handle)
-        known, outcome = history.answer(handle)
+        on_record, outcome = history.answer(handle)
         if outcome is not None:
             self._kernel.effects.record(handle, outcome)
             self._kernel.effects.post(handle, outcome)
         history.started()  # after the outcome is set, because this call may end the replay
-        return known
+        return on_record
 
 
 def _check(pause: Pause) -> None:
