@@ -62,10 +62,10 @@ def recall(
     """
     since_ns = None if within is None else world.kernel.now - to_ns(within)
     hits = Memories.of(world).recall(agent.agent_id, query, limit=limit, kind=kind, task=task, since_ns=since_ns)
-    return [_found(hit) for hit in hits]
+    return [_row(hit) for hit in hits]
 
 
-def _found(hit: Hit) -> dict[str, Json]:
+def _row(hit: Hit) -> dict[str, Json]:
     memory = hit.memory
     return {
         "memory": memory.id,

@@ -32,17 +32,17 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
-def weight(texts: int, found: int, times: int, length: int, total: int) -> int:
+def weight(texts: int, containing: int, times: int, length: int, total: int) -> int:
     """Return the weight of one word in one text, in units of `SCALE`.
 
     Args:
         texts: the number of texts.
-        found: the number of texts with the word.
+        containing: the number of texts with the word.
         times: how often the text has the word.
         length: the number of words of the text.
         total: the number of words of all texts.
     """
-    rarity = math.log(1 + (texts - found + 0.5) / (found + 0.5))
+    rarity = math.log(1 + (texts - containing + 0.5) / (containing + 0.5))
     return round(SCALE * rarity * times * (K1 + 1) / (times + K1 * (1 - B + B * length * texts / total)))
 
 
@@ -53,12 +53,12 @@ class Index:
     their weight depends on (how often they have it, and their length), so that a weight is computed once a group.
     """
 
-    __slots__ = ("_found", "_groups", "_texts", "_total")
+    __slots__ = ("_containing", "_groups", "_texts", "_total")
 
     def __init__(self) -> None:
         self._texts: dict[int, Counter[str]] = {}
         self._groups: dict[str, dict[tuple[int, int], dict[int, None]]] = {}  # word → (times, length) → texts
-        self._found: Counter[str] = Counter()  # word → number of texts with it
+        self._containing: Counter[str] = Counter()  # word → number of texts with it
         self._total = 0
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Index:
         self._texts[id] = counts = Counter(words)
         self._total += len(words)
         for word, times in counts.items():
-            self._found[word] += 1
+            self._containing[word] += 1
             self._groups.setdefault(word, {}).setdefault((times, len(words)), {})[id] = None
 
     def remove(self, id: int) -> None:
@@ -83,24 +83,24 @@ class Index:
             groups = self._groups[word]
             group = groups[times, length]
             del group[id]
-            self._found[word] -= 1
+            self._containing[word] -= 1
             if not group:
                 del groups[times, length]
             if not groups:
-                del self._groups[word], self._found[word]
+                del self._groups[word], self._containing[word]
 
     def scores(self, query: str) -> dict[int, int]:
         """Return the score of each text that has a word of the query; all texts have 0 for a query without words."""
         if not _WORD.search(query):
             return dict.fromkeys(self._texts, 0)
         scores: dict[int, int] = {}
-        known = scores.get
+        score_of = scores.get
         for word in self._rarest(query):
-            found = self._found[word]
+            containing = self._containing[word]
             for (times, length), group in self._groups[word].items():
-                worth = weight(len(self._texts), found, times, length, self._total)
+                worth = weight(len(self._texts), containing, times, length, self._total)
                 for id in group:
-                    scores[id] = known(id, 0) + worth
+                    scores[id] = score_of(id, 0) + worth
         return scores
 
     def search(self, query: str, limit: int, keep: Callable[[int], bool] | None = None) -> list[tuple[int, int]]:
@@ -121,7 +121,7 @@ class Index:
 
     def _rarest(self, query: str) -> Sequence[str]:
         """Return the distinct words of a query that occur in a text; of too many, the rarest."""
-        words = [word for word in dict.fromkeys(words_of(query)) if word in self._found]
+        words = [word for word in dict.fromkeys(words_of(query)) if word in self._containing]
         if len(words) > MOST_WORDS:
-            words = sorted(words, key=lambda word: (self._found[word], word))[:MOST_WORDS]
+            words = sorted(words, key=lambda word: (self._containing[word], word))[:MOST_WORDS]
         return words

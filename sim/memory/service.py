@@ -435,9 +435,9 @@ class Memories(Service):
             LimitError: if the summary is too long, or the messages have too many bytes.
         """
         archive = self._archives.get(agent_id) or SessionArchive()
-        known = archive.get(session)
-        if known is not None:
-            return known
+        archived = archive.get(session)
+        if archived is not None:
+            return archived
         if len(summary) > self.settings.longest:
             raise LimitError("characters of a summary", len(summary), self.settings.longest, agent_id)
         raw = freeze_messages(messages, self.settings.session_bytes, agent_id)

@@ -69,13 +69,13 @@ def test_removing_all_leaves_nothing(texts):
         index.add(id, text)
     for id in range(len(texts)):
         index.remove(id)
-    assert (index._groups, index._texts, +index._found, index._total) == ({}, {}, Counter(), 0)
-    assert not index._found
+    assert (index._groups, index._texts, +index._containing, index._total) == ({}, {}, Counter(), 0)
+    assert not index._containing
 
 
 def test_a_worked_example():
     """Two texts of two words each, one of which has the word once: log(1 + 1.5/1.5) times 2.2/2.2."""
-    assert weight(texts=2, found=1, times=1, length=2, total=4) == round(SCALE * math.log(2))
+    assert weight(texts=2, containing=1, times=1, length=2, total=4) == round(SCALE * math.log(2))
     assert Fraction(weight(2, 1, 1, 2, 4), SCALE) == Fraction(693147, 1_000_000)
 
 
