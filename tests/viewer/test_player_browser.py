@@ -12,7 +12,7 @@ from sim.record import open_run
 from sim.runner.options import RunOptions
 from tests.llm.test_people import TALK
 from tests.viewer.test_browser import text_of, until, until_text, wait
-from tests.viewer.test_player import eventually, still
+from tests.viewer.test_player import WALKERS, eventually, still
 from tests.viewer.test_player import walkers as walkers
 
 
@@ -89,6 +89,42 @@ def test_a_run_is_played_on_the_page(server, browser, walkers, dark, tmp_path):
     browser.picture(tmp_path / "played.png")
     assert browser.said == []
     assert {address.split("/")[2] for address in browser.asked if "/" in address} == {server.url.split("/")[2]}
+
+
+@pytest.mark.proof
+def test_charts_go_as_far_as_the_run(browser, tmp_path):
+    """All charts have the time axis of the run so far, also if a metric is sampled seldom; a part can be chosen."""
+    file = tmp_path / "walkers.yaml"
+    file.write_text(WALKERS.replace("every: 5s", "every: 15s"), encoding="utf-8")
+    hidden = (
+        "[...document.querySelectorAll('.charts .needle')].filter((one) => one.style.visibility === 'hidden').length"
+    )
+    area = "(({left, top}) => [left, top])(document.querySelector('.charts .u-over').getBoundingClientRect())"
+    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+        browser.open(server.url)
+        for _ in range(4):
+            server.player.step("tick")
+            now = still(server.player)["now"]
+            until_text(browser, ".time", f"{now:g}s of {now:g}s")
+            wait(browser, 100)
+            server.player.say("walker-1", "hello")  # there is something new at the same time
+            until_text(browser, ".hand", f"{now:g}s: said to walker-1")
+            wait(browser, 100)
+            assert browser.evaluate(hidden) == 0
+        left, top = browser.evaluate(area)
+        for kind, x in (("mouseMoved", 9), ("mousePressed", 9), ("mouseMoved", 60), ("mouseReleased", 60)):
+            more = {} if kind == "mouseMoved" and x == 9 else {"button": "left", "clickCount": 1}
+            browser.call("Input.dispatchMouseEvent", type=kind, x=left + x, y=top + 20, **more)
+        until(browser, f"{hidden} > 0")
+        server.player.step("tick")
+        now = still(server.player)["now"]
+        until_text(browser, ".time", f"{now:g}s of {now:g}s")
+        wait(browser, 100)
+        assert browser.evaluate(hidden) == browser.evaluate("document.querySelectorAll('.charts .needle').length")
+        browser.evaluate("document.querySelector('.charts .u-over').dispatchEvent(new MouseEvent('dblclick'))")
+        until(browser, f"{hidden} === 0")
+        assert browser.evaluate(hidden) == 0
+        assert browser.said == []
 
 
 @pytest.mark.proof

@@ -8,12 +8,21 @@ import attrs
 from sim.kernel.codec import Json
 
 MOST_POINTS: Final = 4_000
-"""The most points of a curve. If there are more, only every second, fourth, ... is kept."""
+"""The most points of a curve. If there are more, only one of each two, four, ... is kept."""
+
+
+def _chosen(group: int, size: int) -> int:
+    """Return which point of a group is kept: the first one of the first group.
+
+    It differs from group to group. The same place in each group would show only one side of what goes to and fro, such
+    as agents that wake and fall asleep in turn, as a flat line.
+    """
+    return ((group * 0x9E3779B1 & 0xFFFFFFFF) >> 16) % size  # Knuth's multiplicative hash
 
 
 @attrs.define
 class Series:
-    """Values at times, thinned out evenly: every `stride`-th point, and the last one.
+    """Values at times, thinned out evenly: one of each `stride` points, and the last one.
 
     Attributes:
         names: the names of the values of a point.
@@ -33,11 +42,13 @@ class Series:
             if self._points[-1] is before:
                 self._points[-1] = self._last
             return
-        if self._count % self.stride == 0:
+        if self._count == MOST_POINTS * self.stride:
+            pairs = range(0, MOST_POINTS, 2)
+            self._points = [self._points[at + _chosen(at // 2, 2)] for at in pairs]
+            self.stride *= 2
+        group, place = divmod(self._count, self.stride)
+        if place == _chosen(group, self.stride):
             self._points.append(self._last)
-            if len(self._points) >= MOST_POINTS:
-                del self._points[1::2]
-                self.stride *= 2
         self._count += 1
 
     def to_json(self) -> dict[str, Json]:

@@ -5,17 +5,23 @@ const MOST_CHARTS = 24; // of metrics
 
 function makeCharts() {
   const box = h("div", { class: "charts" });
-  let plots = [], zoomed = null, settingScale = false;
+  let plots = [], zoomed = null; // the part of the run that all charts show: [from, to], or null for the whole run
+  function rescale() {
+    const [min, max] = zoomed ?? [0, END];
+    for (const { plot } of plots) plot.setScale("x", { min, max });
+    refresh();
+  }
 
   function card({ title, names, colours, times, values, note }) {
     const holder = h("div", { class: "plot" }), reading = h("span", { class: "reading" });
     const needle = h("div", { class: "needle" });
-    const shown = { plot: null, holder, needle, reading, title, names, times, values, read: "" };
-    box.append(h("figure", {}, h("figcaption", {}, h("b", {}, title), note && h("span", { class: "note", title: "There are more points than are drawn." }, note), reading), holder));
+    const fewer = h("span", { class: "note", title: "There are more points than are drawn." }, note);
+    const shown = { plot: null, holder, needle, reading, fewer, title, names, times, values, read: "" };
+    box.append(h("figure", {}, h("figcaption", {}, h("b", {}, title), fewer, reading), holder));
     const width = Math.max(180, holder.clientWidth);
     const plot = new uPlot({
       width, height: CHART_HEIGHT, legend: { show: false }, padding: [8, 28, 0, 0],
-      cursor: { y: false, sync: { key: "run", scales: ["x", null] }, drag: { x: true, y: false }, points: { size: 5 } },
+      cursor: { y: false, sync: { key: "run", scales: ["x", null] }, drag: { x: true, y: false, setScale: false }, points: { size: 5 } },
       scales: { x: { time: false } },
       axes: timeAxes(0),
       series: [{}, ...names.map((name, at) => ({ label: name, stroke: colours[at], width: 1.5, points: { show: false }, spanGaps: true }))],
@@ -24,20 +30,19 @@ function makeCharts() {
         draw: [(made) => { made.wide = made.bbox.width / uPlot.pxRatio; }],
         setCursor: [pointed((place) => [time(shown.times[place], true), ...names.map((name, at) => [name, shown.values[at][place]])
           .filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => `${visible(name)}: ${number(value)}`)])],
-        setScale: [(made, key) => {
-          if (key !== "x" || settingScale) return;
-          settingScale = true; // the other charts show the same part of the run
-          const { min, max } = made.scales.x;
-          zoomed = min > 0 || max < END ? [min, max] : null;
-          for (const { plot: other } of plots) if (other !== made) other.setScale("x", { min, max });
-          settingScale = false;
-          refresh();
+        setSelect: [(made) => {
+          const { left, width } = made.select;
+          if (width < 2) return;
+          zoomed = [made.posToVal(left, "x"), made.posToVal(left + width, "x")];
+          made.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          rescale();
         }],
       },
     }, [times, ...values], holder);
     plot.over.addEventListener("click", (event) => {
       if (plot.select.width < 2) goTo(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x"));
     });
+    plot.over.addEventListener("dblclick", () => { zoomed = null; rescale(); });
     plot.over.addEventListener("pointerleave", hideTip);
     shown.plot = plot;
     plots.push(shown);
@@ -54,19 +59,16 @@ function makeCharts() {
       cards.push({ title: "agents by state", names: kept.map(([name]) => name), colours: kept.map(([name]) => palette[name]), times, values: lines, note: every(states) });
     }
     metrics.names.slice(0, MOST_CHARTS).forEach((name, at) => cards.push({ title: name, names: [name], colours: [palette["c" + (at % 12)]], times: metrics.times, values: [metrics.values[at]], note: every(metrics) }));
-    if (activity.times.length > 1) cards.push({ title: "events so far", names: ["events"], colours: [palette.accent], times: activity.times, values: [activity.values[0]], note: "" });
+    if (activity.times.length > 1) cards.push({ title: "events so far", names: ["events"], colours: [palette.accent], times: activity.times, values: [activity.values[0]], note: every(activity) });
     return cards;
   }
 
   function build() {
     for (const { plot } of plots) plot.destroy();
     plots = [];
-    settingScale = true;
     box.replaceChildren();
     described().forEach(card);
-    settingScale = false;
-    if (zoomed) for (const { plot } of plots) plot.setScale("x", { min: zoomed[0], max: zoomed[1] });
-    refresh();
+    rescale();
   }
 
   /** There is more of the run: draw it into the same charts, if they show the same. */
@@ -74,13 +76,12 @@ function makeCharts() {
     const cards = described();
     const same = cards.length === plots.length && cards.every(({ title, names }, at) => title === plots[at].title && names.join() === plots[at].names.join());
     if (!same) { build(); return; }
-    settingScale = true;
-    cards.forEach(({ times, values }, at) => {
+    cards.forEach(({ times, values, note }, at) => {
       Object.assign(plots[at], { times, values });
-      plots[at].plot.setData([times, ...values], !zoomed);
+      plots[at].fewer.textContent = note;
+      plots[at].plot.setData([times, ...values], false);
     });
-    settingScale = false;
-    refresh();
+    rescale();
   }
 
   /** Counts stay as they are until they change, so their curve has steps. */
