@@ -102,6 +102,17 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def press(self, *keys: str) -> None:
+        """Press keys as a person does: characters, and names such as `Tab`, `Enter`, `ArrowRight` or `Shift+Tab`."""
+        codes = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+        for given in keys:
+            shift, _, name = given.rpartition("+") if len(given) > 1 else ("", "", given)
+            text = {"Enter": "\r", **dict.fromkeys(codes.keys() - {"Enter"}, "")}.get(name, name)
+            code = codes.get(name, ord(name.upper()) if len(name) == 1 else 0)
+            more = {"key": name, "windowsVirtualKeyCode": code, "modifiers": 8 if shift == "Shift" else 0}
+            self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **more)
+            self.call("Input.dispatchKeyEvent", type="keyUp", **more)
+
     def picture(self, file: Path, *, whole: bool = False) -> None:
         """Write what can be seen, or the whole page, as a PNG."""
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

@@ -51,7 +51,14 @@ live = (() => {
     stop: act("Stop", "end the run here; its record stays, and can be continued (x)", () => ask({ do: "stop" }), { id: "play-stop" }),
     again: act("Next seed", "set up another run, with the next seed (n)", () => ask({ do: "again" }), { id: "play-again" }),
   };
-  const speeds = h("select", { id: "play-speed", "aria-label": "speed", title: "simulated time a second ([ and ])", onchange: () => ask({ do: "pace", speed: speeds.value === "" ? null : Number(speeds.value) }) });
+  const speeds = h("select", { id: "play-speed", "aria-label": "speed", title: "simulated time a second (slower s, faster f)", onchange: () => ask({ do: "pace", speed: speeds.value === "" ? null : Number(speeds.value) }) });
+  /** Choose the next speed of the list. */
+  function faster(by) {
+    const at = speeds.selectedIndex + by;
+    if (speeds.disabled || at < 0 || at >= speeds.length) return;
+    speeds.selectedIndex = at;
+    speeds.dispatchEvent(new Event("change"));
+  }
   const clock = h("output", { class: "clock", id: "play-clock" });
   const bar = h("div", { class: "play", role: "toolbar", "aria-label": "play the run" },
     buttons.setup, buttons.go, h("span", { class: "gap" }), h("span", { class: "note" }, "step to the next"), buttons.event, buttons.tick, buttons.agent,
@@ -95,7 +102,9 @@ live = (() => {
   addEventListener("pagehide", () => fetch("do", { method: "POST", keepalive: true, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ do: "leave", window: window_ }) }).catch(() => {}));
   addEventListener("keydown", (event) => {
     const on = event.target instanceof Element ? event.target : document.body;
-    if (on.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const types = on.matches("input:not([type=range], [type=checkbox]), select, textarea"); // letters are for it
+    if (types || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "s" || event.key === "f") { event.preventDefault(); faster(event.key === "f" ? 1 : -1); }
     const act = { g: buttons.go, u: buttons.setup, e: buttons.event, t: buttons.tick, a: buttons.agent, x: buttons.stop, n: buttons.again }[event.key];
     if (act && !act.disabled) { event.preventDefault(); act.click(); }
   });
