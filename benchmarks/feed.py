@@ -14,6 +14,9 @@ from benchmarks.tables import SCENARIOS, Run, Table, measure
 from sim.experiments.estimate import Estimate
 
 ARMS = ("up", "untreated", "down")
+PUBLISHED = ("25", "corrected by later votes")
+"""What a first like and a first dislike change in the final rating (Muchnik and others 2013, abstract)."""
+
 SIZES = ("scale", "depth", "breadth")
 POLICIES = ("followed", "latest", "popular", "interest", "mixed")
 
@@ -26,12 +29,14 @@ def votes(like: str, seed: int) -> list[float]:
 
 
 def herd(seeds: int, run: Run) -> Table:
-    """Return the table of the herd effect: with a herd, and without."""
-    rows = []
+    """Return the table of the herd effect: with a herd, and without, and what a first vote changes in per cent."""
+    rows: list[tuple[str, ...]] = [("Muchnik and others 2013", "", "", "", *PUBLISHED)]
     for name, like in (("as shipped", ""), ("likes follow no score", "0.05")):
         found = list(run(votes, [like] * seeds, range(1, seeds + 1)))
-        rows.append((name, *(_shown([row[place] for row in found]) for place in range(len(ARMS)))))
-    return ("likes", *ARMS), rows
+        means = [_shown([row[place] for row in found]) for place in range(len(ARMS))]
+        changes = [_shown([100 * (row[place] / row[1] - 1) for row in found], 1) for place in (0, 2)]
+        rows.append((name, *means, *changes))
+    return ("likes", *ARMS, "up changes, %", "down changes, %"), rows
 
 
 def sizes(policy: str, hours: int, seed: int) -> list[float]:
