@@ -13,9 +13,12 @@ import pytest
 import sim
 from sim.agents.family import FAMILIES
 from sim.base.errors import ScenarioError
+from sim.llm import Access
 from sim.scenario import loads
 from sim.scenario.assembly.build import check_families
 from sim.world.section import SECTIONS
+from tests.docs.terminals import blocks
+from tests.llm.endpoint import Endpoint, Reply, Seen, fitting
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("feed", "games", "generative")
@@ -55,6 +58,40 @@ def test_a_society_is_the_same_on_both_loops_in_a_replay_and_resumed(name, tmp_p
     assert cut.status == "interrupted"
     assert cut.run is not None
     assert sim.resume(cut.run).hash == whole.hash
+
+
+def _answer(seen: Seen) -> Reply:
+    """Answer as a model that likes the first post once, and plays the first move that it is offered."""
+    task = str(seen.body["messages"][-1]["content"])
+    offered = {tool["function"]["name"] for tool in seen.body.get("tools", ())}
+    if offered:
+        name = next(one for one in offered if one.endswith("like_post") and "dis" not in one)
+        return fitting(seen, "", calls=[(name, '{"post": 1}')] if "The bridge is closed" in task else [])
+    form = re.search(r"one of these, and nothing else: (.+?) /", task)
+    return fitting(seen, form[1] if form is not None else "yes")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "name", "query", "expected"),
+    [
+        ("feed", "readers", "SELECT count(*) FROM votes WHERE vote = 1", 3),
+        ("games", "wordings", "SELECT avg(move = 'share') FROM plays", 1),
+    ],
+)
+def test_a_scenario_of_a_page_is_the_same_file_at_an_endpoint(page, name, query, expected, tmp_path):
+    """What a script answers can be asked of a model over HTTP, with no key of the file changed; a replay needs none."""
+    texts = blocks((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), "yaml")
+    (text,) = [one for one in texts if one.startswith(f"name: {name}\n")]
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(text, encoding="utf-8")
+    with Endpoint(_answer) as endpoint:
+        access = Access(models=("openai:small",), base_url=endpoint.url)
+        result = sim.run(file, access=access, out=tmp_path)
+        assert endpoint.seen
+    with sim.open(str(result.run)) as run:
+        assert run.query(query) == [(expected,)]
+    assert sim.replay(result).same
 
 
 def _lines(kind: str) -> tuple[int, int, int]:
