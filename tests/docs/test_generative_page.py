@@ -88,6 +88,27 @@ def test_five_residents_take_the_calls_that_the_page_says():
     assert 5 * 60 + 2 * 135 <= 600
 
 
+def test_the_variants_differ_where_the_page_says_so():
+    """Of 30 memories both give the same means; of three, news get less far by the code, within intervals that meet."""
+    rows = {(row[0].strip("`"), int(row[1])): row[2:] for row in _rows("variant")}
+    assert [*rows] == [(variant, count) for count in benchmark.RECALLED for variant in benchmark.VARIANTS]
+    assert rows["paper", 30] == rows["code", 30]
+    names = [cell.strip(" `") for cell in PAGE.partition("| variant |")[2].splitlines()[0].strip("|").split("|")][1:]
+    assert tuple(names) == benchmark.OUTCOMES
+    for name, paper, code in zip(names, rows["paper", 3], rows["code", 3], strict=True):
+        (mean, half), (other, rest) = _number(paper), _number(code)
+        assert mean - other < half + rest, name
+        assert name == "density" or mean > other
+
+
+@pytest.mark.proof
+def test_a_run_of_a_variant_falls_where_its_row_says():
+    """The density of one seed is within four half intervals, times the root of ten, of the mean."""
+    row = next(row for row in _rows("variant") if row[:2] == ["`code`", "3"])
+    mean, half = _number(row[4])
+    assert abs(benchmark.spread("code", 3, 1)[2] - mean) <= 4 * half * 10**0.5
+
+
 @pytest.mark.slow
 def test_what_models_answered_is_counted_for_any_run(tmp_path):
     """With the script, each call has a usable answer; the table of the small model has the calls that its text says."""
