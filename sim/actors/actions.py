@@ -1,7 +1,7 @@
 """Actions that control the loop of an agent.
 
 An `AgentLoopManager` registers `sleep`, `rest` and `stop` in its world. `spawn` is registered for worlds that are built
-from a scenario.
+from a scenario, and `travel` for those with islands.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from sim.actors.wake import WakeCondition
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
-from sim.kernel.duration import to_ns
+from sim.kernel.duration import to_ns, to_seconds
 from sim.world import Refused, World
 from sim.world.action import Means, Time, Values, action
 
@@ -31,6 +31,18 @@ def spawn(
     """
     assert world.spawner is not None, "it is provided together with this action"
     return {"agents": world.spawner(parent.agent_id, agent, count, state)}
+
+
+@action("travel", last=True, everywhere=False, draws=False)
+def travel(world: World, agent: Any, to: str, after: Time) -> dict[str, Any]:
+    """Leave for another island, with state and mailbox.
+
+    Args:
+        to: the name of the island.
+        after: how long the way takes.
+    """
+    islands: Any = world.services["islands"]
+    return {"arrives": to_seconds(islands.depart(agent, to, after))}
 
 
 @action("stop", permission=Permission.GUEST, last=True, everywhere=False, draws=False)

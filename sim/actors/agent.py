@@ -217,6 +217,13 @@ class Agent(ABC):
             loop.request_stop("shutdown")
         return DONE
 
+    def luggage(self) -> dict[str, Any]:
+        """Return what the agent takes along to another island beside its `state`, as JSON values."""
+        return {}
+
+    def unpack(self, luggage: Mapping[str, Any]) -> None:
+        """Take back what `luggage` has returned where the agent left."""
+
     # -- methods that the world calls
 
     def terminate(self, reason: str) -> None:

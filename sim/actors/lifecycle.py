@@ -43,6 +43,7 @@ class Lifecycle(ABC):
         wakes_in_time: whether the present or last sleep has a time at which it ends at the latest.
         wakeups: how often the loop left SLEEPING or PAUSED.
         failures: number of failed iterations, and of errors in `on_start` and `on_stop`.
+        on_leaving: called before the mailbox closes, when the loop stops.
         on_stopped: called with the loop after it has stopped.
         on_change: called after each change of state, and after each iteration in tick mode.
     """
@@ -67,6 +68,7 @@ class Lifecycle(ABC):
         "held_ns",
         "last_beat",
         "on_change",
+        "on_leaving",
         "on_stopped",
         "pause_reason",
         "since_ns",
@@ -90,6 +92,7 @@ class Lifecycle(ABC):
         self.since_ns = 0
         self.wakes_in_time = False
         self.wakeups = 0
+        self.on_leaving: Callable[[], None] | None = None
         self.on_stopped: Callable[[Any], None] | None = None
         self.on_change: Callable[[], None] | None = None
         self.actor: Actor = world.kernel.adopt(agent.agent_id)
@@ -468,6 +471,8 @@ class Lifecycle(ABC):
         except BaseException as error:
             self._count_failure(f"on_stop: {of_error(error)}", error)
         self.world.crashes += reason == "crashed"
+        if self.on_leaving is not None:
+            self.on_leaving()
         dead = self.agent.mailbox.close()
         self.pause_reason = self._pause_wanted = None
         self.world.leave(self.agent)

@@ -115,6 +115,7 @@ class AgentLoop(Lifecycle):
     Attributes:
         iteration_count: number of iterations that began.
         began_ns: when the latest iteration began, in simulated nanoseconds.
+        state_fault: the latest fault that was found in the state of the agent; None if there was none.
         consecutive_errors: failures since the last successful iteration. An iteration that only decides to sleep or
             rest does not count as successful.
     """
@@ -129,11 +130,11 @@ class AgentLoop(Lifecycle):
         "_rest_ns",
         "_restarts",
         "_start_ns",
-        "_state_fault",
         "_ticking",
         "began_ns",
         "consecutive_errors",
         "iteration_count",
+        "state_fault",
     )
 
     def __init__(self, agent: Agent, world: World, config: AgentLoopConfig) -> None:
@@ -143,7 +144,7 @@ class AgentLoop(Lifecycle):
         self.consecutive_errors = 0
         self._backoff_ns = config.min_delay_ns
         self._start_ns = 0
-        self._state_fault: str | None = None
+        self.state_fault: str | None = None
         self._rest_ns = 0
         self._restarts: RestartLimit | None = None
         self._gate: Gate | None = None
@@ -181,6 +182,10 @@ class AgentLoop(Lifecycle):
         """Start the loop like `start`, for code that cannot await."""
         if self._begin(delay_ns):
             self._kernel.begin(self.actor, self._run())
+
+    def begin_elsewhere(self) -> None:
+        """Forget what held only where the agent was before it travelled: rests, and restarts in a row."""
+        self._rest_ns, self._restarts = 0, None
 
     def start_ticking(self, *, delay_ns: int = 0) -> None:
         """Start the loop in tick mode: the runner calls `turn` for each iteration."""
@@ -490,12 +495,12 @@ class AgentLoop(Lifecycle):
         if plain == 2 or (plain and count & (count - 1)):
             return None
         fault = json_fault(state, "state")
-        self._state_fault = None if fault is None else f"{fault}; {NOT_JSON_HINT}"
-        return self._state_fault
+        self.state_fault = None if fault is None else f"{fault}; {NOT_JSON_HINT}"
+        return self.state_fault
 
     def check_state(self) -> None:
         """At the end of a run, count a value in the state that is not JSON as a failure, unless already counted."""
-        before, fault = self._state_fault, json_fault(self.agent.state, "state")
+        before, fault = self.state_fault, json_fault(self.agent.state, "state")
         if fault is not None and (before is None or not before.startswith(fault)):
             self._count_failure(f"{fault}; {NOT_JSON_HINT}")
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from sim.base.errors import ClosedError
 from sim.kernel import Actor, Kernel, Queue, to_seconds
-from sim.kernel.codec import Json
+from sim.kernel.codec import Json, Record
 from sim.kernel.coroutines import coroutine
 from sim.kernel.waits import NOTHING, Waiters
 from sim.world import Message
@@ -203,6 +203,21 @@ def count_topic(counts: dict[str, int], topic: str, number: int = 1) -> None:
     counts[key] = counts.get(key, 0) + number
 
 
+class MailboxCounts(Record, frozen=True):
+    """What a mailbox has counted.
+
+    Attributes:
+        dropped, dead, unmatched: see `Mailbox`.
+        unread, left: see `Offered`.
+    """
+
+    dropped: int = 0
+    dead: int = 0
+    unmatched: int = 0
+    unread: dict[str, int] | None = None
+    left: dict[str, int] | None = None
+
+
 class Mailbox:
     """The mailbox of one agent.
 
@@ -393,6 +408,33 @@ class Mailbox:
         if self._room is not None:
             self._room.close()
         return left
+
+    def empty(self) -> list[Message]:
+        """Remove all messages, and return those that can still be read, oldest first."""
+        offered, queued = self.offered, self.queue.items
+        messages = [] if offered is None else [pending.message for pending in offered.waiting.values()]
+        if offered is not None:
+            offered.waiting.clear()
+            offered.aside.clear()
+            self.queue.limit = self.size
+        if queued:
+            messages += queued
+            queued.clear()
+        return messages
+
+    def counts(self) -> MailboxCounts:
+        """Return what it has counted."""
+        offered = self.offered
+        unread, left = (None, None) if offered is None else (offered.unread, offered.left)
+        return MailboxCounts(self.dropped, self.dead, self.unmatched, unread, left)
+
+    def recount(self, counts: MailboxCounts) -> None:
+        """Count on from other counts. To be called when it is empty."""
+        self.dropped, self.dead, self.unmatched = counts.dropped, counts.dead, counts.unmatched
+        self.offered = None
+        if counts.unread or counts.left:
+            offered = self._offers()
+            offered.unread, offered.left = counts.unread or {}, counts.left or {}
 
     def reopen(self) -> None:
         """Accept messages again, because the agent starts again."""

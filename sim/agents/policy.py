@@ -322,6 +322,17 @@ class PolicyAgent(Agent):
         self._subscriptions = ()
         self._reader = self.message = None
 
+    def luggage(self) -> dict[str, Any]:
+        """Return the result of the last action, which rules can read."""
+        return {"result": self.result}
+
+    def unpack(self, luggage: Mapping[str, Any]) -> None:
+        """See `Agent.unpack`. Events that were seen elsewhere have other numbers here."""
+        result = luggage["result"]
+        self.result = None if result is None else ActionResult(**result)
+        self.event = self.woken_event = None
+        self._seen, self.has_more = 0, False
+
     def _conclude(self) -> None:
         code = self._code
         self._toolbox.acts_for = self

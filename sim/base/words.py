@@ -72,6 +72,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "noop": "sim.world.actions",
     "spawn": "sim.actors.actions",
     "stop": "sim.actors.actions",
+    "travel": "sim.actors.actions",
     "sleep": "sim.actors.actions",
     "rest": "sim.actors.actions",
     "use_tool": "sim.tools.actions",

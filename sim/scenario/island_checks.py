@@ -8,6 +8,7 @@ from sim.base.expressions import did_you_mean
 from sim.events.topic import matches
 from sim.kernel.duration import to_ns, to_text
 from sim.scenario.island_division import Division, check_division, division_of
+from sim.scenario.island_travel import check_travel
 from sim.scenario.island_uses import (
     Meeting,
     Use,
@@ -17,6 +18,7 @@ from sim.scenario.island_uses import (
     homes_of,
     settings_of,
     topics_of,
+    travels,
     uses_of,
 )
 from sim.scenario.never import awaited
@@ -56,6 +58,7 @@ def check_islands(tree: Map, scenario: Scenario, symbols: Symbols) -> Iterator[P
     yield from _meetings(tree, scenario, settings, division, symbols)
     yield from _limits(tree, scenario, division)
     yield from _unheard(tree, scenario, settings, division)
+    yield from check_travel(tree, scenario, settings, division)
 
 
 def _excluded(tree: Map, scenario: Scenario) -> Iterator[Problem]:
@@ -181,14 +184,16 @@ def _apart(some: Sequence[str], others: Collection[str]) -> tuple[str, str] | No
 
 
 def _computed(scenario: Scenario) -> set[str]:
-    """Return the kinds of things whose names a rule computes."""
+    """Return the kinds of things whose names a rule computes, or that agents name who travel."""
     kinds = set()
     for entry in scenario.agents:
         for rule in entry.rules:
             for do in rule.do:
                 for argument in DEFINED[do.kind].arguments() if do.sleep is None else ():
                     value = do.arguments.get(argument.name)
-                    if value is not None and not value.constant and argument.meaning in ARGUMENTS:
+                    if value is None or argument.meaning not in ARGUMENTS:
+                        continue
+                    if not value.constant or travels(entry):
                         kinds.add(ARGUMENTS[argument.meaning])
     return kinds
 
@@ -201,8 +206,9 @@ def _meetings(
 ) -> Iterator[Problem]:
     """Yield rules that name agents of another island, other than messages that take long enough."""
     groups, least = groups_of(scenario, division), to_text(settings.latency)
+    moving = {entry.name for entry in scenario.agents if travels(entry)}
     for met in uses_of(scenario, division):
-        if not isinstance(met, Meeting):
+        if not isinstance(met, Meeting) or _is_of(symbols, met.name, moving):
             continue
         mark = _at(tree, met.where)
         if met.what == "spawns" and met.name in settings.by:
@@ -223,6 +229,14 @@ def _meetings(
         elif met.after is not ... and _shorter(met.after, settings.latency):
             message = f"{where} with a latency of {met.after}, and messages between islands take at least {least}"
             yield mark.problem(message, f"write `after: {least}` or more")
+
+
+def _is_of(symbols: Symbols, agent: str, entries: Collection[str]) -> bool:
+    """Return whether a name is that of one agent, and not of a group, of one of some entries."""
+    try:
+        return symbols.is_agent(agent) and symbols.entries_of(agent)[0] in entries
+    except UsageError:
+        return False  # reported elsewhere
 
 
 def _shorter(after: Any, least: int) -> bool:
@@ -293,7 +307,9 @@ def _awaited_by_agents(scenario: Scenario, tree: Map) -> Iterator[tuple[int, Mar
     """Yield the patterns of topics for which agents wait: the entry, the position, the place, and the pattern."""
     for mark, where, pattern in awaited(scenario, tree):
         if where.startswith("agents["):
-            yield int(where[len("agents[") : where.index("]")]), mark, where, pattern
+            number = int(where[len("agents[") : where.index("]")])
+            if not travels(scenario.agents[number]):  # it can be on the other island when it waits
+                yield number, mark, where, pattern
 
 
 # -- positions

@@ -67,7 +67,9 @@ class Meeting:
 
 
 def uses_of(scenario: Scenario, division: Division) -> Iterator[Use | Meeting]:
-    """Yield what agents use by name, and whom they name, in the order of the file."""
+    """Yield what agents use by name, and whom they name, in the order of the file. Those that travel can be on any
+    island then, so that only a run can tell; but places and tasks are on their first island.
+    """
     for number, entry in enumerate(scenario.agents):
         islands = division.of.get(entry.name)
         if not islands:
@@ -76,7 +78,8 @@ def uses_of(scenario: Scenario, division: Division) -> Iterator[Use | Meeting]:
         if placed:
             yield Use(Where(number, None, "place"), islands, ("places", ""))
         for place, rule in enumerate(entry.rules):
-            yield from _of_rule(Where(number, place, "do"), islands, rule)
+            uses = _of_rule(Where(number, place, "do"), islands, rule)
+            yield from (use for use in uses if isinstance(use, Use) and not use.thing[1]) if travels(entry) else uses
 
 
 def _of_rule(where: Where, islands: tuple[str, ...], rule: Rule) -> Iterator[Use | Meeting]:
@@ -168,13 +171,16 @@ def homes_of(scenario: Scenario, division: Division) -> dict[Thing, str]:
 
 
 def groups_of(scenario: Scenario, division: Division) -> dict[str, set[str]]:
-    """Return the islands of the agents of each group, and of each entry with several agents."""
+    """Return the islands of the agents of each group, and of each entry with several agents. Those that travel can be
+    on all.
+    """
     islands_by_group: dict[str, set[str]] = {}
     for entry in scenario.agents:
+        everywhere = division.names if travels(entry) else ()
         for name in {entry.name, entry.group_name}:
-            islands_by_group.setdefault(name, set()).update(division.of.get(entry.name, ()))
+            islands_by_group.setdefault(name, set()).update(division.of.get(entry.name, ()), everywhere)
         for group, islands in charged_groups_of(entry, division).items():
-            islands_by_group.setdefault(group, set()).update(islands)
+            islands_by_group.setdefault(group, set()).update(islands, everywhere)
     return islands_by_group
 
 
@@ -189,6 +195,11 @@ def charged_groups_of(entry: Agent, division: Division) -> dict[str, set[str]]:
     for group, where in dict.fromkeys(zip(table.others["group"], each, strict=False)):  # `repeat` has no end
         islands_by_group.setdefault(entry.group_name if group is None else group, set()).update(where)
     return islands_by_group
+
+
+def travels(entry: Agent) -> bool:
+    """Return whether agents of an entry can travel."""
+    return any(do.kind == "travel" for rule in entry.rules for do in rule.do)
 
 
 def settings_of(scenario: Scenario) -> IslandSettings | None:

@@ -240,23 +240,24 @@ def _models(tree: Map) -> Iterator[Problem]:
 
 
 def _absent_services(tree: Map) -> Iterator[Problem]:
-    """Yield rules that use memories or conversations in a file that has none."""
+    """Yield rules that use memories, conversations or islands in a file that has none."""
     agents = tree.get("agents")
     needs = {kind: need for kind, need in _NEEDS.items() if tree.get(need[0]) is None}
     for number, entry in enumerate(agents if isinstance(agents, list) else []):
         for rule, content in enumerate(items(entry, "rules")):
             for kind in dict.fromkeys(kind for kind, _ in actions_of(content) if kind in needs):
-                section, what = needs[kind]
+                _, what, hint = needs[kind]
                 message = f"agents[{number}].rules[{rule}].do: {kind} needs {what}, but the file has none"
-                yield _at(content, "do").problem(message, f"add `{section}: {{}}`")
+                yield _at(content, "do").problem(message, hint)
 
 
 _GIVES = {
-    "sim.memory.actions": ("memory", "memories"),
-    "sim.agents.conversation.actions": ("conversations", "conversations"),
+    "sim.memory.actions": ("memory", "memories", "add `memory: {}`"),
+    "sim.agents.conversation.actions": ("conversations", "conversations", "add `conversations: {}`"),
 }
 _NEEDS = {kind: _GIVES[home] for kind, home in ACTIONS.items() if home in _GIVES}
-"""Kinds of action → the section that they need, and what it gives to the world."""
+"""Kinds of action → the section that they need, what it gives to the world, and how to have it."""
 assert {*_NEEDS.values()} == {*_GIVES.values()}, "each module of `_GIVES` defines actions"
+_NEEDS["travel"] = ("islands", "islands", "divide the world with `islands`, see docs/islands.md")
 
 _TAKEN = ("llm_calls", "llm_tokens", "llm_cost")

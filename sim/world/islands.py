@@ -4,9 +4,9 @@ Each agent lives on one island. What agents share, such as a pool, has one home 
 depends on nothing that happens on another one at the same time, and the islands of one world can run apart.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
@@ -16,11 +16,12 @@ from sim.events.topic import check_pattern, is_own, matches
 from sim.kernel import Actor, Source, Timer
 from sim.kernel.codec import JsonObject, Raw, Record, freeze
 from sim.kernel.duration import to_ns, to_text
-from sim.world.action import ActionHandler, Refused
+from sim.world.action import ActionHandler, Refused, near
 from sim.world.actions.messages import arrive, send_later
 from sim.world.island_bus import IslandBus
 from sim.world.section import Entry, PositiveDuration, define_section, draws_nothing
 from sim.world.service import Service
+from sim.world.whereabouts import Carrier, Whereabouts
 
 if TYPE_CHECKING:
     from sim.world.world import Inhabitant, World
@@ -148,7 +149,7 @@ OF_TASKS: Final = frozenset({"create_task", "update_task", "complete_task"})
 """The actions on places, and on tasks."""
 
 ALLOWED: Final = OF_PLACES | OF_TASKS | frozenset({
-    "noop", "sleep", "rest", "stop", "spawn", "send", "publish", "read", "write", "edit", "delete", "invoke",
+    "noop", "sleep", "rest", "stop", "spawn", "travel", "send", "publish", "read", "write", "edit", "delete", "invoke",
     "transfer", "acquire", "release", "put", "get",
 })  # fmt: skip
 """The actions that agents on islands can do."""
@@ -158,17 +159,22 @@ class Letter(Record, frozen=True, array_like=True):
     """A message, or an event of a declared topic, on its way to an island of another process.
 
     Attributes:
+        what: a message, an event, or an agent that travels.
         due: when it arrives, in simulated nanoseconds.
         source, counter: its key in the order of that moment: the ordinal of its sender, and the counter of the event.
+        island: the island to which it goes; of an event, the one where it was published.
         sender: the agent that sent or published it.
-        to: the agent that receives a message; empty for an event.
-        topic, raw: its topic, and its data as canonical JSON.
+        to: the agent that receives it, or travels; empty for an event.
+        topic, raw: its topic, and its data as canonical JSON; of an agent, what it takes along.
         time: when it was sent.
     """
+
+    what: Literal["message", "event", "agent"]
 
     due: int
     source: int
     counter: int
+    island: str
     sender: str
     to: str
     topic: str
@@ -191,6 +197,7 @@ class Islands(Service):
         first: the agents that exist from the start, with their islands; empty until `begin` is called.
         local: the islands that run in this process.
         away: carries what goes to islands of other processes; None: there are none.
+        carrier: stops and starts the loops of agents that travel.
     """
 
     name = "islands"
@@ -204,6 +211,8 @@ class Islands(Service):
         self.local = frozenset(self.names)
         self.away: Callable[[Letter], None] | None = None
         self._world = world
+        self._where = Whereabouts(self.first)
+        self.carrier: Carrier | None = None
         self._texts: dict[str, str] = {}  # the name of each island once, not for each agent
 
     def divide(self, names: tuple[str, ...]) -> None:
@@ -239,10 +248,11 @@ class Islands(Service):
 
     def island_of(self, name: str) -> str | None:
         """Return the island of an agent, also of one that is made during the run; None if no agent can have the name.
+        Of one that travels, it is the island that it has left until it arrives.
 
         The name of an agent that is made begins with its entry, so that its island is known wherever it lives.
         """
-        island = self.first.get(name)
+        island = self._where.island_of(name)
         if island is None:
             agent = self._world.agents.get(name)
             entries = self.settings.entries
@@ -251,6 +261,10 @@ class Islands(Service):
             made = [entry for entry in entries if name.startswith(f"{entry}-")]
             island = entries[max(made, key=len)] if made else None
         return island
+
+    def _seen_from(self, here: str | None, name: str) -> str | None:
+        """Return where an island takes an agent to be; what happens there depends on nothing else."""
+        return self._where.seen_from(here or "", name) if name in self.first else self.island_of(name)
 
     def _home_of(self, agent: "Inhabitant") -> str | None:
         """Return where an agent lives that was made just now."""
@@ -276,7 +290,7 @@ class Islands(Service):
         here = self.island_of(agent_id)
         home = self.homes.get((kind, name))
         if kind == "accounts" and home is None:
-            home = self.island_of(name)
+            home = self._seen_from(here, name)
         if home == here:
             return
         called = CALLED[kind].format(name)
@@ -296,10 +310,15 @@ class Islands(Service):
             CausalityError: naming both agents, both islands and the time.
         """
         here = self.island_of(agent_id)
-        alone = self.island_of(other)
-        islands = self.groups.get(other) or (set() if alone is None else {alone})
+        alone = self._seen_from(here, other)
+        islands = self.groups.get(other, set())
+        if alone is not None and (not islands or self._is_one(other)):
+            islands = {alone}
         for island in sorted(islands - {here}):
             raise self._stop(agent_id, f"{what} {other} of the island {island}", "only messages and events pass")
+
+    def _is_one(self, name: str) -> bool:
+        return name in self.first and [agent.agent_id for agent in self._world.members(name)] == [name]
 
     def _check_entry(self, agent_id: str, entry: str) -> None:
         there = self.settings.entries.get(entry)
@@ -348,18 +367,25 @@ class Islands(Service):
             return handler.wait(world, agent, **arguments) if far is None else _at_once(far)  # type: ignore[misc]
 
         def apply(world: "World", agent: "Inhabitant", receivers: list[str], /, **arguments: Any) -> Any:
-            if self.away is None or self.island_of(receivers[0]) in self.local:
+            to, sender, topic = arguments["to"], agent.agent_id, arguments.get("topic", "")
+            there = self._seen_from(self.island_of(sender), to) if to in self.first else None
+            if there is None or arguments.get("after") is None:
                 return handler.apply(world, agent, receivers, **arguments)
-            sender, topic, away = agent.agent_id, arguments.get("topic", ""), self.away
-            source, now = world.kernel.acting(), world.kernel.now
+            source, now, away = world.kernel.acting(), world.kernel.now, self.away
 
             def post(to: str, due: int, raw: Raw) -> bool:
-                key = {"due": due, "source": source.ordinal, "counter": source.counter}
-                away(Letter(**key, sender=sender, to=to, topic=topic, raw=raw, time=now))
+                if away is None or there in self.local:
+                    return False
+                key = (due, source.ordinal, source.counter, there)
+                away(Letter("message", *key, sender=sender, to=to, topic=topic, raw=raw, time=now))
                 return True
 
-            delay = to_ns(arguments["after"])
-            return send_later(world, sender, receivers, topic, freeze(arguments.get("data")), delay, post=post)
+            try:
+                delay = to_ns(arguments["after"])
+            except UsageError as error:
+                raise Refused(f"after is no duration: {error}") from error
+            raw, arrives = freeze(arguments.get("data")), partial(self._deliver, there)
+            return send_later(world, sender, receivers, topic, raw, delay, post=post, arrives=arrives)
 
         return attrs.evolve(handler, ready=ready, wait=wait, apply=_Signed(apply, handler.apply))
 
@@ -379,25 +405,29 @@ class Islands(Service):
 
         def tell(event: Event, due: int) -> None:
             source, counter = event.identity
-            key = {"due": due, "source": source, "counter": counter}
-            away(Letter(**key, sender=event.source, to="", topic=event.topic, raw=event.raw, time=event.time))
+            here = str(self.island_of(event.source))
+            key = (due, source, counter, here)
+            away(Letter("event", *key, sender=event.source, to="", topic=event.topic, raw=event.raw, time=event.time))
 
         bus.away = tell
 
     def receive(self, letter: Letter) -> None:
-        """Let a message or an event of another process arrive at its time, in the order that it has in one process."""
+        """Let what another process sends arrive at its time, in the order that it has in one process."""
         world, kernel, bus = self._world, self._world.kernel, self._world.event_bus
         assert isinstance(bus, IslandBus), "the section has made it"
-        there = self.island_of(letter.sender)
-        if letter.to:
+        if letter.what != "event":
             receiver = world.agents[letter.to]
             by = receiver.source or kernel.source_for(letter.to, "message")
-            callback = partial(arrive, world, letter.sender, letter.to, letter.topic, letter.raw)
+            if letter.what == "agent":
+                callback = partial(self._arrived, receiver, letter.island, letter.raw)
+            else:
+                mail = (world, letter.sender, letter.to, letter.topic, letter.raw)
+                callback = partial(self._deliver, letter.island, *mail)
         else:
             identity = (letter.source, letter.counter)
             event = Event(0, letter.time, letter.sender, letter.topic, letter.raw, identity)
-            by = kernel.source_for(str(there), "arrival")
-            callback = partial(bus.arrive, event, str(there))
+            by = kernel.source_for(letter.island, "arrival")
+            callback = partial(bus.arrive, event, letter.island)
         kernel.calendar.push((letter.due, 0, letter.source, letter.counter, Timer(kernel, by, callback), 0))
 
     def _far(self, agent_id: str, to: str, after: Any) -> list[str] | None:
@@ -411,7 +441,7 @@ class Islands(Service):
         if to in self.groups and to not in self.first:
             self.check_agent(agent_id, to, "sends to the group")
             return None
-        there = self.island_of(to)
+        there = self._seen_from(here, to)
         if there is None or there == here:
             return None
         if to not in self.first:
@@ -429,6 +459,101 @@ class Islands(Service):
                 f"write `after: {to_text(least)}` or more",
             )
         return [to]
+
+    # -- agents that travel
+
+    def depart(self, agent: "Inhabitant", to: str, after: Any) -> int:
+        """Let an agent leave for an island, and return when it arrives, in simulated nanoseconds.
+
+        Raises:
+            CausalityError: if the way takes less than the latency of the islands.
+            Refused: if there is no such island, the agent is there, or it has what cannot travel.
+        """
+        name, world, least = agent.agent_id, self._world, self.settings.latency
+        try:
+            takes = to_ns(after)
+        except UsageError as error:
+            raise Refused(f"after is no duration: {error}") from error
+        if to not in self.names:
+            raise Refused(f"there is no island {to!r:.80}{near(str(to), self.names)}")
+        if to == self.island_of(name):
+            raise Refused(f"{name} is on the island {to} already")
+        if takes < least:
+            raise self._stop(
+                name, f"travels to {to} in {to_text(takes)}, and the way takes at least {to_text(least)}",
+                f"write `after: {to_text(least)}` or more",
+            )  # fmt: skip
+        if name not in self.first:
+            raise Refused(f"{name} was not there from the start, so other islands do not know it")
+        for what in self._kept_here(agent):
+            raise Refused(f"{name} {what}, which cannot travel")
+        assert self.carrier is not None, "it is there with the action"
+        due = world.kernel.now + takes
+        self.carrier.leave(agent, partial(self._left, agent, to, due))
+        return due
+
+    def _kept_here(self, agent: "Inhabitant") -> Iterator[str]:
+        """Yield what keeps an agent on its island, in words."""
+        name, world = agent.agent_id, self._world
+        if world.held.get(name):
+            yield f"holds {', '.join(world.held[name])}"
+        if world.balance(name):
+            yield "has money"
+        if world.places is not None and world.places.where(name) is not None:
+            yield "is at a place"
+
+    def _left(self, agent: "Inhabitant", to: str, due: int, pack: Callable[[int], Raw]) -> None:
+        """Send an agent, whose loop has stopped, to another island.
+
+        Args:
+            agent: the agent.
+            to: the island.
+            due: when it arrives, in simulated nanoseconds.
+            pack: returns what it takes along, for a counter of its source.
+        """
+        world, actor, name = self._world, agent.source, agent.agent_id
+        assert actor is not None, "a loop has an actor"
+        self._where.leave(name, str(self.island_of(name)), to)
+        world.running += 1  # it is under way, so that the run does not end
+        luggage = pack(actor.counter + 1)
+
+        def reach() -> None:
+            world.running -= 1
+            self._arrived(agent, to, luggage)
+
+        world.kernel.call_for(actor, due, reach, actor)
+        if self.away is not None and to not in self.local:
+            key = (due, actor.ordinal, actor.counter, to)
+            self.away(Letter("agent", *key, sender=name, to=name, topic="", raw=luggage, time=world.kernel.now))
+
+    def _arrived(self, agent: "Inhabitant", island: str, luggage: Raw) -> None:
+        carrier, name = self.carrier, agent.agent_id
+        assert carrier is not None, "otherwise no agent can travel"
+        mail = self._where.arrive(name, island)
+        carrier.clear(agent)
+        if island in self.local:
+            carrier.start(agent, luggage)
+            for sender, topic, raw in mail:
+                arrive(self._world, sender, name, topic, Raw(raw))
+
+    def _deliver(self, island: str, world: "World", sender: str, to: str, topic: str, raw: Raw) -> None:
+        """Let a message arrive on an island. If its receiver has left, it follows, and takes the latency once more."""
+        if self._seen_from(island, to) == island:
+            arrive(world, sender, to, topic, raw)
+            return
+        then = self._where.next_of(island, to)
+        if then is None:
+            self._where.expect(island, to, (sender, topic, bytes(raw)))
+            return
+        kernel, post, receiver = world.kernel, world.kernel.source_for(island, "post"), world.agents[to]
+        due = kernel.now + self.settings.latency
+        if self.away is None or then in self.local:
+            by = receiver.source or kernel.source_for(to, "message")
+            kernel.call_for(by, due, partial(self._deliver, then, world, sender, to, topic, raw), post)
+            return
+        post.counter += 1
+        key = (due, post.ordinal, post.counter, then)
+        self.away(Letter("message", *key, sender=sender, to=to, topic=topic, raw=raw, time=kernel.now))
 
 
 def _with_check(handler: ActionHandler, check: Any) -> ActionHandler:

@@ -18,7 +18,7 @@ from sim.runner.shards import run_on_shards
 from sim.runner.shards.protocol import Order
 from sim.runner.shards.ray_shards import RayShard
 from tests.helpers import command
-from tests.shards.worlds import world
+from tests.shards.worlds import with_travel, world
 
 ray: Any = pytest.importorskip("ray", reason="Ray is not installed: uv run --extra ray pytest -m proof")
 pytestmark = [
@@ -64,10 +64,11 @@ def shards() -> list[tuple[int, str]]:
 
 
 def test_generated_worlds_have_the_hash_of_one_process(cluster: Any) -> None:
-    """Ten generated worlds have the hash, metrics and events of one process, on 1 to 4 actors of two machines."""
+    """Ten generated worlds have the hash, metrics and events of one process, on 1 to 4 actors of two machines.
+    In half of them, agents travel."""
     stay = join(cluster.address)  # so that each run need not join
     for number in range(10):
-        scenario = world(number)
+        scenario = (world, with_travel)[number % 2](number)
         count = 1 + number % len(scenario["islands"]["of"])
         one = sim.run(scenario, out=None)
         there = run_on_shards(scenario, f"{count}@ray", ray=cluster.address)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +24,7 @@ from sim.runner.shards.processes import ShardProcess
 from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, read_order, read_report, read_setup
 from sim.runner.shards.shard import Shard
 from sim.runner.shards.sharded import on_shards
-from tests.shards.worlds import world
+from tests.shards.worlds import with_travel, world
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,14 +47,14 @@ class Inside:
         """Leave it to the collector."""
 
 
-def _differences(number: int, **options: Any) -> list[str]:
-    scenario = world(number)
+def _differences(number: int, make: Callable[[int], dict[str, Any]] = world, **options: Any) -> list[str]:
+    scenario = make(number)
     one = sim.run(scenario, out=None, **options)
     found = []
     for shards in range(1, len(scenario["islands"]["of"]) + 1):
         run = on_shards(shards, nullcontext(Inside))(scenario, out=None, **options)
         if (run.hash, run.events, run.sim_seconds, run.metrics) != (one.hash, one.events, one.sim_seconds, one.metrics):
-            found.append(f"world {number} on {shards} shards")
+            found.append(f"{make.__name__} {number} on {shards} shards")
         keys = ("iterations", "actions", "refused", "states", "wakeups", "messages", "kinds", "dropped", "unread")
         assert {key: getattr(run, key) for key in keys} == {key: getattr(one, key) for key in keys}
         assert run.observations == one.observations
@@ -68,6 +69,13 @@ def test_generated_worlds_have_one_hash_on_every_number_of_shards(number: int) -
     assert not _differences(number, backend="trio" if number % 2 else "asyncio")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(10))
+def test_worlds_in_which_agents_travel_have_one_hash_on_every_number_of_shards(number: int) -> None:
+    """The same holds where agents travel with their state and mailbox, and messages follow them."""
+    assert not _differences(number, with_travel, backend="trio" if number % 2 else "asyncio")
+
+
 WHOLE, SAMPLE = 200, 40
 """Generated worlds in all with `SIM_CAMPAIGN=whole`; else a sample."""
 
@@ -75,9 +83,10 @@ WHOLE, SAMPLE = 200, 40
 @pytest.mark.proof
 @pytest.mark.timeout(7200)
 def test_many_generated_worlds_have_one_hash() -> None:
-    """The same holds for further generated worlds."""
+    """The same holds for further generated worlds, half of them with agents that travel."""
     worlds = WHOLE if os.environ.get("SIM_CAMPAIGN") == "whole" else SAMPLE
-    assert [found for number in range(10, worlds) for found in _differences(number)] == []
+    made = (world, with_travel)
+    assert [found for number in range(10, worlds) for found in _differences(number, made[number % 2])] == []
 
 
 @pytest.mark.slow
@@ -208,18 +217,25 @@ class Forgetful(Inside):
 
 
 @pytest.mark.slow
-@given(worlds=st.integers(0, 9), losses=st.sets(st.integers(1, 60), max_size=6), shards=st.integers(1, 2))
+@given(
+    make=st.sampled_from([world, with_travel]),
+    number=st.integers(0, 9),
+    losses=st.sets(st.integers(1, 60), max_size=6),
+    shards=st.integers(1, 2),
+)
 @settings(max_examples=8, deadline=None)
-def test_shards_that_are_lost_at_any_order_change_nothing(worlds: int, losses: set[int], shards: int) -> None:
+def test_shards_that_are_lost_at_any_order_change_nothing(
+    make: Callable[[int], dict[str, Any]], number: int, losses: set[int], shards: int
+) -> None:
     """Whichever orders are lost, at the setup, in a window, at a sample or at the end: the hash is that of one process,
     unless three processes of a shard are lost during one order."""
     Forgetful.LOSES, Forgetful.orders = losses, 0
     try:
-        found = on_shards(shards, nullcontext(Forgetful))(world(worlds), out=None)
+        found = on_shards(shards, nullcontext(Forgetful))(make(number), out=None)
     except ShardLost:
         assert len(losses) >= 3
         return
-    assert found.hash == sim.run(world(worlds), out=None).hash
+    assert found.hash == sim.run(make(number), out=None).hash
 
 
 class Unreliable(Inside):

@@ -116,3 +116,51 @@ def _crowd(draw: random.Random, islands: list[str]) -> dict[str, Any]:
 
 def _one(entry: str, counts: dict[str, int]) -> str:
     return f"='{entry}-' + str(randint(1, {max(2, counts[entry])}))"
+
+
+def with_travel(number: int) -> dict[str, Any]:
+    """Return a generated world in which some agents travel from island to island, and messages follow them."""
+    draw, scenario = random.Random(f"travel {number}"), world(number)
+    for counted in ("limits", "costs"):  # what counts for each agent cannot travel
+        del scenario[counted]
+    islands, size = list(scenario["islands"]["of"]), draw.randint(1, 4)
+    home, names = draw.choice(islands), "nomad" if size == 1 else f"='nomad-' + str(randint(1, {size}))"
+    scenario["islands"]["of"][home].append("nomad")
+    for entry in scenario["agents"]:
+        after = f"={LATENCY} + uniform(0, {draw.randint(0, 15)})"
+        entry["rules"].insert(0, {"when": "chance(0.2)", "do": {"send": {"to": names, "data": "=n", "after": after}}})
+    waits = [{"event": draw.choice(["news.*", "alarm", "here"])}, {"message": True}]
+    desk, way = {"pool": "='desk' + at"}, f"={LATENCY} + uniform(0, {draw.randint(0, 9)})"
+    go = {"to": f"=choice({islands})"}
+    rules = [
+        {"when": "message is not None and chance(0.8)", "do": "noop", "set": {"n": "=n + 1"}},
+        {"when": "event is not None", "do": {"publish": {"topic": "news.nomad", "data": "=[at, n]"}}},
+        {
+            "let": go,
+            "when": "to != at and chance(0.4)",
+            "do": {"travel": {"to": "=to", "after": way}},
+            "set": {"at": "=to", "trips": "=trips + 1"},
+        },
+        {"when": "chance(0.2)", "do": {"travel": {"to": "=at", "after": way}}},  # is refused
+        {"when": "chance(0.3)", "do": {"send": {"to": names, "data": "=at", "after": way}}},
+        {"when": "chance(0.3)", "do": [{"acquire": desk}, {"release": desk}]},
+    ]
+    draw.shuffle(rules)
+    rules.append({"do": {"sleep": {"any": waits, "timeout": draw.randint(1, 5)}}, "record": {"seen": "=n"}})
+    scenario["agents"].append(
+        {
+            "name": "nomad",
+            "count": size,
+            "state": {"at": home, "n": 0, "trips": 0},
+            "loop": {
+                "min_loop_delay": "1s",
+                "mailbox_size": draw.choice([2, 20]),
+                "mailbox_policy": draw.choice(["block", "drop_oldest", "fail"]),
+                "unmatched": draw.choice(["keep", "drop"]),
+            },
+            "subscribe": draw.choice([[], ["alarm", "here"]]),
+            "rules": rules,
+        }
+    )
+    scenario["metrics"]["values"] |= {"trips": "total('nomad', 'trips')", "mail": "total('nomad', 'n')"}
+    return scenario

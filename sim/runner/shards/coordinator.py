@@ -42,7 +42,6 @@ class Coordinator:
         self.windows = self.critical_ns = self.total_ns = 0
         self._latency = islands.settings.latency
         self._has_agents = bool(islands.first)
-        self._island_of = islands.island_of
         self._shards = shards
         self._own = rows
         self._keeper = keeper
@@ -99,8 +98,8 @@ class Coordinator:
         return reports
 
     def _post(self, letter: Letter, sent_from: int) -> None:
-        if letter.to:
-            self._letters[self._home[str(self._island_of(letter.to))]].append(letter)
+        if letter.what != "event":
+            self._letters[self._home[letter.island]].append(letter)
             return
         for place, letters in enumerate(self._letters):
             if place != sent_from:

@@ -104,10 +104,10 @@ class RayShard:
         """
         if not self._greeted:
             self._greet()
-        found: Report = read_report(self._got(self._pending))
-        if found.error:
-            raise RunError(found.error, hint=found.hint or None)
-        return found
+        report: Report = read_report(self._got(self._pending))
+        if report.error:
+            raise RunError(report.error, hint=report.hint or None)
+        return report
 
     def close(self) -> None:
         """End the actor."""
@@ -127,11 +127,11 @@ class RayShard:
 
     def _got(self, reference: Any, patience: float | None = None) -> bytes:
         try:
-            found: bytes = self._ray.get(reference, timeout=patience)
+            data: bytes = self._ray.get(reference, timeout=patience)
         except self._ray.exceptions.GetTimeoutError as error:
             raise TimeoutError from error
         except self._ray.exceptions.RayError as error:
             islands = ", ".join(self.setup.islands)
             how = f"was lost by the Ray cluster ({type(error).__name__})"
             raise ShardLost(f"shard {self._number} ({islands}) {how}") from error
-        return found
+        return data

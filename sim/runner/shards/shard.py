@@ -98,7 +98,6 @@ class Shard:
         kernel = self._world.kernel
         self._rows = kernel.recorder = RowRecorder(kernel, self._islands, keeps_agents=True)
         own = [(loop, delay) for loop, delay in whole.starts if self._is_local(loop.agent_id)]
-        self._others = len(whole.starts) - len(own)
         quiet = scenario.model_copy(update={"metrics": Metrics(), "stop": None})
         self._simulation: Simulation = attrs.evolve(whole, scenario=quiet, starts=tuple(own))
         self._runner = RunController(self._simulation, until_ns=setup.until_ns, mode="autonomous")
@@ -155,8 +154,10 @@ class Shard:
         kernel.delta = order.delta
         manager.check_states()
         states, digest = manager.states(), world.digest()
-        states["stopped"] -= self._others
-        for agent_id in [agent_id for agent_id in world.agents if not self._is_local(agent_id)]:
+        others = [agent_id for agent_id in world.agents if not self._is_local(agent_id)]
+        states["stopped"] -= len(others)
+        digest = {**digest, "agents": {name: state for name, state in digest["agents"].items() if self._is_local(name)}}
+        for agent_id in others:
             del world.agents[agent_id]  # they stop elsewhere
         world.close()
         summary = self._runner._summary("finished", states)

@@ -56,21 +56,21 @@ def shards_from(asked: int | str, ray: str | None = None) -> tuple[int, Host | N
     Raises:
         UsageError: if it is neither, only one of cluster and `@ray` is given, or Ray is not installed.
     """
-    found = re.fullmatch("([0-9]{1,9})(@ray)?", asked) if isinstance(asked, str) else None
-    if isinstance(asked, str) and found is None:
+    written = re.fullmatch("([0-9]{1,9})(@ray)?", asked) if isinstance(asked, str) else None
+    if isinstance(asked, str) and written is None:
         raise UsageError(f"shards are a number, such as 2, or 2@ray, but not {asked!r:.60}")
-    if found is None or not found[2]:
+    if written is None or not written[2]:
         if ray is not None:
             hint = "write --shards N@ray, or leave out --ray"
             raise UsageError("a Ray cluster is given, but no shard is to be on it", hint=hint)
-        return int(asked) if found else asked, None  # type: ignore[return-value]  # an integer here
+        return int(asked) if written else asked, None  # type: ignore[return-value]  # an integer here
     if ray is None:
         hint = "add --ray HOST:PORT, or --ray auto for a cluster that runs on this machine"
         raise UsageError("shards are to be on a Ray cluster, but none is given", hint=hint)
     need("ray", "shards on Ray need")
     from sim.runner.shards.ray_shards import RayHost  # few runs need it
 
-    return int(found[1]), RayHost(ray, int(found[1]))
+    return int(written[1]), RayHost(ray, int(written[1]))
 
 
 def run_on_shards(scenario: Source, shards: int | str, *, ray: str | None = None, **options: Any) -> RunResult:

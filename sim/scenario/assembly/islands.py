@@ -5,13 +5,33 @@ from functools import partial, wraps
 from inspect import signature
 from typing import Any, Final
 
+from sim.actors.actions import travel
+from sim.actors.travel import arrive, clear, leave
 from sim.agents import Toolbox
 from sim.base.expressions import functions_at
+from sim.kernel.codec import Raw
 from sim.scenario.island_division import division_of
 from sim.scenario.island_uses import groups_of, homes_of, settings_of
 from sim.scenario.schema import Scenario
 from sim.world import World
 from sim.world.islands import Islands
+
+
+class _Loops:
+    """The loops of agents that travel."""
+
+    def leave(self, agent: Any, left: Callable[[Callable[[int], Raw]], None]) -> None:
+        """See `Carrier`."""
+        leave(agent.loop, left)
+
+    def clear(self, agent: Any) -> None:
+        """See `Carrier`."""
+        clear(agent.loop)
+
+    def start(self, agent: Any, luggage: Raw) -> None:
+        """See `Carrier`."""
+        arrive(agent.loop, luggage)
+
 
 _THINGS: Final[Mapping[str, str]] = {
     "level": "pools", "queue": "pools", "holds": "pools", "exists": "artifacts", "content": "artifacts",
@@ -32,6 +52,8 @@ def prepare_islands(world: World, scenario: Scenario, toolbox: Toolbox) -> Calla
     assert settings is not None, "the file has islands"
     division, islands = division_of(scenario, settings), Islands.of(world)
     islands.divide(division.names)
+    islands.carrier = _Loops()
+    world.actions.register(travel)
     homes, groups = homes_of(scenario, division), groups_of(scenario, division)
     for name, kind in _THINGS.items():
         toolbox.watch(name, partial(_of_thing, islands, toolbox, kind))

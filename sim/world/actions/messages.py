@@ -76,10 +76,13 @@ def _delay(after: Any) -> int:
 Posted = Callable[[str, int, Raw], bool]
 """Carries a message elsewhere: called with its receiver, its time of arrival and its data; False: it stays here."""
 
+Arrive = Callable[["World", str, str, str, Raw], None]
+"""What happens when a message arrives; see `arrive`."""
+
 
 def send_later(
     world: "World", sender: str, receivers: list[str], topic: str, raw: Raw, delay_ns: int,
-    *, post: Posted | None = None,
+    *, post: Posted | None = None, arrives: Arrive | None = None,
 ) -> dict[str, Json]:  # fmt: skip
     """Send after a delay. The sender does not wait for room: a refusal is recorded as `message.refused`.
 
@@ -100,7 +103,7 @@ def send_later(
         source.counter -= 1  # the arrival has the counter of this event, which is its cause
         own = None if inhabitant is None else inhabitant.source
         by = kernel.source_for(receiver, "message") if own is None else own
-        kernel.call_for(by, due, partial(arrive, world, sender, receiver, topic, edited.raw), source)
+        kernel.call_for(by, due, partial(arrives or arrive, world, sender, receiver, topic, edited.raw), source)
     return {"sent": len(receivers), "refused": {}}
 
 

@@ -1,0 +1,170 @@
+"""Agents that travel between islands: what they take along, how messages follow them, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim
+from sim.base.errors import CausalityError, ScenarioError
+from sim.record import open_run
+from sim.scenario import loads
+
+HEAD = """name: isles
+until: 2m
+islands: {latency: 10s, of: {north: [envoy, shop], south: [clerk], west: [smith]}, home: {pools: {desk: north}}}
+pools: {desk: {kind: resource, slots: 9}}
+agents:
+"""
+
+TRIP = (
+    HEAD
+    + """  - name: envoy
+    state: {at: north, got: [], heard: []}
+    subscribe: [bell.*]
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: now < 20, do: {sleep: {for: 20s}}}
+      - {when: "at == 'north'", do: {travel: {to: south, after: 15s}}, set: {at: south}}
+      - when: message is not None and result['success']
+        do: noop
+        set: {got: "=got + [[message.data, message.time, now]]"}
+      - {when: event is not None, do: noop, set: {heard: "=heard + [event.topic]"}}
+      - {do: {sleep: {any: [{message: true}, {event: 'bell.*'}]}}}
+  - name: shop
+    state: {n: 0}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: n == 0, do: {send: {to: envoy, data: before, after: 5s}}, set: {n: 1}}
+      - {when: n == 1, do: {send: {to: envoy, data: follows, after: 24s}}, set: {n: 2}}
+      - {do: [{publish: {topic: bell.north}}, {sleep: {for: 30s}}]}
+  - name: clerk
+    state: {n: 0}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: n == 0, do: {sleep: {for: 40s}}, set: {n: 1}}
+      - {when: n == 1, do: {send: {to: envoy, data: here}}, set: {n: 2}}
+      - {when: n == 2, do: {publish: {topic: bell.south}}, set: {n: 3}}
+      - {do: {sleep: {for: 1h}}}
+  - name: smith
+    rules: [{do: [{send: {to: envoy, data: far, after: 30s}}, {sleep: {for: 1h}}]}]
+"""
+)
+
+
+def test_an_agent_travels_with_its_state_and_its_mailbox(tmp_path: Path) -> None:
+    """An agent arrives with its state and the messages that it has not read. A message that it missed follows it, a
+    latency later. It hears events of the island where it is, and agents there write to it without a delay."""
+    path = tmp_path / "isles.yaml"
+    path.write_text(TRIP)
+    result = sim.run(path, out=tmp_path / "runs")
+    with open_run(str(result.run)) as run:
+        state = (run.info.digest or {})["agents"]["envoy"]["state"]
+        changes = [
+            (row.time_ns // 10**9, row.data["from"], row.data["to"]) for row in run.rows(["agent.state"], ["envoy"])
+        ]
+    assert state["got"] == [
+        ["before", 5, 35], ["follows", 35, 36], ["far", 40, 40], ["here", 40, 41],
+    ]  # fmt: skip
+    assert state["heard"] == ["bell.south"]
+    assert {(20, "stopping", "stopped"), (35, "stopped", "starting")} <= set(changes)
+    assert not [change for change in changes if 20 < change[0] < 35]
+    assert sim.replay(str(result.run)).same
+    assert sim.branch(str(result.run), at=27, record=False).hash == result.hash, "while it is under way"
+
+
+RULES = """  - name: envoy
+    count: 2
+    rules: [{do: %s}]
+  - {name: shop, rules: [{do: %s}]}
+  - {name: clerk, rules: [{do: {sleep: {for: 1h}}}]}
+  - {name: smith, rules: [{do: {sleep: {for: 1h}}}]}
+"""
+MANY = HEAD + RULES
+GO = "{travel: {to: south, after: 10s}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (MANY % ("{travel: {to: south}}", "noop"), 8, "after"),
+        (MANY % ("{travel: {to: south, after: 9s}}", "noop"), 8, "the way takes 9s, and between islands it takes at"),
+        (MANY % ("{travel: {to: sout, after: 10s}}", "noop"), 8, "there is no island 'sout' to travel to"),
+        (MANY % (f"[{GO}, noop]", "noop"), 8, "must be the last"),
+        (
+            (MANY % (f"[{{acquire: {{pool: desk}}}}, {GO}]", "noop")).replace("desk: north", ""),
+            4,
+            "pools.desk: no rule names it, so its home island is not known",
+        ),
+        (
+            MANY % (GO, "noop") + "limits: {acts: {agent: 5 per 1m}}\n",
+            8,
+            "gives it limits, which count what each agent",
+        ),
+        ((MANY % (GO, "noop")).replace("count: 2", "balance: 2"), 8, "gives it money, whose account is on one island"),
+        (MANY % (GO, "{send: {to: envoy, after: 20s}}"), 9, "sends to envoy of the island south, which is a group"),
+        (
+            (MANY % (GO, "noop")).replace("count: 2", "place: a") + "places: {nodes: [a]}\n",
+            8,
+            "gives it places, which are on one island",
+        ),
+        (
+            (MANY % (GO, "noop")).replace("islands: {latency: 10s", "# "),
+            8,
+            "travel needs islands, but the file has none",
+        ),
+    ],
+)
+def test_what_cannot_travel_is_refused_with_its_line(text: str, line: int, message: str) -> None:
+    """What a file itself shows is a problem with its line."""
+    with pytest.raises(ScenarioError) as caught:
+        loads(text)
+    found = [(problem.line, problem.message) for problem in caught.value.problems]
+    assert any(message in said and at == line for at, said in found), found
+
+
+@pytest.mark.parametrize(
+    ("do", "reason"),
+    [
+        ("{travel: {to: =me, after: 10s}}", "there is no island 'envoy-1'"),
+        ("{travel: {to: \"='north'\", after: 10s}}", "envoy-1 is on the island north already"),
+        ("{travel: {to: south, after: \"='soon'\"}}", "after is no duration"),
+        ("[{acquire: {pool: desk}}, {travel: {to: south, after: 10s}}]", "envoy-1 holds desk, which cannot travel"),
+    ],
+)
+def test_what_is_computed_is_refused_when_it_happens(tmp_path: Path, do: str, reason: str) -> None:
+    """A name or a delay that is computed, and what an agent holds, are found when it would leave."""
+    path = tmp_path / "isles.yaml"
+    path.write_text(MANY % (do, "noop"))
+    result = sim.run(path, out=tmp_path / "runs")
+    with open_run(str(result.run)) as run:
+        errors = [row.data["error"] for row in run.rows(["agent.error"], ["envoy-1"])]
+    assert reason in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        (
+            ('{travel: {to: south, after: "=9"}}', "noop"),
+            "envoy-1 of the island north travels to south in 9s, and the way takes at least 10s, at 0s",
+        ),
+        (
+            (GO, "[{sleep: {for: 5s}}]\n      - {do: {send: {to: envoy-1}}}"),
+            "shop of the island north sends to envoy-1 of the island south with a latency of 0s",
+        ),
+    ],
+)
+def test_what_would_pass_without_a_latency_stops_the_run(tmp_path: Path, rules: Any, message: str) -> None:
+    """A way that is too short, and a message without a delay to an agent that has left, stop the run."""
+    path = tmp_path / "isles.yaml"
+    text = MANY % (rules[0], "noop")
+    if "sleep" in rules[1]:
+        text = text.replace("rules: [{do: noop}]", "state: {n: 0}, rules: [" + LATER + "]")
+    path.write_text(text)
+    with pytest.raises(CausalityError) as caught:
+        sim.run(path, out=None)
+    assert message in str(caught.value)
+
+
+LATER = "{when: n == 0, do: {sleep: {for: 5s}}, set: {n: 1}}, {do: {send: {to: envoy-1}}}"
