@@ -120,6 +120,7 @@ def command(
         others = {**single, "--at": at, "--until": until, "--arm": arms, **_named(comparison)}
         _refuse(others, "is not for --turning-point", "leave it out: futures differ by their draws alone")
         settings |= {"budget": budget, "allow_change": allow_change, "access": access_of(options, asked)}
+        settings["max_wall"] = host["max_wall"]
         return _explain(folder, turning_point, rights, yes=yes, as_json=as_json, **settings)
     _refuse({"--budget": budget, "--yes": yes}, "is for futures", "add --turning-point CONDITION")
     if outside and not quiet:

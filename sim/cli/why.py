@@ -32,7 +32,7 @@ from sim.tools.rights import Rights
 @click.option("--outcome", required=True, metavar="OUTCOME", help="An outcome, or one compared with a number.")
 @attribution_options
 @options_of(Work, "jobs")
-@options_of(AttributionOptions, "answers")
+@options_of(AttributionOptions, "answers", "max_wall")
 @click.option("--to", type=PATH, metavar="FILE", help="Write a picture of what was expected when, as SVG.")
 @endpoint_options
 @rights_options
@@ -40,23 +40,22 @@ from sim.tools.rights import Rights
 @OUT
 @common
 def command(
-    run: str, out: Path, *, outcome: str, budget: int | None, yes: bool, jobs: int | None, answers: str | None,
-    to: Path | None, rights: Rights, allow_change: bool, as_json: bool, **options: Any,
+    run: str, out: Path, *, outcome: str, budget: int | None, max_wall: str | None, yes: bool, jobs: int | None,
+    answers: str | None, to: Path | None, rights: Rights, allow_change: bool, as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Find what decided the outcome of RUN.
 
-    First, how the expected outcome changed from step to step. Then messages, events, agents, initial values and
-    interventions are left out, in groups that are halved. What makes a difference is tested with other draws. The cost
-    is said first; --budget is the most futures. Effects that are found so hold in the model.
+    First, messages, events, agents, initial values and interventions are left out, in groups that are halved. Then, how
+    the expected outcome changed from step to step. What makes a difference is tested with other draws. The cost is said
+    first; --budget is the most futures, and --max-wall the time. Effects that are found so hold in the model.
     """
     with reading(out, run, verify=False) as stored:
         folder, asked = stored.path, models_asked(stored.info.options)
     check_picture(to)
     if rights.allow:
         allow_imports()
-    arguments: Keywords = {
-        name: value for name, value in {"budget": budget, "answers": answers}.items() if value is not None
-    }
+    limits = {"budget": budget, "answers": answers, "max_wall": max_wall}
+    arguments: Keywords = {name: value for name, value in limits.items() if value is not None}
     explained = why(
         folder, outcome, jobs=jobs, allow_change=allow_change, access=access_of(options, asked),
         confirm=confirm(yes=yes), **arguments, **rights.keywords,

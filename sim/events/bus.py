@@ -167,6 +167,7 @@ class EventBus:
             then.
         counts: the number of published events by topic.
         editor: what edits events before they are published; None: nothing does.
+        patterns: the patterns of topics to which anything has subscribed or listened so far, as keys.
         max_data_bytes: the maximum length in bytes, as JSON, of the data of an event and of the arguments of an action.
     """
 
@@ -185,6 +186,7 @@ class EventBus:
         "kernel",
         "marks",
         "max_data_bytes",
+        "patterns",
         "sequence",
     )
 
@@ -192,6 +194,7 @@ class EventBus:
         self.kernel = kernel
         self.sequence = 0
         self.editor: Editor | None = None
+        self.patterns: dict[str, None] = {}
         self._subscriptions: dict[str, dict[Subscription, None]] = {}  # by pattern, in order of subscription
         self._wild: dict[str, tuple[str, ...]] = {}  # by topic: the patterns with stars that match it
         self._audience: dict[str, tuple[Subscription, ...]] = {}  # by topic: its subscriptions, in order of delivery
@@ -351,6 +354,7 @@ class EventBus:
         if limit < 1:
             raise UsageError(f"a subscription holds at least 1 event, not {limit}")
         subscription = Subscription(self, check_pattern(pattern), limit, policy, filter, callback)
+        self.patterns[pattern] = None
         if pattern not in self._subscriptions:
             self._subscriptions[pattern] = {}
             self._forget(pattern)
@@ -407,6 +411,7 @@ class EventBus:
 
     def missed_event(self, agent_id: str, pattern: str, filter: Filter | None = None) -> Event | None:
         """Return the first event that matches in the sense of `has_event`, or None if none is kept."""
+        self.patterns[pattern] = None
         since = self.marks.get(agent_id, self.sequence)
         first = None
         for topic, recent in self._missable(pattern, since):

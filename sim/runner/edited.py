@@ -11,10 +11,14 @@ from sim.kernel.codec import json_fault
 from sim.record.reader import StoredRun
 from sim.runner.options import BranchOptions
 from sim.world.edits import Edit
+from sim.world.events import MessageSent
 
 EVENT_IDS: Final = (
     "`sim show RUN messages` has the ids of messages, and `sim show RUN sql 'SELECT * FROM events'` those of all"
 )
+
+MESSAGE: Final = MessageSent.TOPIC
+"""The topic of the events that are messages; each names the topic of its message."""
 
 MOST_EDITS: Final = 10_000
 """The most events that one branch edits."""
@@ -36,27 +40,34 @@ def edits_of(stored: StoredRun, options: BranchOptions) -> tuple[Edit, ...]:
     return tuple(_edit(stored, number, replaced) for number in numbers)
 
 
-def editable(stored: StoredRun, numbers: Sequence[int] = (), most: int = MOST_EDITS) -> tuple[Edit, ...]:
+def editable_topics(stored: StoredRun) -> dict[str, int]:
+    """Return how many events a run has of each topic that a branch can leave out: `message.sent`, and others' own."""
+    rows = stored.query("SELECT topic, count(*) FROM events GROUP BY topic ORDER BY topic")
+    return {topic: count for topic, count in rows if topic == MESSAGE or not is_own(topic)}
+
+
+def editable(
+    stored: StoredRun, topics: Sequence[str], numbers: Sequence[int] = (), most: int = MOST_EDITS
+) -> tuple[Edit, ...]:
     """Return the messages and published events of a run that a branch can leave out, in order.
 
     Args:
         stored: the run.
+        topics: those of these topics; see `editable_topics`.
         numbers: only events with these numbers; none: all.
         most: the most that are returned.
     """
     outside = set(stored.query("SELECT time_ns, data ->> '$.topic', data ->> '$.agent' FROM inputs"))
-    topics = [topic for (topic,) in stored.query("SELECT DISTINCT topic FROM events ORDER BY topic")]
-    chosen = [topic for topic in topics if topic == "message.sent" or not is_own(topic)]
-    places = ", ".join("?" * len(chosen))
+    places = ", ".join("?" * len(topics))
     among = f" AND id IN ({', '.join(str(int(number)) for number in numbers)})" if numbers else ""
     columns = "id, time_ns, source, counter, topic, data ->> '$.topic', data ->> '$.to'"
     rows = stored.query(
         f"SELECT {columns} FROM events WHERE topic IN ({places}){among} ORDER BY id LIMIT ?",  # noqa: S608 - numbers
-        (*chosen, most),
+        (*topics, most),
     )
     edits = []
     for number, time_ns, source, counter, topic, sent, to in rows:
-        is_message = topic == "message.sent"
+        is_message = topic == MESSAGE
         edit = Edit(
             event=number, source=source, counter=counter, time_ns=time_ns, topic=str(sent) if is_message else topic,
             to=str(to) if is_message else None,
@@ -114,7 +125,7 @@ def _row(stored: StoredRun, number: int) -> tuple[Any, ...]:
 def _edit(stored: StoredRun, number: int, replaced: Mapping[int, Any]) -> Edit:
     time_ns, source, counter, topic, data = _row(stored, number)
     to = None
-    if topic == "message.sent":
+    if topic == MESSAGE:
         message = json.loads(data)
         topic, to = str(message["topic"]), str(message["to"])
     elif is_own(topic):

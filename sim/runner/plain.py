@@ -129,6 +129,11 @@ class PlainRun:
         """How many events have been recorded so far."""
         return self._keeper.events
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of topics to which anything has subscribed or listened so far."""
+        return tuple(self.runner.simulation.world.event_bus.patterns)
+
     # -- the past
 
     def verify(self, stored: StoredRun) -> None:

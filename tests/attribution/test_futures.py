@@ -16,7 +16,7 @@ from sim.experiments.attribution.session import AttributionOptions, session
 from sim.experiments.attribution.target import Target
 from sim.experiments.attribution.task import Change, Setup, Task
 from sim.record import open_run
-from sim.runner.edited import editable
+from sim.runner.edited import editable, editable_topics
 from sim.runner.options import ReplayOptions
 from sim.runner.plain import StepMoment
 from tests.sync.sync_agents import KINDS, scene, walkers
@@ -60,7 +60,7 @@ def test_forks_are_what_branches_are(coin):
 def test_forks_and_runs_that_are_built_again_are_the_same(coin):
     """Without forks, the run is built again for each future, and gives the same; also within an instant, and edited."""
     with open_run(coin) as stored:
-        edits = editable(stored)
+        edits = editable(stored, tuple(editable_topics(stored)))
     tasks = [
         Task(StepMoment(0), (5, None)),
         Task(StepMoment(5 * NS, 1), (5, 6)),

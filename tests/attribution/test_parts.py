@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import sim
 from sim.base.errors import UsageError
-from sim.experiments.attribution.candidates import Candidate
-from sim.experiments.attribution.curve import Search
+from sim.experiments.attribution.candidates import Candidate, EventCandidates
+from sim.experiments.attribution.curve import Jump, Search
 from sim.experiments.attribution.deciding import Cause, Hunt, WhyOptions, _Why, verdict
 from sim.experiments.attribution.halving import Found, Halving
 from sim.experiments.attribution.significance import holm, sign_test, wilson
@@ -24,6 +24,7 @@ from sim.experiments.attribution.target import Target
 from sim.experiments.attribution.task import SAME, Assigned, Future, Noted, Passage, Task, short
 from sim.experiments.attribution.turning import jump_text
 from sim.experiments.estimate import Estimate
+from sim.experiments.pool import NEVER, Deadline
 from sim.runner.plain import StepMoment
 from sim.scenario import Scenario
 from tests.attribution.conftest import COIN
@@ -266,24 +267,29 @@ def effects(draw: st.DrawFn) -> Effects:
 
 
 @settings(max_examples=400, deadline=None)
-@given(effects(), st.integers(1, 150), st.integers(1, 6))
-def test_what_a_search_says_agrees_with_any_table_of_effects(table, runs, most):
+@given(effects(), st.integers(1, 150), st.integers(1, 6), st.integers(0, 150))
+def test_what_a_search_says_agrees_with_any_table_of_effects(table, runs, most, in_time):
     """Whatever the effects are: what is found has the effect that is named, and what is said to be known is so.
 
-    A search that is complete has found all that make a difference alone, and all others together make none.
+    A search that is complete has found all that make a difference alone, and all others together make none. One that
+    ran out of time says so, and tries no more; if all others together were not left out, it is not complete.
     """
     tried = dict[tuple[int, ...], float | None]()
 
     def effect(groups: list[tuple[int, ...]]) -> list[float | None]:
-        known = [table.of(group) for group in groups]
-        tried.update(zip(groups, known, strict=True))
+        assert not halving.cut
+        known = [table.of(group) for group in groups[: in_time - len(tried)]]
+        tried.update(zip(groups, known, strict=False))
         return known
 
     every = range(len(table.weights))
     halving = Halving[int](effect, runs, most)
     found = halving.search(every)
-    assert (halving.whole, halving.tried) == (table.of(every), len(tried))
-    assert halving.tried <= runs
+    assert (halving.whole, halving.tried) == (table.of(every) if tried else None, len(tried))
+    assert halving.tried <= min(runs, in_time)
+    rest = tuple(one for one in every if not any(one in own.items for own in found))
+    assert not halving.unchecked or (found and not halving.complete and frozenset(rest) not in halving._known)
+    assert not halving.cut or not halving.complete
     assert halving.unknown == list(tried.values()).count(None)
     assert len({one.items for one in found}) == len(found) <= most
     for one in found:
@@ -402,6 +408,27 @@ def test_the_verdict_names_what_is_open():
     assert [one for one in ends if "spread over several" in one] == []
 
 
+def test_one_that_decided_it_is_named_with_what_was_left_to_try():
+    """That one decided it is said with a note, if no future or no time was left to leave out all others together."""
+    halving = Halving[int](lambda groups: [float(3 in one) for one in groups], 19)
+    assert [one.items for one in halving.search(range(500))] == [(3,)]
+    assert (halving.unchecked, halving.complete) == (True, False)
+    for cut, why in ((False, "no future was left"), (True, "there was no time")):
+        one = attrs.evolve(of_hunt("event", 1.0, found=1), unchecked=True, cut=cut)
+        assert verdict([one], [cause(1.0, "a")]).endswith(
+            f" decided it (with new draws this is not significant); {why} to leave out all others together, so that"
+            " others may have an effect as well."
+        )
+
+
+def test_events_of_a_jump_over_several_instants_are_no_candidates():
+    """Of a jump that was not divided into single steps, no event is left out: any of thousands can have a part."""
+    moment = Search(Planned({0: 1.0}), (0,), 1, 100, StepMoment(0)).point(StepMoment(0), [Future(1.0)])
+    wide = Jump(moment, moment, None, 1.0, False, (Noted(1, 0, "a", "news", ""),), ())
+    why = _Why(SimpleNamespace(stored=None), WhyOptions(), EventCandidates(("news",), 1, 0))  # type: ignore[arg-type]
+    assert why._listed([], [wide]) == []
+
+
 def test_a_group_is_claimed_to_be_no_smaller_than_was_tried():
     """Of a group that was not reduced, it is not said that its members can stand in for each other, and not that
     leaving out one changes nothing unless each was left out alone."""
@@ -480,9 +507,12 @@ class Planned:
     """Futures whose outcomes are given by their moments; None is one that fails."""
 
     within, way, carried_out, own, seconds = False, "planned", 0, Future(1.0), 0.0
+    patterns: tuple[str, ...] = ()
 
-    def __init__(self, outcomes: dict[int, float | None], *, fresh: float | None = 1.0) -> None:
-        self.outcomes, self.fresh, self.asked = outcomes, fresh, list[StepMoment]()
+    def __init__(
+        self, outcomes: dict[int, float | None], *, fresh: float | None = 1.0, deadline: Deadline = NEVER
+    ) -> None:
+        self.outcomes, self.fresh, self.asked, self.deadline = outcomes, fresh, list[StepMoment](), deadline
 
     def values(self, tasks: list[Task]) -> list[list[Future]]:
         """Return the outcomes of the futures of each task."""
@@ -534,7 +564,7 @@ def test_the_largest_effects_are_tested_and_no_finding_is_lost():
         Found((Candidate("agent", "large", SAME, StepMoment(0)),), -5.0),
     ]
     futures = Planned({0: 1.0})
-    why = _Why(SimpleNamespace(futures=futures), WhyOptions())  # type: ignore[arg-type]
+    why = _Why(SimpleNamespace(futures=futures), WhyOptions(), EventCandidates((), 0, 0))  # type: ignore[arg-type]
     listed = why._listed(found, [])
     assert [one.effect for one in listed] == [-5.0, 1.0, None]
     causes = why._tested(Search(futures, (0,), 1, 100, StepMoment(0)), listed, 4)

@@ -26,7 +26,7 @@ def found(coin):
     assert found is not None
     ((text, money),) = told
     assert not money
-    assert "up to 300 futures, forked, take about" in text
+    assert "up to 300 futures, forked, take at most about" in text
     return found
 
 
@@ -77,7 +77,7 @@ def test_the_command_prints_saves_and_refuses(coin, tmp_path):
     picture = tmp_path / "curve.svg"
     code, out, err = command("branch", coin, "--turning-point", ASKED, "--budget", 100, "--to", picture)
     assert code == 0, err
-    assert "up to 100 futures, forked, take about" in err
+    assert "up to 100 futures, forked, take at most about" in err
     assert "as it came out" in out
     assert picture.read_text(encoding="utf-8").startswith("<svg")
     for options in (("--seed", 3), ("--at", "1s"), ("--arm", "a:x=1"), ("--seeds", 3)):

@@ -166,3 +166,78 @@ def test_the_command_prints_json_and_a_picture(coin, tmp_path):
     code, out, err = command("why", coin, "--outcome", "last('side') > 0", "--to", tmp_path / "a.png")
     assert code == 2
     assert "its name ends with .svg" in err
+
+
+UNHEARD = """
+name: unheard
+until: 6s
+agents:
+  - name: source
+    state: {turn: 0}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: turn % 2 == 1, set: {turn: "=turn + 1"}, do: {publish: {topic: news.heard, data: "=turn"}}}
+      - {set: {turn: "=turn + 1"}, do: {publish: {topic: noise.made, data: "=turn"}}}
+  - name: listener
+    state: {heard: 0}
+    rules:
+      - {when: event is not None, set: {heard: "=heard + event.data"}}
+      - {do: {sleep: {event: "news.*"}}}
+metrics: {every: 1s, values: {heard: "mean('listener', 'heard')"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def unheard(tmp_path_factory) -> Path:
+    """A run whose agent publishes under two topics, of which only one is listened to."""
+    folder = tmp_path_factory.mktemp("unheard")
+    (folder / "unheard.yaml").write_text(UNHEARD, encoding="utf-8")
+    return Path(str(sim.run(folder / "unheard.yaml", out=folder / "runs").run))
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_published_events_to_which_nothing_listened_are_not_left_out(unheard, fork):
+    """Futures are spent on events of topics that somebody listened to; how many others there are is said."""
+    found = sim.why(unheard, "last('heard')", budget=100, fork=fork, jobs=2)
+    assert found is not None
+    assert found.lacks == "3 published events were not left out, because nothing listened to their topics in the run."
+    assert found.lacks in found.sentences()
+    (hunt,) = (one for one in found.hunts if one.kind == "event")
+    assert (hunt.count, hunt.whole) == (3, found.value)
+    assert {name.split()[4] for one in found.causes if one.kind == "event" for name in one.names} == {"news.heard"}
+
+
+def test_the_time_limit_says_what_was_not_tried(unheard):
+    """When the time is over, no future begins, nothing is claimed, and each step that was not made is named."""
+    found = sim.why(unheard, "last('heard')", budget=100, max_wall="1ns")
+    assert found is not None
+    assert (found.futures, found.causes, found.unknown, found.jumps) == (0, (), {}, ())
+    assert found.verdict == "It is not known what decided it."
+    told = " ".join(found.sentences())
+    assert "at the start it is not known what was expected" in told
+    assert "There was no time to leave out all 3 messages and published events." in told
+    assert (
+        "The time limit of 0.000000001s ended the leaving out of groups and the search for steps and the tests with new"
+        " draws, with 0 of up to 100 futures; more time may change what is found."
+    ) in told
+    curve = sim.turning_point(unheard, "last('heard') > 2", budget=100, max_wall="1ns")
+    assert curve is not None
+    assert (curve.futures, curve.passed, curve.jumps, len(curve.points)) == (0, (), (), 1)
+    (last,) = curve.sentences()[1:]
+    assert last.startswith("The time limit of 0.000000001s ended the search for steps, with 0 of up to 100 futures;")
+
+
+def test_the_cost_names_the_time_limit(unheard):
+    """Before the first future it is said how long all can take, and that none begins after the limit."""
+    told: list[str] = []
+
+    def refuse(text: str, money: bool) -> bool:
+        told.append(text)
+        return False
+
+    assert sim.why(unheard, "last('heard')", budget=1_000_000, jobs=1, confirm=refuse) is None
+    assert sim.why(unheard, "last('heard')", jobs=1, confirm=refuse, max_wall="5m") is None
+    assert "in 1 process with a core each; --max-wall 10m ends this after ten minutes, and says what was not" in told[0]
+    assert told[1].endswith("; after 5m, no more of them begin")
+    code, _, err = command("why", unheard, "--outcome", "last('heard')", "--max-wall", "0s")
+    assert (code, "max_wall must be above 0 s" in err) == (2, True), err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.experiments.attribution.candidates import events_of
+from sim.experiments.attribution.candidates import EventCandidates
 from sim.experiments.attribution.forks import FORKS, ForkedFutures
 from sim.experiments.attribution.halving import Halving
 from sim.experiments.attribution.significance import wilson
@@ -164,7 +164,7 @@ def test_one_message_of_500_is_found(tmp_path):
         with open_run(run) as stored:
             sql = "SELECT id FROM events WHERE topic = 'message.sent' ORDER BY data ->> '$.data' + 0 DESC LIMIT 1"
             ((heavy,),) = stored.query(sql)
-            candidates = events_of(stored)
+            candidates = EventCandidates.of(stored, ()).candidates(stored)
         assert len(candidates) == 500
         with futures_of(run, "last('total')") as futures:
 

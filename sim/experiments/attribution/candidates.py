@@ -8,11 +8,12 @@ import attrs
 
 from sim.base.errors import SimError
 from sim.base.text import plain
+from sim.events.topic import matches
 from sim.experiments.attribution.task import Change
 from sim.kernel import to_text
 from sim.kernel.codec import encode, recordable
 from sim.record.reader import StoredRun
-from sim.runner.edited import editable
+from sim.runner.edited import MESSAGE, editable, editable_topics
 from sim.runner.options import ReplayOptions
 from sim.runner.plain import StepMoment
 from sim.runner.rebuild import RecordedSpec
@@ -44,13 +45,55 @@ class Candidate:
     event: int | None = None
 
 
-def events_of(stored: StoredRun, numbers: Sequence[int] = ()) -> list[Candidate]:
-    """Return the messages and published events of a run; only those with these numbers, if there are any."""
-    found = [] if numbers == () else list(numbers)
-    return [event_candidate(edit, stored) for edit in editable(stored, found, MOST_EVENTS)]
+@attrs.frozen
+class EventCandidates:
+    """The messages and published events of a run that are left out.
+
+    Attributes:
+        topics: the topics to which anything listened in the run, and that of messages.
+        count: how many events they have.
+        unheard: how many events other topics have, to which nothing listened.
+    """
+
+    topics: tuple[str, ...]
+    count: int
+    unheard: int
+
+    @classmethod
+    def of(cls, stored: StoredRun, patterns: Sequence[str]) -> "EventCandidates":
+        """Return those of a run.
+
+        Args:
+            stored: the run.
+            patterns: the patterns of topics to which anything listened; see `Futures.patterns`.
+        """
+        counts = editable_topics(stored)
+        heard = {
+            topic: count
+            for topic, count in counts.items()
+            if topic == MESSAGE or any(matches(pattern, topic) for pattern in patterns)
+        }
+        return cls(tuple(heard), sum(heard.values()), sum(counts.values()) - sum(heard.values()))
+
+    def sentences(self) -> list[str]:
+        """Return which events are no candidates, a sentence each."""
+        found = []
+        if self.unheard:
+            what = "1 published event was" if self.unheard == 1 else f"{self.unheard:,} published events were"
+            found.append(f"{what} not left out, because nothing listened to their topics in the run.")
+        if self.count > MOST_EVENTS:
+            found.append(
+                f"Of {self.count:,} messages and published events, the first {MOST_EVENTS:,} were left out, and no"
+                " later ones but those of the largest jumps."
+            )
+        return found
+
+    def candidates(self, stored: StoredRun, numbers: Sequence[int] = ()) -> list[Candidate]:
+        """Return the first of these events; only those with these numbers, if there are any."""
+        return [event_candidate(edit) for edit in editable(stored, self.topics, numbers, MOST_EVENTS)]
 
 
-def event_candidate(edit: Edit, stored: StoredRun) -> Candidate:
+def event_candidate(edit: Edit) -> Candidate:
     """Return the candidate of one event."""
     what = f"message {edit.topic} to {edit.to}" if edit.to is not None else f"published event {edit.topic}"
     name = plain(f"event {edit.event}: {what} at {to_text(edit.time_ns)}")

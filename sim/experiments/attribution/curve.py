@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from sim.experiments.attribution.significance import holm, sign_test, wilson
-from sim.experiments.attribution.task import Assigned, Future, Futures, Noted, Task
+from sim.experiments.attribution.task import LATE, Assigned, Future, Futures, Noted, Task
 from sim.experiments.estimate import Estimate
 from sim.kernel.rng import derive
 from sim.runner.plain import StepMoment
@@ -109,6 +109,7 @@ class Search:
 
     Attributes:
         scale: the spread of the outcome, of which changes are shares; 1 for a condition.
+        begun: how many futures had been carried out before.
         n: the futures of each moment.
         known: the outcomes of the futures of each moment.
         fresh: those with other seeds, beside the largest jumps.
@@ -121,6 +122,7 @@ class Search:
     start: StepMoment
     is_condition: bool = True
     scale: float = 1.0
+    begun: int = 0
     n: int = 0
     known: dict[StepMoment, list[Future]] = attrs.field(factory=dict)
     fresh: dict[StepMoment, list[Future]] = attrs.field(factory=dict)
@@ -128,11 +130,17 @@ class Search:
 
     def __attrs_post_init__(self) -> None:
         self.n = max(3, min(200, self.budget // 50))
+        self.begun = self.futures.carried_out
 
     @property
     def end(self) -> StepMoment:
         """The moment after everything."""
         return StepMoment(self.instants[-1] + 1)
+
+    @property
+    def left(self) -> int:
+        """How many futures may still be carried out."""
+        return self.budget - (self.futures.carried_out - self.begun)
 
     def seeds(self, purpose: str, n: int) -> tuple[int, ...]:
         """Return the seeds of futures."""
@@ -145,7 +153,7 @@ class Search:
         if not self.is_condition:
             values = [one.value for found in self.known.values() for one in found if one.value is not None]
             self.scale = max((*values, self._own())) - min((*values, self._own())) or 1.0
-        while self.futures.carried_out + 2 * self.n <= self.budget - reserve:
+        while 2 * self.n <= self.left - reserve and not self.futures.deadline.is_over:
             chosen = sorted(self._open(), reverse=True)[:2]
             if not chosen:
                 return
@@ -156,7 +164,8 @@ class Search:
         new = [moment for moment in dict.fromkeys(moments) if moment not in self.known]
         seeds = self.seeds("turning point", self.n)
         for moment, found in zip(new, self.futures.values([Task(one, seeds) for one in new]), strict=True):
-            self.known[moment] = found
+            if any(one != LATE for one in found):
+                self.known[moment] = found
 
     def points(self) -> list[Point]:
         """Return the estimates in the order of their moments; at the end, the outcome of the run itself."""
@@ -175,7 +184,7 @@ class Search:
     def passed(self) -> list[Passed]:
         """Return when the outcome of the run became likely for good."""
         points, found = [point for point in self.points() if point.p is not None], []
-        for level in LEVELS:
+        for level in LEVELS if len(points) > 1 else ():
             below = [place for place, point in enumerate(points[:-1]) if self._own_way(point) < level]
             last = below[-1] if below else -1
             found.append(Passed(level, points[last].moment if below else None, points[last + 1].moment))
@@ -189,7 +198,7 @@ class Search:
         pairs = sorted(large, key=lambda pair: -pair[0])[:JUMPS]
         if not pairs:
             return []
-        n = max(1, min(4 * self.n, (self.budget - self.futures.carried_out) // (2 * len(pairs))))
+        n = max(1, min(4 * self.n, self.left // (2 * len(pairs))))
         seeds = self.seeds("confirmation", n)
         moments = [point.moment for pair in pairs for point in pair[1:] if point.moment < self.end]
         self.fresh |= zip(moments, self.futures.values([Task(one, seeds) for one in moments]), strict=True)
@@ -275,7 +284,7 @@ def grid_of(instants: Sequence[int], count: int = GRID) -> list[StepMoment]:
 def point_of(moment: StepMoment, found: Sequence[Future], *, is_condition: bool) -> Point:
     """Return the estimate that futures give."""
     known = [one.value for one in found if one.value is not None]
-    unknown = len(found) - len(known)
+    unknown = sum(one.value is None and one != LATE for one in found)
     if is_condition:
         return Point(
             moment, len(known), unknown, sum(known) / len(known) if known else None, wilson(sum(known), len(known))

@@ -1,27 +1,30 @@
 """`why`: what decided the outcome of a recorded run.
 
-Three steps. How the expected outcome changed from step to step (it is a martingale: its changes sum to the outcome
-minus what was expected at the start). What the outcome hangs on with the draws on record: which messages, events and
-certain inputs, left out, make it another one (`halving`). And a short list of both, each left out in futures with new
+Three steps. What the outcome hangs on with the draws on record: which messages, events and certain inputs, left out,
+make it another one (`halving`). How the expected outcome changed from step to step (it is a martingale: its changes sum
+to the outcome minus what was expected at the start). And a short list of both, each left out in futures with new
 draws, in pairs with the same draws, with intervals, and as one list of tests (Holm).
 """
 
+import contextlib
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from sim.base.text import number, plain
-from sim.experiments.attribution.candidates import Candidate, events_of, inputs_of
+from sim.experiments.attribution.candidates import Candidate, EventCandidates, inputs_of
 from sim.experiments.attribution.curve import Jump, Point, Search
 from sim.experiments.attribution.halving import Found, Halving
 from sim.experiments.attribution.session import AttributionOptions, Session, session
 from sim.experiments.attribution.significance import holm, sign_test
-from sim.experiments.attribution.task import SAME, Change, Future, Task
+from sim.experiments.attribution.task import LATE, SAME, Change, Future, Task
 from sim.experiments.attribution.turning import jump_json, jump_text, point_json, problems_of, rows_of
 from sim.experiments.estimate import Estimate
+from sim.experiments.pool import Deadline
 from sim.kernel import to_seconds
 from sim.kernel.levels import level_of
 from sim.record.reader import StoredRun
@@ -118,6 +121,8 @@ class Hunt:
         complete: whether it is known that all that make a difference alone were found, that no fewer of a group that
             was found make it, and that all others together make none.
         singles, groups: how many were found, alone and as groups that make a difference together.
+        cut: whether the time limit ended the search.
+        unchecked: whether something was found, and all others together were not left out.
     """
 
     kind: str
@@ -130,6 +135,8 @@ class Hunt:
     complete: bool
     singles: int
     groups: int
+    cut: bool = False
+    unchecked: bool = False
 
     def sentence(self, value: float) -> str:
         """Return what was tried, as a sentence.
@@ -139,11 +146,15 @@ class Hunt:
         """
         one, several = _KINDS[self.kind]
         what = f"all {self.count:,} {several}" if self.count > 1 else f"the one {one}"
+        if not self.tried:
+            return f"There was no time to leave out {what}."
         if self.whole is None:
             same = "the outcome is not known"
         else:
             same = f"it is {number(value - self.whole)}" if self.whole else "the outcome is the same"
         rest = "1 group was left out" if self.tried == 1 else f"{self.tried:,} groups were left out"
+        if self.cut:
+            rest += "; there was no time for more"
         if self.undivided:
             rest += "; others with an effect are not divided further"
         if self.unknown:
@@ -161,6 +172,9 @@ class Hunt:
         text = "; others with an effect were not divided" if self.undivided else ""
         if self.unknown:
             text += f"; the effect of {self.unknown:,} {'group' if self.unknown == 1 else 'groups'} is not known"
+        if self.unchecked:
+            why = "there was no time" if self.cut else "no future was left"
+            text += f"; {why} to leave out all others together, so that others may have an effect as well"
         return text
 
 
@@ -179,8 +193,8 @@ class Explanation:
             the run come first. They are tested with new draws, but for the last ones if the budget does not suffice or
             there are more than 12.
         verdict: what follows, as a sentence.
-        lacks: what could not be left out because it is not on record, as a sentence; empty: nothing.
-        futures, unknown, way, answers: as in `TurningPoints`.
+        lacks: which messages and events were not left out, and why, as sentences; empty: none.
+        futures, unknown, way, answers, cut: as in `TurningPoints`.
     """
 
     run: str
@@ -196,11 +210,12 @@ class Explanation:
     unknown: dict[str, int]
     way: str
     answers: str
+    cut: str = ""
 
     def sentences(self) -> list[str]:
         """Return what was found, a sentence each."""
-        start = self.points[0]
-        expected = "it is not known what" if start.p is None else number(start.p)
+        start = self.points[0] if len(self.points) > 1 else None  # the last one is the end
+        expected = "it is not known what" if start is None or start.p is None else number(start.p)
         found = [f"In {self.run}, {self.outcome} is {number(self.value)}; at the start {expected} was expected."]
         found += [jump_text(jump, "the expected outcome") for jump in self.jumps]
         found += [hunt.sentence(self.value) for hunt in self.hunts]
@@ -211,15 +226,15 @@ class Explanation:
             found.append(
                 f"{tested:,} of {len(self.causes):,} on the list were tested with new draws: those with the largest"
                 f" effect, four futures each at least, and at most {_MOST_LISTED}; a larger budget tests more of them."
+                if not self.cut
+                else f"{tested:,} of {len(self.causes):,} on the list were tested with new draws."
             )
         if self.unknown:
             found.append(
                 f"{sum(self.unknown.values())} of {self.futures} futures are unknown, for example:"
                 f" {plain(next(iter(self.unknown)))}."
             )
-        if self.answers:
-            found.append(self.answers)
-        return found
+        return found + [one for one in (self.cut, self.answers) if one]
 
     def table(self) -> "Table":
         """Return the short list as a table."""
@@ -247,7 +262,7 @@ class Explanation:
             "points": [point_json(point) for point in self.points], "jumps": [jump_json(jump) for jump in self.jumps],
             "hunts": [attrs.asdict(one) for one in self.hunts], "causes": [attrs.asdict(one) for one in self.causes],
             "verdict": self.verdict, "lacks": self.lacks, "note": IN_THE_MODEL, "futures": self.futures,
-            "unknown": self.unknown, "way": self.way, "answers": self.answers,
+            "unknown": self.unknown, "way": self.way, "answers": self.answers, "cut": self.cut,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -272,7 +287,8 @@ def why(run: str | PathLike[str], outcome: str, options: WhyOptions) -> "Explana
     Args:
         run: the run: its folder, or its name in the folder `runs`.
         outcome: an outcome, such as `last('R')`, or one compared with a number, such as `last('R') > 20`.
-        options: see `WhyOptions`. A third of the budget is for each of the three steps.
+        options: see `WhyOptions`. A third of the budget, and of the time, is for each of the three steps; what one
+            leaves is for the next.
 
     Returns:
         What decided it, or that nothing single did; None if `confirm` refused.
@@ -284,7 +300,8 @@ def why(run: str | PathLike[str], outcome: str, options: WhyOptions) -> "Explana
     with session(run, outcome, options, condition=False) as open_:
         if open_ is None:
             return None
-        return _Why(open_, options).carry_out()
+        events = EventCandidates.of(open_.stored, open_.futures.patterns)
+        return _Why(open_, options, events).carry_out()
 
 
 @attrs.define
@@ -293,34 +310,51 @@ class _Why:
 
     open: Session
     options: AttributionOptions
+    events: EventCandidates
     problems: list[list[Future]] = attrs.field(factory=list)
 
     def carry_out(self) -> Explanation:
-        open_, futures = self.open, self.open.futures
-        third = self.options.budget // 3
+        open_, futures, budget = self.open, self.open.futures, self.options.budget
+        cut = []
+        with self._within(1 / 3):
+            hunts, found = self._hunt(budget // 3)
+            cut += ["the leaving out of groups"] * any(hunt.cut for hunt in hunts)
         search = Search(
-            futures, open_.instants, open_.stored.info.seed, third, open_.start, open_.target.is_condition
+            futures, open_.instants, open_.stored.info.seed, budget - budget // 3 - futures.carried_out, open_.start,
+            open_.target.is_condition,
         )  # fmt: skip
-        search.explore()
-        jumps = search.jumps()
+        with self._within(1 / 2):
+            search.explore()
+            jumps = search.jumps()
+            cut += ["the search for steps"] * futures.deadline.is_over
         self.problems += [*search.known.values(), *search.fresh.values()]
-        hunts, found = self._hunt(third)
         listed = self._listed(found, jumps)
-        causes = self._tested(search, listed, self.options.budget - futures.carried_out)
+        causes = self._tested(search, listed, budget - futures.carried_out)
+        cut += ["the tests with new draws"] * futures.deadline.is_over
         assert futures.own.value is not None, "checked before"
         return Explanation(
             run=open_.stored.path.name, outcome=open_.target.text, value=futures.own.value,
             points=tuple(search.points()), jumps=tuple(jumps), hunts=tuple(hunts), causes=tuple(causes),
-            verdict=verdict(hunts, causes), lacks=_lacks(open_.stored), futures=futures.carried_out,
+            verdict=verdict(hunts, causes), lacks=_lacks(open_.stored, self.events), futures=futures.carried_out,
             unknown=problems_of(self.problems), way=futures.way, answers=open_.answers,
+            cut=open_.cut(self.options, cut),
         )  # fmt: skip
+
+    @contextlib.contextmanager
+    def _within(self, share: float) -> Iterator[None]:
+        """Begin futures only within a share of the time that is left, so that there is some for the later steps."""
+        futures, whole = self.open.futures, self.open.deadline
+        if whole.left is not None:
+            futures.deadline = Deadline.after(whole.left * share)
+        yield
+        futures.deadline = whole
 
     # -- with the draws on record
 
     def _hunt(self, runs: int) -> tuple[list[Hunt], list[Found[Candidate]]]:
         again = ReplayOptions(**part_of(self.options, Rights), allow_change=self.options.allow_change)
         all_of = [
-            *events_of(self.open.stored),
+            *self.events.candidates(self.open.stored),
             *inputs_of(self.open.stored, again, self.open.scenario, self.open.start),
         ]
         hunts, found = [], list[Found[Candidate]]()
@@ -337,7 +371,7 @@ class _Why:
                 Hunt(
                     kind=kind, count=len(own), whole=halving.whole, tried=halving.tried, unknown=halving.unknown,
                     silent=halving.silent, undivided=halving.undivided, complete=halving.complete, singles=singles,
-                    groups=len(results) - singles,
+                    groups=len(results) - singles, cut=halving.cut, unchecked=halving.unchecked,
                 )
             )  # fmt: skip
             found += results
@@ -347,28 +381,36 @@ class _Why:
         return hunts, found
 
     def _effects(self, groups: list[tuple[Candidate, ...]]) -> list[float | None]:
-        """Return the outcome of the run, minus that without each group, with the draws on record."""
+        """Return the outcome of the run, minus that without each group, with the draws on record.
+
+        If there is no more time, the last groups are missing.
+        """
         found = self.open.futures.values([Task(_moment_of(group), (None,), _change_of(group)) for group in groups])
         self.problems += found
         own = self.open.futures.own.value or 0.0
-        return [None if one.value is None else own - one.value for (one,) in found]
+        in_time = itertools.takewhile(lambda one: one != [LATE], found)
+        return [None if one.value is None else own - one.value for (one,) in in_time]
 
     # -- with new draws
 
     def _listed(self, found: Sequence[Found[Candidate]], jumps: Sequence[Jump]) -> list[Found[Candidate]]:
-        """Return the short list, the largest effect first: what was found, and events of the largest jumps."""
+        """Return the short list, the largest effect first: what was found, and events of the largest jumps.
+
+        Of a jump that was not divided into single steps, no event is known to have a part in it.
+        """
         known = {one.event for group in found for one in group.items if len(group.items) == 1}
-        numbers = [event.number for jump in jumps for event in jump.events if event.number not in known]
-        more = events_of(self.open.stored, tuple(numbers)) if numbers else []
+        narrow = [jump for jump in jumps if jump.steps is not None]
+        numbers = [event.number for jump in narrow for event in jump.events if event.number not in known]
+        more = self.events.candidates(self.open.stored, numbers) if numbers else []
         more = more[: max(0, _MOST_LISTED - len(found))]
         effects = self._effects([(one,) for one in more]) if more else []
-        others = [Found((one,), effect) for one, effect in zip(more, effects, strict=True)]
+        others = [Found((one,), effect) for one, effect in zip(more, effects, strict=False)]
         return sorted([*found, *others], key=lambda one: -abs(one.effect or 0.0))
 
     def _tested(self, search: Search, listed: list[Found[Candidate]], budget: int) -> list[Cause]:
         """Return the short list as causes; as many as the budget suffices for are tested, the first ones."""
-        if not listed:
-            return []
+        if not listed or self.open.futures.deadline.is_over:
+            return [_cause(one, None, None, significant=False) for one in listed]
         tested = listed[: min(_MOST_LISTED, max(1, budget // 4))]  # two pairs each, at least
         n = max(2, min(200, budget // (2 * len(tested))))
         seeds = search.seeds("suppression", n)
@@ -378,6 +420,7 @@ class _Why:
             tasks += [Task(moment, seeds, SAME, through), Task(moment, seeds, _change_of(one.items), through)]
         results = self.open.futures.values(tasks)
         self.problems += results
+        tested = [one for place, one in enumerate(tested) if LATE not in results[2 * place + 1]] or tested[:1]
         pairs = [_differences(results[2 * place], results[2 * place + 1]) for place in range(len(tested))]
         values = [sign_test(own) for own in pairs]
         causes = [
@@ -479,10 +522,10 @@ def _together(group: Cause) -> str:
     return f" there is no single decider: {group.text} can stand in for each other; {one}"
 
 
-def _lacks(stored: StoredRun) -> str:
-    """Say what could not be left out because it is not on record."""
+def _lacks(stored: StoredRun, events: EventCandidates) -> str:
+    """Say which messages and published events were not left out, and why."""
     if level_of(stored.info.options) != "samples":
-        return ""
+        return " ".join(events.sentences())
     return (
         "The run was recorded at the level `samples`: messages and published events are not on record, so that none was"
         " left out."

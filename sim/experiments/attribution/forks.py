@@ -25,18 +25,20 @@ import attrs
 from sim.base.errors import RunError, SimError
 from sim.base.registry import using
 from sim.experiments.attribution.task import (
+    LATE,
     SAME,
     Assigned,
     Change,
     Future,
     Noted,
+    Own,
     Passage,
     Prepared,
     Setup,
     Task,
     short,
 )
-from sim.experiments.pool import process
+from sim.experiments.pool import NEVER, Deadline, process
 from sim.experiments.trial import sentence
 from sim.record.reader import open_run
 from sim.runner.engine import PATIENT
@@ -64,8 +66,7 @@ class ForkedFutures:
         jobs: how many futures run at the same time.
 
     Attributes:
-        own: the outcome of the run itself.
-        seconds: the CPU seconds of its replay.
+        own, seconds, patterns, deadline: see `Futures`.
 
     Raises:
         SimError: if the run cannot be repeated.
@@ -73,6 +74,7 @@ class ForkedFutures:
 
     within = True
     way = "forked"
+    deadline = NEVER
 
     def __init__(self, setup: Setup, moments: Sequence[StepMoment], jobs: int) -> None:
         self.carried_out = 0
@@ -80,14 +82,14 @@ class ForkedFutures:
         self._here: Any = here  # it has another type on Windows
         self._process = process(_coordinate, there, setup, tuple(moments), jobs)
         there.close()
-        self.own: Future
-        self.own, self.seconds = self._answer()
+        known: Own = self._answer()
+        self.own, self.seconds, self.patterns = known.future, known.seconds, known.patterns
 
     def values(self, tasks: list[Task]) -> list[list[Future]]:
         """See `Futures`."""
-        self._here.send(("values", tasks))
+        self._here.send(("values", (tasks, self.deadline)))
         found: list[list[Future]] = self._answer()
-        self.carried_out += sum(map(len, found))
+        self.carried_out += sum(one != LATE for futures in found for one in futures)
         return found
 
     def steps(self, time_ns: int) -> int:
@@ -184,30 +186,35 @@ class _Coordinator:
         self._commands = [write for _, write in pipes]
         self._number = 0
 
-    def own(self) -> tuple[Future, float]:
-        """Return the outcome of the run itself, when it has been repeated and verified, and the seconds of that."""
+    def own(self) -> Own:
+        """Return what is known of the run itself, when it has been repeated and verified."""
+        patterns = []
         for line in self._lines():
-            if "own" in line:
-                return Future(line["own"], line["problem"]), line["seconds"]
+            if "pattern" in line:
+                patterns.append(line["pattern"])
+            elif "own" in line:
+                return Own(Future(line["own"], line["problem"]), line["seconds"], tuple(patterns))
         raise RunError("the replay ended early", hint=_EARLY)
 
-    def values(self, tasks: list[Task]) -> list[list[Future]]:
-        """Carry out tasks."""
-        found = [[Future(None, "it was not carried out")] * len(task.seeds) for task in tasks]
-        waiting = []
+    def values(self, given: tuple[list[Task], Deadline]) -> list[list[Future]]:
+        """Carry out tasks until a deadline; futures under way are carried out."""
+        (tasks, deadline), waiting = given, []
+        found = [[LATE] * len(task.seeds) for task in tasks]
         for place, task in enumerate(tasks):
             size = max(1, -(-len(task.seeds) // self._jobs))
             for start in range(0, len(task.seeds), size):
                 seeds = task.seeds[start : start + size]
                 command = {"do": "values", "seeds": seeds, "change": task.change.to_json(), "through": task.through}
-                command |= _moment(task.moment)
+                command |= _moment(task.moment) | {"end": deadline.at}
                 waiting.append((command, place, start))
         running: dict[int, tuple[int, int]] = {}
         waiting.reverse()
-        while waiting or running:
-            while waiting and len(running) < self._jobs:
+        while True:
+            while waiting and len(running) < self._jobs and not deadline.is_over:
                 command, place, start = waiting.pop()
                 running[self._send(command)] = place, start
+            if not running:
+                return found
             for line in self._lines():
                 place, start = running[line["piece"]]
                 if "seed" in line:
@@ -217,7 +224,6 @@ class _Coordinator:
                     break
                 elif "problem" in line:
                     raise RunError(line["problem"], hint=_SAID)
-        return found
 
     def steps(self, time_ns: int) -> int:
         """Return how many steps an instant has."""
@@ -300,6 +306,8 @@ def _walk(setup: Setup, moments: Sequence[StepMoment], commands: Sequence[int], 
             if _fork() == 0:
                 _leave(lambda own=command: _hold(prepared, own, out), out, {"lost": "a moment"})  # type: ignore[misc]
         own = prepared.future(None, SAME, quick=False)
+        for pattern in prepared.run.patterns:
+            _tell(out, {"pattern": pattern})
         _tell(out, {"own": own.value, "problem": own.problem, "seconds": time.process_time() - begun})
     while True:
         _, status = os.waitpid(-1, 0)
@@ -339,8 +347,10 @@ def _do(prepared: Prepared, command: Line, out: int) -> None:
     if command["do"] != "between":
         run.to(moment)
     if command["do"] == "values":
-        change, through = Change.from_json(command["change"]), command["through"]
+        change, through, end = Change.from_json(command["change"]), command["through"], Deadline(command["end"])
         for place, seed in enumerate(command["seeds"]):
+            if end.is_over:
+                break
             _future(lambda own=seed: prepared.future(own, change, through), {"piece": piece, "seed": place}, out)  # type: ignore[misc]
     elif command["do"] == "steps":
         _tell(out, {"piece": piece, "steps": run.steps_at(moment.time_ns)})

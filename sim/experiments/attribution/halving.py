@@ -76,7 +76,8 @@ class Halving(Generic[Item]):
     """The search among candidates of one kind.
 
     Args:
-        effects: returns the effect of leaving out each of some groups; None: it is not known.
+        effects: returns the effect of leaving out each of some groups; None: it is not known. It returns fewer if there
+            is no more time.
         runs: the most groups that are tried.
         most: the most findings.
 
@@ -87,6 +88,8 @@ class Halving(Generic[Item]):
         silent: how many candidates were not found, and were left out only in groups of several of which the smallest
             makes no difference: some of them could offset each other.
         undivided: the largest effect of a group that was not divided, as there were no more runs or enough findings.
+        cut: whether there was no time to try a group.
+        unchecked: whether something was found, and all others together were not left out, as no runs were left.
         complete: whether it is known that all that make a difference alone are among what was found, that each group
             that was found is `minimal`, and that all others together make no difference.
     """
@@ -99,6 +102,8 @@ class Halving(Generic[Item]):
     unknown: int = 0
     silent: int = 0
     undivided: float = 0.0
+    cut: bool = False
+    unchecked: bool = False
     complete: bool = True
     _items: tuple[Item, ...] = attrs.field(default=(), init=False)
     _known: dict[frozenset[int], float | None] = attrs.field(factory=dict, init=False)
@@ -118,7 +123,7 @@ class Halving(Generic[Item]):
         nothing_else = self._beside(every, found)
         ungrouped = self._ungrouped(every, found)
         self.silent = sum(effect == 0 for effect in ungrouped)
-        left = self.undivided or len(found) > self.most or not all(one.minimal for one in found)
+        left = self.undivided or self.cut or len(found) > self.most or not all(one.minimal for one in found)
         self.complete = nothing_else and not (left or self.unknown or ungrouped)
         found.sort(key=lambda one: -abs(one.expected))  # of equal ones, the first stays the first
         return [self._finding(one) for one in found[: self.most]]
@@ -146,9 +151,11 @@ class Halving(Generic[Item]):
             if not rest:
                 return True
             if not self._affords([rest]):
+                self.unchecked = True
                 return False
             (effect,) = self._try([rest])
             if not effect:
+                self.unchecked = self.cut
                 return effect == 0
             if len(found) == self.most:
                 self.undivided = abs(effect)
@@ -164,7 +171,7 @@ class Halving(Generic[Item]):
         smallest = dict[int, tuple[int, float | None]]()
         for group, effect in sorted(self._known.items(), key=lambda item: (-len(item[0]), item[1] != 0)):
             smallest |= dict.fromkeys(group, (len(group), effect))
-        own = [smallest[place] for place in _without(every, found)]
+        own = [smallest[place] for place in _without(every, found) if place in smallest]
         return [effect for length, effect in own if length > 1]
 
     def _divided(self, whole: _Part, *, even: bool = False, most: int | None = None) -> list[_Part]:
@@ -212,17 +219,19 @@ class Halving(Generic[Item]):
         return tuple(self._items[place] for place in group)
 
     def _try(self, groups: list[_Group]) -> list[float | None]:
-        """Return the effects of groups; what is known is not tried again."""
+        """Return the effects of groups; what is known is not tried again. None: it is not known, or not tried."""
         new = [group for group in groups if frozenset(group) not in self._known]
-        self.tried += len(new)
-        effects = self.effects([self._members(group) for group in new]) if new else []
+        effects = self.effects([self._members(group) for group in new]) if new and not self.cut else []
+        self.cut = self.cut or len(effects) < len(new)
+        self.tried += len(effects)
         self.unknown += effects.count(None)
-        self._known |= zip(map(frozenset, new), effects, strict=True)
-        return [self._known[frozenset(group)] for group in groups]
+        self._known |= zip(map(frozenset, new), effects, strict=False)
+        return [self._known.get(frozenset(group)) for group in groups]
 
     def _affords(self, groups: list[_Group]) -> bool:
-        """Return whether there are runs enough to try groups."""
-        return self.tried + sum(frozenset(group) not in self._known for group in groups) <= self.runs
+        """Return whether there are runs and time enough to try groups."""
+        new = sum(frozenset(group) not in self._known for group in groups)
+        return not new or (not self.cut and self.tried + new <= self.runs)
 
     def _smallest(self, whole: _Part) -> _Part:
         """Return a smallest part of a group, without which the effect is at least half as large.

@@ -14,8 +14,9 @@ import attrs
 
 from sim.base.errors import RunError, UsageError
 from sim.base.registry import using
-from sim.experiments.attribution.task import MOST_SHOWN, SAME, Future, Noted, Passage, Prepared, Setup, Task
-from sim.experiments.pool import Ended, WorkerPool
+from sim.experiments.attribution.target import Watched
+from sim.experiments.attribution.task import LATE, MOST_SHOWN, SAME, Future, Noted, Own, Passage, Prepared, Setup, Task
+from sim.experiments.pool import NEVER, Ended, WorkerPool
 from sim.experiments.trial import sentence
 from sim.kernel.codec import encode
 from sim.llm.shared_answers import SharedAnswers
@@ -49,19 +50,21 @@ class RebuiltFutures:
         jobs: how many futures run at the same time.
 
     Attributes:
-        own: the outcome of the run itself.
+        own, seconds, patterns, deadline: see `Futures`.
     """
 
     within = True
     way = "built again for each future"
+    deadline = NEVER
 
     def __init__(self, setup: Setup, jobs: int) -> None:
         self.carried_out = 0
         self._setup = setup
         self._pool = WorkerPool(jobs)
         with self._pool as pool:
-            ((_, own),) = pool.run(_own, [setup])
-        self.own, self.seconds = _known(own)
+            ((_, found),) = pool.run(_own, [setup])
+        known = _known(found)
+        self.own, self.seconds, self.patterns = known.future, known.seconds, known.patterns
 
     def values(self, tasks: list[Task]) -> list[list[Future]]:
         """See `Futures`."""
@@ -91,19 +94,21 @@ class BranchedFutures:
         answers: the file of answers of models that the futures of a seed share; None: each asks again.
 
     Attributes:
-        own: the outcome of the run itself.
+        own, seconds, patterns, deadline: see `Futures`.
     """
 
     within = False
     way = "branched"
+    deadline = NEVER
 
     def __init__(self, setup: Setup, jobs: int, answers: Path | None) -> None:
         self.carried_out = 0
         self._setup, self._answers = setup, answers
         self._pool = WorkerPool(jobs)
         with self._pool as pool:
-            ((_, own),) = pool.run(_own_by_replay, [setup])
-        self.own, self.seconds = _known(own)
+            ((_, found),) = pool.run(_own_by_replay, [setup])
+        known = _known(found)
+        self.own, self.seconds, self.patterns = known.future, known.seconds, known.patterns
 
     def values(self, tasks: list[Task]) -> list[list[Future]]:
         """See `Futures`."""
@@ -137,22 +142,22 @@ def _carried_out(
     futures: RebuiltFutures | BranchedFutures, pool: WorkerPool, work: Callable[[_Job], Future], jobs: list[_Job],
     tasks: list[Task],
 ) -> list[list[Future]]:  # fmt: skip
-    found = [[Future(None, "it was not carried out")] * len(task.seeds) for task in tasks]
+    found = [[LATE] * len(task.seeds) for task in tasks]
     with pool:
-        for job, came in pool.run(work, jobs):
+        for job, came in pool.run(work, jobs, futures.deadline):
             row, place = job.place
             found[row][place] = Future(None, came.problem) if isinstance(came, Ended) else came
             futures.carried_out += 1
     return found
 
 
-def _known(found: tuple[Future, float] | Ended) -> tuple[Future, float]:
-    """Return the outcome of the run itself, and the seconds of its replay.
+def _known(found: Own | Ended) -> Own:
+    """Return what is known of the run itself.
 
     Raises:
         RunError: if it is not known.
     """
-    problem = found.problem if isinstance(found, Ended) else found[0].problem
+    problem = found.problem if isinstance(found, Ended) else found.future.problem
     if isinstance(found, Ended) or problem is not None:
         raise RunError(f"the run cannot be repeated: {problem}", hint="`sim replay RUN` says what has changed")
     return found
@@ -164,16 +169,16 @@ def _prepared(setup: Setup) -> Iterator[Prepared]:
         yield Prepared(stored, setup)
 
 
-def _own(setup: Setup) -> tuple[Future, float]:
-    begun = time.process_time()
+def _own(setup: Setup) -> Own:
+    begun, patterns = time.process_time(), tuple[str, ...]()
     try:
         with open_run(Path(setup.run), verify=False) as stored, using(setup.again.definitions):
             prepared = Prepared(stored, setup)
             prepared.run.verify(stored)
-            own = prepared.future(None, SAME, quick=False)
+            own, patterns = prepared.future(None, SAME, quick=False), prepared.run.patterns
     except Exception as error:  # whatever agents raise
         own = Future(None, sentence(error))
-    return own, time.process_time() - begun
+    return Own(own, time.process_time() - begun, patterns)
 
 
 def _future(job: _Job) -> Future:
@@ -197,19 +202,19 @@ def recorded_result(stored: StoredRun) -> RunResult:
     )  # fmt: skip
 
 
-def _own_by_replay(setup: Setup) -> tuple[Future, float]:
-    begun = time.process_time()
+def _own_by_replay(setup: Setup) -> Own:
+    begun, watched = time.process_time(), setup.target.watch()
     try:
-        own = _replayed(setup)
+        own = _replayed(setup, watched)
     except Exception as error:
         own = Future(None, sentence(error))
-    return own, time.process_time() - begun
+    patterns = () if watched.runner is None else tuple(watched.runner.simulation.world.event_bus.patterns)
+    return Own(own, time.process_time() - begun, patterns)
 
 
-def _replayed(setup: Setup) -> Future:
+def _replayed(setup: Setup, watched: Watched) -> Future:
     from sim.runner.replaying import replay  # the import is slow
 
-    watched = setup.target.watch()
     replayed = replay(setup.run, begun=watched, **part_of(setup.again, Decisions), **setup.again.keywords)
     if not replayed.same:
         return Future(None, f"it differs from its record: {replayed.difference}")

@@ -2,7 +2,7 @@
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -16,13 +16,14 @@ from sim.experiments.attribution.forks import FORKS, ForkedFutures
 from sim.experiments.attribution.processes import BranchedFutures, RebuiltFutures
 from sim.experiments.attribution.target import Target
 from sim.experiments.attribution.task import Futures, Setup
-from sim.experiments.pool import cores
+from sim.experiments.pool import Deadline, cores
+from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
 from sim.llm import Access
 from sim.record.archive import archive_of
 from sim.record.files import SCENARIO
 from sim.record.reader import StoredRun, open_run, run_folder
-from sim.runner.options import Decisions, ReplayOptions
+from sim.runner.options import Decisions, ReplayOptions, check_above_zero
 from sim.runner.plain import StepMoment, needs_outside
 from sim.runner.rebuild import check_endpoint, check_not_running, models_asked, scenario_text
 from sim.scenario import Scenario, loads
@@ -36,6 +37,8 @@ LEAST_FUTURES: Final = 100
 MOST_FUTURES: Final = 1_000_000
 
 _OTHER: Final = "`sim show RUN metrics` has what the run has recorded: take an outcome of that"
+
+_LONG: Final = 600.0  # real seconds from which on the cost names the option that limits them
 
 _HOLDERS: Final = 17
 """The moments at which a process stays: each costs the memory of what a run changes after it."""
@@ -75,6 +78,8 @@ class AttributionOptions(Decisions, Rights):
         confirm: called with the cost, as a text, and whether it is money, before the first future; if it returns
             False, there is none.
         fork: whether processes are forked; None: where it is safe. It does not change the result.
+        max_wall: real time (seconds, or text such as `10m`) after which no more futures begin; None: there is no limit.
+            What is found then depends on the machine, and it is said what was not tried.
     """
 
     budget: int = attrs.field(
@@ -92,6 +97,11 @@ class AttributionOptions(Decisions, Rights):
     access: "Access | None" = None
     confirm: Callable[[str, bool], bool] | None = None
     fork: bool | None = None
+    max_wall: Duration | None = attrs.field(
+        default=None,
+        validator=check_above_zero,
+        metadata=shown("Real time after which no more futures begin.", metavar="DURATION"),
+    )
 
 
 @attrs.frozen
@@ -106,6 +116,7 @@ class Session:
         instants: the times at which it has events, in nanoseconds.
         start: the first moment at which futures can begin.
         answers: what was done about answers of models, as sentences.
+        deadline: when no more futures begin.
     """
 
     stored: StoredRun
@@ -115,6 +126,21 @@ class Session:
     instants: tuple[int, ...]
     start: StepMoment
     answers: str
+    deadline: Deadline
+
+    def cut(self, options: AttributionOptions, steps: Sequence[str]) -> str:
+        """Say what the time limit prevented.
+
+        Args:
+            options: those of the analysis.
+            steps: the steps of the analysis that it ended, in a few words each.
+        """
+        if not steps:
+            return ""
+        return (
+            f"The time limit of {to_text(to_ns(options.max_wall or 0))} ended {' and '.join(steps)}, with"
+            f" {self.futures.carried_out:,} of up to {options.budget:,} futures; more time may change what is found."
+        )
 
 
 @contextlib.contextmanager
@@ -133,6 +159,7 @@ def session(
         UsageError: if the outcome is none of the run, or its agents are at different times.
         RunError: if the run has not finished, or cannot be repeated.
     """
+    deadline = Deadline.after(options.max_wall)
     with contextlib.ExitStack() as stack:
         stored = stack.enter_context(open_run(run_folder(run)))
         _check_ended(stored)
@@ -157,6 +184,7 @@ def session(
         jobs = options.jobs or cores()
         futures = _futures(setup, instants, jobs, outside, options, stack)
         stack.callback(futures.close)
+        futures.deadline = deadline
         if futures.own.value is None:
             raise RunError(f"the run does not show {target.text}: it has no value at its end", hint=_OTHER)
         if options.confirm is not None and not options.confirm(_cost(stored, futures, options, jobs, answers), money):
@@ -165,7 +193,7 @@ def session(
         start = StepMoment(1) if outside else StepMoment(0)
         yield Session(
             stored=stored, scenario=scenario, target=target, futures=futures, instants=instants, start=start,
-            answers=answers,
+            answers=answers, deadline=deadline,
         )  # fmt: skip
 
 
@@ -239,11 +267,16 @@ def _answers(scenario: Scenario, options: AttributionOptions, outside: str | Non
 
 
 def _cost(stored: StoredRun, futures: Futures, options: AttributionOptions, jobs: int, answers: str) -> str:
-    """Return what the futures cost, before there are any: half of the run each, on average."""
-    seconds = futures.seconds * options.budget / 2 / max(1, min(jobs, cores()))
+    """Return what the futures cost, before there are any: the whole run each, as those that begin at its start do."""
+    seconds = futures.seconds * options.budget / max(1, min(jobs, cores()))
     cores_text = f"{jobs} process{'es' if jobs > 1 else ''}"
     text = (
-        f"a replay of {stored.path.name} takes {futures.seconds:.2g} s of CPU time; up to {options.budget:,} futures,"
-        f" {futures.way}, take about {seconds:,.0f} s in {cores_text}"
+        f"a replay of {stored.path.name} ({stored.info.events or 0:,} events) takes {futures.seconds:.2g} s of CPU"
+        f" time; up to {options.budget:,} futures, {futures.way}, take at most about {seconds:,.0f} s in {cores_text}"
+        " with a core each"
     )
+    if options.max_wall is not None:
+        text += f"; after {to_text(to_ns(options.max_wall))}, no more of them begin"
+    elif seconds > _LONG:
+        text += "; --max-wall 10m ends this after ten minutes, and says what was not tried"
     return f"{text}. {answers}" if answers else text

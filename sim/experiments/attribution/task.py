@@ -7,6 +7,7 @@ import attrs
 
 from sim.base.errors import SimError
 from sim.experiments.attribution.target import Target, Watched
+from sim.experiments.pool import Deadline
 from sim.kernel.codec import encode, recordable
 from sim.record.reader import StoredRun
 from sim.runner.options import ReplayOptions
@@ -92,6 +93,10 @@ class Future:
     problem: str | None = None
 
 
+LATE: Final = Future(None, "it did not begin before the time limit")
+"""Stands for a future that was not carried out because the deadline had passed."""
+
+
 @attrs.frozen
 class Noted:
     """An event between two moments.
@@ -153,6 +158,21 @@ class Setup:
     target: Target
 
 
+@attrs.frozen
+class Own:
+    """What is known of the run itself, once it has been repeated.
+
+    Attributes:
+        future: its outcome.
+        seconds: the CPU seconds of its replay.
+        patterns: the patterns of topics to which anything listened.
+    """
+
+    future: Future
+    seconds: float = 0.0
+    patterns: tuple[str, ...] = ()
+
+
 class Futures(Protocol):
     """Carries out tasks. All of them give the same futures.
 
@@ -162,6 +182,8 @@ class Futures(Protocol):
         way: how, in a few words.
         own: the outcome of the run itself.
         seconds: the CPU seconds of its replay.
+        patterns: the patterns of topics to which anything listened in the run.
+        deadline: when no more futures begin.
     """
 
     within: bool
@@ -169,9 +191,11 @@ class Futures(Protocol):
     way: str
     own: Future
     seconds: float
+    patterns: tuple[str, ...]
+    deadline: Deadline
 
     def values(self, tasks: "list[Task]") -> list[list[Future]]:
-        """Return the outcomes of the futures of each task, in the order of its seeds."""
+        """Return the outcomes of the futures of each task, in the order of its seeds; `LATE` if one did not begin."""
 
     def steps(self, time_ns: int) -> int:
         """Return how many steps an instant has."""

@@ -10,7 +10,7 @@ import attrs
 from sim.base.text import plain
 from sim.experiments.attribution.curve import Jump, Passed, Point, Search
 from sim.experiments.attribution.session import AttributionOptions, session
-from sim.experiments.attribution.task import Future, Noted
+from sim.experiments.attribution.task import LATE, Future, Noted
 from sim.kernel import to_seconds, to_text
 from sim.runner.event_loop import with_definitions
 from sim.runner.options import taking
@@ -40,6 +40,7 @@ class TurningPoints:
         unknown: how many of them failed or do not show the outcome, by problem. They count as unknown, not as false.
         way: how futures were carried out.
         answers: what was done about answers of models, as sentences; empty: there are none.
+        cut: what the time limit prevented, as a sentence; empty: nothing.
     """
 
     run: str
@@ -52,6 +53,7 @@ class TurningPoints:
     unknown: dict[str, int]
     way: str
     answers: str
+    cut: str = ""
 
     @property
     def confirmed(self) -> list[Jump]:
@@ -84,6 +86,7 @@ class TurningPoints:
             ],
             "jumps": [jump_json(jump) for jump in self.jumps],
             "futures": self.futures, "unknown": self.unknown, "way": self.way, "answers": self.answers,
+            "cut": self.cut,
         }  # fmt: skip
 
     def table(self) -> "Table":
@@ -104,15 +107,13 @@ class TurningPoints:
                 between = f"between {moment_text(one.last_below)} and {moment_text(one.first_above)}"
                 found.append(f"P({way}) passed {one.level:g} for good {between}.")
         found += map(jump_text, self.jumps)
-        if not self.jumps:
+        if not self.jumps and len(self.points) > 1:
             found.append("Between no two neighbouring moments does P change by 0.1 or more.")
         if self.unknown:
             count = sum(self.unknown.values())
             worst = max(self.unknown.items(), key=lambda item: item[1])[0]
             found.append(f"{count} of {self.futures} futures are unknown, for example: {plain(worst)}.")
-        if self.answers:
-            found.append(self.answers)
-        return found
+        return found + [one for one in (self.cut, self.answers) if one]
 
     def __repr__(self) -> str:
         return "\n".join((*self.sentences(), self.table().text()))
@@ -160,12 +161,13 @@ def turning_point(run: str | PathLike[str], condition: str, options: TurningOpti
             run=open_.stored.path.name, condition=open_.target.text, outcome=bool(open_.futures.own.value),
             points=tuple(points), passed=tuple(search.passed()), jumps=tuple(jumps),
             futures=open_.futures.carried_out, unknown=problems, way=open_.futures.way, answers=open_.answers,
+            cut=open_.cut(options, ["the search for steps"] if open_.deadline.is_over else []),
         )  # fmt: skip
 
 
 def problems_of(futures: Iterable[Sequence[Future]]) -> dict[str, int]:
     """Return how many futures are not known, by problem."""
-    return dict(Counter(one.problem for found in futures for one in found if one.problem is not None))
+    return dict(Counter(one.problem for found in futures for one in found if one.problem and one != LATE))
 
 
 def rows_of(points: Sequence[Point]) -> Iterator[tuple[object, ...]]:
@@ -193,7 +195,10 @@ def jump_text(jump: Jump, what: str = "P") -> str:
         where = f"At {where}, {'at one step' if jump.steps == 1 else f'within {jump.steps} steps'}"
     happened = "; ".join(_happened(jump)) or "no event is recorded"
     if before.p is None or after.p is None:
-        return f"{where}, {what} may change; of the fresh futures none is known, so this was not tested: {happened}."
+        untold = (
+            "of the fresh futures none is known" if before.unknown + after.unknown else "there was no time for futures"
+        )
+        return f"{where}, {what} may change; {untold}, so this was not tested: {happened}."
     changed = f"from {before.p:.3g} to {after.p:.3g}"
     test = f"p = {jump.p_value:.2g} with {min(before.n, after.n)} fresh pairs"
     sure = f"confirmed, {test}" if jump.confirmed else f"not confirmed, {test}"
