@@ -134,7 +134,11 @@ class Router:
         return Route(targets, tier, why, skipped)
 
     def _choose(self, agent: str, group: str, request: ModelRequest) -> tuple[str, str]:
-        of_agent, of_group = self._agents.get(agent, {}), self._groups.get(group, {})
+        of_agent, of_group = self._agents.get(agent), self._groups.get(group)
+        if of_agent is None and of_group is None and request.tier is None:  # as nearly all calls
+            choice = self._uses.get(request.use)
+            return (self._default, "default") if choice is None else (choice, "use")
+        of_agent, of_group = of_agent or {}, of_group or {}
         found = (
             (of_agent.get(request.use), "agent"),
             (of_group.get(request.use), "group"),

@@ -236,7 +236,8 @@ class CoreLoop:
 
     def _add(self, done: _Progress, message: ChatMessage) -> None:
         """Add a message for the model, in a form that every endpoint takes, and have it kept unchanged."""
-        done.messages.append(attrs.evolve(message, tool_calls=tuple(map(sound, message.tool_calls))))
+        calls = message.tool_calls
+        done.messages.append(attrs.evolve(message, tool_calls=tuple(map(sound, calls))) if calls else message)
         if self.note is not None:
             self.note(message)
 
