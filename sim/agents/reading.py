@@ -179,7 +179,7 @@ class Reader:
             on these. None: draws depend on the moment.
     """
 
-    __slots__ = ("_candidates", "_lets", "_mailbox", "_unmatched", "_unused", "drawn_for", "let", "rules")
+    __slots__ = ("_candidates", "_counts", "_lets", "_mailbox", "_unmatched", "_unused", "drawn_for", "let", "rules")
 
     def __init__(self, mailbox: Mailbox, rules: Sequence[Rule]) -> None:
         self.rules = rules
@@ -189,6 +189,8 @@ class Reader:
         self._mailbox = mailbox
         readings = ((place, rule.reading) for place, rule in enumerate(rules))
         self._candidates = {place: _Candidates(reading) for place, reading in readings if reading is not None}
+        used = (part for rule in rules for part in (rule.when, *rule.let.values()) if part is not None)
+        self._counts = any("messages" in part.names for part in used)  # otherwise no message has to be counted
         self._unmatched: Unmatched = "keep"
         self._unused: list[Message] = []  # messages that no rule used in this iteration, if that makes it fail
         mailbox.offer_again()
@@ -200,7 +202,7 @@ class Reader:
         it applies only if no rule would use any of the messages that wait.
 
         Args:
-            names: the names of the agent; `message` and `messages` are set in it.
+            names: the names of the agent; `message` is set in it, and `messages` where a condition uses it.
             functions: the functions of rules.
             unmatched: what happens to a message that no rule would use.
 
@@ -278,15 +280,16 @@ class Reader:
         return any(self._wants(other, names, functions) for other in self._candidates if other > place)
 
     def _show(self, names: dict[str, Any], number: int) -> None:
-        """Set the names `message` and `messages` for a waiting message; 0: for none."""
+        """Set the names `message` and, where a condition uses it, `messages` for a waiting message; 0: for none."""
         mailbox = self._mailbox
         if self._lets:
             self._forget(names)
+        names["message"] = mailbox.pending(number).names if number else None
+        if not self._counts:
+            return
         if number:
-            names["message"] = mailbox.pending(number).names
             names["messages"] = mailbox.waiting - 1
         else:
-            names["message"] = None
             names["messages"] = mailbox.waiting if self._candidates else len(mailbox)
 
     def _take_in(self) -> None:
@@ -295,9 +298,9 @@ class Reader:
         All rules test them now, not when a rule is reached: `messages` would depend on which rules were reached.
         """
         mailbox = self._mailbox
-        if not len(mailbox.queue):
+        if not mailbox.queue.items:
             return
-        while len(mailbox.queue):
+        while mailbox.queue.items:
             number = mailbox.hold()
             if not self._candidates:
                 self._unwanted(number)

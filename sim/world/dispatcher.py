@@ -90,6 +90,13 @@ class Dispatcher:
             if granted is not NOTHING:
                 world.waits.passed(agent.agent_id)
                 return self._finish(agent, action, handler, granted, None, raw)
+        return self._wait(agent, action, handler, raw, charge)
+
+    def _wait(
+        self, agent: "Inhabitant", action: Action, handler: ActionHandler, raw: Raw, charge: Charge
+    ) -> ActionResult | Coroutine[Any, Any, ActionResult]:
+        """Reserve the price of an action that was admitted, and begin its wait; see `begin`."""
+        world = self._world
         held = world.costs.hold(agent.agent_id, charge)
         outer = world.pending.get(agent.agent_id)  # the call of a tool that executes this action
         world.pending[agent.agent_id] = PendingAction(action, handler)
@@ -268,11 +275,11 @@ class Dispatcher:
 
 
 if core is not None:
-    _HANDLER = ("allowed", "apply", "kind", "permission", "required", "topic", "wait")
+    _HANDLER = ("allowed", "apply", "kind", "permission", "ready", "required", "topic", "undo", "wait")
     _GIVEN = {
         "action": Action, "any": ANY, "as_dict": as_dict, "decode": decode, "encode": encode_unchecked, "fact": Fact,
-        "free": FREE, "freeze": freeze, "handler": ActionHandler, "raw": Raw, "result": ActionResult,
-        "run_error": RunError, "taken": ActionTaken,
+        "free": FREE, "freeze": freeze, "handler": ActionHandler, "interrupt": Interrupt,
+        "nothing": NOTHING, "raw": Raw, "result": ActionResult, "run_error": RunError, "taken": ActionTaken,
     }  # fmt: skip
     core.take_over_actions(
         Dispatcher,

@@ -14,7 +14,7 @@ if PLAIN == "plain":
 
 import sim  # noqa: E402 - only now
 from sim.base.permissions import Permission  # noqa: E402
-from sim.kernel.waits import sleep_ns  # noqa: E402
+from sim.kernel.waits import NOTHING, sleep_ns  # noqa: E402
 from sim.world import Action  # noqa: E402
 from sim.world.action import Refused, action  # noqa: E402
 
@@ -41,7 +41,38 @@ def forbidden(world: Any, agent: Any) -> None:
     """Do what only an operator may."""
 
 
+async def _line(world: Any, agent: Any, how: int) -> Any:
+    await sleep_ns(2 * 10**9)
+    return how
+
+
+def _ready(world: Any, agent: Any, how: int) -> Any:
+    if how == 7:
+        raise ValueError("not ready")
+    return NOTHING if how % 2 else {"how": how}
+
+
+def _undo(world: Any, agent: Any, granted: Any, how: int) -> None:
+    sys.stdout.write(f"{world.now} {agent.agent_id} undoes {granted}\n")
+    if how == 6:
+        raise ValueError("cannot be undone")
+
+
+@action("take", draws=False, wait=_line, ready=_ready, undo=_undo, ends=True)
+def take(world: Any, agent: Any, granted: Any, how: int) -> Any:
+    """Take what was waited for, or raise.
+
+    Args:
+        how: which.
+    """
+    if how >= 4:
+        raise Refused(f"refused {how}", skip=how == 8)
+    return granted
+
+
 ACTIONS = [
+    *(Action("take", {"how": how}) for how in range(9)),
+    Action("take", {"how": None}), Action("take", {"how": 2}, "why"),
     *(Action("try", {"how": how}) for how in (*range(8), 90, 91)),
     Action("try", {"how": 1}, "a reason"), Action("try", {"how": True}), Action("try", {"how": "1"}),
     Action("try", {"how": 2, "text": "y" * 70_000}), Action("try", {"how": 1, "text": "\udc80"}), Action("try"),

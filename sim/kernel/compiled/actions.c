@@ -1,4 +1,4 @@
-/* `apply` of the dispatcher (see world/dispatcher.py), for actions that cost nothing and wait for nothing any more.
+/* `apply` and `begin` of the dispatcher (see world/dispatcher.py), for actions that cost nothing and do not have to wait.
 
 The kernel does not know actions. The class of the dispatcher declares the layout of its slots and of what it gets. What
 a check would refuse, and each other case, is left to Python before anything has changed.
@@ -7,11 +7,11 @@ a check would refuse, and each other case, is left to Python before anything has
 #include "core.h"
 
 #define DISPATCHER_SLOTS(X) X(only_seen) X(world)
-#define HANDLER_SLOTS(X) X(allowed) X(apply) X(kind) X(permission) X(required) X(topic) X(wait)
+#define HANDLER_SLOTS(X) X(allowed) X(apply) X(kind) X(permission) X(ready) X(required) X(topic) X(undo) X(wait)
 #define ACTION_SLOTS(X) X(arguments) X(kind) X(reasoning)
 #define GIVEN(X)                                                                                                       \
-    X(action) X(any) X(as_dict) X(decode) X(encode) X(fact) X(free) X(freeze) X(handler) X(raw) X(result) X(run_error) \
-    X(taken)
+    X(action) X(any) X(as_dict) X(decode) X(encode) X(fact) X(free) X(freeze) X(handler) X(interrupt) X(nothing) X(raw) \
+    X(result) X(run_error) X(taken)
 
 #define DISPATCHER_SLOT(name) static Py_ssize_t dispatcher_##name;
 DISPATCHER_SLOTS(DISPATCHER_SLOT)
@@ -35,7 +35,7 @@ GIVEN(DEFINE_GIVEN)
         return NULL;                                                                                                   \
     }
 
-static PyObject *python_apply;
+static PyObject *python_apply, *python_begin;
 static PyObject *with_result, *with_reasoning; /* names of the fields of what is recorded */
 
 /* An action that is applied. All references but `raw` are borrowed. */
@@ -299,61 +299,151 @@ carry_out(Applied *applied, PyObject *kernel, int kept, PyObject *granted)
     return result;
 }
 
-/* Return what an action has waited for, from the argument `granted`; NULL: this is no case for C. */
-static PyObject *
-granted_by(PyObject *const *args, Py_ssize_t count, PyObject *handler)
+/* Return whether arguments of the dispatcher are of the classes that C knows, and set the parts of `applied`. */
+static int
+is_case(Applied *applied, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (count == 3) {
-        return GET(handler, handler_wait) == Py_None ? Py_None : NULL;
+    if (names != NULL || count < 3 || Py_TYPE(args[1]) != (PyTypeObject *)given_action ||
+        Py_TYPE(args[2]) != (PyTypeObject *)given_handler || GET(applied->self, dispatcher_only_seen) != Py_False) {
+        return 0;
     }
-    if (count != 5 || !PyTuple_CheckExact(args[3]) || PyTuple_GET_SIZE(args[3]) != 1 ||
-        Py_TYPE(args[4]) != (PyTypeObject *)given_raw) {
-        return NULL;
-    }
-    return PyTuple_GET_ITEM(args[3], 0);
+    applied->agent = args[0];
+    applied->action = args[1];
+    applied->handler = args[2];
+    applied->arguments = PLACE(applied->action, action_arguments);
+    return PyDict_CheckExact(applied->arguments);
+}
+
+/* Check an action, and encode its arguments if they are needed; 0: Python has to decide. */
+static int
+prepared(Applied *applied, int kept)
+{
+    int ready = kept < 0 ? -1 : admitted(applied);
+    return ready > 0 ? encoded(applied, kept) : ready;
 }
 
 static PyObject *
-dispatcher_apply_now(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+dispatcher_apply(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     Applied applied = {.self = self, .world = GET(self, dispatcher_world)};
-    PyObject *granted = NULL, *kernel, *result = NULL;
-    int ready = 0, kept;
-    if (names == NULL && count >= 3 && Py_TYPE(args[1]) == (PyTypeObject *)given_action &&
-        Py_TYPE(args[2]) == (PyTypeObject *)given_handler && GET(self, dispatcher_only_seen) == Py_False) {
-        granted = granted_by(args, count, args[2]);
-        applied.agent = args[0];
-        applied.action = args[1];
-        applied.handler = args[2];
-        applied.arguments = PLACE(applied.action, action_arguments);
+    PyObject *kernel, *granted = NULL, *result = NULL;
+    int ready = is_case(&applied, args, count, names), kept;
+    if (ready && count == 5) { /* after its wait, in the step in which it was admitted */
+        ready = PyTuple_CheckExact(args[3]) && PyTuple_GET_SIZE(args[3]) == 1 &&
+                Py_TYPE(args[4]) == (PyTypeObject *)given_raw;
+        granted = ready ? PyTuple_GET_ITEM(args[3], 0) : NULL;
     }
-    if (granted == NULL || !PyDict_CheckExact(applied.arguments)) {
+    else if (ready) {
+        ready = count == 3 && GET(applied.handler, handler_wait) == Py_None;
+    }
+    if (!ready) {
         return in_python(python_apply, self, args, count, names);
     }
     kernel = PyObject_GetAttr(applied.world, s_kernel);
     kept = kernel == NULL ? -1 : is_kept(kernel, GET(applied.handler, handler_topic));
-    if (kept >= 0 && count == 5) {
+    Py_INCREF(applied.arguments);
+    if (granted != NULL) {
         applied.raw = Py_NewRef(args[4]);
-        ready = 1;
+        ready = kept < 0 ? -1 : 1;
     }
-    else if (kept >= 0) {
-        ready = admitted(&applied);
-        ready = ready > 0 ? encoded(&applied, kept) : ready;
+    else {
+        ready = prepared(&applied, kept);
     }
-    if (ready > 0) {
-        Py_INCREF(applied.arguments);
-        result = carry_out(&applied, kernel, kept, count == 5 ? granted : NULL);
-        Py_DECREF(applied.arguments);
+    if (ready >= 0) {
+        result = ready ? carry_out(&applied, kernel, kept, granted) : in_python(python_apply, self, args, count, names);
     }
-    else if (ready == 0 && kept >= 0) {
-        result = in_python(python_apply, self, args, count, names);
-    }
+    Py_DECREF(applied.arguments);
     Py_XDECREF(applied.raw);
     Py_XDECREF(kernel);
     return result;
 }
 
-static PyMethodDef method_apply = {"apply", FAST(dispatcher_apply_now)};
+/* Undo what an action has waited for if it was refused; `result` is its result, or NULL with an error (stolen). */
+static PyObject *
+undone(Applied *applied, PyObject *granted, PyObject *result)
+{
+    PyObject *undo = GET(applied->handler, handler_undo), *args[] = {applied->world, applied->agent, granted}, *done;
+    PyObject *type, *error, *trace, *success = result == NULL ? NULL : PyObject_GetAttr(result, s_success);
+    int left = success == Py_True || undo == Py_None;
+    Py_XDECREF(success);
+    if (left) {
+        return result;
+    }
+    PyErr_Fetch(&type, &error, &trace);
+    done = PyObject_VectorcallDict(undo, args, 3, applied->arguments);
+    if (done == NULL) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+        Py_XDECREF(result);
+        return NULL;
+    }
+    Py_DECREF(done);
+    PyErr_Restore(type, error, trace);
+    return result;
+}
+
+/* Execute an action for which `ready` has been asked. */
+static PyObject *
+go_on(Applied *applied, PyObject *kernel, int kept, PyObject *granted)
+{
+    PyObject *waits, *name, *passed = NULL;
+    if (granted == NULL) {
+        return PyErr_ExceptionMatches(given_interrupt) ? NULL : refused(applied);
+    }
+    if (granted == given_nothing) {
+        if (applied->raw == NULL && (applied->raw = freeze(applied->arguments)) == NULL) {
+            return NULL;
+        }
+        return PyObject_CallMethodObjArgs(applied->self, s__wait, applied->agent, applied->action, applied->handler,
+                                          applied->raw, given_free, NULL);
+    }
+    waits = PyObject_GetAttr(applied->world, s_waits);
+    name = waits == NULL ? NULL : PyObject_GetAttr(applied->agent, s_agent_id);
+    if (name != NULL) {
+        passed = PyObject_CallMethodOneArg(waits, s_passed, name);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(waits);
+    if (passed == NULL) {
+        return NULL;
+    }
+    Py_DECREF(passed);
+    return undone(applied, granted, carry_out(applied, kernel, kept, granted));
+}
+
+static PyObject *
+dispatcher_begin(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    Applied applied = {.self = self, .world = GET(self, dispatcher_world)};
+    PyObject *kernel, *ask, *granted, *result = NULL;
+    int ready = is_case(&applied, args, count, names), kept;
+    if (!ready || count != 3 || GET(applied.handler, handler_ready) == Py_None) {
+        return in_python(python_begin, self, args, count, names);
+    }
+    kernel = PyObject_GetAttr(applied.world, s_kernel);
+    kept = kernel == NULL ? -1 : is_kept(kernel, GET(applied.handler, handler_topic));
+    Py_INCREF(applied.arguments);
+    ready = prepared(&applied, kept);
+    if (ready > 0) {
+        PyObject *asked[] = {applied.world, applied.agent};
+        ask = Py_NewRef(GET(applied.handler, handler_ready));
+        granted = PyObject_VectorcallDict(ask, asked, 2, applied.arguments);
+        Py_DECREF(ask);
+        result = go_on(&applied, kernel, kept, granted);
+        Py_XDECREF(granted);
+    }
+    else if (ready == 0) {
+        result = in_python(python_begin, self, args, count, names);
+    }
+    Py_DECREF(applied.arguments);
+    Py_XDECREF(applied.raw);
+    Py_XDECREF(kernel);
+    return result;
+}
+
+static PyMethodDef method_apply = {"apply", FAST(dispatcher_apply)};
+static PyMethodDef method_begin = {"begin", FAST(dispatcher_begin)};
 
 PyObject *
 take_over_actions(PyObject *module, PyObject *args)
@@ -376,5 +466,6 @@ take_over_actions(PyObject *module, PyObject *args)
         return NULL;
     }
     python_apply = replace((PyTypeObject *)type, &method_apply);
-    return python_apply == NULL ? NULL : Py_NewRef(Py_None);
+    python_begin = python_apply == NULL ? NULL : replace((PyTypeObject *)type, &method_begin);
+    return python_begin == NULL ? NULL : Py_NewRef(Py_None);
 }

@@ -43,12 +43,12 @@ extern PyObject *python_acquire;
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
     X(__qualname__) X(_alive) X(_arm) X(_caused) X(_close) X(_encode_batch) X(_ended) X(_failure_of) X(_go_on)         \
-    X(_hold_back) X(_is_short) X(_iterated) X(_next) X(_own_alive) X(_raised) X(_refuse) X(_rest) X(acting)            \
+    X(_hold_back) X(_is_short) X(_iterated) X(_next) X(_own_alive) X(_raised) X(_refuse) X(_rest) X(_wait) X(acting)   \
     X(action) X(actions) X(agent_id) X(alive) X(append) X(apply) X(begin) X(blocked) X(close) X(costs)                 \
     X(decide_action) X(decision) X(dispatcher) X(done) X(emit) X(event) X(event_bus) X(find) X(fire) X(first)          \
     X(fixed) X(has_more) X(hold) X(iterate) X(iterate_now) X(kernel) X(kind) X(lose_one) X(marks) X(max_data_bytes)    \
-    X(min_delay_ns) X(permission) X(popleft) X(rate_tracker) X(request_stop) X(sequence) X(serve) X(shutdown)          \
-    X(sort) X(state) X(success) X(throw) X(token) X(wait)
+    X(min_delay_ns) X(passed) X(permission) X(popleft) X(rate_tracker) X(request_stop) X(sequence) X(serve)            \
+    X(shutdown) X(sort) X(state) X(success) X(throw) X(token) X(wait) X(waits)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
 
