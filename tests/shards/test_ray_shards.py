@@ -159,6 +159,28 @@ def test_a_machine_with_other_code_is_refused(cluster: Any, monkeypatch: pytest.
         run_on_shards(world(3), "1@ray", ray=cluster.address)
 
 
+class Absent:
+    """Stands for a class that a machine cannot import."""
+
+    def __init__(self) -> None:
+        raise ImportError("there is no sim here")
+
+    def hello(self) -> bytes:
+        """Is never called."""
+        return b""
+
+    def begin(self, setup: bytes) -> bytes:
+        """Is never called."""
+        return setup
+
+
+def test_a_machine_without_sim_is_named(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that cannot import the code of a shard ends the run with its reason, and is not tried again."""
+    monkeypatch.setattr("sim.runner.shards.ray_shards.ShardActor", Absent)
+    with pytest.raises(RunError, match=r"a machine of the Ray cluster cannot make a shard: .*Error"):
+        run_on_shards(world(3), "1@ray", ray=cluster.address)
+
+
 def test_the_command_runs_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
     """`sim run --shards 2@ray --ray ADDRESS` runs there, and its summary has the shards."""
     file = tmp_path / "isles.json"

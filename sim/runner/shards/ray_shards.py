@@ -121,6 +121,14 @@ class RayShard:
                 f"no machine of the Ray cluster has started shard {self._number} within {_STARTS:g} seconds",
                 hint="`ray status` shows what the machines do",
             ) from error
+        except ShardLost as lost:
+            why = str(lost.__cause__).strip()
+            if "creation task" not in why:  # as Ray calls it: it did not die, but its class cannot be imported
+                raise
+            raise RunError(
+                f"a machine of the Ray cluster cannot make a shard: {why.splitlines()[-1]:.300}",
+                hint="install the same version of sim on all machines",
+            ) from lost
         if code.decode() != package_hash():
             raise RunError("a machine of the cluster has another version of sim", hint="install the same one on all")
         self._greeted = True
