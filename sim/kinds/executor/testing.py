@@ -27,7 +27,7 @@ from sim.world.action import action
 RUN_TESTS: Final = "workspace.run_tests"
 
 _PROGRAM: Final = Path(__file__).with_name("pytest_driver.py").read_text(encoding="utf-8")
-"""The program of a test run. It is part of each request, and so of the hash of a run: an edit of it changes golden hashes."""
+"""The program of a test run. Its text is part of each request, and so of the hash of a run."""
 
 MOST_FILES: Final = 900
 """The most files and folders of a test run. With them, the limit of the sandbox leaves room for those of the tests."""
