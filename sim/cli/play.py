@@ -46,3 +46,5 @@ def command(scenario: Path, out: Path, *, as_json: bool, rights: Rights, **optio
         until_interrupted(server.url, "whoever has it can play the run", server.wait, as_json=as_json)
     for folder in server.player.kept:
         say(f"sim: kept {plain(folder)}")
+    for name in server.player.removed:
+        say(f"sim: removed {plain(name)}: it was set up and never started")

@@ -4,7 +4,10 @@ import http.client
 import itertools
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -139,6 +142,7 @@ def test_one_run_after_the_other(player, tmp_path):
     assert sim.resume(second).status == "finished"
     player.close()
     assert [file.name for file in (tmp_path / "runs").iterdir()] == [second.name]
+    assert (player.kept, player.removed[0], len(player.removed)) == ([second], first.name, 2)
 
 
 CONTROLS = """
@@ -443,3 +447,46 @@ def test_it_can_be_played_from_python(walkers, tmp_path):
         assert news(server.url)["live"]["phase"] == "ready"
         assert news(server.url, run=server.player.folder.name)["run"]["status"] == "running"
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_page_that_is_opened_later_has_all_so_far(player):
+    """A page shows the run as far as it is when it is opened, and not as far as a window that was open before."""
+
+    def end():
+        parts = urlsplit(server.url)
+        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
+        connection.request("GET", parts.path)
+        page = connection.getresponse().read().decode()
+        connection.close()
+        found = re.search(r'<script[^>]*id="about"[^>]*>(.*?)</script>', page, re.DOTALL)
+        assert found
+        return json.loads(found[1])["end"]
+
+    with PlayServer(player) as server:
+        end()
+        for _ in range(2):
+            player.step("tick")
+            now = still(player)["now"]
+            eventually(lambda now=now: end() == now)
+            assert end() == now
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="it sends a signal")
+def test_the_command_says_at_its_end_what_was_kept_and_removed(walkers, tmp_path):
+    """Ctrl-C ends `sim play`; it names the runs that are kept, and those that were removed as they never started."""
+    command = [sys.executable, "-m", "sim", "play", str(walkers), "--no-browser", "--out", str(tmp_path / "runs")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        (first,) = (tmp_path / "runs").iterdir()
+        assert ask(url, {"do": "step", "kind": "event"})[0] == 200
+        assert ask(url, {"do": "again"})[0] == 200
+        (second,) = [folder for folder in (tmp_path / "runs").iterdir() if folder != first]
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 0
+    kept, removed = said.splitlines()[-2:]
+    assert kept == f"sim: kept {first}"
+    assert removed == f"sim: removed {second.name}: it was set up and never started"
+    assert [folder.name for folder in (tmp_path / "runs").iterdir()] == [first.name]

@@ -112,9 +112,16 @@ def test_charts_go_as_far_as_the_run(browser, tmp_path):
             wait(browser, 100)
             assert browser.evaluate(hidden) == 0
         left, top = browser.evaluate(area)
-        for kind, x in (("mouseMoved", 9), ("mousePressed", 9), ("mouseMoved", 60), ("mouseReleased", 60)):
-            more = {} if kind == "mouseMoved" and x == 9 else {"button": "left", "clickCount": 1}
+        for kind, x in (
+            ("mouseMoved", 9),
+            ("mousePressed", 9),
+            ("mouseMoved", 40),
+            ("mouseMoved", 60),
+            ("mouseReleased", 60),
+        ):
+            more = {} if kind == "mouseMoved" and x == 9 else {"button": "left", "buttons": 1, "clickCount": 1}
             browser.call("Input.dispatchMouseEvent", type=kind, x=left + x, y=top + 20, **more)
+            wait(browser, 150)  # a chart follows the pointer once a frame
         until(browser, f"{hidden} > 0")
         server.player.step("tick")
         now = still(server.player)["now"]
@@ -148,6 +155,7 @@ def test_again_stop_and_a_lost_connection(server, browser):
     click(browser, "event")
     until_text(browser, ".said-note", "There is no connection")
     assert "There is no connection" in text_of(browser, ".said-note")
+    assert text_of(browser, "#problem") == ""
     browser.call(
         "Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1
     )
@@ -155,6 +163,7 @@ def test_again_stop_and_a_lost_connection(server, browser):
     click(browser, "event")
     until_text(browser, "#play-clock", "paused at")
     assert "no connection" not in text_of(browser, ".said-note")
+    assert text_of(browser, "#problem") == ""
 
 
 @pytest.mark.proof

@@ -100,6 +100,8 @@ class Player:
     Attributes:
         version: is higher whenever there is something new to see.
         news: is notified then.
+        kept: the folders of earlier runs.
+        removed: the names of the folders of runs that never started.
 
     Raises:
         SimError: if the scenario cannot be run. There is a first run otherwise, which waits after its first instant.
@@ -112,6 +114,7 @@ class Player:
         self.news = threading.Condition()
         self.version = 0
         self.kept: list[Path] = []
+        self.removed: list[str] = []
         self._note = ""
         self._chosen: dict[str, Any] = {}  # values of controls that people chose, by name
         self._played = self._begin(options.seed)
@@ -396,5 +399,7 @@ class Player:
             if played.folder is not None and played.folder not in self.kept:
                 self.kept.append(played.folder)
             return
-        shutil.rmtree(played.folder, ignore_errors=True)
+        if played.folder.name not in self.removed:
+            shutil.rmtree(played.folder, ignore_errors=True)
+            self.removed.append(played.folder.name)
         self._note = f"removed {played.folder.name}: it was set up and never started"

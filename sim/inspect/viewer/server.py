@@ -149,6 +149,7 @@ class Site:
 
     def _page(self) -> bytes:
         with self._lock:
+            self._read(fresh=True)  # as far as the run is now, and not as far as a page that was open before
             about = self._about()
         return (self._head + about_element(about) + self._tail).encode()
 

@@ -11,7 +11,7 @@ const sectionData = (name) => OVERVIEW.sections.find((one) => one.name === name)
 
 async function loadOverview() {
   if (!ABOUT.served) return JSON.parse(await blockText(ABOUT.overview));
-  const answer = await fetch("overview");
+  const answer = await answerTo("overview");
   if (!answer.ok) throw new Error("the server could not read the run");
   return answer.json();
 }

@@ -6,10 +6,23 @@ END = ABOUT.end;
 const FRAMES_KEPT = 400, TEXTS_KEPT = 24;
 const STATE = 0, PLACE = 1, BALANCE = 2, ACTION = 3, EVENT = 4, DOING = 5; // the fields of a keyframe
 
+/** What the server answers; the page of a run that is played tries it again until there is a connection. */
+async function answerTo(address) {
+  for (;;) {
+    try {
+      return await fetch(address);
+    } catch (error) {
+      if (!live) throw error;
+      live.lost();
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+  }
+}
+
 /** The bytes of a block, as they are compressed. */
 async function packed(number) {
   if (ABOUT.served) {
-    const answer = await fetch("block/" + number);
+    const answer = await answerTo("block/" + number);
     if (!answer.ok) throw new Error("the server does not have block " + number);
     return answer.arrayBuffer();
   }
