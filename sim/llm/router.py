@@ -113,7 +113,7 @@ class Router:
             for choice in choices.values():
                 self._chain(choice)
 
-    def route(self, agent: str, group: str, request: ModelRequest, input_tokens: int = 0) -> Route:
+    def route(self, agent: str, group: str, request: ModelRequest, tokens: int = 0) -> Route:
         """Return the models for a call.
 
         Models whose context window is known to be too small are left out. If all are too small, the one with the
@@ -122,15 +122,15 @@ class Router:
         Args:
             agent: the calling agent.
             group: the group of the agent.
-            request: the request; its use, its tier and its token limit matter.
-            input_tokens: an estimate of the length of the input.
+            request: the request; its use and its tier matter.
+            tokens: an estimate of the most tokens that it takes, input and output together.
 
         Raises:
             UsageError: if the request asks for a tier that is not defined.
         """
         choice, why = self._choose(agent, group, request)
         tier, chain = self._chain(choice)
-        targets, skipped = self._fitting(chain, input_tokens + (request.sampling.max_tokens or 0))
+        targets, skipped = self._fitting(chain, tokens)
         return Route(targets, tier, why, skipped)
 
     def _choose(self, agent: str, group: str, request: ModelRequest) -> tuple[str, str]:
@@ -160,6 +160,8 @@ class Router:
 
     def _fitting(self, chain: tuple[Target, ...], tokens: int) -> tuple[tuple[Target, ...], tuple[str, ...]]:
         windows = {target: self._window(target) for target in chain}
+        if all(window is None or tokens <= window for window in windows.values()):
+            return chain, ()
         fit = [target for target in chain if (window := windows[target]) is None or tokens <= window]
         kept = fit or [max(chain, key=lambda target: windows[target] or 0)]
         skipped = [

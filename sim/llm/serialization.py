@@ -6,8 +6,7 @@ with their default value are omitted.
 
 import functools
 from collections.abc import Mapping, Sequence
-from types import NoneType
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -32,13 +31,13 @@ def request_to_json(request: ModelRequest) -> dict[str, Json]:
     value["messages"] = [message_to_json(message) for message in request.messages]
     if request.tools:
         value["tools"] = [attrs.asdict(tool) for tool in request.tools]
-    if request.sampling != Sampling():
-        value["sampling"] = _brief(request.sampling)
+    if sampling := _brief(request.sampling):
+        value["sampling"] = sampling
     return value
 
 
-def request_from_json(value: Mapping[str, Any]) -> ModelRequest:
-    """Return the request that `request_to_json` wrote. Other keys are ignored."""
+def request_from_json(value: Mapping[str, Any], key: str = "") -> ModelRequest:
+    """Return the request that `request_to_json` wrote, with a key. Other keys of the value are ignored."""
     sampling = dict(value.get("sampling", {}))
     if "stop" in sampling:
         sampling["stop"] = tuple(sampling["stop"])
@@ -47,6 +46,7 @@ def request_from_json(value: Mapping[str, Any]) -> ModelRequest:
         messages=tuple(message_from_json(message) for message in value["messages"]),
         tools=tuple(ToolSpec(**tool) for tool in value.get("tools", ())),
         sampling=Sampling(**sampling),
+        key=key,
         **{name: value[name] for name in _OPTIONS if name in value},
     )
 
@@ -55,7 +55,7 @@ def message_to_json(message: ChatMessage) -> dict[str, Json]:
     """Return a message as a JSON-like mapping."""
     value: dict[str, Json] = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        value["tool_calls"] = [attrs.asdict(call) for call in message.tool_calls]
+        value["tool_calls"] = [_call_to_json(call) for call in message.tool_calls]
     if message.tool_call_id is not None:
         value["tool_call_id"] = message.tool_call_id
     return value
@@ -67,43 +67,62 @@ def message_from_json(value: Mapping[str, Any]) -> ChatMessage:
     return ChatMessage(value["role"], value["content"], calls, value.get("tool_call_id"))
 
 
-def plain(record: Any) -> dict[str, Any]:
-    """Return a record, such as an attempt or a usage, as a JSON-like mapping, without reasoning tokens that are 0.
+def usage_to_json(usage: TokenUsage) -> dict[str, Any]:
+    """Return tokens as a JSON-like mapping, without reasoning tokens that are 0."""
+    value: dict[str, Any] = {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "estimated": usage.estimated,
+    }
+    if usage.reasoning_tokens:
+        value["reasoning_tokens"] = usage.reasoning_tokens
+    return value
 
-    It is called several times for each call, and takes a quarter of the time of `attrs.asdict`.
-    """
+
+def attempt_to_json(attempt: Attempt) -> dict[str, Json]:
+    """Return an attempt as a JSON-like mapping."""
     return {
-        name: part if (part := getattr(record, name)).__class__ in _LEAVES else _parts(part)
-        for name in _names(record.__class__)
-        if name != "reasoning_tokens" or record.reasoning_tokens
+        "provider": attempt.provider,
+        "model": attempt.model,
+        "outcome": attempt.outcome,
+        "seconds": attempt.seconds,
+        "waited": attempt.waited,
+        "detail": attempt.detail,
+        "usage": None if attempt.usage is None else usage_to_json(attempt.usage),
     }
 
 
-_LEAVES: Final = frozenset({str, int, float, bool, NoneType})
-
-
-@functools.cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in attrs.fields(kind))
-
-
-def _parts(value: Any) -> Any:
-    """Return a part of a record that is no leaf as a JSON-like value."""
-    if isinstance(value, tuple):
-        return [part if part.__class__ in _LEAVES else _parts(part) for part in value]
-    return plain(value) if attrs.has(value.__class__) else value
-
-
 def answer_to_json(answer: Answer) -> JsonObject:
-    """Return an answer as a JSON-like mapping."""
-    value = plain(answer)
-    del value["refused_formats"], value["completion"]["refused_format"]  # they are recorded beside the answer
-    del value["lost"]  # they are as well, or among the attempts
-    del value["completion"]["batch"]  # it must not reach the core, where it would make a difference to online answers
-    for name, nothing in (("vectors", ()), ("reasoning", ""), ("formatted", None)):
-        if getattr(answer.completion, name) == nothing:
-            del value["completion"][name]
-    return value
+    """Return an answer as a JSON-like mapping.
+
+    What is recorded beside it, or among the attempts, is left out: `refused_format`, `refused_formats` and `lost`. So
+    is `batch`: it must not reach the core, where it would make a difference to online answers.
+    """
+    found = answer.completion
+    completion: dict[str, Json] = {
+        "text": found.text,
+        "tool_calls": [_call_to_json(call) for call in found.tool_calls],
+        "stop": found.stop,
+        "usage": usage_to_json(found.usage),
+        "model": found.model,
+    }
+    if found.vectors:
+        completion["vectors"] = found.vectors
+    if found.reasoning:
+        completion["reasoning"] = found.reasoning
+    if found.formatted is not None:
+        completion["formatted"] = found.formatted
+    return {
+        "completion": completion,
+        "attempts": [attempt_to_json(attempt) for attempt in answer.attempts],
+        "cost_micro": answer.cost_micro,
+        "fallbacks": list(answer.fallbacks),
+    }
+
+
+def _call_to_json(call: ToolCall) -> dict[str, Json]:
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 def answer_from_json(value: Mapping[str, Any]) -> Answer:
@@ -125,12 +144,12 @@ def error_to_json(error: ModelError) -> dict[str, Json]:
     value: dict[str, Json] = {
         "kind": error.kind,
         "message": str(error),
-        "attempts": [plain(attempt) for attempt in error.attempts],
+        "attempts": [attempt_to_json(attempt) for attempt in error.attempts],
     }
     if error.retry_after is not None:
         value["retry_after"] = error.retry_after
     if error.usage is not None:
-        value["usage"] = plain(error.usage)
+        value["usage"] = usage_to_json(error.usage)
     if error.hint is not None:
         value["hint"] = error.hint
     if error.reasoning:
@@ -170,8 +189,14 @@ _OPTIONS = (
 def _brief(record: Any) -> dict[str, Json]:
     """Return the plain fields of a record that differ from their default."""
     brief: dict[str, Json] = {}
-    for field in attrs.fields(type(record)):
-        value = getattr(record, field.name)
-        if field.name not in (*_NESTED, "key") and value != field.default:
-            brief[field.name] = list(value) if isinstance(value, tuple) else value
+    for name, default in _defaults(record.__class__):
+        value = getattr(record, name)
+        if value != default:
+            brief[name] = list(value) if isinstance(value, tuple) else value
     return brief
+
+
+@functools.cache
+def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+    """Return the plain fields of a class of records, with their defaults."""
+    return tuple((field.name, field.default) for field in attrs.fields(kind) if field.name not in (*_NESTED, "key"))

@@ -32,7 +32,7 @@ from sim.llm.defaults import MAX_TOKENS
 from sim.llm.embeddings import MOST_NUMBERS, MOST_TEXTS
 from sim.llm.events import ModelAttempted, ModelCalled
 from sim.llm.limits.retry import MOST_REQUESTS
-from sim.llm.limits.spend import Bill, FundsHold, Spend, total_usage
+from sim.llm.limits.spend import Bill, FundsHold, Spend, total_bill
 from sim.llm.needs import lacking_in, needs_of
 from sim.llm.people import PERSON, People
 from sim.llm.prices import Prices
@@ -41,15 +41,27 @@ from sim.llm.router import Route, Router, Target, steps_down
 from sim.llm.serialization import (
     answer_from_json,
     answer_to_json,
+    attempt_to_json,
     error_from_json,
     error_to_json,
-    plain,
     request_from_json,
     request_to_json,
+    usage_to_json,
 )
 from sim.llm.shared_answers import SharedAnswers
 from sim.llm.tokens import APPROXIMATE, CAUTIOUS, Tokenizer, count_answer, count_request
-from sim.llm.types import Answer, Attempt, Delta, ModelError, ModelRequest, Observer, Provider, RuleFault, TokenUsage
+from sim.llm.types import (
+    Answer,
+    Attempt,
+    Delta,
+    ModelError,
+    ModelRequest,
+    Observer,
+    Provider,
+    RuleFault,
+    Sampling,
+    TokenUsage,
+)
 from sim.resources import MICRO, Budgets, Earmark, Reservation
 from sim.world import Service, Warned, World
 
@@ -279,7 +291,7 @@ class Models(Service):
                 is `skip`.
         """
         plan = self.plan(agent, request)
-        request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=plan.max_tokens))
+        request = _limited(request, plan.max_tokens)
         self._world.waits.begin(agent.agent_id)
         try:
             return await self._complete(agent, plan, request, self._observed(agent.agent_id, request, observe))
@@ -315,8 +327,7 @@ class Models(Service):
             ModelError: if no model answered. Its kind is `quota` if the ceiling of the run is reached.
         """
         plan = self.plan(respondent, request)
-        sampling = attrs.evolve(request.sampling, max_tokens=plan.max_tokens)
-        request = attrs.evolve(request, sampling=sampling, respondent=respondent.agent_id)
+        request = attrs.evolve(_limited(request, plan.max_tokens), respondent=respondent.agent_id)
         caller = Interviewer(_SURVEY + respondent.agent_id)
         stake = _Stake(self.spend.reserve(plan.cost_micro, plan.tokens), {}, {})
         if all(target.provider in INSIDE for target in plan.route.targets):
@@ -413,9 +424,8 @@ class Models(Service):
     def plan(self, agent: Caller, request: ModelRequest) -> CallPlan:
         """Return the route of a request and the most that it can use. Nothing is called or reserved."""
         max_tokens = 0 if request.texts else request.sampling.max_tokens or self._max_tokens
-        request = attrs.evolve(request, sampling=attrs.evolve(request.sampling, max_tokens=max_tokens))
         input_tokens = count_request(self._tokenizer, request)
-        route = self._router.route(agent.agent_id, agent.group, request, input_tokens)
+        route = self._router.route(agent.agent_id, agent.group, request, input_tokens + max_tokens)
         return CallPlan(route, input_tokens, max_tokens, self._most(route.targets, request, input_tokens, max_tokens))
 
     def context_window(self, agent: Caller, request: ModelRequest) -> int | None:
@@ -729,7 +739,9 @@ class Models(Service):
             self.counts.reused_micro += answer.cost_micro
         elif "batch" in outcome.value:
             self.spend.saved_micro += answer.cost_micro - outcome.value["batch"]["paid_micro"]
-        return attrs.evolve(answer, attempts=_untimed(answer.attempts)) if modelled else answer
+        if modelled:
+            return Answer(answer.completion, _untimed(answer.attempts), answer.cost_micro, answer.fallbacks)
+        return answer
 
     def _latency_ns(self, agent_id: str, use: str) -> int | None:
         """Draw the latency of the next call of an agent for a use, or return None if it is measured."""
@@ -752,7 +764,7 @@ class Models(Service):
         assert self._make_edge is not None, "only calls for endpoints get here"
         edge = self._opened(self._make_edge)
         chain = tuple(Target(provider, model) for provider, model in value["chain"])
-        request = attrs.evolve(request_from_json(value), key=key if modelled else "")
+        request = request_from_json(value, key if modelled else "")
         lost = self._interrupted(chain[0], request) if key in self._lost else ()
         beside: dict[str, Any] = {}
         result: JsonObject
@@ -777,7 +789,7 @@ class Models(Service):
             message = f"{type(error).__name__}: {error}"
             result = {"error": error_to_json(ModelError("server", message))}
         if lost and modelled:
-            beside["lost"] = [plain(attempt) for attempt in lost]
+            beside["lost"] = [attempt_to_json(attempt) for attempt in lost]
         scrubbed: JsonObject = self._access.scrub({**result, **beside})
         return scrubbed
 
@@ -859,8 +871,10 @@ class Models(Service):
         how: Ending,
     ) -> None:
         """Settle a call by the use of its requests, and emit `model.call` with `how` it ended."""
-        usage, cost = total_usage(bill.usage for bill in bills), sum(bill.cost_micro for bill in bills)
-        self._settle(stake, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
+        total = total_bill(bills)
+        usage, cost = total.usage, total.cost_micro
+        tokens = 0 if usage is None else usage.input_tokens + usage.output_tokens
+        self._settle(stake, tokens, cost)
         failed = "error" in how
         self.counts.tally(agent.agent_id.removeprefix(_SURVEY), plan.route.tier, how, cost)
         self.spend.settle(
@@ -881,16 +895,16 @@ class Models(Service):
                     ended_ns=now,
                 )
             )
-        target = Target.parse(bills[-1].model)
+        target = Target.parse(total.model)
         called = ModelCalled(
-            attempts=sum(bill.attempts for bill in bills), cost_micro=cost, group=agent.group, model=target.model,
+            attempts=total.attempts, cost_micro=cost, group=agent.group, model=target.model,
             planned_cost_micro=plan.cost_micro, planned_tokens=plan.tokens, provider=target.provider,
             seconds=to_seconds(self._world.kernel.now - started), tier=plan.route.tier, use=request.use,
-            **_identity(stake.effect, agent), **({} if usage is None else plain(usage)), **how,
+            **_identity(stake.effect, agent), **({} if usage is None else usage_to_json(usage)), **how,
         )  # fmt: skip
         self._emit(called, agent)
         for book in self.on_cost:
-            book(agent.agent_id, request.use, 0 if usage is None else usage.input_tokens + usage.output_tokens, cost)
+            book(agent.agent_id, request.use, tokens, cost)
 
     def _bills(self, plan: CallPlan, outcome: Answer | ModelError) -> Sequence[Bill]:
         """Return one bill per request. The usage of the last request and the total cost come from the outcome."""
@@ -899,10 +913,11 @@ class Models(Service):
             return [self._bill(plan.route.targets[0], last, attempts=0)]
         *failed, latest = outcome.attempts
         bills = [self._bill(Target(attempt.provider, attempt.model), attempt.usage) for attempt in failed]
-        bill = self._bill(Target(latest.provider, latest.model), latest.usage or last)
+        target = Target(latest.provider, latest.model)
         if isinstance(outcome, Answer):
-            bill = attrs.evolve(bill, cost_micro=outcome.cost_micro - sum(bill.cost_micro for bill in bills))
-        return [*bills, bill]
+            rest = outcome.cost_micro - sum(bill.cost_micro for bill in bills)
+            return [*bills, Bill(str(target), latest.usage or last, rest)]
+        return [*bills, self._bill(target, latest.usage or last)]
 
     def _bill(self, target: Target, usage: TokenUsage | None, attempts: int = 1) -> Bill:
         return Bill(str(target), usage, 0 if usage is None else self.cost(target.model, usage), attempts)
@@ -959,6 +974,14 @@ async def _until_funded(agent: Caller, budgets: Budgets, needs: Mapping[str, int
         await budgets.wait_for(agent.agent_id, needs)
 
 
+def _limited(request: ModelRequest, max_tokens: int) -> ModelRequest:
+    """Return a request with a limit of tokens; the same one, if it has that limit."""
+    if request.sampling.max_tokens == max_tokens:
+        return request
+    old = request.sampling
+    return attrs.evolve(request, sampling=Sampling(old.temperature, old.top_p, max_tokens, old.stop, old.seed))
+
+
 def _refused_formats(outcome: Answer | ModelError) -> dict[str, Json]:
     """Return what is recorded beside an outcome of the requests that were sent again without their format."""
     found = outcome.refused_formats
@@ -966,9 +989,9 @@ def _refused_formats(outcome: Answer | ModelError) -> dict[str, Json]:
 
 
 def _attempt(attempt: Attempt) -> Mapping[str, Any]:
-    return {name: value for name, value in plain(attempt).items() if value not in (None, "")}
+    return {name: value for name, value in attempt_to_json(attempt).items() if value not in (None, "")}
 
 
 def _untimed(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
     """Return attempts without their real durations, which must not be in the hash of a run with modelled latency."""
-    return tuple(attrs.evolve(attempt, seconds=None, waited=None) for attempt in attempts)
+    return tuple(Attempt(one.provider, one.model, one.outcome, None, None, one.detail, one.usage) for one in attempts)

@@ -72,7 +72,7 @@ def test_models_that_cannot_read_it_are_left_out(tokens, models, skipped):
     """A window that is known to be too small rules a model out, with the reason; an unknown one does not."""
     chain = [Target("p", name) for name in "abc"]
     router = Router({"all": chain}, default="all", prices=windows(a=100, b=1000))
-    route = router.route("x", "", ask(max_tokens=30), tokens - 30)
+    route = router.route("x", "", ask(), tokens)
     assert [target.model for target in route.targets] == models
     assert len(route.skipped) == skipped
     assert all(f"{tokens} tokens" in reason for reason in route.skipped)

@@ -35,14 +35,27 @@ class Bill:
 def total_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
     """Return the sum of the tokens of several requests, or None if all used none."""
     known = [usage for usage in usages if usage is not None]
-    if not known:
-        return None
+    if len(known) < 2:  # as of nearly all calls
+        return known[0] if known else None
     return TokenUsage(
         sum(usage.input_tokens for usage in known),
         sum(usage.output_tokens for usage in known),
         sum(usage.cached_tokens for usage in known),
         any(usage.estimated for usage in known),
         sum(usage.reasoning_tokens for usage in known),
+    )
+
+
+def total_bill(bills: Sequence[Bill]) -> Bill:
+    """Return the sum of the bills of several requests, under the model of the last one."""
+    last = bills[-1]
+    if len(bills) == 1:  # as of nearly all calls
+        return last
+    return Bill(
+        last.model,
+        total_usage(bill.usage for bill in bills),
+        sum(bill.cost_micro for bill in bills),
+        sum(bill.attempts for bill in bills),
     )
 
 
@@ -76,21 +89,29 @@ class ModelUsage:
 
     def add(
         self,
-        bills: Sequence[Bill],
+        total: Bill,
         *,
         ended: bool = True,
         failed: bool = False,
         most_micro: int = 0,
         most_tokens: int = 0,
     ) -> None:
-        """Count one call, or (if not `ended`) the requests of a call that ended at another model."""
+        """Count one call, or (if not `ended`) the requests of a call that ended at another model.
+
+        Args:
+            total: the sum of the bills of these requests.
+            ended: whether the call ended at these requests.
+            failed: whether it failed.
+            most_micro: the highest possible cost of the call, with all its requests.
+            most_tokens: the tokens of that.
+        """
         self.most_micro += most_micro if ended else 0
         self.most_tokens += most_tokens if ended else 0
         self.calls += ended and not failed
         self.failed += ended and failed
-        self.attempts += sum(bill.attempts for bill in bills)
-        self.cost_micro += sum(bill.cost_micro for bill in bills)
-        usage = total_usage(bill.usage for bill in bills)
+        self.attempts += total.attempts
+        self.cost_micro += total.cost_micro
+        usage = total.usage
         if usage is not None:
             self.input_tokens += usage.input_tokens
             self.output_tokens += usage.output_tokens
@@ -199,18 +220,14 @@ class Spend:
             most_tokens: the tokens of that.
         """
         self.release(held)
-        for tally in (
-            self.total,
-            self.groups.setdefault(group, ModelUsage()),
-            self.agents.setdefault(agent, ModelUsage()),
-        ):
-            tally.add(bills, failed=failed, most_micro=most_micro, most_tokens=most_tokens)
+        total = total_bill(bills)
+        for tally in (self.total, _tally(self.groups, group), _tally(self.agents, agent)):
+            tally.add(total, failed=failed, most_micro=most_micro, most_tokens=most_tokens)
         for model in dict.fromkeys(bill.model for bill in bills):
-            parts = [bill for bill in bills if bill.model == model]
-            tally = self.models.setdefault(model, ModelUsage())
-            tally.add(
-                parts, ended=model == bills[-1].model, failed=failed, most_micro=most_micro, most_tokens=most_tokens
-            )
+            _tally(self.models, model).add(
+                total_bill([bill for bill in bills if bill.model == model]),
+                ended=model == total.model, failed=failed, most_micro=most_micro, most_tokens=most_tokens,
+            )  # fmt: skip
 
     def release(self, held: FundsHold) -> None:
         """Release the reserved money of a call.
@@ -231,3 +248,11 @@ class Spend:
             "models": {name: attrs.asdict(tally) for name, tally in sorted(self.models.items())},
             "groups": {name: attrs.asdict(tally) for name, tally in sorted(self.groups.items())},
         }
+
+
+def _tally(tallies: dict[str, ModelUsage], name: str) -> ModelUsage:
+    """Return the totals of a name, begun if there are none."""
+    found = tallies.get(name)
+    if found is None:
+        found = tallies[name] = ModelUsage()
+    return found
