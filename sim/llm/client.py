@@ -5,7 +5,6 @@ limit. After a failure the retry policy decides: wait and try again, use the nex
 give up. The same code runs in real time (at the edge) and in simulated time (in the core); see `ClientClock`.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
@@ -204,7 +203,7 @@ class _Call:
             target: the model.
             keep: requests to leave for the later models of the chain.
         """
-        tries: Counter[str] = Counter()
+        tries: dict[str, int] = {}
         while True:
             permit = await self._turn(target, wait=keep == 0)
             if isinstance(permit, ModelError):
@@ -223,7 +222,7 @@ class _Call:
             self.spent += seconds
             pause = None
             if isinstance(outcome, ModelError):
-                tries[outcome.kind] += 1
+                tries[outcome.kind] = tries.get(outcome.kind, 0) + 1
                 pause = self._pause(outcome, tries[outcome.kind], keep)
             self._note(target, outcome, seconds, pause or 0.0)
             if pause is None:
@@ -381,17 +380,18 @@ class _Watch:
 
     def __init__(self, observe: Observer | None) -> None:
         self._observe = observe
-        self._filter = ReasoningFilter(self._show)
+        self._filter = None if observe is None else ReasoningFilter(self._show)
         self._seen = False
 
     @property
     def observer(self) -> Observer | None:
         """The observer to pass to the provider, or None."""
-        return None if self._observe is None else self._filter
+        return self._filter
 
     def end(self) -> None:
         """Show what was held back until the end of the answer."""
-        self._filter.flush()
+        if self._filter is not None:
+            self._filter.flush()
 
     def _show(self, part: Delta) -> None:
         assert self._observe is not None, "else the provider has no observer"

@@ -163,7 +163,9 @@ def read(completion: Completion, request: ModelRequest, *, written_calls: bool =
         calls, text = calls_in(text, offered)
         if calls and stop in ("end_turn", "stop_sequence"):
             stop = "tool_use"
-    answer = attrs.evolve(completion, text=text, reasoning=reasoning, tool_calls=calls, stop=stop)
+    answer = completion
+    if (text, reasoning, calls) != (completion.text, completion.reasoning, completion.tool_calls):
+        answer = attrs.evolve(completion, text=text, reasoning=reasoning, tool_calls=calls, stop=stop)
     if not text.strip() and not calls:
         _check_empty(answer, request)
     return answer

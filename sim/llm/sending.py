@@ -4,8 +4,6 @@ An endpoint bills what it has got. A provider that does not send a request at on
 attempt, notes that in `sending()`, so that no request is billed that was never sent, and none is forgotten that was.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 import attrs
@@ -37,15 +35,18 @@ def sending() -> Sending:
     return _NOW.get() or Sending()
 
 
-@contextmanager
-def noted() -> Iterator[Sending]:
-    """Have providers within the block note how far they come. For tasks of an event loop only."""
-    note = Sending()
-    token = _NOW.set(note)
-    try:
-        yield note
-    finally:
-        _NOW.reset(token)
+class Noted:
+    """Has providers within its block note how far they come. For tasks of an event loop only."""
+
+    __slots__ = ("_note", "_token")
+
+    def __enter__(self) -> Sending:
+        self._note = Sending()
+        self._token = _NOW.set(self._note)
+        return self._note
+
+    def __exit__(self, *_: object) -> None:
+        _NOW.reset(self._token)
 
 
 class TooLate(TimeoutError):
