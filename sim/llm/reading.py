@@ -41,6 +41,9 @@ _END: Final = re.compile(
 )
 """Tokens that end the turn of a model, which some servers leave in the text."""
 
+_SIGNS: Final = tuple(sorted({tag[0] for pair in (*_TAGS, *_WRAPPERS) for tag in pair}))
+"""What each tag and each token above begins with: a text without these signs has none of them."""
+
 _HARMONY: Final = re.compile(r"\s*(?:<\|start\|>assistant)?(?:\s*to=\S+)?<\|channel\|>")
 _SEGMENT: Final = re.compile(
     r"(?:<\|start\|>assistant)?([^<]*)<\|channel\|>(\w+)([^<]*)(?:<\|constrain\|>\w*\s*)?<\|message\|>"
@@ -63,6 +66,8 @@ def split_reasoning(text: str) -> tuple[str, str]:
 
     Reasoning that does not end is all of it: the answer was cut off in it. Tags later in the text are left alone.
     """
+    if not any(sign in text for sign in _SIGNS) and _BARE.match(text) is None:  # as nearly all texts
+        return "", text
     found = _harmony(text)
     if found is not None:
         return found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import attribution, play_frames, play_peers
+from benchmarks import attribution, call_parts, play_frames, play_peers
 from sim.experiments.attribution.forks import FORKS
 
 ROOT = Path(__file__).parents[2]
@@ -64,3 +64,20 @@ def test_comments_and_docstrings_are_no_lines_of_code():
     text = '"""About."""\n\n# Note\nx = 1  # one\n\n\ndef f():\n    """What\n\n    it does."""\n    return """a\nb"""\n'
     assert play_peers.lines(text, python=True) == 4
     assert play_peers.lines("# Note\n\na: 1\n", python=False) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/home/me/sim/sim/llm/client.py", "models: plan, limits, retries, prices"),
+        ("/home/me/project/sim/world/world.py", "agents, actions, resources"),
+        ("/x/.venv/lib/python3.11/site-packages/anyio/_core/_tasks.py", "event loop"),
+        ("/usr/lib/python3.11/asyncio/events.py", "event loop"),
+        ("/x/.venv/lib/python3.11/site-packages/openai/_client.py", "client"),
+        ("<attrs generated methods sim.llm.types.Answer>", "records"),
+        ("/usr/lib/python3.11/queue.py", "other libraries"),
+    ],
+)
+def test_each_function_belongs_to_one_part(path, name):
+    """What a model call costs is added up by the package of each function, wherever the packages are installed."""
+    assert call_parts.part(path) == name
