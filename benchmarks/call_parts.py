@@ -10,7 +10,7 @@ import pstats
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 
 from benchmarks.workload import Meter
 from benchmarks.workloads import w16_http_call
@@ -54,7 +54,7 @@ def part(path: str) -> str:
 
 def parts(profile: cProfile.Profile) -> dict[str, tuple[float, float]]:
     """Return the seconds and the calls of functions of each part."""
-    seconds, calls = Counter[str](), Counter[str]()
+    seconds, calls = defaultdict[str, float](float), Counter[str]()
     stats: dict[
         tuple[str, int, str], tuple[int, int, float, float, dict[tuple[str, int, str], tuple[int, int, float, float]]]
     ]
