@@ -82,7 +82,7 @@ class Task:
 
 @attrs.frozen
 class Future:
-    """What came of one future.
+    """The result of one future.
 
     Attributes:
         value: the value of the target; None: it is not known.
