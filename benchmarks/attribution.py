@@ -105,9 +105,10 @@ def ask(name: str, run: Path) -> None:
     ended = 0
     while not ended:
         now = used(child)
-        most, cpu = max(most, now.memory), max(cpu, now.seconds)  # the account of killed processes is lost
+        most, cpu = max(most, now.memory), max(cpu, now.seconds)  # the account at the end lacks killed processes
         time.sleep(_LOOK)
-        ended, status = os.waitpid(child, os.WNOHANG)
+        ended, status, account = os.wait4(child, os.WNOHANG)
+    cpu = max(cpu, account.ru_utime + account.ru_stime)
     if status:
         raise SystemExit(f"{name}: its process ended with the code {os.waitstatus_to_exitcode(status)}")
     real = time.perf_counter() - begun

@@ -2,7 +2,16 @@
 
 At most 64 calls are in flight, as `sim` has them if nothing else is said. The request has some 600 tokens, as the
 prompt of an agent with a persona and memories has. What is compared is CPU time: the endpoint answers at once, so all
-are as fast as a processor lets them.
+are as fast as a processor lets them. `python -m benchmarks --only W16` measures `sim` and the client; AutoGen and
+AgentScope need environments of their own:
+
+    uv venv autogen
+    uv pip install --python autogen/bin/python -c constraints.txt '.[models]' openai==3.54.0 \\
+        autogen-agentchat==0.7.5 'autogen-ext[openai]==0.7.5'
+    autogen/bin/python -m benchmarks.worker W16 autogen 100 10
+    uv venv agentscope
+    uv pip install --python agentscope/bin/python -c constraints.txt '.[models]' openai==3.54.0 agentscope==2.0.11
+    agentscope/bin/python -m benchmarks.worker W16 agentscope 100 10
 """
 
 import asyncio

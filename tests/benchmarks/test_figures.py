@@ -52,6 +52,7 @@ def test_a_clock_without_updates_is_an_error():
 
 def test_the_lines_of_each_page_are_those_of_its_files():
     """The lines of code that docs/play.md has beside SolaraViz are those of the files, in the order of the table."""
+    pytest.importorskip("mesa", reason="the group bench has Mesa")
     page = (ROOT / "docs" / "play.md").read_text(encoding="utf-8")
     _, _, table = page.partition("| page | lines of code |")
     assert [int(count) for count in re.findall(r"\| (\d+) \| [\d.]+ s \|", table)] == list(
