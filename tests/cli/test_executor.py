@@ -153,4 +153,4 @@ def test_forged_events_break_no_story(data: dict[str, Any]) -> None:
         stories.add(0, f"execution.{what}", data)
     stories.add(0, "execution.added", {"task": 2})
     assert stories.total >= 1
-    assert len(stories.found) == 1
+    assert len(stories.by_number) == 1

@@ -35,7 +35,7 @@ def stories_of(stored: StoredRun) -> Stories:
 
 def show_story(stored: StoredRun, number: int, *, as_json: bool) -> bool:
     """Print a task of an executor as a story; return whether it is one."""
-    stories = stories_of(stored).found
+    stories = stories_of(stored).by_number
     story = stories.get(number)
     if story is None:
         return False

@@ -57,7 +57,7 @@ def print_tasks(stored: StoredRun, most: int | None, *, as_json: bool) -> None:
     """
     rows = [
         (number, story.status or ("under way" if story.agent else "waits"), story.agent or "", story.name)
-        for number, story in stories_of(stored).found.items()
+        for number, story in stories_of(stored).by_number.items()
     ] or stored.query("SELECT task, status, assignee, title FROM tasks")
     print_list(("task", "status", "agent", "title"), rows[:most], as_json=as_json, none="the run has no tasks")
     if not as_json:

@@ -107,12 +107,12 @@ class Stories:
         most: how many tasks are followed at most.
 
     Attributes:
-        found: the stories by the number of the task.
+        by_number: the stories by the number of the task.
         total: the number of all tasks.
     """
 
     def __init__(self, most: int = _TASKS) -> None:
-        self.found: dict[int, Story] = {}
+        self.by_number: dict[int, Story] = {}
         self.total = 0
         self._most = most
 
@@ -123,10 +123,10 @@ class Stories:
             return
         if what == "added":
             self.total += 1
-            if len(self.found) < self._most and number not in self.found:
-                self.found[number] = _made(number, time_ns, data)
+            if len(self.by_number) < self._most and number not in self.by_number:
+                self.by_number[number] = _made(number, time_ns, data)
             return
-        story = self.found.get(number)
+        story = self.by_number.get(number)
         if story is not None and (tell := _TELL.get(what)) is not None:
             tell(story, time_ns, data)
 

@@ -48,12 +48,12 @@ class Graph:
 
     def _of_profile(self, name: str, members: Iterable[str]) -> list[str]:
         agent: Any = self._world.agents[name]
-        found = words_of(agent.state, "follows")
-        for one in found:
+        followed = words_of(agent.state, "follows")
+        for one in followed:
             if one not in members or one == name:
                 hint = did_you_mean(one, members) or "names are separated by spaces, and are those of users"
                 raise ActorError(f"{name} follows {one!r:.60}, who is no other user of the feed", hint=hint)
-        return found
+        return followed
 
     def _random(self, name: str, names: list[str], draws: Draws) -> list[str]:
         """Return users that are drawn with equal probability."""
@@ -63,9 +63,9 @@ class Graph:
 
     def _popular(self, name: str, draws: Draws) -> list[str]:
         """Return users that joined before, drawn by the number of their followers at first, plus one."""
-        found = dict.fromkeys(self._urn) if self._joined <= self._settings.each else dict[str, None]()
-        while len(found) < min(self._settings.each, self._joined):
-            found[draws.choice(self._urn)] = None
+        followed = dict.fromkeys(self._urn) if self._joined <= self._settings.each else dict[str, None]()
+        while len(followed) < min(self._settings.each, self._joined):
+            followed[draws.choice(self._urn)] = None
         self._joined += 1
-        self._urn += [*found, name]
-        return list(found)
+        self._urn += [*followed, name]
+        return list(followed)

@@ -125,17 +125,17 @@ def _mixed(feed: "Feed", member: Member) -> list[Shown]:
     while sources and len(chosen) < feed.settings.shown:
         name = min(sources, key=lambda one: (sources[one][1] + 1) / sources[one][0])  # type: ignore[operator]
         entry: Any = sources[name]
-        found = next((one for one in entry[2] if one[0].number not in chosen), None)
-        if found is None:
+        next_post = next((one for one in entry[2] if one[0].number not in chosen), None)
+        if next_post is None:
             del sources[name]
             continue
         entry[1] += 1
-        chosen[found[0].number] = Shown(found[0], found[1], name)
+        chosen[next_post[0].number] = Shown(next_post[0], next_post[1], name)
     return list(chosen.values())
 
 
 def _by_value(feed: "Feed", member: Member, expression: Expression) -> Iterator[Found]:
     """Yield the newest posts by the value of an expression, the highest first, and of equal ones the newest."""
-    found, value = list(_allowed(feed, member, _latest)), feed.reader(member.name)
-    values = [value_of_post(value(expression, post), "feed.policy") for post, _ in found]
-    return (found[n] for n in sorted(range(len(found)), key=lambda n: -values[n]))
+    newest, value = list(_allowed(feed, member, _latest)), feed.reader(member.name)
+    values = [value_of_post(value(expression, post), "feed.policy") for post, _ in newest]
+    return (newest[n] for n in sorted(range(len(newest)), key=lambda n: -values[n]))

@@ -50,8 +50,8 @@ class Post:
 
 def words_of(state: Mapping[str, Any], name: str) -> list[str]:
     """Return the words of a state variable of a user, each once; none if the variable is null or not there."""
-    given = state.get(name)
-    return [] if given is None else list(dict.fromkeys(str(given).split()))
+    text = state.get(name)
+    return [] if text is None else list(dict.fromkeys(str(text).split()))
 
 
 @attrs.define(eq=False, slots=True)

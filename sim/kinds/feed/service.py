@@ -137,12 +137,12 @@ class Feed(Service):
                 0 to 1.
         """
         reactions = reactions or next(iter(self._chances))
-        found, value = self._chances.get(reactions), self.reader(name)
-        if found is None:
+        probabilities, value = self._chances.get(reactions), self.reader(name)
+        if probabilities is None:
             raise no_such(f"{name}: there are no reactions", reactions, self._chances)
 
         def chance(kind: str, post: Post | None = None, place: int | None = None) -> float:
-            one = found[kind]
+            one = probabilities[kind]
             if isinstance(one, float):
                 return one
             return probability(value(one, post, place), f"feed.reactions.{reactions}.{kind} of {name}")
@@ -160,13 +160,13 @@ class Feed(Service):
         interests = {topic.casefold() for topic in self.interests(name)}
 
         def value(expression: Expression, post: Post | None = None, place: int | None = None) -> Any:
-            given = {**own, "place": place}
+            names = {**own, "place": place}
             if post is not None:
-                given |= {word: _OF_POST[word](post) for word in expression.names & _OF_POST.keys()}
-                given |= {"age": self._age(post), "followed": post.author in member.follows}
+                names |= {word: _OF_POST[word](post) for word in expression.names & _OF_POST.keys()}
+                names |= {"age": self._age(post), "followed": post.author in member.follows}
                 if "interest" in expression.names:
-                    given["interest"] = post.topic.casefold() in interests
-            return expression.evaluate(given, functions)
+                    names["interest"] = post.topic.casefold() in interests
+            return expression.evaluate(names, functions)
 
         return value
 

@@ -96,10 +96,10 @@ class Reactions:
         Raises:
             UsageError: if it is none of both.
         """
-        given = getattr(self, name)
-        if not isinstance(given, str):
-            return probability(given, name)
-        expression = agent_expression(given, POST_NAMES if name != "write" else ("my", "me", "now"), name)
+        setting = getattr(self, name)
+        if not isinstance(setting, str):
+            return probability(setting, name)
+        expression = agent_expression(setting, POST_NAMES if name != "write" else ("my", "me", "now"), name)
         return _checked(expression, name, probability)
 
 
@@ -182,10 +182,10 @@ class FeedSettings:
             raise problem
 
     def _problems(self) -> Iterator[UsageError]:
-        known = (*SIMPLE, "mixed")
-        if self.own_policy is None and self.policy not in known:
-            hint = f"there are {', '.join(known)}, and expressions such as '=likes'"
-            yield no_such("policy: there is no policy", self.policy, known, hint)
+        policies = (*SIMPLE, "mixed")
+        if self.own_policy is None and self.policy not in policies:
+            hint = f"there are {', '.join(policies)}, and expressions such as '=likes'"
+            yield no_such("policy: there is no policy", self.policy, policies, hint)
         for name in self.mix:
             if name not in SIMPLE:
                 yield no_such(f"mix.{name}: there is no policy", name, SIMPLE)

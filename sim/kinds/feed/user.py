@@ -53,8 +53,8 @@ class FeedUser(Agent):
 
     def profile(self) -> list[str]:
         """Return its state variables but whom it follows, for prompts, one line each."""
-        known = ((name, value) for name, value in self.state.items() if name != "follows" and value is not None)
-        return [" ".join(f"{name}: {value}".split()) for name, value in known]
+        variables = ((name, value) for name, value in self.state.items() if name != "follows" and value is not None)
+        return [" ".join(f"{name}: {value}".split()) for name, value in variables]
 
     async def decide_action(self) -> Action | None:
         """Visit the feed; at the first time, begin to wait for a visit."""
@@ -173,12 +173,12 @@ def _variables(feed: FeedSettings, entry: Any) -> Iterable[tuple[str, str]]:
 def fits(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
     """Refuse users whose reactions there are not. See `Family.fits`."""
     reactions, where = params.get("reactions"), f"agents.{entry.name}.params.reactions"
-    known = [*scenario.sections["feed"].reactions, MODEL]
+    reaction_names = [*scenario.sections["feed"].reactions, MODEL]
     if reactions == MODEL and scenario.models is None:
         raise UsageError(f"{where}: it asks a language model, but the scenario has none", hint="add `models: {}`")
-    if reactions and reactions not in known:
-        hint = f"there are {', '.join(known)}; add it to feed.reactions"
-        raise no_such(f"{where}: there are no reactions", reactions, known, hint)
+    if reactions and reactions not in reaction_names:
+        hint = f"there are {', '.join(reaction_names)}; add it to feed.reactions"
+        raise no_such(f"{where}: there are no reactions", reactions, reaction_names, hint)
 
 
 define_family(

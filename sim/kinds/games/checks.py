@@ -62,19 +62,19 @@ def _plays(scenario: Any, game: GameSettings, entry: Any) -> bool:
 def fits(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
     """Refuse players whose strategy or wording their game does not have. See `Family.fits`."""
     games: Mapping[str, GameSettings] = scenario.sections["games"]
-    found = next(((name, one) for name, one in games.items() if _plays(scenario, one, entry)), None)
-    if found is None:
+    named_game = next(((name, one) for name, one in games.items() if _plays(scenario, one, entry)), None)
+    if named_game is None:
         return
-    (name, game), where = found, f"agents.{entry.name}.params"
+    (name, game), where = named_game, f"agents.{entry.name}.params"
     strategy, wording = params.get("strategy"), params.get("wording")
     if strategy == MODEL and scenario.models is None:
         raise UsageError(
             f"{where}.strategy: it asks a language model, but the scenario has none", hint="add `models: {}`"
         )
-    known = [*known_strategies(game), *game.strategies, MODEL]
-    if strategy and strategy not in known:
-        hint = f"add it to games.{name}.strategies; there are {', '.join(known)}"
-        raise no_such(f"{where}.strategy: there is no strategy", strategy, known, hint)
+    strategies = [*known_strategies(game), *game.strategies, MODEL]
+    if strategy and strategy not in strategies:
+        hint = f"add it to games.{name}.strategies; there are {', '.join(strategies)}"
+        raise no_such(f"{where}.strategy: there is no strategy", strategy, strategies, hint)
     if wording and wording not in game.wordings:
         hint = f"add it to games.{name}.wordings"
         raise no_such(f"{where}.wording: there is no wording", wording, game.wordings, hint)

@@ -85,8 +85,8 @@ def _groups(game: GameSettings, players: Sequence[str], world: World, draws: Dra
     assert game.public_good is not None, "pairs have no groups"
     if game.pairing == "network":
         order = set(players)
-        found = [(one, *(other for other in _partners(world, one) if other in order)) for one in players]
-        return [group for group in found if len(group) > 1]
+        groups = [(one, *(other for other in _partners(world, one) if other in order)) for one in players]
+        return [group for group in groups if len(group) > 1]
     size, players = game.public_good.size or len(players), list(players)
     if game.pairing == "random":
         draws.shuffle(players)
@@ -104,9 +104,9 @@ def pay(match: Match, moves: Sequence[Move]) -> list[float | None]:
     good = match.seats[0].game.public_good
     if good is None:
         return [seat.payoff(str(moves[n]), str(moves[1 - n])) for n, seat in enumerate(match.seats)]
-    given = [float(move or 0) for move in moves]
-    share = good.multiplier * sum(given) / len(given)
-    return [good.endowment - own + share for own in given]
+    contributions = [float(move or 0) for move in moves]
+    share = good.multiplier * sum(contributions) / len(contributions)
+    return [good.endowment - own + share for own in contributions]
 
 
 def note(match: Match, moves: Sequence[Move], payoffs: Sequence[float | None]) -> None:
@@ -119,8 +119,8 @@ def note(match: Match, moves: Sequence[Move], payoffs: Sequence[float | None]) -
 
 
 def _mean(moves: Sequence[Move]) -> float | None:
-    given = [float(move) for move in moves if move is not None]
-    return sum(given) / len(given) if given else None
+    numbers = [float(move) for move in moves if move is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def with_noise(seat: Seat, move: Move, draws: Draws) -> Move:

@@ -36,8 +36,8 @@ class Player(Agent):
         strategy: str = "tit_for_tat"
         wording: str = ""
 
-    def __init__(self, agent_id: str, world: World, **given: Any) -> None:
-        super().__init__(agent_id, world, **given)
+    def __init__(self, agent_id: str, world: World, **options: Any) -> None:
+        super().__init__(agent_id, world, **options)
         self.state = {"strategy": getattr(self.params, "strategy", ""), "payoff": None, "cooperation": None}
         self._strategies: dict[str, Strategy] = {}
 
@@ -54,17 +54,17 @@ class Player(Agent):
         name = self.state["strategy"]
         strategy = self._strategies.get(name)
         if strategy is None:
-            strategy = self._strategies[name] = self._found(name)
+            strategy = self._strategies[name] = self._strategy_of(name)
         return strategy(seat, self.rng)
 
-    def _found(self, name: str) -> Strategy:
+    def _strategy_of(self, name: str) -> Strategy:
         game = Games.of(self.world).of_agent(self)
         text = game.settings.strategies.get(name)
         if text is None:
-            known = known_strategies(game.settings)
-            if name not in known:
-                raise no_such(f"{self.agent_id}: there is no strategy", name, [*known, *game.settings.strategies])
-            return known[name]
+            built_in = known_strategies(game.settings)
+            if name not in built_in:
+                raise no_such(f"{self.agent_id}: there is no strategy", name, [*built_in, *game.settings.strategies])
+            return built_in[name]
         expression, toolbox = agent_expression(text, MOVE_NAMES, name), Games.of(self.world).toolbox
 
         def move(seat: Seat, draws: Any) -> Move:
@@ -73,8 +73,8 @@ class Player(Agent):
                 "left": seat.left, "other": seat.others[0] if len(seat.others) == 1 else None, "me": self.agent_id,
                 "now": self.world.now, "pi": math.pi,
             }  # fmt: skip
-            found: Move = expression.evaluate(names, toolbox.used_by(self))
-            return found
+            chosen: Move = expression.evaluate(names, toolbox.used_by(self))
+            return chosen
 
         return move
 

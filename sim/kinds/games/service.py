@@ -91,7 +91,7 @@ class Game:
         self._seats: dict[str, list[Seat]] = {}
         self._first: list[str] = []  # strategies of the first generation
         self._awaited: dict[str, None] = {}
-        self._given: dict[str, list[Move]] = {}
+        self._moves: dict[str, list[Move]] = {}
         self._missing: dict[str, str] = {}
         self._outcomes: dict[str, dict[str, Any]] = {}
         self._done = Signal(world.kernel)
@@ -162,7 +162,7 @@ class Game:
         seats = self.seats(agent_id)
         if agent_id not in self._awaited:
             raise Refused(f"{agent_id} came after the match began, and takes part in the next one", skip=True)
-        if agent_id in self._given:
+        if agent_id in self._moves:
             raise Refused(f"{agent_id} has moved already", skip=True)
         moves = list(move) if isinstance(move, list | tuple) else [move] * len(seats)
         if len(moves) != len(seats):
@@ -171,9 +171,9 @@ class Game:
 
     async def play(self, agent_id: str, moves: list[Move]) -> dict[str, Any]:
         """Make the moves of a player, wait until all have moved, and return what the round was for the player."""
-        self._given[agent_id] = moves
+        self._moves[agent_id] = moves
         number = self.generation, self.match, self.round
-        if len(self._given) >= len(self._awaited):
+        if len(self._moves) >= len(self._awaited):
             self._end_round()
         else:
             self._world.waits.begin(agent_id)
@@ -181,7 +181,7 @@ class Game:
                 fired = await first_of_ns(self._done, timeout_ns=self.settings.patience)
             except BaseException:
                 if number == (self.generation, self.match, self.round):
-                    self._given.pop(agent_id, None)  # the round is still open: it did not move
+                    self._moves.pop(agent_id, None)  # the round is still open: it did not move
                 raise
             finally:
                 self._world.waits.end(agent_id)
@@ -194,7 +194,7 @@ class Game:
         assert self._matches is not None, "a round has matches"
         where = {"generation": self.generation, "match": self.match, "round": self.round}
         draws = self._draws("noise", *where.values()) if self.settings.noise else None
-        turn = {one: iter(moves) for one, moves in self._given.items()}
+        turn = {one: iter(moves) for one, moves in self._moves.items()}
         self.latest, played = Tally(), []
         for match in self._matches:
             moves = [next(turn[seat.me]) if seat.me in turn else None for seat in match.seats]
@@ -206,14 +206,14 @@ class Game:
             played.append([[seat.me for seat in match.seats], moves, payoffs])
             self._count(match, moves, payoffs)
         for one in self._awaited:
-            if one not in self._given:
+            if one not in self._moves:
                 self.miss(one, f"it did not move within {self.settings.patience / NS:g} s")
         missed = self._missing or ABSENT
         self._world.event_bus.report(RoundPlayed(game=self.name, **where, missed=missed, played=played))
         self._missing = {}
-        players, given = list(dict.fromkeys((*self._awaited, *self._given))), list(self._given)
-        results = {one: self._outcome(one, where) for one in given}
-        self._given, self.standing = {}, self.tallies
+        players, moved = list(dict.fromkeys((*self._awaited, *self._moves))), list(self._moves)
+        results = {one: self._outcome(one, where) for one in moved}
+        self._moves, self.standing = {}, self.tallies
         self._advance(players)
         self._outcomes |= {one: {**result, "over": self.over} for one, result in results.items()}
         self._done.fire()

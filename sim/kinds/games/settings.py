@@ -122,10 +122,10 @@ class GameSettings:
         if self.column_payoffs is None and set(rows) != set(columns):
             yield self._different(rows)
         for key in ("payoffs", "column_payoffs"):
-            for row, given in (getattr(self, key) or {}).items():
-                if tuple(given) != columns:
+            for row, payoffs in (getattr(self, key) or {}).items():
+                if tuple(payoffs) != columns:
                     hint = "each move has the same moves of the other, in the same order"
-                    yield UsageError(f"{key}.{row}: it has {', '.join(given)}, not {', '.join(columns)}", hint=hint)
+                    yield UsageError(f"{key}.{row}: it has {', '.join(payoffs)}, not {', '.join(columns)}", hint=hint)
         if self.column_payoffs is not None and tuple(self.column_payoffs) != rows:
             hint = f"both have the moves {', '.join(rows)} of the first player"
             yield UsageError("column_payoffs: its moves are not those of payoffs", hint=hint)

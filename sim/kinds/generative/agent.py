@@ -44,8 +44,8 @@ class GenerativeAgent(Agent):
         {"observation": 3, "acquaintance": 3, "talk": 5, "plan": 4, "reflection": 6, "fact": 8}
     )
 
-    def __init__(self, agent_id: str, world: World, **given: Any) -> None:
-        super().__init__(agent_id, world, **given)
+    def __init__(self, agent_id: str, world: World, **options: Any) -> None:
+        super().__init__(agent_id, world, **options)
         self.home = self._mind.spot(Generative.of(world).step)
         self.state = {"doing": "", "talks": 0}
 

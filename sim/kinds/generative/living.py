@@ -215,8 +215,8 @@ async def reflect(world: World, agent: Any, mind: Mind) -> None:
     questions = await prompts.questions_of(world, agent, memories.all(mind.agent)[-LATEST:])
     evidence: dict[str, list[int]] = {}
     for question in questions:
-        found = await town.recalled(agent, question)
-        for text, ids in await prompts.insights_of(world, agent, question, found):
+        recalled = await town.recalled(agent, question)
+        for text, ids in await prompts.insights_of(world, agent, question, recalled):
             memory = await remember(world, agent, text, "reflection")
             evidence[str(memory.id)] = ids
             town.count("unfounded", not ids)

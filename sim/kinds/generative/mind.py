@@ -53,8 +53,8 @@ class Mind:
 
     def items(self, minute: int) -> Iterator[Item]:
         """Yield what its plans say for a minute of the day: that of minutes, that of the hour, that of the day."""
-        found = (item_at(self.plans.get(level, ()), minute) for level in ("minutes", "hour", "day"))
-        return (item for item in found if item is not None)
+        current = (item_at(self.plans.get(level, ()), minute) for level in ("minutes", "hour", "day"))
+        return (item for item in current if item is not None)
 
     def place(self, minute: int) -> str | None:
         """Return where its plans have it at a minute of the day; None: where the resident is."""
@@ -81,15 +81,15 @@ class Mind:
 
     def usual_day(self) -> list[str]:
         """Return the day of the resident as a plan."""
-        found = [f"{shown(self.resident.wakes // _STEPS_A_MINUTE)} is at home"]
+        lines = [f"{shown(self.resident.wakes // _STEPS_A_MINUTE)} is at home"]
         before = HOME
         for step, goal in self.resident.walks[:-1]:
             place = place_at(goal)
             if place != before and step > self.resident.wakes:
                 where = "at home" if place == HOME else f"at the {place}"
-                found.append(f"{shown(-(-step // _STEPS_A_MINUTE))} is {where}")
+                lines.append(f"{shown(-(-step // _STEPS_A_MINUTE))} is {where}")
             before = place
-        return found
+        return lines
 
     def state(self) -> list[Any]:
         """Return all of it, JSON-like, for the digest."""

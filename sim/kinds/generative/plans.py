@@ -46,8 +46,8 @@ def shown(minute: int) -> str:
 
 def place_in(text: str) -> str | None:
     """Return the last place that a text names, because what is done comes before where; None if it names none."""
-    found = _PLACE.findall(text)
-    return found[-1].lower() if found else None
+    places = _PLACE.findall(text)
+    return places[-1].lower() if places else None
 
 
 class Plan(Record, frozen=True):
@@ -72,16 +72,16 @@ def read_plan(text: str) -> Plan:
     for line in text.splitlines():
         if not line.strip():
             continue
-        found = _LINE.match(line)
-        start = None if found is None else _minute(*found.group(1, 2, 3))
-        if found is None or start is None:
+        match = _LINE.match(line)
+        start = None if match is None else _minute(*match.group(1, 2, 3))
+        if match is None or start is None:
             unreadable += 1
             continue
         if len(items) == _MOST:
             surplus += 1
             continue
-        end = _minute(*found.group(4, 5, 6)) if found[4] else None
-        what = " ".join(found[7].split())[:_LONGEST]
+        end = _minute(*match.group(4, 5, 6)) if match[4] else None
+        what = " ".join(match[7].split())[:_LONGEST]
         items.append(
             Item(start=start, end=end if end is None or end > start else None, what=what, place=place_in(what))
         )
@@ -92,8 +92,8 @@ def _minute(hour: str, minute: str, half: str | None) -> int | None:
     hours = int(hour)
     if half and 1 <= hours <= 12:
         hours = hours % 12 + (12 if half[0] in "pP" else 0)
-    found = hours * 60 + int(minute)
-    return found if int(minute) < 60 and found < _DAY else None
+    minutes = hours * 60 + int(minute)
+    return minutes if int(minute) < 60 and minutes < _DAY else None
 
 
 def item_at(items: Sequence[Item], minute: int) -> Item | None:
@@ -101,8 +101,8 @@ def item_at(items: Sequence[Item], minute: int) -> Item | None:
     begun = [item for item in items if item.start <= minute]
     within = [item for item in begun if item.end is not None and minute < item.end]
     without = [item for item in begun if item.end is None]
-    found = within or without
-    return found[-1] if found else None
+    candidates = within or without
+    return candidates[-1] if candidates else None
 
 
 def lines(items: Iterable[Item]) -> list[str]:

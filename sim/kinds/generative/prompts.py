@@ -155,16 +155,16 @@ async def insights_of(
         " One line for each, with its evidence, such as: insight (because of 1, 5, 3)"
     )
     request = _request(world, agent, "insights", task, [("memories", numbered)])
-    found = []
+    insights = []
     for line in _lines(await _text(world, agent, request, "no insights"), MOST_INSIGHTS):
         cited = [int(one) for part in _EVIDENCE.findall(line) for one in re.findall(r"\d{1,4}", part)]
         ids = [ordered[one - 1].id for one in dict.fromkeys(cited) if 1 <= one <= len(ordered)]
         text = _EVIDENCE.sub("", line).strip(" .")
         if text:
-            found.append((f"{text}.", ids))
-    return found
+            insights.append((f"{text}.", ids))
+    return insights
 
 
 def _lines(text: str | None, most: int) -> list[str]:
-    found = (_BULLET.sub("", line).strip() for line in (text or "").splitlines())
-    return [line[:500] for line in found if line][:most]
+    stripped = (_BULLET.sub("", line).strip() for line in (text or "").splitlines())
+    return [line[:500] for line in stripped if line][:most]

@@ -32,15 +32,15 @@ class Executions(Section):
     def to_json(self) -> Json:
         """Return the plan tree; None if there are no tasks of executors."""
         stories = self._stories
-        if not stories.found:
+        if not stories.by_number:
             return None
         parts: dict[int | None, list[Story]] = {}
-        for story in stories.found.values():
-            above = story.parent if story.parent in stories.found and story.parent != story.number else None
+        for story in stories.by_number.values():
+            above = story.parent if story.parent in stories.by_number and story.parent != story.number else None
             parts.setdefault(above, []).append(story)
         room = Room("task ID")
         roots = [_tree(story, parts, 0, room) for story in parts.get(None, ())]
-        return {"total": stories.total, "shown": len(stories.found), "roots": roots}
+        return {"total": stories.total, "shown": len(stories.by_number), "roots": roots}
 
 
 def _tree(story: Story, parts: dict[int | None, list[Story]], depth: int, room: Room) -> dict[str, Json]:
