@@ -135,15 +135,15 @@ class Family:
         return made or self._create
 
     def _create(self, plan: AgentPlan) -> Agent:
-        given = {} if self.settings is None else {"settings": plan.settings}
-        given |= {} if plan.params is None else {"params": plan.params}
+        options = {} if self.settings is None else {"settings": plan.settings}
+        options |= {} if plan.params is None else {"params": plan.params}
         try:
-            return self.agent(plan.name, plan.world, group=plan.group, permission=plan.permission, **given)
+            return self.agent(plan.name, plan.world, group=plan.group, permission=plan.permission, **options)
         except TypeError as error:
             raise UsageError(
                 f"the class {self.agent.__name__} cannot be instantiated: {error}",
                 hint="it needs decide_action, and an __init__ with the arguments of sim.Agent's"
-                + "".join(f" and {name}" for name in given),
+                + "".join(f" and {name}" for name in options),
             ) from error
 
 
@@ -201,12 +201,12 @@ _PACKAGES: Final[dict[str, tuple[str, Family]]] = {}
 """By kind that was imported from a package: the package and the family."""
 
 
-def family_of(kind: str, known: Collection[str]) -> Family:
+def family_of(kind: str, kinds: Collection[str]) -> Family:
     """Return the family of a kind.
 
     Args:
         kind: the kind.
-        known: all kinds that this run has, for the error.
+        kinds: all kinds that this run has, for the error.
 
     Raises:
         UsageError: if there is none; the hint names the nearest one, or says how to allow a package.
@@ -218,10 +218,10 @@ def family_of(kind: str, known: Collection[str]) -> Family:
     for offer in offered:
         if offer.name == kind:
             offer.load(())  # it is not allowed: else the family would be known
-    hint = did_you_mean(kind, sorted({*known, *(offer.name for offer in offered)})) or (
+    hint = did_you_mean(kind, sorted({*kinds, *(offer.name for offer in offered)})) or (
         "a host program gives classes with sim.run(..., kinds={...}); on the command line write module:NAME"
     )
-    raise UsageError(f"there is no kind of agent {kind!r}; known: {', '.join(known)}", hint=hint)
+    raise UsageError(f"there is no kind of agent {kind!r}; known: {', '.join(kinds)}", hint=hint)
 
 
 def named_family(kind: str, allow: Collection[str]) -> Family:
@@ -238,15 +238,15 @@ def named_family(kind: str, allow: Collection[str]) -> Family:
     if not is_module_allowed(module, allow):
         raise UsageError(f"{kind!r} names a module, which is not allowed", hint=f"allow it: --allow {module}")
     try:
-        found = getattr(import_module(module), name)
+        member = getattr(import_module(module), name)
     except (Exception, SystemExit) as error:  # the imported code may raise anything
         what = str(error) if isinstance(error, ImportError | AttributeError) else of_error(error)
         raise UsageError(f"{kind!r} cannot be imported: {what}") from error
-    if isinstance(found, Family):
-        return _add(kind, found)
-    if isinstance(found, type) and issubclass(found, Agent):
-        family = class_family(kind, found)
-        return family if found.Params is None and family.settings is None else _add(kind, family)
+    if isinstance(member, Family):
+        return _add(kind, member)
+    if isinstance(member, type) and issubclass(member, Agent):
+        family = class_family(kind, member)
+        return family if member.Params is None and family.settings is None else _add(kind, family)
     raise UsageError(f"{kind!r} is not a subclass of sim.Agent, nor a family")
 
 
@@ -277,24 +277,24 @@ def allow_families(names: Collection[str]) -> None:
     """
     for offer in offers(AGENTS) if names else ():
         if is_allowed(offer.package, names):
-            known = _PACKAGES.get(offer.name)
-            if known is None or known[0] != offer.package or FAMILIES.get(offer.name) is not known[1]:
+            imported = _PACKAGES.get(offer.name)
+            if imported is None or imported[0] != offer.package or FAMILIES.get(offer.name) is not imported[1]:
                 _PACKAGES[offer.name] = (offer.package, _define_offered(offer, names))
 
 
 def _define_offered(offer: Offer, allow: Collection[str]) -> Family:
     """Import and define a kind of agents that a package offers."""
     before = FAMILIES.get(offer.name)
-    found = offer.load(allow)
-    if isinstance(found, type) and issubclass(found, Agent):
-        same = before is not None and before.agent is found
-        found = before if same else class_family(offer.name, found)
-    if not isinstance(found, Family) or found.kind != offer.name:
+    defined = offer.load(allow)
+    if isinstance(defined, type) and issubclass(defined, Agent):
+        same = before is not None and before.agent is defined
+        defined = before if same else class_family(offer.name, defined)
+    if not isinstance(defined, Family) or defined.kind != offer.name:
         raise UsageError(
             f"the entry point {offer.name!r} in {AGENTS} of the package {offer.package} leads to no class of agents,"
             " and to no family of this kind"
         )
     try:
-        return define_family(found)
+        return define_family(defined)
     except UsageError as error:
         raise UsageError(f"the package {offer.package} cannot be used: {error}", hint=error.hint) from None

@@ -99,29 +99,29 @@ class Question:
             raise UsageError("a scale is two whole numbers, the smaller first", hint="for instance [1, 7]")
 
     @classmethod
-    def of(cls, given: Any) -> Self:
+    def of(cls, question: Any) -> Self:
         """Return the question that a text, or a mapping with the arguments of `Question`, stands for.
 
         Raises:
             UsageError: if it is no such text or mapping.
         """
-        if isinstance(given, str):
-            return cls(given)
-        if not isinstance(given, Mapping) or "ask" not in given:
+        if isinstance(question, str):
+            return cls(question)
+        if not isinstance(question, Mapping) or "ask" not in question:
             raise UsageError("a question is a text, or a mapping with the text as `ask`")
-        known = [field.name for field in attrs.fields(cls)]
-        for key in given:
-            if key not in known:
-                hint = did_you_mean(str(key), known) or f"there are {', '.join(known)}"
+        fields = [field.name for field in attrs.fields(cls)]
+        for key in question:
+            if key not in fields:
+                hint = did_you_mean(str(key), fields) or f"there are {', '.join(fields)}"
                 raise UsageError(f"a question has no {str(key)[:40]!r}", hint=hint)
         lists = {}
         for key in ("options", "scale"):
-            if not isinstance(given.get(key, ()), list | tuple):
-                raise UsageError(f"{key} is a list, not {given[key]!r:.40}", hint=f"for instance {_EXAMPLES[key]}")
-            lists[key] = tuple(given.get(key, ()))
-        if not isinstance(number := given.get("number", False), bool):
+            if not isinstance(question.get(key, ()), list | tuple):
+                raise UsageError(f"{key} is a list, not {question[key]!r:.40}", hint=f"for instance {_EXAMPLES[key]}")
+            lists[key] = tuple(question.get(key, ()))
+        if not isinstance(number := question.get("number", False), bool):
             raise UsageError(f"number is true or false, not {number!r:.40}")
-        return cls(given["ask"], **lists, number=number)
+        return cls(question["ask"], **lists, number=number)
 
     @property
     def form(self) -> str:
@@ -156,11 +156,11 @@ class Question:
         if not self.form:
             return None
         text = unfenced(answer)[:_LONGEST_ANSWER]
-        given = value_in(text, _KEYS)
-        if isinstance(given, str):
-            text = given
-        elif isinstance(given, int | float) and not isinstance(given, bool):
-            text = f"{given}"
+        json_value = value_in(text, _KEYS)
+        if isinstance(json_value, str):
+            text = json_value
+        elif isinstance(json_value, int | float) and not isinstance(json_value, bool):
+            text = f"{json_value}"
         value = self._value_in(text)
         return self._value_in(_alone_in_front(text)) if value is None else value
 
@@ -220,20 +220,20 @@ _AFTER = re.compile(r"[.,;:!?\n]|\b(?:but|and|that|because|since|as)\b")
 
 def _option_in(answer: str, options: Sequence[str]) -> str | None:
     """Return the option that an answer is, or that it alone contains as whole words and does not negate."""
-    given = _plain(answer)
+    plain_answer = _plain(answer)
     for option in options:
-        if given == _plain(option):
+        if plain_answer == _plain(option):
             return option
-    found, rest = [], answer.casefold()
+    named, rest = [], answer.casefold()
     for option in sorted(options, key=len, reverse=True):  # `agree` is a part of `strongly agree`
         pattern = re.compile(rf"(?<!\w){re.escape(_plain(option))}(?!\w)")
         places = list(pattern.finditer(rest))
         if any(_is_negated(rest, place) for place in places):
             return None
         if places:
-            found.append(option)
+            named.append(option)
             rest = pattern.sub(" ", rest)
-    return found[0] if len(found) == 1 else None
+    return named[0] if len(named) == 1 else None
 
 
 def _is_negated(text: str, option: re.Match[str]) -> bool:
@@ -308,8 +308,8 @@ def _said(conversations: Conversations, agent_id: str) -> list[str]:
     lines: list[str] = []
     for one in reversed(conversations.of_agent(agent_id)):
         answers = any(m.author == agent_id and m.role == "assistant" for m in conversations.messages(one.id))
-        known = [m for m in conversations.messages(one.id) if not (was_refused(m) if answers else m.audience == "none")]
-        texts = [message for message in known if message.role in VISIBLE][-_TURNS:]
+        seen = [m for m in conversations.messages(one.id) if not (was_refused(m) if answers else m.audience == "none")]
+        texts = [message for message in seen if message.role in VISIBLE][-_TURNS:]
         said = (f"{one.channel} {message.author}: {cut(message.content, _LINE)}" for message in texts)
         lines = [*(" ".join(line.split()) for line in said), *lines]
         if len(lines) >= _TURNS:
@@ -355,27 +355,27 @@ async def answer_in_form(
         request: the request; its `preferred_format` is that of the question.
     """
     request = attrs.evolve(request, preferred_format=question.schema)
-    found = SurveyAnswer(agent_id, question.ask, None)
+    reply = SurveyAnswer(agent_id, question.ask, None)
     for _ in range(_ASKS):
         try:
             answer = await ask(request)
         except ModelError as error:
-            return found if found.answer is not None else attrs.evolve(found, error=f"no model answered: {error}"[:500])
+            return reply if reply.answer is not None else attrs.evolve(reply, error=f"no model answered: {error}"[:500])
         said, usage = answer.completion.text.strip(), answer.completion.usage
         value = question.value_of(said)
         wrong = bool(question.form) and value is None
-        found = attrs.evolve(
-            found, answer=said[:_LONGEST_ANSWER], value=value, model=answer.completion.model,
+        reply = attrs.evolve(
+            reply, answer=said[:_LONGEST_ANSWER], value=value, model=answer.completion.model,
             error="the answer does not have the form of the question" if wrong else None,
-            tokens=found.tokens + usage.input_tokens + usage.output_tokens,
-            cost_micro=found.cost_micro + answer.cost_micro,
+            tokens=reply.tokens + usage.input_tokens + usage.output_tokens,
+            cost_micro=reply.cost_micro + answer.cost_micro,
         )  # fmt: skip
         if not wrong:
             break
         complaint = f"This is not an answer of the right form. {question.form}"
         said_before = ChatMessage("assistant", said or NO_ANSWER)
         request = attrs.evolve(request, messages=(*request.messages, said_before, ChatMessage("user", complaint)))
-    return found
+    return reply
 
 
 def record_answer(world: World, survey: str, answer: SurveyAnswer) -> None:

@@ -33,11 +33,11 @@ class LatestEvents(Service):
     @classmethod
     def on(cls, world: World) -> Self:
         """Return the service of a world; add it if the world has none."""
-        found = world.services.get(cls.name)
-        if not isinstance(found, cls):
-            found = cls()
-            world.add_service(found)
-        return found
+        service = world.services.get(cls.name)
+        if not isinstance(service, cls):
+            service = cls()
+            world.add_service(service)
+        return service
 
     def through(self, inner: Recorder) -> "Listener":
         """Return a recorder that passes everything on to `inner`, and notes what agents do."""

@@ -152,14 +152,14 @@ class MetricFunctions:
         self, agent: Annotated[str, Refers("agent")], key: Annotated[str, Refers("state")], default: Any = None
     ) -> Any:
         """Return the value of a state variable of an agent; the default, or null, if there is none."""
-        known = self._world.agents.get(agent)
-        return default if known is None else known.state.get(key, default)
+        other = self._world.agents.get(agent)
+        return default if other is None else other.state.get(key, default)
 
     @rule_function(place="world")
     def group_of(self, agent: Annotated[str, Refers("agent")]) -> str | None:
         """Return the group of an agent, or null if there is no such agent."""
-        known = self._world.agents.get(agent)
-        return None if known is None else known.group
+        other = self._world.agents.get(agent)
+        return None if other is None else other.group
 
     @rule_function(place="world")
     def place_of(self, agent: Annotated[str, Refers("agent")]) -> str | None:
@@ -172,8 +172,8 @@ class MetricFunctions:
         lists the services and their numbers.
         """
         service = self._world.services.get(name)
-        found = None if service is None else service.metrics().get(_key(number))
-        return None if found is None else float(found)
+        value = None if service is None else service.metrics().get(_key(number))
+        return None if value is None else float(value)
 
     @rule_function(place="world")
     def quantile(
@@ -313,9 +313,9 @@ class MetricFunctions:
             ahead = [first]
             while ahead:
                 for other in places.adjacent(ahead.pop()):
-                    found = members.pop((other, value), 0)
-                    if found:
-                        size += found
+                    count = members.pop((other, value), 0)
+                    if count:
+                        size += count
                         ahead.append(other)
             sizes.append(size)
         return sizes
@@ -368,13 +368,13 @@ def _missing_number(world: World, metric: str, name: str, number: str) -> Iterat
     """Yield a warning if there is no such service, or if it has no such number."""
     service = world.services.get(name)
     if service is None:
-        wanted, known = name, sorted(one.name for one in world.services.values() if one.metrics())
+        wanted, names = name, sorted(one.name for one in world.services.values() if one.metrics())
         missing = f"there is no service {name!r}"
     else:
-        wanted, known = _key(number), sorted(service.metrics())
+        wanted, names = _key(number), sorted(service.metrics())
         missing = f"{name!r} has no number {number!r}"
-    if known and wanted not in known:
-        hint = did_you_mean(wanted, known) or f"there are {', '.join(known)}"
+    if names and wanted not in names:
+        hint = did_you_mean(wanted, names) or f"there are {', '.join(names)}"
         yield Warned(f"the metric {metric} has no value: {missing}", hint)
 
 

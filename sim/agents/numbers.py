@@ -43,13 +43,13 @@ def number_in(answer: str, scale: Sequence[int] = ()) -> int | float | None:
     text = shapes[-1] if shapes else text
     if scale:
         text = _without_scale(text, scale)
-    found = _numbers(text)
-    if len(found) != 1:
+    numbers = _numbers(text)
+    if len(numbers) != 1:
         stated = {number for part in _STATED.findall(text) for number in _numbers(part)[:1]}
-        found = sorted(stated) if found else []
-    if len(found) != 1:
+        numbers = sorted(stated) if numbers else []
+    if len(numbers) != 1:
         return None
-    value = found[0]
+    value = numbers[0]
     if scale:
         return value if isinstance(value, int) and scale[0] <= value <= scale[1] else None
     return value
@@ -74,12 +74,12 @@ def _numbers(text: str) -> list[int | float]:
     """
     if _UNCLEAR.search(_NUMBER.sub(" ", text)):
         return []
-    found: dict[int | float, None] = {}
+    numbers: dict[int | float, None] = {}
     for match in _NUMBER.finditer(text):
         value = float(match[0].replace(",", ""))
         if math.isfinite(value) and not _NOT.search(text[: match.start()]):
-            found[int(value) if value.is_integer() and abs(value) < 2**53 else value] = None
-    if not found and not _LARGER.search(text):
+            numbers[int(value) if value.is_integer() and abs(value) < 2**53 else value] = None
+    if not numbers and not _LARGER.search(text):
         words = [match for match in _WORD.finditer(text) if not _NOT.search(text[: match.start()])]
-        found = dict.fromkeys(_WORDS.index(match[2].lower()) * (-1 if match[1] else 1) for match in words)
-    return list(found)
+        numbers = dict.fromkeys(_WORDS.index(match[2].lower()) * (-1 if match[1] else 1) for match in words)
+    return list(numbers)

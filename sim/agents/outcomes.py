@@ -268,9 +268,9 @@ class _Reader:
         """Return an argument: a name as text, a time in nanoseconds, the number of a question."""
         text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
         if role == "time":
-            given = node.value if isinstance(node, ast.Constant) else None
+            constant = node.value if isinstance(node, ast.Constant) else None
             try:
-                return to_ns(given if given.__class__ in (int, float, str) else "?")
+                return to_ns(constant if constant.__class__ in (int, float, str) else "?")
             except UsageError:
                 what = f"{function}: `{self._written(node):.40}` is no time"
                 raise ExpressionError(what, hint="write seconds or a duration such as 200s") from None
@@ -285,8 +285,8 @@ class _Reader:
 
     def _written(self, node: ast.expr) -> str:
         """Return a part of the expression as it is written; names with dots and hyphens are names as well."""
-        found = ast.get_source_segment(self._text, node) or ""
-        return found if isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Call) else found.strip()
+        source = ast.get_source_segment(self._text, node) or ""
+        return source if isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Call) else source.strip()
 
 
 def _combined(operator: Callable[[float, float], float], left: float | None, right: float | None) -> float | None:
@@ -340,9 +340,9 @@ def check_names(measurement: Measurement, names: Names) -> None:
         ExpressionError: if the scenario does not have one of them, with the nearest one as hint.
     """
     for call in measurement.calls:
-        for problem, word, known in _unknown(call, names):
-            there = f"there are {', '.join(list(known)[:20])}" if known else None
-            raise ExpressionError(problem, hint=did_you_mean(word, known) or there)
+        for problem, word, offered in _unknown(call, names):
+            there = f"there are {', '.join(list(offered)[:20])}" if offered else None
+            raise ExpressionError(problem, hint=did_you_mean(word, offered) or there)
 
 
 def _unknown(call: Call, names: Names) -> Iterator[tuple[str, str, Collection[str]]]:

@@ -67,9 +67,9 @@ class Offer:
         except (ImportError, ValueError):
             spec = None
         for place in (spec and spec.submodule_search_locations) or ():
-            found = Path(place, *parts, name)
-            if name and found.is_file() and found.resolve().is_relative_to(Path(place).resolve()):
-                return found
+            file = Path(place, *parts, name)
+            if name and file.is_file() and file.resolve().is_relative_to(Path(place).resolve()):
+                return file
         raise UsageError(
             f"{self.full_name} leads to {self.target!r}, and there is no such file in the package",
             hint=f"an entry point in {self.group} is written as {top}:FILE, and the file must be part of the package",
@@ -108,12 +108,12 @@ def offers(group: Group) -> tuple[Offer, ...]:
 @lru_cache(maxsize=16)
 def _offers(group: Group, places: tuple[tuple[str, int], ...]) -> tuple[Offer, ...]:
     """Return the offers in the places from which modules are imported, which are searched again after a change."""
-    found = [
+    offered = [
         Offer(group, point.dist.name, point.dist.version, point.name, point.value)
         for point in entry_points(group=group)
         if point.dist is not None
     ]
-    return tuple(sorted(found, key=lambda offer: (_normal(offer.package), offer.name)))
+    return tuple(sorted(offered, key=lambda offer: (_normal(offer.package), offer.name)))
 
 
 def _changed(place: str) -> int:
@@ -136,14 +136,14 @@ def find_offer(group: Group, full_name: str) -> Offer:
         UsageError: if no installed package offers it; the hint has the nearest name, or how to install the package.
     """
     package, _, name = full_name.partition(":")
-    called, known = _CALLED[group], offers(group)
-    own = {offer.name: offer for offer in known if _normal(offer.package) == _normal(package)}
+    called, offered = _CALLED[group], offers(group)
+    own = {offer.name: offer for offer in offered if _normal(offer.package) == _normal(package)}
     if name in own:
         return own[name]
     if own:
         hint = did_you_mean(name, own) or f"it has: {', '.join(own)}"
         raise UsageError(f"the package {package[:80]} has no {called} {name[:80]!r}", hint=hint)
-    hint = did_you_mean(package, {offer.package for offer in known}) or "`sim info packages` lists what is installed"
+    hint = did_you_mean(package, {offer.package for offer in offered}) or "`sim info packages` lists what is installed"
     raise UsageError(f"no installed package {package[:80]!r} offers a {called}", hint=hint)
 
 
@@ -156,8 +156,8 @@ def is_module_allowed(module: str, allow: Collection[str]) -> bool:
     """Return whether the operator allows a module by its own name, or by the name of the package that it is part of."""
     if module in allow:
         return True
-    found = distribution_of(module) if allow else None
-    return found is not None and is_allowed(found.name, allow)
+    distribution = distribution_of(module) if allow else None
+    return distribution is not None and is_allowed(distribution.name, allow)
 
 
 def _normal(package: str) -> str:

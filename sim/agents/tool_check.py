@@ -21,13 +21,13 @@ def check_tools(scenario: Any, where: str, names: Iterable[str]) -> None:
     Raises:
         UsageError: if there is no such tool.
     """
-    known = known_tools(scenario)
-    if known is None:
+    tools = known_tools(scenario)
+    if tools is None:
         return
     for name in names:
         kind = name.removeprefix(WORLD)
-        if name not in known and not (name.startswith(WORLD) and kind in DEFINED and kind not in NEVER_TOOLS):
-            offered = sorted({*known, *(WORLD + kind for kind in DEFINED if kind not in NEVER_TOOLS)})
+        if name not in tools and not (name.startswith(WORLD) and kind in DEFINED and kind not in NEVER_TOOLS):
+            offered = sorted({*tools, *(WORLD + kind for kind in DEFINED if kind not in NEVER_TOOLS)})
             raise UsageError(f"{where}: there is no tool {name!r:.80}", hint=did_you_mean(name, offered))
 
 
@@ -37,10 +37,10 @@ def check_modules(scenario: Any, where: str, modules: Iterable[str]) -> None:
     Raises:
         UsageError: if no tool is in such a module.
     """
-    known = known_tools(scenario)
-    if known is None:
+    tools = known_tools(scenario)
+    if tools is None:
         return
-    there = {name.partition(".")[0] for name in known} | {WORLD.rstrip(".")}
+    there = {name.partition(".")[0] for name in tools} | {WORLD.rstrip(".")}
     for module in modules:
         if module not in there:
             raise UsageError(f"{where}: there is no module {module!r:.80}", hint=did_you_mean(module, sorted(there)))
@@ -48,14 +48,14 @@ def check_modules(scenario: Any, where: str, modules: Iterable[str]) -> None:
 
 def known_tools(scenario: Any) -> set[str] | None:
     """Return the tools of a scenario and of the kinds of its agents; None if a kind is from another package."""
-    known = set[str]()
+    tools = set[str]()
     for entry in scenario.agents:
         family = family_for(entry)
         if family is None or not (family.base or family.agent.__module__.startswith("sim.")):
             return None
-        known.update(tool.name for tool in family.tools)
+        tools.update(tool.name for tool in family.tools)
     settings = scenario.sections.get("tools")
     if settings is not None:
-        known.update(settings.functions, settings.commands)
-        known.update(f"{server}.{name}" for server, one in settings.servers.items() for name in one.tools)
-    return known
+        tools.update(settings.functions, settings.commands)
+        tools.update(f"{server}.{name}" for server, one in settings.servers.items() for name in one.tools)
+    return tools

@@ -142,8 +142,8 @@ class Toolbox:
         places = self._world.places
         if places is None:
             return []
-        found = places.around(self._id) if radius == 1 else places.others_within(self._id, _whole(radius))
-        return found if group is None else self._of_group(found, group)
+        neighbours = places.around(self._id) if radius == 1 else places.others_within(self._id, _whole(radius))
+        return neighbours if group is None else self._of_group(neighbours, group)
 
     def _of_group(self, agents: Sequence[str], group: str) -> list[str]:
         world = self._world
@@ -154,8 +154,8 @@ class Toolbox:
         """Return the other agents at the agent's place; with a group, those of the group."""
         places = self._world.places
         here = places.where(self._id) if places else None
-        found = [id for id in places.at(here) if id != self._id] if places and here is not None else []
-        return found if group is None else self._of_group(found, group)
+        others = [id for id in places.at(here) if id != self._id] if places and here is not None else []
+        return others if group is None else self._of_group(others, group)
 
     @rule_function(place="agent")
     def adjacent(self, radius: Any = 1) -> list[str]:
@@ -220,8 +220,8 @@ class Toolbox:
         here = places.where(self._id) if places else None
         if places is None or stocks is None or here is None:
             return None
-        found = stocks.richest(here, places.straight(here, distance), places.is_free)
-        return found[0] if len(found) == 1 else self.acts_for.rng.choice(found)
+        richest = stocks.richest(here, places.straight(here, distance), places.is_free)
+        return richest[0] if len(richest) == 1 else self.acts_for.rng.choice(richest)
 
     @rule_function(place="agent")
     def state_of(
@@ -230,10 +230,10 @@ class Toolbox:
         """Return the current value of a state variable of another agent, or none if there is no such agent; with a
         default, that if there is no such agent or it has no such variable.
         """
-        known = self._world.agents.get(agent)
-        if known is None:
+        other = self._world.agents.get(agent)
+        if other is None:
             return None if default is _ABSENT else default
-        state = known.state
+        state = other.state
         if key not in state:
             if default is not _ABSENT:
                 return default
@@ -246,8 +246,8 @@ class Toolbox:
     @rule_function(place="agent")
     def group_of(self, agent: Annotated[str, Refers("agent")]) -> str | None:
         """Return the group of an agent, or none if there is no such agent."""
-        known = self._world.agents.get(agent)
-        return None if known is None else known.group
+        other = self._world.agents.get(agent)
+        return None if other is None else other.group
 
     @rule_function(place="agent")
     def place_of(self, agent: Annotated[str, Refers("agent")]) -> str | None:
@@ -334,11 +334,11 @@ class Toolbox:
         from sim.agents.conversation.records import VISIBLE
 
         conversations = _conversations(self._world)
-        found = conversations.find(id)
+        conversation = conversations.find(id)
         texts = [message for message in conversations.thread(id) if message.role in VISIBLE]
         return {
-            "id": id, "user": found.user, "platform": found.platform, "channel": found.channel, "thread": found.thread,
-            "session": found.session, "summary": found.summary,
+            "id": id, "user": conversation.user, "platform": conversation.platform, "channel": conversation.channel,
+            "thread": conversation.thread, "session": conversation.session, "summary": conversation.summary,
             "messages": [{"role": m.role, "author": m.author, "text": m.content} for m in texts],
         }  # fmt: skip
 

@@ -87,12 +87,12 @@ class Transcripts:
         only: the id of the only conversation that is collected; None: all.
 
     Attributes:
-        found: the transcripts by id.
+        by_id: the transcripts by id.
         total: the number of conversations, with those that are not kept.
     """
 
     def __init__(self, *, lines: int | None = None, conversations: int | None = None, only: str | None = None) -> None:
-        self.found: dict[str, Transcript] = {}
+        self.by_id: dict[str, Transcript] = {}
         self.total = 0
         self._lines, self._most, self._only = lines, conversations, only
         self._names: dict[str, str] = {}
@@ -110,7 +110,7 @@ class Transcripts:
             case ConversationStarted():
                 self._start(time_ns, data)
             case MessageSaid() | MessageRevised() | ConversationSummarised():
-                transcript = self.found.get(data.conversation)
+                transcript = self.by_id.get(data.conversation)
                 if transcript is None:
                     return
                 if isinstance(data, MessageSaid):
@@ -126,12 +126,12 @@ class Transcripts:
 
     def _start(self, time_ns: int, data: ConversationStarted) -> None:
         id = data.conversation
-        if id in self.found:
+        if id in self.by_id:
             return
         self.total += 1
-        if self._only not in (None, id) or (self._most is not None and len(self.found) >= self._most):
+        if self._only not in (None, id) or (self._most is not None and len(self.by_id) >= self._most):
             return
-        self.found[id] = Transcript(
+        self.by_id[id] = Transcript(
             id=id, user=data.user, platform=data.platform, channel=data.channel, thread=data.thread,
             started_ns=time_ns, lines=deque(maxlen=self._lines),
         )  # fmt: skip

@@ -56,24 +56,24 @@ def read_calls(
     if not completion.tool_calls:
         return ()
     run = {tool.wire_name: tool for tool in tools}
-    known = {**run, **{one.wire_name: one for one in decisions if isinstance(one, Tool)}}
+    tools_by_name = {**run, **{one.wire_name: one for one in decisions if isinstance(one, Tool)}}
     choice = wrong_choice(completion, request.tool_choice)
     offered = {spec.name for spec in request.tools}
-    found = []
+    calls = []
     for made in completion.tool_calls:
         call = as_offered(made, request.tools)
-        parsed, tool = call.parsed() or {}, known.get(call.name)
+        parsed, tool = call.parsed() or {}, tools_by_name.get(call.name)
         sent = parsed if tool is None else tool.sent(parsed)
         judged = call if sent == parsed else attrs.evolve(call, arguments=encode(sent).decode())
         fault = CUT_OFF if completion.stop == "max_tokens" else None
         if fault is None and call.name not in offered:
             fault = not_offered(call.name)
         fault = fault or fault_of(judged, request.tools) or choice
-        found.append(Called(call, run.get(call.name), sent, fault))
-    deciding = any(one.tool is None and one.fault is None for one in found)
-    if deciding and any(one.fault is not None for one in found):
-        return tuple(attrs.evolve(one, fault=one.fault or TOGETHER) for one in found)
-    return tuple(found)
+        calls.append(Called(call, run.get(call.name), sent, fault))
+    deciding = any(one.tool is None and one.fault is None for one in calls)
+    if deciding and any(one.fault is not None for one in calls):
+        return tuple(attrs.evolve(one, fault=one.fault or TOGETHER) for one in calls)
+    return tuple(calls)
 
 
 def refusal(calls: Sequence[Called]) -> str:

@@ -204,11 +204,11 @@ class CoreLoop:
     def _not_offered(self, name: str) -> str | None:
         """Return why a tool that exists is not offered here; None if there is no such tool."""
         registry = self.world.services.get(Tools.name)
-        found = registry.look_up(name) if isinstance(registry, Tools) else None
-        if found is None:
+        tool = registry.look_up(name) if isinstance(registry, Tools) else None
+        if tool is None:
             return None
-        why = ToolAccess.on(self.world).unseen(self.agent, found, self.behalf)
-        return f"the tool {found.name!r} is not offered here: {why or 'the agent was not given it'}"
+        why = ToolAccess.on(self.world).unseen(self.agent, tool, self.behalf)
+        return f"the tool {tool.name!r} is not offered here: {why or 'the agent was not given it'}"
 
     def _not_run(self, one: Called, why: str) -> ActionResult:
         """Note that a call is not run, and return what the model learns of it."""
@@ -223,10 +223,10 @@ class CoreLoop:
         return "max_time" if self.world.kernel.now - done.began_ns >= self.limits.time else None
 
     async def _use(self, tool: Tool, arguments: JsonObject) -> ActionResult:
-        given: dict[str, Json] = {"tool": tool.name, "args": dict(arguments)}
+        params: dict[str, Json] = {"tool": tool.name, "args": dict(arguments)}
         if self.behalf:
-            given["on_behalf_of"] = self.behalf[0] if len(self.behalf) == 1 else list(self.behalf)
-        return await self.world.execute(self.agent, Action("use_tool", given))
+            params["on_behalf_of"] = self.behalf[0] if len(self.behalf) == 1 else list(self.behalf)
+        return await self.world.execute(self.agent, Action("use_tool", params))
 
     def _seen(self, result: ActionResult) -> str:
         """Return the result of a tool as the model sees it."""

@@ -96,23 +96,23 @@ class LoopLimits:
     result_length: Annotated[int, Range(100, 1_000_000)] = 8000
 
 
-def limits_from(given: object, base: LoopLimits) -> LoopLimits:
+def limits_from(limits: object, base: LoopLimits) -> LoopLimits:
     """Return limits of which some are given, as a rule of an agent gives them.
 
     Args:
-        given: values by name.
+        limits: values by name.
         base: the others.
 
     Raises:
         UsageError: if a name is unknown, or a value is not one that a scenario file could give.
     """
-    if not isinstance(given, Mapping):
-        raise UsageError(f"limits is a mapping, not {given!r:.60}", hint="write {iterations: 30}")
+    if not isinstance(limits, Mapping):
+        raise UsageError(f"limits is a mapping, not {limits!r:.60}", hint="write {iterations: 30}")
     types = get_type_hints(LoopLimits, include_extras=True)
-    for name in given:
+    for name in limits:
         if name not in types:
             raise UsageError(f"there is no limit {str(name)[:60]!r}", hint=did_you_mean(str(name), types))
-    return attrs.evolve(base, **{name: _read(name, value, types[name]) for name, value in given.items()})
+    return attrs.evolve(base, **{name: _read(name, value, types[name]) for name, value in limits.items()})
 
 
 def _read(name: str, value: Any, annotation: Any) -> Any:

@@ -32,8 +32,8 @@ def section(name: str, content: Any, **attributes: str) -> str:
         text = escape(content if isinstance(content, str) else encode(content).decode())
     if not text.strip():
         return ""
-    given = "".join(f' {key}="{escape(value).translate(_QUOTE)}"' for key, value in attributes.items())
-    return f"<{name}{given}>\n{text}\n</{name}>"
+    attribute_text = "".join(f' {key}="{escape(value).translate(_QUOTE)}"' for key, value in attributes.items())
+    return f"<{name}{attribute_text}>\n{text}\n</{name}>"
 
 
 _QUOTE: Final = {ord('"'): "&quot;", ord("\n"): " "}

@@ -35,7 +35,7 @@ def print_transcripts(stored: StoredRun, first: int | None, as_json: bool) -> No
     read = _read(stored, Transcripts(lines=1, conversations=first))
     clock = clock_of(stored)
     rows = []
-    for one in read.found.values():
+    for one in read.by_id.values():
         last = one.lines[-1] if one.lines else None
         said = "" if last is None else f"{last.name}: {last.text}"
         rows.append((
@@ -64,7 +64,7 @@ def print_transcript(stored: StoredRun, conversation: str, last: int | None, as_
     """
     id = f"conversation-{conversation}" if conversation.isdecimal() else conversation
     read = _read(stored, Transcripts(lines=last, only=id))
-    transcript = read.found.get(id)
+    transcript = read.by_id.get(id)
     if transcript is None:
         conversations = (
             [row[0] for row in stored.query("SELECT conversation FROM conversation_list LIMIT 10000")]

@@ -232,8 +232,8 @@ def test_transcripts_keep_a_bounded_amount():
         found.add(0, begun(f"c{number}"))
     for number in range(5):
         found.add(number, said("c1", number, "user", "x"))
-    assert (found.total, list(found.found), found.found["c1"].total) == (2, ["c1"], 5)
-    assert [line.number for line in found.found["c1"].lines] == [3, 4]
+    assert (found.total, list(found.by_id), found.by_id["c1"].total) == (2, ["c1"], 5)
+    assert [line.number for line in found.by_id["c1"].lines] == [3, 4]
 
 
 def test_a_revised_error_and_a_failed_tool_show_what_became_of_them():
@@ -246,7 +246,7 @@ def test_a_revised_error_and_a_failed_tool_show_what_became_of_them():
         found.add(3, said("c", 2, "tool_call", "[", metadata={"tool": "a.b", "tool_use_id": id}))
     found.add(4, said("c", 4, "tool_result", "", metadata={"tool_use_id": "1", "success": False}))
     found.add(5, said("c", 5, "assistant", "hm", audience="model"))
-    assert [line.text for line in found.found["c"].lines] == ["failed", "used a.b([): failed", "used a.b([)"]
+    assert [line.text for line in found.by_id["c"].lines] == ["failed", "used a.b([): failed", "used a.b([)"]
 
 
 CRASH = """

@@ -30,7 +30,7 @@ class Conversations(Section):
     def to_json(self) -> Json:
         """Return the conversations; None if there are none."""
         transcripts = self._transcripts
-        if not transcripts.found:
+        if not transcripts.by_id:
             return None
         room = Room("conversation ID --limit 0")
         rows: list[JsonObject] = [
@@ -38,7 +38,7 @@ class Conversations(Section):
                 "id": one.id, "place": one.place, "with": transcripts.name(one.user), "began": one.started_ns / 1e9,
                 "summary": room.take(one.summary), "total": one.total, "lines": _lines(one, room),
             }
-            for one in transcripts.found.values()
+            for one in transcripts.by_id.values()
         ]  # fmt: skip
         return {"total": transcripts.total, "rows": rows}
 
