@@ -236,10 +236,10 @@ class PlainRun:
             self.kernel.advance_to(first.time_ns)
         place = (first.time_ns, first.delta)
         while self._next < len(self._arrivals):
-            known = self._arrivals[self._next]
-            if (known.time_ns, known.delta) != place:
+            arrival = self._arrivals[self._next]
+            if (arrival.time_ns, arrival.delta) != place:
                 break
-            self.kernel.apply(known.kind, known.data)
+            self.kernel.apply(arrival.kind, arrival.data)
             self._next += 1
         return True
 
@@ -318,11 +318,11 @@ def _arrivals(stored: StoredRun) -> list[Arrival]:
     """
     if reason := needs_outside(stored):
         raise RunError(f"{stored.path} cannot be run in plain code: {reason}", hint=BRANCH_IT)
-    history, found = RunHistory(stored), []
+    history, arrivals = RunHistory(stored), []
     while (arrival := history.next_arrival()) is not None:
-        found.append(arrival)
+        arrivals.append(arrival)
         history.arrived()
-    return found
+    return arrivals
 
 
 def needs_outside(stored: StoredRun) -> str | None:

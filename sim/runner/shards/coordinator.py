@@ -117,11 +117,11 @@ class Coordinator:
 
     def gather(self, wanted: Mapping[str, list[str]]) -> dict[str, tuple[bool, dict[str, Json]]]:
         """Return of each agent of the groups whether it lives, and the state variables."""
-        found: dict[str, tuple[bool, dict[str, Json]]] = {}
+        states: dict[str, tuple[bool, dict[str, Json]]] = {}
         order = Order("gather", wanted=dict(wanted), number=self._asked + 1)
         for report in self._ask([order for _ in self._shards]):
-            found.update(report.states or {})
-        return found
+            states.update(report.states or {})
+        return states
 
     def end(self, at: int, delta: int) -> list[Report]:
         """End the run on all shards.

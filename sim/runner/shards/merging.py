@@ -30,11 +30,11 @@ def merge_states(first: Any, states: Sequence[Any], path: str = "") -> Any:
     if not changed:
         return first
     if isinstance(first, dict) or (first is _MISSING and isinstance(changed[0], dict)):
-        known: dict[str, Json] = first if isinstance(first, dict) else {}
-        keys = sorted({*known, *(key for state in changed for key in state)})
+        start: dict[str, Json] = first if isinstance(first, dict) else {}
+        keys = sorted({*start, *(key for state in changed for key in state)})
         return {
             key: merge_states(
-                known.get(key, _MISSING), [state.get(key, _MISSING) for state in changed], f"{path}.{key}".lstrip(".")
+                start.get(key, _MISSING), [state.get(key, _MISSING) for state in changed], f"{path}.{key}".lstrip(".")
             )
             for key in keys
         }

@@ -52,10 +52,10 @@ class ShardProcess:
         body = receive(cast(IO[bytes], self._process.stdout))
         if not body:
             raise self._lost()
-        found: Report = read_report(body)
-        if found.error:
-            raise RunError(found.error, hint=found.hint or None)
-        return found
+        report: Report = read_report(body)
+        if report.error:
+            raise RunError(report.error, hint=report.hint or None)
+        return report
 
     def close(self) -> None:
         """End the process."""

@@ -64,22 +64,22 @@ class RestartedShard:
         """
         while True:
             try:
-                found = self._shard.report()
+                report = self._shard.report()
                 break
             except ShardLost as lost:
                 self._restart(lost)
         due = 0 if self._pending is None else self._pending.number
-        if found.number != due:
+        if report.number != due:
             raise RunError(
-                f"shard {self._number} sent the report of order {found.number}, and that of order {due} was due",
+                f"shard {self._number} sent the report of order {report.number}, and that of order {due} was due",
                 hint="what carries the reports is at fault: the record is kept, and sim resume continues it",
             )
         if self._pending is not None:
             send(self._orders, as_sent(self._pending))
-            self._done.append(_outline(found))
+            self._done.append(_outline(report))
         self._pending = None
         self._attempts = 0
-        return found
+        return report
 
     def close(self) -> None:
         """End the process."""

@@ -139,13 +139,13 @@ class Shard:
         )  # fmt: skip
 
     def _states(self, wanted: dict[str, list[str]]) -> dict[str, tuple[bool, dict[str, Json]]]:
-        found: dict[str, tuple[bool, dict[str, Json]]] = {}
+        states: dict[str, tuple[bool, dict[str, Json]]] = {}
         for group, keys in wanted.items():
             for agent in self._world.members(group):
                 if self._is_local(agent.agent_id):
-                    _, state = found.setdefault(agent.agent_id, (agent.alive, {}))
+                    _, state = states.setdefault(agent.agent_id, (agent.alive, {}))
                     state.update({key: agent.state[key] for key in keys if key in agent.state})
-        return found
+        return states
 
     def _end(self, order: Order) -> dict[str, Json]:
         world, kernel, manager = self._world, self._world.kernel, self._simulation.manager

@@ -89,8 +89,8 @@ def run_on_shards(scenario: Source, shards: int | str, *, ray: str | None = None
         RunError: if the run fails, or three processes of a shard end during one order.
         KeyboardInterrupt: after Ctrl-C, once the record is closed.
     """
-    found: RunResult = on_shards(*shards_from(shards, ray))(scenario, **options)
-    return found
+    result: RunResult = on_shards(*shards_from(shards, ray))(scenario, **options)
+    return result
 
 
 def _run(source: Source, options: RunOptions, shards: int, host: Host) -> RunResult:
@@ -144,19 +144,19 @@ def _run_by(start: Start, shards: int, spec: Spec, chosen: RunOptions) -> RunRes
 def packed(islands: Islands, shards: int) -> list[tuple[str, ...]]:
     """Return the islands of each shard: the largest one first, each on the shard that has the fewest agents so far."""
     sizes = _sizes(islands)
-    found: list[tuple[int, list[str]]] = [(0, []) for _ in range(shards)]
+    filled: list[tuple[int, list[str]]] = [(0, []) for _ in range(shards)]
     for island in sorted(sizes, key=lambda name: -sizes[name]):
-        place = min(range(shards), key=lambda place: (found[place][0], len(found[place][1])))
-        found[place] = (found[place][0] + sizes[island], [*found[place][1], island])
-    return [tuple(names) for _, names in found]
+        place = min(range(shards), key=lambda place: (filled[place][0], len(filled[place][1])))
+        filled[place] = (filled[place][0] + sizes[island], [*filled[place][1], island])
+    return [tuple(names) for _, names in filled]
 
 
 def _sizes(islands: Islands) -> dict[str, int]:
     """Return the number of agents of each island."""
-    found = dict.fromkeys(islands.names, 0)
+    sizes = dict.fromkeys(islands.names, 0)
     for island in islands.first.values():
-        found[island] += 1
-    return found
+        sizes[island] += 1
+    return sizes
 
 
 def _drive(spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink) -> tuple[dict[str, Any], Any, int]:
