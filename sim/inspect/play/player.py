@@ -40,7 +40,7 @@ class _Played:
     """
 
     def __init__(self, scenario: Source, options: RunOptions, news: Callable[[], None]) -> None:
-        self._given, self._options, self._changed = scenario, options, news
+        self._source, self._options, self._changed = scenario, options, news
         self.runner: RunController | None = None
         self.gate: Gate | None = None
         self.changes: Changes | None = None
@@ -70,9 +70,9 @@ class _Played:
         self._thread.join()
 
     def _run(self) -> None:
-        given = part_of(self._options, RunOptions)
+        options = part_of(self._options, RunOptions)
         try:
-            self.result = run(self._given, **given | {"begun": self._begun, "on_interrupt": "return"})
+            self.result = run(self._source, **options | {"begun": self._begun, "on_interrupt": "return"})
         except BaseException as error:  # it ends this run, and the page says so
             self.error = error
         self._ready.set()
@@ -270,8 +270,8 @@ class Player:
         if not _FILE.fullmatch(name):
             raise UsageError(f"the new file needs a name such as {self._new_name()}, not {name!r:.80}")
         target = (Path(source.file).parent if Path(source.file).exists() else Path()) / name
-        given = {one.key: plain(one.value) for one in source.overrides}
-        text = with_changes_by_hand(source.text, given, changes.interventions())
+        overrides = {one.key: plain(one.value) for one in source.overrides}
+        text = with_changes_by_hand(source.text, overrides, changes.interventions())
         loads(text, str(target), allow=source.allow, kinds=source.kinds, definitions=source.definitions)
         try:
             with target.open("x", encoding="utf-8") as file:

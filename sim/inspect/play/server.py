@@ -177,13 +177,13 @@ class PlayServer:
 
     def _speak(self) -> None:
         """Send the state of the run whenever there is something new."""
-        player, known = self.player, -1
+        player, sent = self.player, -1
         while not self._ended.is_set():
             with player.news:
-                while player.version == known and not self._ended.is_set():
+                while player.version == sent and not self._ended.is_set():
                     if not player.news.wait(_AT_LEAST) and player.going:
                         player.tell()  # what waits for a person is news, although nothing happens then
-                known = player.version
+                sent = player.version
             begun = time.thread_time()
             try:
                 self._send_state()

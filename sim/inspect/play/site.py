@@ -169,16 +169,16 @@ class PlaySite:
         """Wait until there is something new for a window, and return it."""
         asked = parse_qs(environ.get("QUERY_STRING", "")[:1000])
         window, run = asked.get("window", [""])[0][:40], asked.get("run", [""])[0]
-        known = asked.get("live", ["-1"])[0]
+        version = asked.get("live", ["-1"])[0]
         time.sleep(self.windows.asks(window))
         cost = 0.0
         try:
             with self._news:
-                self._news.wait_for(lambda: str(self._state["version"]) != known, _WAIT)
+                self._news.wait_for(lambda: str(self._state["version"]) != version, _WAIT)
                 state = self._state
             begun = time.thread_time()
-            found = {} if state["run"] != run else self._view().news(asked)  # the window loads the page of another run
-            body = json.dumps({**found, "live": state}).encode()
+            news = {} if state["run"] != run else self._view().news(asked)  # the window loads the page of another run
+            body = json.dumps({**news, "live": state}).encode()
             cost = time.thread_time() - begun
             return body
         finally:
@@ -233,10 +233,10 @@ class _Asked:
             self._changed.wait_for(lambda: number in self._answers)
             return self._answers.pop(number)
 
-    def answered(self, number: int, found: Mapping[str, Any]) -> None:
+    def answered(self, number: int, answer: Mapping[str, Any]) -> None:
         """Take in the answer to a request."""
         with self._changed:
-            self._answers[number] = found
+            self._answers[number] = answer
             self._changed.notify_all()
 
 
@@ -263,11 +263,11 @@ def main() -> None:
     except SimError as error:
         pipe.send({"error": str(error), "hint": error.hint})
         return
-    for given in messages:
-        if "answer" in given:
-            asked.answered(given["number"], given["answer"])
+    for message in messages:
+        if "answer" in message:
+            asked.answered(message["number"], message["answer"])
             continue
-        site.show(given["state"], Path(given["folder"]))
+        site.show(message["state"], Path(message["folder"]))
         if not site.served:  # there is a run to show
             site.served = True
             server.__enter__()
