@@ -288,7 +288,7 @@ def test_what_a_search_says_agrees_with_any_table_of_effects(table, runs, most, 
     assert (halving.whole, halving.tried) == (table.of(every) if tried else None, len(tried))
     assert halving.tried <= min(runs, in_time)
     rest = tuple(one for one in every if not any(one in own.items for own in found))
-    assert not halving.unchecked or (found and not halving.complete and frozenset(rest) not in halving._known)
+    assert not halving.unchecked or (found and not halving.complete and frozenset(rest) not in halving._effect_of)
     assert not halving.cut or not halving.complete
     assert halving.unknown == list(tried.values()).count(None)
     assert len({one.items for one in found}) == len(found) <= most
@@ -318,7 +318,7 @@ def test_what_is_known_alone_is_found_when_runs_end():
     weights = {0: 5, 20: 30, 21: 30, 22: 30, 23: 30, 24: 30}
     for runs in range(12, 40):
         halving, found = hunt(lambda group: float(sum(weights.get(one, 0) for one in group)), runs, 60)
-        alone = {one for one, known in halving._known.items() if len(one) == 1 and known}
+        alone = {one for one, known in halving._effect_of.items() if len(one) == 1 and known}
         assert len(found) == min(len(alone), halving.most)
 
 
@@ -547,7 +547,7 @@ def test_a_moment_whose_futures_fail_is_no_moment_of_p_0():
     assert [(one.last_below, one.first_above) for one in search.passed()] == [(StepMoment(1), StepMoment(3))] * 2
     futures.asked = [StepMoment(0), StepMoment(1)]
     search = Search(futures, (0, 1), 1, 100, StepMoment(0))
-    search.known = {StepMoment(0): [Future(0.0)] * 3, StepMoment(1): [Future(1.0)] * 3}
+    search.futures_at = {StepMoment(0): [Future(0.0)] * 3, StepMoment(1): [Future(1.0)] * 3}
     (jump,) = search.jumps()
     assert (jump.change, jump.before.p, jump.before.unknown) == (0.0, None, len(search.fresh[StepMoment(0)]))
     said = jump_text(jump)

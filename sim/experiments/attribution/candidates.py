@@ -77,16 +77,16 @@ class EventCandidates:
 
     def sentences(self) -> list[str]:
         """Return which events are no candidates, a sentence each."""
-        found = []
+        sentences = []
         if self.unheard:
             what = "1 published event was" if self.unheard == 1 else f"{self.unheard:,} published events were"
-            found.append(f"{what} not left out, because nothing listened to their topics in the run.")
+            sentences.append(f"{what} not left out, because nothing listened to their topics in the run.")
         if self.count > MOST_EVENTS:
-            found.append(
+            sentences.append(
                 f"Of {self.count:,} messages and published events, the first {MOST_EVENTS:,} were left out, and no"
                 " later ones but those of the largest jumps."
             )
-        return found
+        return sentences
 
     def candidates(self, stored: StoredRun, numbers: Sequence[int] = ()) -> list[Candidate]:
         """Return the first of these events; only those with these numbers, if there are any."""
@@ -108,17 +108,17 @@ def inputs_of(stored: StoredRun, again: ReplayOptions, scenario: Scenario, start
     """
     spec = RecordedSpec.from_record(stored, again, checked=True)
     agents = spec.simulation.world.agents
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for entry in scenario.agents:
         own = {name: dict(agent.state) for name, agent in agents.items() if _is_of(name, entry.name)}
-        found += _states(own, start)
-    found += [Candidate("agent", plain(name), Change(paused=(name,)), start) for name in agents]
+        candidates += _states(own, start)
+    candidates += [Candidate("agent", plain(name), Change(paused=(name,)), start) for name in agents]
     if start == StepMoment(0):
-        found += [
+        candidates += [
             Candidate("intervention", _intervention(place, one), Change(dropped=(place,)), start)
             for place, one in enumerate(scenario.interventions)
         ]
-    return found
+    return candidates
 
 
 def _is_of(agent: str, entry: str) -> bool:
@@ -127,7 +127,7 @@ def _is_of(agent: str, entry: str) -> bool:
 
 def _states(own: dict[str, dict[str, Any]], start: StepMoment) -> list[Candidate]:
     """Return the values in which agents of one entry differ from more than half of them."""
-    found = []
+    candidates = []
     for key in dict.fromkeys(key for state in own.values() for key in state):
         try:
             texts = {name: encode(recordable(state[key], key)) for name, state in own.items() if key in state}
@@ -139,7 +139,7 @@ def _states(own: dict[str, dict[str, Any]], start: StepMoment) -> list[Candidate
         value = next(own[name][key] for name, text in texts.items() if text == usual)
         if isinstance(value, str) and value.startswith("="):
             continue  # as a live value, it would be an expression
-        found += [
+        candidates += [
             Candidate(
                 "state", plain(f"{name}.{key} = {text.decode()[:60]} at the start (others: {usual.decode()[:60]})"),
                 Change(values=((f"agents.{name}.state.{key}", value),)), start,
@@ -147,7 +147,7 @@ def _states(own: dict[str, dict[str, Any]], start: StepMoment) -> list[Candidate
             for name, text in texts.items()
             if text != usual
         ]  # fmt: skip
-    return found
+    return candidates
 
 
 def _intervention(place: int, entry: Any) -> str:

@@ -111,7 +111,7 @@ class Search:
         scale: the spread of the outcome, of which changes are shares; 1 for a condition.
         begun: how many futures had been carried out before.
         n: the futures of each moment.
-        known: the outcomes of the futures of each moment.
+        futures_at: the outcomes of the futures of each moment.
         fresh: those with other seeds, beside the largest jumps.
     """
 
@@ -124,7 +124,7 @@ class Search:
     scale: float = 1.0
     begun: int = 0
     n: int = 0
-    known: dict[StepMoment, list[Future]] = attrs.field(factory=dict)
+    futures_at: dict[StepMoment, list[Future]] = attrs.field(factory=dict)
     fresh: dict[StepMoment, list[Future]] = attrs.field(factory=dict)
     steps: dict[int, int] = attrs.field(factory=dict)
 
@@ -151,7 +151,7 @@ class Search:
         reserve = self.budget // 4
         self.add([self.start, *(one for one in grid_of(self.instants) if one > self.start)])
         if not self.is_condition:
-            values = [one.value for found in self.known.values() for one in found if one.value is not None]
+            values = [one.value for futures in self.futures_at.values() for one in futures if one.value is not None]
             self.scale = max((*values, self._own())) - min((*values, self._own())) or 1.0
         while 2 * self.n <= self.left - reserve and not self.futures.deadline.is_over:
             chosen = sorted(self._open(), reverse=True)[:2]
@@ -161,20 +161,20 @@ class Search:
 
     def add(self, moments: Sequence[StepMoment]) -> None:
         """Estimate at further moments."""
-        new = [moment for moment in dict.fromkeys(moments) if moment not in self.known]
+        new = [moment for moment in dict.fromkeys(moments) if moment not in self.futures_at]
         seeds = self.seeds("turning point", self.n)
-        for moment, found in zip(new, self.futures.values([Task(one, seeds) for one in new]), strict=True):
-            if any(one != LATE for one in found):
-                self.known[moment] = found
+        for moment, futures in zip(new, self.futures.values([Task(one, seeds) for one in new]), strict=True):
+            if any(one != LATE for one in futures):
+                self.futures_at[moment] = futures
 
     def points(self) -> list[Point]:
         """Return the estimates in the order of their moments; at the end, the outcome of the run itself."""
-        known = [self.point(moment, self.known[moment]) for moment in sorted(self.known)]
-        return [*known, Point(self.end, 1, 0, self._own(), None)]
+        points = [self.point(moment, self.futures_at[moment]) for moment in sorted(self.futures_at)]
+        return [*points, Point(self.end, 1, 0, self._own(), None)]
 
-    def point(self, moment: StepMoment, found: Sequence[Future]) -> Point:
+    def point(self, moment: StepMoment, futures: Sequence[Future]) -> Point:
         """Return the estimate that futures give."""
-        return point_of(moment, found, is_condition=self.is_condition)
+        return point_of(moment, futures, is_condition=self.is_condition)
 
     def _own(self) -> float:
         own = self.futures.own.value
@@ -183,12 +183,12 @@ class Search:
 
     def passed(self) -> list[Passed]:
         """Return when the outcome of the run became likely for good."""
-        points, found = [point for point in self.points() if point.p is not None], []
+        points, passed = [point for point in self.points() if point.p is not None], []
         for level in LEVELS if len(points) > 1 else ():
             below = [place for place, point in enumerate(points[:-1]) if self._own_way(point) < level]
             last = below[-1] if below else -1
-            found.append(Passed(level, points[last].moment if below else None, points[last + 1].moment))
-        return found
+            passed.append(Passed(level, points[last].moment if below else None, points[last + 1].moment))
+        return passed
 
     def jumps(self) -> list[Jump]:
         """Return the largest changes between neighbouring moments, tested again with fresh seeds."""
@@ -205,18 +205,18 @@ class Search:
         fresh = dict(self.fresh)
         fresh[self.end] = [self.futures.own] * n
         tests = [sign_test(_differences(fresh[a.moment], fresh[b.moment])) for _, a, b in pairs]
-        found = []
+        jumps = []
         for (_, a, b), value, confirmed in zip(pairs, tests, holm(tests), strict=True):
             passage = self.futures.between(a.moment, b.moment)
             before, after = self.point(a.moment, fresh[a.moment]), self.point(b.moment, fresh[b.moment])
             steps = self._steps_between(a.moment, b.moment)
-            found.append(
+            jumps.append(
                 Jump(
                     before, after, steps=steps, p_value=value, confirmed=confirmed, events=passage.events,
                     assigned=passage.assigned,
                 )
             )  # fmt: skip
-        return sorted(found, key=lambda jump: jump.before.moment)
+        return sorted(jumps, key=lambda jump: jump.before.moment)
 
     # -- where to look
 
@@ -281,15 +281,19 @@ def grid_of(instants: Sequence[int], count: int = GRID) -> list[StepMoment]:
     return [StepMoment(time) for time in dict.fromkeys(instants[len(instants) * k // count] for k in range(count))]
 
 
-def point_of(moment: StepMoment, found: Sequence[Future], *, is_condition: bool) -> Point:
+def point_of(moment: StepMoment, futures: Sequence[Future], *, is_condition: bool) -> Point:
     """Return the estimate that futures give."""
-    known = [one.value for one in found if one.value is not None]
-    unknown = sum(one.value is None and one != LATE for one in found)
+    outcomes = [one.value for one in futures if one.value is not None]
+    unknown = sum(one.value is None and one != LATE for one in futures)
     if is_condition:
         return Point(
-            moment, len(known), unknown, sum(known) / len(known) if known else None, wilson(sum(known), len(known))
+            moment,
+            len(outcomes),
+            unknown,
+            sum(outcomes) / len(outcomes) if outcomes else None,
+            wilson(sum(outcomes), len(outcomes)),
         )
-    mean = Estimate.of(known)
+    mean = Estimate.of(outcomes)
     if mean is None:
         return Point(moment, 0, unknown, None, None)
     return Point(moment, mean.n, unknown, mean.mean, None if mean.half is None else (mean.low, mean.high))

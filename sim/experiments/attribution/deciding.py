@@ -216,25 +216,25 @@ class Explanation:
         """Return what was found, a sentence each."""
         start = self.points[0] if len(self.points) > 1 else None  # the last one is the end
         expected = "it is not known what" if start is None or start.p is None else number(start.p)
-        found = [f"In {self.run}, {self.outcome} is {number(self.value)}; at the start {expected} was expected."]
-        found += [jump_text(jump, "the expected outcome") for jump in self.jumps]
-        found += [hunt.sentence(self.value) for hunt in self.hunts]
-        found += [self.lacks] if self.lacks else []
-        found += [self.verdict, IN_THE_MODEL]
+        sentences = [f"In {self.run}, {self.outcome} is {number(self.value)}; at the start {expected} was expected."]
+        sentences += [jump_text(jump, "the expected outcome") for jump in self.jumps]
+        sentences += [hunt.sentence(self.value) for hunt in self.hunts]
+        sentences += [self.lacks] if self.lacks else []
+        sentences += [self.verdict, IN_THE_MODEL]
         tested = sum(one.p_value is not None for one in self.causes)
         if tested < len(self.causes):
-            found.append(
+            sentences.append(
                 f"{tested:,} of {len(self.causes):,} on the list were tested with new draws: those with the largest"
                 f" effect, four futures each at least, and at most {_MOST_LISTED}; a larger budget tests more of them."
                 if not self.cut
                 else f"{tested:,} of {len(self.causes):,} on the list were tested with new draws."
             )
         if self.unknown:
-            found.append(
+            sentences.append(
                 f"{sum(self.unknown.values())} of {self.futures} futures are unknown, for example:"
                 f" {plain(next(iter(self.unknown)))}."
             )
-        return found + [one for one in (self.cut, self.answers) if one]
+        return sentences + [one for one in (self.cut, self.answers) if one]
 
     def table(self) -> "Table":
         """Return the short list as a table."""
@@ -317,7 +317,7 @@ class _Why:
         open_, futures, budget = self.open, self.open.futures, self.options.budget
         cut = []
         with self._within(1 / 3):
-            hunts, found = self._hunt(budget // 3)
+            hunts, findings = self._hunt(budget // 3)
             cut += ["the leaving out of groups"] * any(hunt.cut for hunt in hunts)
         search = Search(
             futures, open_.instants, open_.stored.info.seed, budget - budget // 3 - futures.carried_out, open_.start,
@@ -327,8 +327,8 @@ class _Why:
             search.explore()
             jumps = search.jumps()
             cut += ["the search for steps"] * futures.deadline.is_over
-        self.problems += [*search.known.values(), *search.fresh.values()]
-        listed = self._listed(found, jumps)
+        self.problems += [*search.futures_at.values(), *search.fresh.values()]
+        listed = self._listed(findings, jumps)
         causes = self._tested(search, listed, budget - futures.carried_out)
         cut += ["the tests with new draws"] * futures.deadline.is_over
         assert futures.own.value is not None, "checked before"
@@ -357,7 +357,7 @@ class _Why:
             *self.events.candidates(self.open.stored),
             *inputs_of(self.open.stored, again, self.open.scenario, self.open.start),
         ]
-        hunts, found = [], list[Found[Candidate]]()
+        hunts, findings = [], list[Found[Candidate]]()
         kinds = [kind for kind in _KINDS if any(one.kind == kind for one in all_of)]
         counts = Counter(str(one.kind) for one in all_of)
         kinds.sort(key=lambda kind: counts[kind])  # what a few leave, many have
@@ -374,38 +374,38 @@ class _Why:
                     groups=len(results) - singles, cut=halving.cut, unchecked=halving.unchecked,
                 )
             )  # fmt: skip
-            found += results
+            findings += results
         order = list(_KINDS)
         hunts.sort(key=lambda one: order.index(one.kind))
-        found.sort(key=lambda one: order.index(one.items[0].kind))
-        return hunts, found
+        findings.sort(key=lambda one: order.index(one.items[0].kind))
+        return hunts, findings
 
     def _effects(self, groups: list[tuple[Candidate, ...]]) -> list[float | None]:
         """Return the outcome of the run, minus that without each group, with the draws on record.
 
         If there is no more time, the last groups are missing.
         """
-        found = self.open.futures.values([Task(_moment_of(group), (None,), _change_of(group)) for group in groups])
-        self.problems += found
+        outcomes = self.open.futures.values([Task(_moment_of(group), (None,), _change_of(group)) for group in groups])
+        self.problems += outcomes
         own = self.open.futures.own.value or 0.0
-        in_time = itertools.takewhile(lambda one: one != [LATE], found)
+        in_time = itertools.takewhile(lambda one: one != [LATE], outcomes)
         return [None if one.value is None else own - one.value for (one,) in in_time]
 
     # -- with new draws
 
-    def _listed(self, found: Sequence[Found[Candidate]], jumps: Sequence[Jump]) -> list[Found[Candidate]]:
+    def _listed(self, findings: Sequence[Found[Candidate]], jumps: Sequence[Jump]) -> list[Found[Candidate]]:
         """Return the short list, the largest effect first: what was found, and events of the largest jumps.
 
         Of a jump that was not divided into single steps, no event is known to have a part in it.
         """
-        known = {one.event for group in found for one in group.items if len(group.items) == 1}
+        single_events = {one.event for group in findings for one in group.items if len(group.items) == 1}
         narrow = [jump for jump in jumps if jump.steps is not None]
-        numbers = [event.number for jump in narrow for event in jump.events if event.number not in known]
+        numbers = [event.number for jump in narrow for event in jump.events if event.number not in single_events]
         more = self.events.candidates(self.open.stored, numbers) if numbers else []
-        more = more[: max(0, _MOST_LISTED - len(found))]
+        more = more[: max(0, _MOST_LISTED - len(findings))]
         effects = self._effects([(one,) for one in more]) if more else []
         others = [Found((one,), effect) for one, effect in zip(more, effects, strict=False)]
-        return sorted([*found, *others], key=lambda one: -abs(one.effect or 0.0))
+        return sorted([*findings, *others], key=lambda one: -abs(one.effect or 0.0))
 
     def _tested(self, search: Search, listed: list[Found[Candidate]], budget: int) -> list[Cause]:
         """Return the short list as causes; as many as the budget suffices for are tested, the first ones."""
@@ -430,11 +430,11 @@ class _Why:
         return causes + [_cause(one, None, None, significant=False) for one in listed[len(tested) :]]
 
 
-def _cause(found: Found[Candidate], effect: Estimate | None, p_value: float | None, *, significant: bool) -> Cause:
+def _cause(finding: Found[Candidate], effect: Estimate | None, p_value: float | None, *, significant: bool) -> Cause:
     """Return what was found as a cause."""
     return Cause(
-        kind=found.items[0].kind, names=tuple(item.name for item in found.items), here=found.effect, effect=effect,
-        p_value=p_value, significant=significant, minimal=found.minimal, redundant=found.redundant,
+        kind=finding.items[0].kind, names=tuple(item.name for item in finding.items), here=finding.effect,
+        effect=effect, p_value=p_value, significant=significant, minimal=finding.minimal, redundant=finding.redundant,
     )  # fmt: skip
 
 
@@ -442,14 +442,14 @@ def verdict(hunts: Sequence[Hunt], causes: Sequence[Cause]) -> str:
     """Return what follows from what was found, as a sentence."""
     if not any(hunt.whole or hunt.singles or hunt.groups for hunt in hunts):
         return _without_difference(hunts)
-    found = []
+    sentences = []
     for hunt in hunts:
         own = [one for one in causes if one.kind == hunt.kind and one.here]
         if hunt.whole:
-            found.append(_verdict_of(hunt, hunt.whole, own) + hunt.open + ".")
+            sentences.append(_verdict_of(hunt, hunt.whole, own) + hunt.open + ".")
         elif hunt.whole is None or hunt.singles + hunt.groups:
-            found.append(_apart(hunt, own) + hunt.open + ".")
-    return " ".join(found)
+            sentences.append(_apart(hunt, own) + hunt.open + ".")
+    return " ".join(sentences)
 
 
 def _without_difference(hunts: Sequence[Hunt]) -> str:

@@ -82,15 +82,15 @@ class ForkedFutures:
         self._here: Any = here  # it has another type on Windows
         self._process = process(_coordinate, there, setup, tuple(moments), jobs)
         there.close()
-        known: Own = self._answer()
-        self.own, self.seconds, self.patterns = known.future, known.seconds, known.patterns
+        own: Own = self._answer()
+        self.own, self.seconds, self.patterns = own.future, own.seconds, own.patterns
 
     def values(self, tasks: list[Task]) -> list[list[Future]]:
         """See `Futures`."""
         self._here.send(("values", (tasks, self.deadline)))
-        found: list[list[Future]] = self._answer()
-        self.carried_out += sum(one != LATE for futures in found for one in futures)
-        return found
+        futures: list[list[Future]] = self._answer()
+        self.carried_out += sum(one != LATE for row in futures for one in row)
+        return futures
 
     def steps(self, time_ns: int) -> int:
         """See `Futures`."""
@@ -100,8 +100,8 @@ class ForkedFutures:
     def between(self, first: StepMoment, last: StepMoment) -> Passage:
         """See `Futures`."""
         self._here.send(("between", (first, last)))
-        found: Passage = self._answer()
-        return found
+        passage: Passage = self._answer()
+        return passage
 
     def close(self) -> None:
         """End all processes."""
@@ -196,10 +196,10 @@ class _Coordinator:
                 return Own(Future(line["own"], line["problem"]), line["seconds"], tuple(patterns))
         raise RunError("the replay ended early", hint=_EARLY)
 
-    def values(self, given: tuple[list[Task], Deadline]) -> list[list[Future]]:
+    def values(self, order: tuple[list[Task], Deadline]) -> list[list[Future]]:
         """Carry out tasks until a deadline; futures under way are carried out."""
-        (tasks, deadline), waiting = given, []
-        found = [[LATE] * len(task.seeds) for task in tasks]
+        (tasks, deadline), waiting = order, []
+        futures = [[LATE] * len(task.seeds) for task in tasks]
         for place, task in enumerate(tasks):
             size = max(1, -(-len(task.seeds) // self._jobs))
             for start in range(0, len(task.seeds), size):
@@ -214,11 +214,11 @@ class _Coordinator:
                 command, place, start = waiting.pop()
                 running[self._send(command)] = place, start
             if not running:
-                return found
+                return futures
             for line in self._lines():
                 place, start = running[line["piece"]]
                 if "seed" in line:
-                    found[place][start + line["seed"]] = Future(line["value"], line["problem"])
+                    futures[place][start + line["seed"]] = Future(line["value"], line["problem"])
                 elif "done" in line:
                     del running[line["piece"]]
                     break
@@ -238,14 +238,14 @@ class _Coordinator:
         return Passage(tuple(events), tuple(Assigned(*line["set"]) for line in lines if "set" in line))
 
     def _one(self, piece: int) -> list[Line]:
-        found: list[Line] = []
+        lines: list[Line] = []
         for line in self._lines():
             if "done" in line:
-                return found
+                return lines
             if "problem" in line:
                 raise RunError(line["problem"], hint=_SAID)
-            found.append(line)
-        return found
+            lines.append(line)
+        return lines
 
     def _send(self, command: Line) -> int:
         """Hand a piece of work to the nearest holder before its moment."""

@@ -106,7 +106,7 @@ class Halving(Generic[Item]):
     unchecked: bool = False
     complete: bool = True
     _items: tuple[Item, ...] = attrs.field(default=(), init=False)
-    _known: dict[frozenset[int], float | None] = attrs.field(factory=dict, init=False)
+    _effect_of: dict[frozenset[int], float | None] = attrs.field(factory=dict, init=False)
 
     def search(self, items: Sequence[Item]) -> list[Found[Item]]:
         """Return the candidates with an effect, the largest first."""
@@ -115,39 +115,39 @@ class Halving(Generic[Item]):
         self._items, every = tuple(items), tuple(range(len(items)))
         (self.whole,) = self._try([every])
         few = 1 < len(every) <= self.runs * FEW
-        found = self._alone(every) if few else []
-        if not found or abs(found[0].expected) < abs(self.whole or 0.0) / 2:
-            known = {one.group for one in found}
+        findings = self._alone(every) if few else []
+        if not findings or abs(findings[0].expected) < abs(self.whole or 0.0) / 2:
+            groups = {one.group for one in findings}
             more = self._divided(_Part.of(every, self.whole), even=not few)
-            found += [one for one in more if one.group not in known]
-        nothing_else = self._beside(every, found)
-        ungrouped = self._ungrouped(every, found)
+            findings += [one for one in more if one.group not in groups]
+        nothing_else = self._beside(every, findings)
+        ungrouped = self._ungrouped(every, findings)
         self.silent = sum(effect == 0 for effect in ungrouped)
-        left = self.undivided or self.cut or len(found) > self.most or not all(one.minimal for one in found)
+        left = self.undivided or self.cut or len(findings) > self.most or not all(one.minimal for one in findings)
         self.complete = nothing_else and not (left or self.unknown or ungrouped)
-        found.sort(key=lambda one: -abs(one.expected))  # of equal ones, the first stays the first
-        return [self._finding(one) for one in found[: self.most]]
+        findings.sort(key=lambda one: -abs(one.expected))  # of equal ones, the first stays the first
+        return [self._finding(one) for one in findings[: self.most]]
 
     def _finding(self, part: _Part) -> Found[Item]:
-        alone = [self._known.get(frozenset({place})) for place in part.group]
+        alone = [self._effect_of.get(frozenset({place})) for place in part.group]
         return Found(self._members(part.group), part.effect, part.minimal, all(own == 0 for own in alone))
 
     def _alone(self, group: _Group) -> list[_Part]:
         """Return those that make a difference alone, the largest first."""
-        known = self._try([(place,) for place in group])
-        found = [_Part.of((place,), own) for place, own in zip(group, known, strict=True) if own]
-        return sorted(found, key=lambda one: -abs(one.expected))
+        effects = self._try([(place,) for place in group])
+        findings = [_Part.of((place,), own) for place, own in zip(group, effects, strict=True) if own]
+        return sorted(findings, key=lambda one: -abs(one.expected))
 
-    def _beside(self, every: _Group, found: list[_Part]) -> bool:
+    def _beside(self, every: _Group, findings: list[_Part]) -> bool:
         """Add what makes a difference beside what was found: several that stand in for each other may hide there.
 
         Returns:
             Whether it is known that all others together make no difference.
         """
-        if not found:
+        if not findings:
             return self.whole == 0
-        while not self.undivided and len(found) <= self.most:
-            rest = _without(every, found)
+        while not self.undivided and len(findings) <= self.most:
+            rest = _without(every, findings)
             if not rest:
                 return True
             if not self._affords([rest]):
@@ -157,21 +157,21 @@ class Halving(Generic[Item]):
             if not effect:
                 self.unchecked = self.cut
                 return effect == 0
-            if len(found) == self.most:
+            if len(findings) == self.most:
                 self.undivided = abs(effect)
                 return False
-            more = self._divided(_Part.of(rest, effect), most=self.most - len(found))
+            more = self._divided(_Part.of(rest, effect), most=self.most - len(findings))
             if not more:
                 return False
-            found += more
+            findings += more
         return False
 
-    def _ungrouped(self, every: _Group, found: Sequence[_Part]) -> list[float | None]:
+    def _ungrouped(self, every: _Group, findings: Sequence[_Part]) -> list[float | None]:
         """Return, for each that was neither found nor left out alone, the effect of the smallest group it was in."""
         smallest = dict[int, tuple[int, float | None]]()
-        for group, effect in sorted(self._known.items(), key=lambda item: (-len(item[0]), item[1] != 0)):
+        for group, effect in sorted(self._effect_of.items(), key=lambda item: (-len(item[0]), item[1] != 0)):
             smallest |= dict.fromkeys(group, (len(group), effect))
-        own = [smallest[place] for place in _without(every, found) if place in smallest]
+        own = [smallest[place] for place in _without(every, findings) if place in smallest]
         return [effect for length, effect in own if length > 1]
 
     def _divided(self, whole: _Part, *, even: bool = False, most: int | None = None) -> list[_Part]:
@@ -182,18 +182,18 @@ class Halving(Generic[Item]):
             even: whether groups are divided even if they are not known to make a difference, while nothing is found.
             most: the most findings.
         """
-        waiting, silent, found, undivided = [whole], list[_Part](), list[_Part](), list[_Part]()
+        waiting, silent, findings, undivided = [whole], list[_Part](), list[_Part](), list[_Part]()
         least = -(-len(whole.group) // PARTS)
-        while len(found) < (self.most if most is None else most):
+        while len(findings) < (self.most if most is None else most):
             silent += [one for one in waiting if not one.expected]
             waiting = [one for one in waiting if one.expected]
             waiting.sort(key=lambda one: (-abs(one.expected), one.effect is None))
-            large = [one for one in silent if len(one.group) > least] if even and not found else []
+            large = [one for one in silent if len(one.group) > least] if even and not findings else []
             if not waiting and not large:
                 break
             part = waiting.pop(0) if waiting else large[0]
             if len(part.group) == 1:
-                found += [part] if part.effect else []
+                findings += [part] if part.effect else []
                 continue
             middle = len(part.group) // 2
             halves = [part.group[:middle], part.group[middle:]]
@@ -205,7 +205,7 @@ class Halving(Generic[Item]):
             silent = [one for one in silent if one is not part]
             first, second = self._try(halves)
             if part.effect and first == second == 0:
-                found.append(self._smallest(part))
+                findings.append(self._smallest(part))
                 continue
             guess = part.effect is not None or part.expected
             waiting += [
@@ -213,24 +213,24 @@ class Halving(Generic[Item]):
                 _Part.of(halves[1], second, part.expected - (first or 0.0) if guess else 0.0),
             ]
         self.undivided = max((abs(one.effect or 0.0) for one in [*waiting, *undivided]), default=0.0)
-        return found
+        return findings
 
     def _members(self, group: _Group) -> tuple[Item, ...]:
         return tuple(self._items[place] for place in group)
 
     def _try(self, groups: list[_Group]) -> list[float | None]:
         """Return the effects of groups; what is known is not tried again. None: it is not known, or not tried."""
-        new = [group for group in groups if frozenset(group) not in self._known]
+        new = [group for group in groups if frozenset(group) not in self._effect_of]
         effects = self.effects([self._members(group) for group in new]) if new and not self.cut else []
         self.cut = self.cut or len(effects) < len(new)
         self.tried += len(effects)
         self.unknown += effects.count(None)
-        self._known |= zip(map(frozenset, new), effects, strict=False)
-        return [self._known.get(frozenset(group)) for group in groups]
+        self._effect_of |= zip(map(frozenset, new), effects, strict=False)
+        return [self._effect_of.get(frozenset(group)) for group in groups]
 
     def _affords(self, groups: list[_Group]) -> bool:
         """Return whether there are runs and time enough to try groups."""
-        new = sum(frozenset(group) not in self._known for group in groups)
+        new = sum(frozenset(group) not in self._effect_of for group in groups)
         return not new or (not self.cut and self.tried + new <= self.runs)
 
     def _smallest(self, whole: _Part) -> _Part:
@@ -246,20 +246,20 @@ class Halving(Generic[Item]):
             rests = [tuple(one for one in group if one not in part) for part in parts]
             if not self._affords(rests):
                 return attrs.evolve(smallest, minimal=False)
-            known = [_Part.of(rest, own) for rest, own in zip(rests, self._try(rests), strict=True)]
-            kept = next((one for one in known if _alike(one.expected, whole.expected)), None)
+            remainders = [_Part.of(rest, own) for rest, own in zip(rests, self._try(rests), strict=True)]
+            kept = next((one for one in remainders if _alike(one.expected, whole.expected)), None)
             if kept is not None:
                 smallest, size = kept, max(2, size - 1)
             elif size >= len(group):
-                return attrs.evolve(smallest, minimal=all(one.effect is not None for one in known))
+                return attrs.evolve(smallest, minimal=all(one.effect is not None for one in remainders))
             else:
                 size = min(len(group), 2 * size)
         return smallest
 
 
-def _without(every: _Group, found: Sequence[_Part]) -> _Group:
+def _without(every: _Group, findings: Sequence[_Part]) -> _Group:
     """Return those that were not found."""
-    named = {place for one in found for place in one.group}
+    named = {place for one in findings for place in one.group}
     return tuple(place for place in every if place not in named)
 
 

@@ -62,9 +62,9 @@ class RebuiltFutures:
         self._setup = setup
         self._pool = WorkerPool(jobs)
         with self._pool as pool:
-            ((_, found),) = pool.run(_own, [setup])
-        known = _known(found)
-        self.own, self.seconds, self.patterns = known.future, known.seconds, known.patterns
+            ((_, answer),) = pool.run(_own, [setup])
+        own = _checked(answer)
+        self.own, self.seconds, self.patterns = own.future, own.seconds, own.patterns
 
     def values(self, tasks: list[Task]) -> list[list[Future]]:
         """See `Futures`."""
@@ -106,9 +106,9 @@ class BranchedFutures:
         self._setup, self._answers = setup, answers
         self._pool = WorkerPool(jobs)
         with self._pool as pool:
-            ((_, found),) = pool.run(_own_by_replay, [setup])
-        known = _known(found)
-        self.own, self.seconds, self.patterns = known.future, known.seconds, known.patterns
+            ((_, answer),) = pool.run(_own_by_replay, [setup])
+        own = _checked(answer)
+        self.own, self.seconds, self.patterns = own.future, own.seconds, own.patterns
 
     def values(self, tasks: list[Task]) -> list[list[Future]]:
         """See `Futures`."""
@@ -142,25 +142,25 @@ def _carried_out(
     futures: RebuiltFutures | BranchedFutures, pool: WorkerPool, work: Callable[[_Job], Future], jobs: list[_Job],
     tasks: list[Task],
 ) -> list[list[Future]]:  # fmt: skip
-    found = [[LATE] * len(task.seeds) for task in tasks]
+    outcomes = [[LATE] * len(task.seeds) for task in tasks]
     with pool:
         for job, came in pool.run(work, jobs, futures.deadline):
             row, place = job.place
-            found[row][place] = Future(None, came.problem) if isinstance(came, Ended) else came
+            outcomes[row][place] = Future(None, came.problem) if isinstance(came, Ended) else came
             futures.carried_out += 1
-    return found
+    return outcomes
 
 
-def _known(found: Own | Ended) -> Own:
+def _checked(answer: Own | Ended) -> Own:
     """Return what is known of the run itself.
 
     Raises:
         RunError: if it is not known.
     """
-    problem = found.problem if isinstance(found, Ended) else found.future.problem
-    if isinstance(found, Ended) or problem is not None:
+    problem = answer.problem if isinstance(answer, Ended) else answer.future.problem
+    if isinstance(answer, Ended) or problem is not None:
         raise RunError(f"the run cannot be repeated: {problem}", hint="`sim replay RUN` says what has changed")
-    return found
+    return answer
 
 
 @contextlib.contextmanager

@@ -240,12 +240,12 @@ def _instants(stored: StoredRun) -> tuple[int, ...]:
     Raises:
         RunError: if there are none.
     """
-    found: dict[int, None] = {}
+    instants: dict[int, None] = {}
     for *_, data in stored.chunks():
-        found |= dict.fromkeys(int(row[0]) for row in decode(data))
-    if not found:
+        instants |= dict.fromkeys(int(row[0]) for row in decode(data))
+    if not instants:
         raise RunError(f"{stored.path} has no events, so that nothing in it changed an outcome", hint=_OTHER)
-    return tuple(found)
+    return tuple(instants)
 
 
 def _answers(scenario: Scenario, options: AttributionOptions, outside: str | None) -> str:

@@ -35,9 +35,9 @@ def sign_test(differences: Sequence[float]) -> float:
 
 def holm(values: Sequence[float], level: float = LEVEL) -> list[bool]:
     """Return which of several tests are significant together (Holm 1979): false findings are rarer than the level."""
-    found = [False] * len(values)
+    significant = [False] * len(values)
     for place, index in enumerate(sorted(range(len(values)), key=lambda one: values[one])):
         if values[index] > level / (len(values) - place):
             break
-        found[index] = True
-    return found
+        significant[index] = True
+    return significant

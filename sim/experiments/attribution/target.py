@@ -55,10 +55,10 @@ class Target:
         if not isinstance(text, str):
             raise UsageError(f"an outcome is a text, not {text!r:.60}", hint="write last('R') > 20")
         written = text.strip()
-        found = _compared(written)
-        if found is None and condition:
+        comparison = _compared(written)
+        if comparison is None and condition:
             raise UsageError(f"{written!r:.80} is no condition", hint="compare an outcome: last('R') > 20")
-        left, sign, right = found or (written, None, "0")
+        left, sign, right = comparison or (written, None, "0")
         try:
             limit = float(right)
         except ValueError:
@@ -87,13 +87,13 @@ class Target:
     def value(self, result: RunResult, watched: "Watched") -> float | None:
         """Return its value in a run: a number; of a condition 1 or 0; None: the run does not show it."""
         if self.definition is None:
-            found = outcomes_of(result)[0].get(self.name, 0.0 if is_count(self.name) else None)
+            value = outcomes_of(result)[0].get(self.name, 0.0 if is_count(self.name) else None)
         else:
             asked = () if watched.runner is None else watched.runner.interventions.asked
-            found = Found(result, asked, watched.pools).values([self.definition])[self.definition.name]
-        if found is None or self.sign is None:
-            return found
-        return float(_SIGNS[self.sign](found, self.limit))
+            value = Found(result, asked, watched.pools).values([self.definition])[self.definition.name]
+        if value is None or self.sign is None:
+            return value
+        return float(_SIGNS[self.sign](value, self.limit))
 
 
 @attrs.define

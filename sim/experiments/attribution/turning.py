@@ -98,22 +98,22 @@ class TurningPoints:
     def sentences(self) -> list[str]:
         """Return what was found, a sentence each."""
         was = "is" if self.outcome else "is not"
-        found = [f"In {self.run}, {self.condition} {was} true."]
+        sentences = [f"In {self.run}, {self.condition} {was} true."]
         way = "this outcome" if self.outcome else "that it is not"
         for one in self.passed:
             if one.last_below is None:
-                found.append(f"P({way}) was {one.level:g} or more from the start.")
+                sentences.append(f"P({way}) was {one.level:g} or more from the start.")
             else:
                 between = f"between {moment_text(one.last_below)} and {moment_text(one.first_above)}"
-                found.append(f"P({way}) passed {one.level:g} for good {between}.")
-        found += map(jump_text, self.jumps)
+                sentences.append(f"P({way}) passed {one.level:g} for good {between}.")
+        sentences += map(jump_text, self.jumps)
         if not self.jumps and len(self.points) > 1:
-            found.append("Between no two neighbouring moments does P change by 0.1 or more.")
+            sentences.append("Between no two neighbouring moments does P change by 0.1 or more.")
         if self.unknown:
             count = sum(self.unknown.values())
             worst = max(self.unknown.items(), key=lambda item: item[1])[0]
-            found.append(f"{count} of {self.futures} futures are unknown, for example: {plain(worst)}.")
-        return found + [one for one in (self.cut, self.answers) if one]
+            sentences.append(f"{count} of {self.futures} futures are unknown, for example: {plain(worst)}.")
+        return sentences + [one for one in (self.cut, self.answers) if one]
 
     def __repr__(self) -> str:
         return "\n".join((*self.sentences(), self.table().text()))
@@ -156,7 +156,7 @@ def turning_point(run: str | PathLike[str], condition: str, options: TurningOpti
         search = Search(open_.futures, open_.instants, open_.stored.info.seed, options.budget, open_.start)
         search.explore()
         jumps, points = search.jumps(), search.points()
-        problems = problems_of([*search.known.values(), *search.fresh.values()])
+        problems = problems_of([*search.futures_at.values(), *search.fresh.values()])
         return TurningPoints(
             run=open_.stored.path.name, condition=open_.target.text, outcome=bool(open_.futures.own.value),
             points=tuple(points), passed=tuple(search.passed()), jumps=tuple(jumps),
@@ -167,7 +167,7 @@ def turning_point(run: str | PathLike[str], condition: str, options: TurningOpti
 
 def problems_of(futures: Iterable[Sequence[Future]]) -> dict[str, int]:
     """Return how many futures are not known, by problem."""
-    return dict(Counter(one.problem for found in futures for one in found if one.problem and one != LATE))
+    return dict(Counter(one.problem for row in futures for one in row if one.problem and one != LATE))
 
 
 def rows_of(points: Sequence[Point]) -> Iterator[tuple[object, ...]]:
