@@ -173,19 +173,19 @@ class Access:
         """
         if provider == "openai":
             return attrs.evolve(self, endpoints={})
-        given = self.endpoints.get(provider)
+        endpoint = self.endpoints.get(provider)
         alone = self.providers == (provider,)
         local = LOCAL.get(provider)
-        url = given.url if given is not None else (local and (self.base_url if alone else None)) or local
+        url = endpoint.url if endpoint is not None else (local and (self.base_url if alone else None)) or local
         if url is None:
-            known = ", ".join(known_providers(self.endpoints))
+            providers = ", ".join(known_providers(self.endpoints))
             raise UsageError(
                 f"unknown model provider {provider[:40]!r}",
-                hint=f"known providers: {known}; add another with --endpoint {provider[:40]}=URL",
+                hint=f"known providers: {providers}; add another with --endpoint {provider[:40]}=URL",
             )
         return Access(
             base_url=url,
-            api_key=None if given is None else given.api_key,
+            api_key=None if endpoint is None else endpoint.api_key,
             headers=self.headers if alone else {},
             requests_per_minute=self.requests_per_minute if alone else None,
             tokens_per_minute=self.tokens_per_minute if alone else None,
@@ -263,11 +263,11 @@ class Access:
         values = list(self.headers.values())
         values += [match[1] for value in values if (match := _SCHEME.fullmatch(value))]
         public = (*self.models, *_WORDS)
-        found = {value for value in values if not any(value in text for text in public)}
-        found |= {self.api_key or "", (self.base_url or "").rstrip("/")}
+        secrets = {value for value in values if not any(value in text for text in public)}
+        secrets |= {self.api_key or "", (self.base_url or "").rstrip("/")}
         for endpoint in self.endpoints.values():
-            found |= {endpoint.api_key or "", endpoint.url.rstrip("/")}
-        return tuple(sorted((text for text in found if len(text) >= _SHORTEST), key=lambda text: (-len(text), text)))
+            secrets |= {endpoint.api_key or "", endpoint.url.rstrip("/")}
+        return tuple(sorted((text for text in secrets if len(text) >= _SHORTEST), key=lambda text: (-len(text), text)))
 
     @cached_property
     def _needles(self) -> tuple[bytes, ...]:

@@ -61,10 +61,10 @@ class Capabilities:
     def lacking(self, target: Target, needs: Iterable[Need]) -> ModelError | None:
         """Return an error about the first need that a model is known not to fulfil; None: there is none."""
         for need in needs:
-            known = self.of(target, need)
-            if known is not None and not known[0]:
+            capability = self.of(target, need)
+            if capability is not None and not capability[0]:
                 key = f"models.endpoints.{target.provider}.{DECLARED[need]}"
-                if known[1] == "scenario":
+                if capability[1] == "scenario":
                     return ModelError("bad_request", f"{target} does not support {need}, as {key} says")
                 return ModelError(
                     "bad_request", f"{target} does not support {need}, as the endpoint says of its models",
@@ -76,9 +76,9 @@ class Capabilities:
         """Return what is known of models, JSON-like: by model and need `can` and `by`, both None if it is not known."""
         return {
             str(target): {
-                need: {"can": None, "by": None} if known is None else {"can": known[0], "by": known[1]}
+                need: {"can": None, "by": None} if capability is None else {"can": capability[0], "by": capability[1]}
                 for need in get_args(Need)
-                for known in [self.of(target, need)]
+                for capability in [self.of(target, need)]
             }
             for target in targets
         }
@@ -91,18 +91,18 @@ def said_by(listing: object, model: str) -> dict[Need, bool]:
     entry = next((one for one in models if one.get("id") == model), None)
     if entry is None:
         return {}
-    found: dict[Need, bool] = {}
+    needs: dict[Need, bool] = {}
     for name in ("capabilities", "features", "tags"):
         words = entry.get(name)
         if isinstance(words, list):
-            found |= {_WORDS[word]: True for word in words if isinstance(word, str) and word in _WORDS}
+            needs |= {_WORDS[word]: True for word in words if isinstance(word, str) and word in _WORDS}
     places = [entry, entry.get("capabilities")]
     if isinstance(places[1], Mapping):
         places.append(places[1].get("supports"))
     for place in places:
-        found |= _flags(place)
-    found |= _by_providers(entry.get("providers"))
-    return found | _parameters(entry.get("supported_parameters"))
+        needs |= _flags(place)
+    needs |= _by_providers(entry.get("providers"))
+    return needs | _parameters(entry.get("supported_parameters"))
 
 
 def is_of_ollama(listing: object) -> bool:
@@ -127,18 +127,18 @@ def _flags(place: object) -> dict[Need, bool]:
 
 def _by_providers(providers: object) -> dict[Need, bool]:
     """Return what a router says of those to which it passes requests: what one of them can do, and what none can."""
-    found: dict[Need, bool] = {}
+    needs: dict[Need, bool] = {}
     for one in providers if isinstance(providers, list) else ():
         for need, can in _flags(one).items():
-            found[need] = found.get(need, False) or can
-    return found
+            needs[need] = needs.get(need, False) or can
+    return needs
 
 
 def _parameters(names: object) -> dict[Need, bool]:
     """Return what OpenRouter's list of parameters says: it is whole, and others lead to no model or are ignored."""
     if not isinstance(names, list) or not names:
         return {}
-    found: dict[Need, bool] = {"tools": "tools" in names}
+    needs: dict[Need, bool] = {"tools": "tools" in names}
     if "structured_outputs" in names or "response_format" not in names:  # response_format alone may be JSON of any form
-        found["JSON schemas"] = "structured_outputs" in names
-    return found
+        needs["JSON schemas"] = "structured_outputs" in names
+    return needs

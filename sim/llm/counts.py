@@ -137,11 +137,11 @@ class Counts:
     @property
     def failed(self) -> dict[str, int]:
         """The number of requests that gave no answer, by class of error, the most frequent first."""
-        found: dict[str, int] = {}
+        failures: dict[str, int] = {}
         for (_, outcome), number in self.requests.items():
             if outcome != "ok":
-                found[outcome] = found.get(outcome, 0) + number
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+                failures[outcome] = failures.get(outcome, 0) + number
+        return dict(sorted(failures.items(), key=lambda item: (-item[1], item[0])))
 
     def ended(self, model: str, seconds: float, attempts: Iterable[Attempt]) -> None:
         """Count a call that has ended.

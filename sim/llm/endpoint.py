@@ -185,13 +185,13 @@ class EdgeClient:
     @property
     def waiting(self) -> Waiting | None:
         """What waits in batches, or None."""
-        found = [waiting for provider in self._batched if (waiting := provider.waiting) is not None]
-        if not found:
+        batches = [waiting for provider in self._batched if (waiting := provider.waiting) is not None]
+        if not batches:
             return None
         return Waiting(
-            sum(waiting.requests for waiting in found),
-            sum(waiting.batches for waiting in found),
-            min(waiting.since for waiting in found),
+            sum(waiting.requests for waiting in batches),
+            sum(waiting.batches for waiting in batches),
+            min(waiting.since for waiting in batches),
         )
 
     async def tidy(self) -> None:

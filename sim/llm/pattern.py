@@ -90,15 +90,15 @@ class Pattern:
         last = len(self._pieces) - 1
         for number, piece in enumerate(self._pieces):
             if number == last and number and not piece.parts:
-                found = (len(text), len(text))  # a star at the end matches the rest
+                span = (len(text), len(text))  # a star at the end matches the rest
             else:
                 place = _find(piece.parts, lower, text, at, kept)
                 if place is None:
                     return None
-                found = place
+                span = place
             if piece.keep is not None:
-                kept[piece.keep] = text[at : found[0]].strip()
-            at = found[1]
+                kept[piece.keep] = text[at : span[0]].strip()
+            at = span[1]
         return kept
 
 
@@ -147,11 +147,11 @@ def _fits(parts: tuple[_Part, ...], lower: str, text: str, start: int, words: di
 
 def _word_start(text: str, start: int) -> int:
     """Return the start of the next whole word, or -1."""
-    found = _BEGINNING.search(text, start)
-    return -1 if found is None else found.start()
+    match = _BEGINNING.search(text, start)
+    return -1 if match is None else match.start()
 
 
 def _word_end(text: str, start: int) -> int:
     """Return the end of the word at `start`; of a word that is too long, one character past the limit."""
-    found = _WORD.match(text, start)
-    return start if found is None else found.end()
+    match = _WORD.match(text, start)
+    return start if match is None else match.end()

@@ -148,13 +148,13 @@ class People:
         """
         question = self._ask(agent, request, self.places[agent])
         try:
-            found: Completion | None = await question.answered.wait()
+            completion: Completion | None = await question.answered.wait()
         except (Cancelled, Exception):  # the agent was stopped; not GeneratorExit, which must not record anything
             self._end(question, "stopped")
             raise
-        if found is None:
+        if completion is None:
             return None
-        return Answer(found, (Attempt(PERSON, found.model, "ok", None, usage=found.usage),))
+        return Answer(completion, (Attempt(PERSON, completion.model, "ok", None, usage=completion.usage),))
 
     def _ask(self, agent: str, request: ModelRequest, place: Place) -> Question:
         kernel = self._kernel
@@ -216,10 +216,10 @@ class People:
             self._end(question, "left")
             return None
         try:
-            found = _completion(question, text, call)
+            completion = _completion(question, text, call)
         except ModelError as error:
             return str(error)
-        self._end(question, "answered", found)
+        self._end(question, "answered", completion)
         return None
 
     def _late(self, question: Question, otherwise: str | None) -> None:
@@ -228,13 +228,13 @@ class People:
             self._end(question, "late")
             return
         try:
-            found = _completion(question, otherwise, None, OTHERWISE)
+            completion = _completion(question, otherwise, None, OTHERWISE)
         except ModelError:  # the agent could not take it
             self._end(question, "unfit")
         else:
-            self._end(question, "late", found)
+            self._end(question, "late", completion)
 
-    def _end(self, question: Question, how: str, found: Completion | None = None) -> None:
+    def _end(self, question: Question, how: str, completion: Completion | None = None) -> None:
         """End a question, count how, and let the agent continue: with an answer, or with None for the model."""
         if self.questions.pop(question.id, None) is None:
             return
@@ -243,7 +243,7 @@ class People:
             question.limit.cancel()
         if question.helper is not None and question.helper.coro is not None:
             self._kernel.cancel(question.helper)
-        question.answered.set(found)
+        question.answered.set(completion)
 
     def summary(self) -> dict[str, int]:
         """Return how many questions there were, and how they ended; empty if no person was ever asked."""
@@ -274,10 +274,10 @@ def _completion(question: Question, text: str, call: JsonObject | None, model: s
         if not isinstance(args, Mapping):
             raise ModelError("bad_request", "the arguments of a tool are an object of JSON")
         calls = (ToolCall(question.id, str(name), encode(args).decode()),)
-    found = Completion(text, calls, "tool_use" if calls else "end_turn", TokenUsage(0, 0), model)
-    if (why := check_answer(found, request)) is not None:
+    completion = Completion(text, calls, "tool_use" if calls else "end_turn", TokenUsage(0, 0), model)
+    if (why := check_answer(completion, request)) is not None:
         raise ModelError("bad_request", why)
-    return found
+    return completion
 
 
 async def _perform(effect: Effect) -> None:

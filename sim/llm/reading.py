@@ -68,9 +68,9 @@ def split_reasoning(text: str) -> tuple[str, str]:
     """
     if not any(sign in text for sign in _SIGNS) and _BARE.match(text) is None:  # as nearly all texts
         return "", text
-    found = _harmony(text)
-    if found is not None:
-        return found
+    channels = _harmony(text)
+    if channels is not None:
+        return channels
     thoughts: list[str] = []
     rest = text
     while (opened := _OPEN.match(rest)) is not None:
@@ -125,10 +125,10 @@ def _harmony(text: str) -> tuple[str, str] | None:
 
 def unfenced(text: str) -> str:
     """Return a text without the Markdown fence that encloses all of it; as it is if there is none, or more than one."""
-    found = _FENCE.match(text)
-    if found is None or found[1] in found[2]:
+    fence = _FENCE.match(text)
+    if fence is None or fence[1] in fence[2]:
         return text.strip("\ufeff \t\r\n")
-    inside = found[2]
+    inside = fence[2]
     if "\n" not in text.strip():
         inside = _LABEL.sub("", inside, count=1)
     return inside.strip()
@@ -289,5 +289,5 @@ def value_in(text: str, names: Sequence[str]) -> Any:
         return None
     if not isinstance(value, Mapping):
         return value if not isinstance(value, list) else None
-    found = [value[name] for name in names if name in value] or list(value.values())
-    return found[0] if len(found) == 1 or any(name in value for name in names) else None
+    members = [value[name] for name in names if name in value] or list(value.values())
+    return members[0] if len(members) == 1 or any(name in value for name in names) else None

@@ -139,7 +139,7 @@ class Router:
             choice = self._uses.get(request.use)
             return (self._default, "default") if choice is None else (choice, "use")
         of_agent, of_group = of_agent or {}, of_group or {}
-        found = (
+        choices = (
             (of_agent.get(request.use), "agent"),
             (of_group.get(request.use), "group"),
             (request.tier, "request"),
@@ -147,7 +147,7 @@ class Router:
             (of_group.get(ANY), "group"),
             (self._uses.get(request.use), "use"),
         )
-        return next(((choice, why) for choice, why in found if choice is not None), (self._default, "default"))
+        return next(((choice, why) for choice, why in choices if choice is not None), (self._default, "default"))
 
     def _chain(self, choice: str) -> tuple[str, tuple[Target, ...]]:
         """Return the tier and the models for a tier name or `PROVIDER:NAME`."""

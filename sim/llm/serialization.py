@@ -99,22 +99,22 @@ def answer_to_json(answer: Answer) -> JsonObject:
     What is recorded beside it, or among the attempts, is left out: `refused_format`, `refused_formats` and `lost`. So
     is `batch`: it must not reach the core, where it would make a difference to online answers.
     """
-    found = answer.completion
-    completion: dict[str, Json] = {
-        "text": found.text,
-        "tool_calls": [_call_to_json(call) for call in found.tool_calls],
-        "stop": found.stop,
-        "usage": usage_to_json(found.usage),
-        "model": found.model,
+    completion = answer.completion
+    record: dict[str, Json] = {
+        "text": completion.text,
+        "tool_calls": [_call_to_json(call) for call in completion.tool_calls],
+        "stop": completion.stop,
+        "usage": usage_to_json(completion.usage),
+        "model": completion.model,
     }
-    if found.vectors:
-        completion["vectors"] = found.vectors
-    if found.reasoning:
-        completion["reasoning"] = found.reasoning
-    if found.formatted is not None:
-        completion["formatted"] = found.formatted
+    if completion.vectors:
+        record["vectors"] = completion.vectors
+    if completion.reasoning:
+        record["reasoning"] = completion.reasoning
+    if completion.formatted is not None:
+        record["formatted"] = completion.formatted
     return {
-        "completion": completion,
+        "completion": record,
         "attempts": [attempt_to_json(attempt) for attempt in answer.attempts],
         "cost_micro": answer.cost_micro,
         "fallbacks": list(answer.fallbacks),

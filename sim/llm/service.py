@@ -255,7 +255,7 @@ class Models(Service):
         self.followers: list[Callable[[str, Delta], None]] = []
         self.trace: Callable[[Traced], None] | None = None
         self._answered: set[str] = set()  # endpoints that have answered
-        self._known: set[tuple[str, str, str]] = set()  # provider, model, and what it can do
+        self._able: set[tuple[str, str, str]] = set()  # provider, model, and what it can do
         self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
         self._world = world
@@ -452,14 +452,14 @@ class Models(Service):
         """See `Service.metrics`: calls, how they ended and what they cost, in all and by tier (`refusals_small`); and
         `cost_per_agent_day`, for each agent that has called and each simulated day, None before that.
         """
-        found: dict[str, float | None] = {}
+        figures: dict[str, float | None] = {}
         for tier, tally in sorted(self.counts.tallies.copy().items()):
             end = tier and f"_{tier}"
             numbers = {"calls": tally.calls, "failed": tally.failed, "refusals": tally.refusals}
-            found |= {f"{name}{end}": number for name, number in numbers.items()}
-            found[f"cost{end}"] = tally.cost_micro / MICRO
+            figures |= {f"{name}{end}": number for name, number in numbers.items()}
+            figures[f"cost{end}"] = tally.cost_micro / MICRO
         days = len(self.counts.callers) * self._world.kernel.now / (86400 * NS)
-        return {**found, "cost_per_agent_day": self.counts.tallies[""].cost_micro / MICRO / days if days else None}
+        return {**figures, "cost_per_agent_day": self.counts.tallies[""].cost_micro / MICRO / days if days else None}
 
     def summary(self) -> Mapping[str, Any]:
         """Return the calls and their cost, JSON-like: `total`, `models`, `groups`, and the estimate `expected`.
@@ -478,7 +478,7 @@ class Models(Service):
         counts, saved = self.counts, self.spend.saved_micro
         special: dict[str, Any] = {"saved_micro": saved} if saved else {}
         special |= {"reused": counts.reused, "reused_micro": counts.reused_micro} if counts.reused else {}
-        found = {
+        troubles = {
             "failures": counts.failed, "rule_faults": counts.rule_faults, "empty": counts.empty,
             "written_calls": counts.written_calls,
             "formats": {
@@ -489,7 +489,7 @@ class Models(Service):
             "edge_workers": self._worker_figures(), "people": self.people.summary(),
             "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
         }  # fmt: skip
-        special |= {name: value for name, value in found.items() if value}
+        special |= {name: value for name, value in troubles.items() if value}
         if self.spend.ceiling_tokens is not None:
             special["ceiling_tokens"] = self.spend.ceiling_tokens
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
@@ -497,9 +497,9 @@ class Models(Service):
 
     def _worker_figures(self) -> Mapping[str, int]:
         """Return the figures of all clients; how many processes there are, and where, is that of the latest one."""
-        found = [attrs.asdict(one.workers) for one in self._clients if one.workers is not None]
-        total = {name: sum(one[name] for one in found) for name in (found[0] if found else ())}
-        return {**total, **{name: found[-1][name] for name in ("processes", "on_ray")}} if found else {}
+        figures = [attrs.asdict(one.workers) for one in self._clients if one.workers is not None]
+        total = {name: sum(one[name] for one in figures) for name in (figures[0] if figures else ())}
+        return {**total, **{name: figures[-1][name] for name in ("processes", "on_ray")}} if figures else {}
 
     def warnings(self) -> Sequence[Warned]:
         """Warn of scripted rules with faults: what agents take for an outage is a fault of the scenario."""
@@ -514,19 +514,19 @@ class Models(Service):
 
         Clients of endpoints know of more requests than have reached the core: those of calls under way.
         """
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for (_, outcome), count in self.counts.requests.items():
-            found[outcome] = found.get(outcome, 0) + count
+            counts[outcome] = counts.get(outcome, 0) + count
         live = sum((Counter(one.ended) for one in self._clients), Counter[str]())
-        return {name: max(found.get(name, 0), live.get(name, 0)) for name in (*found, *live)}
+        return {name: max(counts.get(name, 0), live.get(name, 0)) for name in (*counts, *live)}
 
     def concurrency(self) -> Mapping[str, Mapping[str, float]]:
         """Return how many requests may be in flight at each endpoint at last, and the limit of the operator."""
         edge = None if self._access.batching else self._edge
-        found = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
+        statistics = {} if edge is None else {name: one.governor.statistics() for name, one in edge.endpoints.items()}
         return {
             name: {"reached": state.concurrency, "most": state.most_concurrent}
-            for name, state in found.items()
+            for name, state in statistics.items()
             if math.isfinite(state.most_concurrent)
         }
 
@@ -577,10 +577,10 @@ class Models(Service):
         """Refuse a run whose estimate has calls that no model of their chain can answer."""
         for need in self.expected.get("needs", ()):
             chain = [Target.parse(name) for name in need["models"]]
-            found = [capabilities.lacking(target, (need["need"],)) for target in chain]
-            if chain and all(found):
+            errors = [capabilities.lacking(target, (need["need"],)) for target in chain]
+            if chain and all(errors):
                 calls = "1 call of this run" if need["calls"] == 1 else f"{need['calls']:,} calls of this run"
-                raise UsageError(f"{found[0]}; {calls} would need it", hint=found[0].hint if found[0] else None)
+                raise UsageError(f"{errors[0]}; {calls} would need it", hint=errors[0].hint if errors[0] else None)
 
     def begin(self, run: str, background: Background, folder: Path | None) -> None:
         """Note which run the calls belong to. The host calls it before the run starts.
@@ -821,10 +821,10 @@ class Models(Service):
             self._unreachable.add(latest.provider)
         if isinstance(outcome, Answer):
             self._answered.add(latest.provider)
-            self._known.update((latest.provider, latest.model, need) for need in needs_of(request))
+            self._able.update((latest.provider, latest.model, need) for need in needs_of(request))
             return
         lacking = lacking_in(outcome, request)
-        if lacking and (latest.provider, latest.model, lacking) not in self._known and self.refusal is None:
+        if lacking and (latest.provider, latest.model, lacking) not in self._able and self.refusal is None:
             self.refusal = f"{latest.provider}:{latest.model} cannot do {lacking}: {outcome}"[:500]
             self._world.kernel.halt()
         elif outcome.kind in ("auth", "not_found") and latest.provider not in self._answered and self.refusal is None:
@@ -984,8 +984,8 @@ def _limited(request: ModelRequest, max_tokens: int) -> ModelRequest:
 
 def _refused_formats(outcome: Answer | ModelError) -> dict[str, Json]:
     """Return what is recorded beside an outcome of the requests that were sent again without their format."""
-    found = outcome.refused_formats
-    return {"refused_formats": [list(one) for one in found]} if found else {}
+    refused = outcome.refused_formats
+    return {"refused_formats": [list(one) for one in refused]} if refused else {}
 
 
 def _attempt(attempt: Attempt) -> Mapping[str, Any]:

@@ -45,7 +45,7 @@ class SharedAnswers:
         key = hashlib.sha256(encode((self._scope, same, time))).hexdigest()
 
         async def answer(ask: Ask) -> JsonObject:
-            found, was_there = await self._book.answer(key, ask, keep=lambda value: "answer" in value)
-            return {**found, "reused": True} if was_there else found
+            shared, was_there = await self._book.answer(key, ask, keep=lambda value: "answer" in value)
+            return {**shared, "reused": True} if was_there else shared
 
         return answer

@@ -46,12 +46,12 @@ def faults(completion: Completion, tools: Sequence[ToolSpec]) -> Mapping[str, st
     If an answer was cut off (`max_tokens`), all its calls are faulty: their arguments can be incomplete, even if they
     are valid JSON.
     """
-    found = {}
+    faults_by_call = {}
     for call in completion.tool_calls:
         fault = CUT_OFF if completion.stop == "max_tokens" else fault_of(call, tools)
         if fault is not None:
-            found[call.id] = fault
-    return found
+            faults_by_call[call.id] = fault
+    return faults_by_call
 
 
 def fault_of(call: ToolCall, tools: Sequence[ToolSpec]) -> str | None:

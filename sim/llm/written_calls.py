@@ -42,13 +42,13 @@ def calls_in(text: str, tools: Sequence[str]) -> tuple[tuple[ToolCall, ...], str
         text: the text of an answer, without its reasoning.
         tools: the names of the tools that were offered.
     """
-    found: list[ToolCall] = []
+    calls: list[ToolCall] = []
     for place in _TAGGED.finditer(text):
         body = next(group for group in place.groups()[1:] if group is not None)
-        found += _calls(body, None, len(found))
-    if found:
+        calls += _calls(body, None, len(calls))
+    if calls:
         rest = _AROUND.sub("", _TAGGED.sub("", text)).strip()
-        return tuple(found[:_MOST]), rest
+        return tuple(calls[:_MOST]), rest
     fenced = _FENCE.match(text)
     whole = tuple(_calls(text if fenced is None else fenced[2], tools, 0))
     return (whole[:_MOST], "") if whole else ((), text)
@@ -103,10 +103,10 @@ def _named_in(value: Any) -> Iterator[tuple[str, str]]:
             yield from _named_in(value[key])
             return
     name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
-    given = [key for key in _ARGUMENTS if key in value]
-    if name is None or (not given and set(value) - {*_NAMES, "type", "id"}):
+    keys = [key for key in _ARGUMENTS if key in value]
+    if name is None or (not keys and set(value) - {*_NAMES, "type", "id"}):
         return
-    arguments = value[given[0]] if given else {}
+    arguments = value[keys[0]] if keys else {}
     yield _bare(name), arguments if isinstance(arguments, str) else encode(arguments).decode()
 
 

@@ -75,11 +75,11 @@ class BatchJobs:
         try:
             state = await self._api.create(file, note.path, note.key)
         except ModelError as error:
-            found = await self.find(note) if error.kind in _UNCLEAR else None
-            if found is None:
+            submitted = await self.find(note) if error.kind in _UNCLEAR else None
+            if submitted is None:
                 await self._delete(file)
                 raise error from None
-            state = found
+            state = submitted
         reach("batch.created")
         return state
 
@@ -91,16 +91,16 @@ class BatchJobs:
         """
         look = partial(self._patiently, note, partial(self._api.find, note.key))
         try:
-            found: BatchState | None = await look()
-            if found is None:  # it can have been on its way when the process was killed
+            batch: BatchState | None = await look()
+            if batch is None:  # it can have been on its way when the process was killed
                 await anyio.sleep(min(self._batching.poll, _SETTLING))
-                found = await look()
+                batch = await look()
         except ModelError as error:
             raise RunError(
                 f"{self._provider} does not list its batches, so it is not known whether one was submitted: {error}",
                 hint="look there, and continue online with: sim resume RUN --no-batch",
             ) from None
-        return found
+        return batch
 
     async def end_of(self, note: Note) -> BatchState:
         """Wait until a batch is over, and return its final state. Cancel it if it takes too long.
@@ -137,9 +137,9 @@ class BatchJobs:
         wanted = frozenset(note.ids)
 
         def take(line: bytes) -> None:
-            found = read_result(line)
-            if found is not None and found[0] in wanted:
-                results.setdefault(*found)
+            numbered = read_result(line)
+            if numbered is not None and numbered[0] in wanted:
+                results.setdefault(*numbered)
 
         for file in state.files:
             with suppress(ModelError):  # the file is gone, and so are the results in it
@@ -151,8 +151,8 @@ class BatchJobs:
         """Cancel a batch, also if it is not known whether it was submitted, and if the endpoint allows it."""
         with suppress(ModelError):
             id = note.batch
-            if id is None and note.failure is None and (found := await self._api.find(note.key)) is not None:
-                id = found.id
+            if id is None and note.failure is None and (batch := await self._api.find(note.key)) is not None:
+                id = batch.id
             if id is not None:
                 await self._api.cancel(id)
 

@@ -381,10 +381,10 @@ class Governor:
     def learn(self, rates: ReportedLimits) -> None:
         """Apply the limits that the endpoint reports: the lower of the reported and the known limit counts."""
         now = self._clock.now()
-        known = (self._requests, self._tokens_limit)
+        before = (self._requests, self._tokens_limit)
         self._requests = min(self._requests, _believed(rates.limit_requests))
         self._tokens_limit = min(self._tokens_limit, _believed(rates.limit_tokens))
-        if known != (self._requests, self._tokens_limit):
+        if before != (self._requests, self._tokens_limit):
             self._apply()
         for remaining, reset in (
             (rates.remaining_requests, rates.reset_requests),

@@ -34,15 +34,15 @@ class Bill:
 
 def total_usage(usages: Iterable[TokenUsage | None]) -> TokenUsage | None:
     """Return the sum of the tokens of several requests, or None if all used none."""
-    known = [usage for usage in usages if usage is not None]
-    if len(known) < 2:  # as of nearly all calls
-        return known[0] if known else None
+    used = [usage for usage in usages if usage is not None]
+    if len(used) < 2:  # as of nearly all calls
+        return used[0] if used else None
     return TokenUsage(
-        sum(usage.input_tokens for usage in known),
-        sum(usage.output_tokens for usage in known),
-        sum(usage.cached_tokens for usage in known),
-        any(usage.estimated for usage in known),
-        sum(usage.reasoning_tokens for usage in known),
+        sum(usage.input_tokens for usage in used),
+        sum(usage.output_tokens for usage in used),
+        sum(usage.cached_tokens for usage in used),
+        any(usage.estimated for usage in used),
+        sum(usage.reasoning_tokens for usage in used),
     )
 
 
@@ -252,7 +252,7 @@ class Spend:
 
 def _tally(tallies: dict[str, ModelUsage], name: str) -> ModelUsage:
     """Return the totals of a name, begun if there are none."""
-    found = tallies.get(name)
-    if found is None:
-        found = tallies[name] = ModelUsage()
-    return found
+    tally = tallies.get(name)
+    if tally is None:
+        tally = tallies[name] = ModelUsage()
+    return tally

@@ -200,10 +200,10 @@ def _kept(rule: ScriptedRule, names: Names) -> dict[str, str] | None:
     for pattern, text in ((rule.text, names["text"]), (rule.system, names["system"]), (rule.result, names["result"])):
         if pattern is None:
             continue
-        found = None if text is None else pattern.match(text)
-        if found is None:
+        captures = None if text is None else pattern.match(text)
+        if captures is None:
             return None
-        kept.update(found)
+        kept.update(captures)
     return kept
 
 

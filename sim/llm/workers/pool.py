@@ -183,9 +183,9 @@ class _Slot:
     def withdraw(self, number: int) -> bool:
         """Take back what was not written yet, and return whether that was possible."""
         rest = [one for one in self.outbox if one[0] != number]
-        found = len(rest) < len(self.outbox)
+        withdrawn = len(rest) < len(self.outbox)
         self.outbox = rest
-        return found
+        return withdrawn
 
 
 class EdgeWorkers:

@@ -168,7 +168,7 @@ class Worker:
                 await provider.probe()
                 can: dict[str, bool] = {}
             else:
-                can = {str(need): known for need, known in (await provider.said_of(message.model)).items()}
+                can = {str(need): can_do for need, can_do in (await provider.said_of(message.model)).items()}
         except SimError as error:
             self._send(framed(Refused(message.number, isinstance(error, UsageError), str(error), error.hint)))
         else:

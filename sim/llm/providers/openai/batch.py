@@ -115,8 +115,9 @@ class BatchApi:
         """
 
         async def work(client: "openai.AsyncOpenAI") -> BatchState | None:
-            found = await _first(client.batches.list, lambda batch: _key(batch) == key, extra_headers=self._headers())
-            return None if found is None else _state(found)
+            wanted = lambda batch: _key(batch) == key  # noqa: E731
+            submitted = await _first(client.batches.list, wanted, extra_headers=self._headers())
+            return None if submitted is None else _state(submitted)
 
         return await self._call(work)
 
@@ -129,8 +130,8 @@ class BatchApi:
 
         async def work(client: "openai.AsyncOpenAI") -> str | None:
             wanted = lambda file: getattr(file, "filename", None) == name  # noqa: E731
-            found = await _first(client.files.list, wanted, purpose="batch", extra_headers=self._headers())
-            return None if found is None else _id(found)
+            uploaded = await _first(client.files.list, wanted, purpose="batch", extra_headers=self._headers())
+            return None if uploaded is None else _id(uploaded)
 
         return await self._call(work)
 
@@ -180,9 +181,9 @@ async def _first(list_page: Callable[..., Any], wanted: Callable[[Any], bool], *
     for _ in range(_PAGES):
         page = await list_page(limit=_PAGE, **after, **arguments)
         items = page.data if isinstance(getattr(page, "data", None), list) else []
-        found = next(filter(wanted, items), None)
-        if found is not None or not items or getattr(page, "has_more", None) is not True:
-            return found
+        first = next(filter(wanted, items), None)
+        if first is not None or not items or getattr(page, "has_more", None) is not True:
+            return first
         after = {"after": _id(items[-1])}
     return None
 

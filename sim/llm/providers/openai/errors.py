@@ -56,9 +56,9 @@ def classify(status: int | None, body: object, message: str, headers: Mapping[st
     code = fields.get("code")
     if status is None and isinstance(code, int | str) and str(code).isdecimal() and len(str(code)) == 3:
         status = int(code)
-    known = _by_code(fields)
-    if known == "quota" or (known is not None and status in (None, 400)):
-        return known
+    named = _by_code(fields)
+    if named == "quota" or (named is not None and status in (None, 400)):
+        return named
     words = f"{code} {fields.get('type')} {message}".lower()
     # The text of an error counts only if neither a code nor the status identifies the cause.
     if status in (400, 403, 413, 422, 500, None) and any(word in words for word in _TOO_LONG):
@@ -69,7 +69,7 @@ def classify(status: int | None, body: object, message: str, headers: Mapping[st
         return "quota"
     if status is None:
         return "rate_limit" if "rate_limit" in words else "overload" if any(w in words for w in _BUSY) else "server"
-    if status == 403 and known == "rate_limit":
+    if status == 403 and named == "rate_limit":
         return "rate_limit"
     if status in _BY_STATUS:
         return _BY_STATUS[status]
@@ -114,9 +114,9 @@ def _by_code(fields: Mapping[Any, Any]) -> ErrorClass | None:
     for value in (fields.get("code"), fields.get("type"), fields.get("status"), *reasons):
         if isinstance(value, str):
             name = value.lower()
-            found = _CODES.get(name) or _CODES.get(name.partition(".")[0])  # Throttling.RateQuota
-            if found is not None:
-                return found
+            error_class = _CODES.get(name) or _CODES.get(name.partition(".")[0])  # Throttling.RateQuota
+            if error_class is not None:
+                return error_class
     return None
 
 
