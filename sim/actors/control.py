@@ -57,10 +57,10 @@ class Control:
                 "there are no parameters to set, because this world was not built from a scenario",
                 hint="register a change with World.on_input, and make it with World.submit",
             )
-        given: Any = values  # it may come from a file
-        if not isinstance(given, Mapping) or not given or not all(isinstance(key, str) for key in given):
+        unchecked: Any = values  # it may come from a file
+        if not isinstance(unchecked, Mapping) or not unchecked or not all(isinstance(key, str) for key in unchecked):
             raise UsageError("expected values by key, such as {'agents.person.state.beta': 0.1}")
-        if fault := json_fault(given, "values"):
+        if fault := json_fault(unchecked, "values"):
             raise UsageError(fault, hint=NOT_JSON_HINT)
         self._manager.check_set(values)
         self._put("parameters", {"set": dict(values)})
@@ -162,9 +162,9 @@ class Control:
         self._check_models()
         if agent_id not in self._manager.loops:
             raise UsageError(f"there is no agent {agent_id!r} to answer for{near(agent_id, self._manager.loops)}")
-        given: Any = seconds  # it may come from a page
-        if given.__class__ not in (int, float) or not 0 <= given <= _LONGEST_WAIT:
-            raise UsageError(f"the time for an answer is 0 to {_LONGEST_WAIT:,} simulated seconds, not {given!r:.60}")
+        number: Any = seconds  # it may come from a page
+        if number.__class__ not in (int, float) or not 0 <= number <= _LONGEST_WAIT:
+            raise UsageError(f"the time for an answer is 0 to {_LONGEST_WAIT:,} simulated seconds, not {number!r:.60}")
         within = max(round(seconds * NS), 1 if seconds else 0)
         self._put(ANSWER, {"agent": agent_id, "within_ns": within, "otherwise": otherwise})
 

@@ -320,5 +320,5 @@ def _addressee(kind: str, data: Any) -> str:
         return ""
     if kind == "person":
         return _addressee(data.get("kind", ""), data.get("data"))
-    known = data.get("agent") or data.get("actor") or data.get("topic")
-    return known if isinstance(known, str) else ""
+    addressee = data.get("agent") or data.get("actor") or data.get("topic")
+    return addressee if isinstance(addressee, str) else ""

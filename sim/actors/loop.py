@@ -77,14 +77,14 @@ def _plainness(state: object) -> int:
     """
     if state.__class__ is not dict:
         return 0
-    found = 2
+    plainness = 2
     for key, value in state.items():
         kind = value.__class__
         if key.__class__ is not str or (kind not in _PLAIN and not (kind is float and math.isfinite(value))):
             return 0
         if kind in _WITH_PARTS or not (key.isascii() and (kind is not str or value.isascii())):
-            found = 1
-    return found
+            plainness = 1
+    return plainness
 
 
 plainness = _plainness if core is None else core.plainness

@@ -141,25 +141,25 @@ class WakeCondition(Record, frozen=True):
         return cls("never")
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> "WakeCondition":
+    def parse(cls, mapping: Mapping[str, Any]) -> "WakeCondition":
         """Return the condition that a JSON-like mapping describes, for example `{"event": "rain.*", "timeout": 60}`.
 
         Raises:
             UsageError: if the mapping is not a valid condition.
         """
-        if len(given) == 1:  # most conditions
-            (head,) = given
+        if len(mapping) == 1:  # most conditions
+            (head,) = mapping
             if head in _HEADS:
-                return _HEADS[head][0].parse(head, given)
-        heads = [key for key in given if key in _HEADS]
+                return _HEADS[head][0].parse(head, mapping)
+        heads = [key for key in mapping if key in _HEADS]
         kind, keys = _HEADS[heads[0]] if len(heads) == 1 else (None, _NO_KEYS)
-        if kind is None or not keys >= given.keys():
+        if kind is None or not keys >= mapping.keys():
             raise UsageError(
-                f"a wake condition has one of {', '.join(_HEADS)}, not {', '.join(map(str, given)) or 'nothing'}"
+                f"a wake condition has one of {', '.join(_HEADS)}, not {', '.join(map(str, mapping)) or 'nothing'}"
             )
-        condition = kind.parse(heads[0], given)
-        if "timeout" in given and given["timeout"] is not None:
-            condition = changed(condition, timeout_ns=to_ns(given["timeout"]))
+        condition = kind.parse(heads[0], mapping)
+        if "timeout" in mapping and mapping["timeout"] is not None:
+            condition = changed(condition, timeout_ns=to_ns(mapping["timeout"]))
         return condition
 
     def recorded(self) -> Any:
@@ -187,10 +187,10 @@ class WakeCondition(Record, frozen=True):
             value = tuple(cls.from_record(part) for part in data["parts"])
         elif isinstance(value, list):
             value = tuple(value)
-        given = data.get("given", {})
+        further = data.get("given", {})
         return cls(
-            data["type"], value, _filter(data.get("where"), given), data.get("timeout_ns"), data.get("after", False),
-            given,
+            data["type"], value, _filter(data.get("where"), further), data.get("timeout_ns"), data.get("after", False),
+            further,
         )  # fmt: skip
 
     @property
@@ -345,7 +345,7 @@ class ConditionType(ABC):
         """Return whether a condition of this type can have this value, or raise `UsageError` with details."""
 
     @abstractmethod
-    def parse(self, head: str, given: JsonObject) -> WakeCondition:
+    def parse(self, head: str, mapping: JsonObject) -> WakeCondition:
         """Return the condition that a mapping describes; `head` is its head key."""
 
     @abstractmethod
@@ -414,9 +414,9 @@ class TimeCondition(ConditionType):
         to_ns(value)
         return True
 
-    def parse(self, head: str, given: JsonObject) -> WakeCondition:
+    def parse(self, head: str, mapping: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
-        return WakeCondition("time", given[head], after=head == "for")
+        return WakeCondition("time", mapping[head], after=head == "for")
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
         """Set a timer."""
@@ -446,9 +446,9 @@ class CivilCondition(ConditionType):
         """Accept what is a schedule."""
         return isinstance(value, str) and self.schedule(value) is not None
 
-    def parse(self, head: str, given: JsonObject) -> WakeCondition:
+    def parse(self, head: str, mapping: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
-        return WakeCondition(self.name, given[head])
+        return WakeCondition(self.name, mapping[head])
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
         """Set a timer; there is none if the schedule has no further time."""
@@ -506,9 +506,9 @@ class EventCondition(ConditionType):
         """Accept a valid topic pattern."""
         return isinstance(value, str) and bool(check_pattern(value))
 
-    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, mapping: Mapping[str, Any]) -> WakeCondition:
         """See `ConditionType`."""
-        return WakeCondition.event(given["event"], where=given.get("where"), given=given.get("given"))
+        return WakeCondition.event(mapping["event"], where=mapping.get("where"), given=mapping.get("given"))
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
         """Look for a matching event since the begin of the iteration; if there is none, subscribe."""
@@ -540,9 +540,9 @@ class ResourceCondition(ConditionType):
         number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
         return isinstance(name, str) and number and math.isfinite(threshold)
 
-    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, mapping: Mapping[str, Any]) -> WakeCondition:
         """See `ConditionType`."""
-        return WakeCondition.resource(given["resource"], given.get("at_least", 1))
+        return WakeCondition.resource(mapping["resource"], mapping.get("at_least", 1))
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:
         """Register with the rate tracker, with the sleeping agent as source so that other agents' order keys stay."""
@@ -571,7 +571,7 @@ class MessageCondition(ConditionType):
         """Accept no value."""
         return value is None
 
-    def parse(self, head: str, given: JsonObject) -> WakeCondition:
+    def parse(self, head: str, mapping: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
         return _any_message()
 
@@ -595,9 +595,9 @@ class _Several(ConditionType):
             return False
         return not [part for part in value if not isinstance(part, WakeCondition)]  # faster than `all`
 
-    def parse(self, head: str, given: JsonObject) -> WakeCondition:
+    def parse(self, head: str, mapping: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
-        parts, parse = given[head], WakeCondition.parse
+        parts, parse = mapping[head], WakeCondition.parse
         if not isinstance(parts, list | tuple):
             raise UsageError("any and all take a list of wake conditions")
         parsed = []
@@ -680,7 +680,7 @@ class NeverCondition(ConditionType):
         """Accept no value."""
         return value is None
 
-    def parse(self, head: str, given: JsonObject) -> WakeCondition:
+    def parse(self, head: str, mapping: JsonObject) -> WakeCondition:
         """See `ConditionType`."""
         return WakeCondition.never()
 
@@ -694,18 +694,18 @@ def _any_message() -> WakeCondition:
 
 
 @lru_cache(maxsize=4096)
-def _where(text: str, given: tuple[str, ...]) -> Expression:
-    return Expression.parse(text, (*_WHERE_NAMES, *given), PURE_FUNCTIONS)
+def _where(text: str, further: tuple[str, ...]) -> Expression:
+    return Expression.parse(text, (*_WHERE_NAMES, *further), PURE_FUNCTIONS)
 
 
-def _filter(text: str | None, given: Mapping[str, Any]) -> Expression | None:
+def _filter(text: str | None, further: Mapping[str, Any]) -> Expression | None:
     if text is not None and not isinstance(text, str):
         raise UsageError(f"a filter is an expression as text, not {text!r:.100}")
-    return None if text is None else _where(text, tuple(given))
+    return None if text is None else _where(text, tuple(further))
 
 
-def _passes(where: Expression, given: Mapping[str, Any], event: Event) -> bool:
-    names = {**given, "topic": event.topic, "data": event.data, "source": event.source, "time": event.time / 1e9}
+def _passes(where: Expression, further: Mapping[str, Any], event: Event) -> bool:
+    names = {**further, "topic": event.topic, "data": event.data, "source": event.source, "time": event.time / 1e9}
     return bool(where.evaluate(names, PURE_FUNCTIONS))
 
 
@@ -713,5 +713,5 @@ def _timeout(value: Duration | None) -> int | None:
     return None if value is None else to_ns(value)
 
 
-def _hint(word: str, known: Iterable[str]) -> str:
-    return did_you_mean(word, known) or f"known are: {', '.join(list(known)[:20]) or 'none'}"
+def _hint(word: str, names: Iterable[str]) -> str:
+    return did_you_mean(word, names) or f"known are: {', '.join(list(names)[:20]) or 'none'}"

@@ -72,8 +72,8 @@ class PolicyRule:
 
     @reading.default
     def _reading(self) -> Reading | None:
-        given = (value for action in self.actions for value in action.arguments.values())
-        values = (*given, *self.set.values(), *self.record.values(), *self.let.values())
+        arguments = (value for action in self.actions for value in action.arguments.values())
+        values = (*arguments, *self.set.values(), *self.record.values(), *self.let.values())
         if (self.when is not None and "message" in self.when.names) or any("message" in v.names for v in values):
             return Reading.of(self.when, self.let)
         return None

@@ -309,37 +309,37 @@ class Reader:
 
     def _fitting(self, place: int) -> _Candidates:
         """Return the messages that a rule may read, after testing those that are new to it."""
-        mailbox, found = self._mailbox, self._candidates[place]
+        mailbox, candidates = self._mailbox, self._candidates[place]
         offered = mailbox.offered
         if offered is None:
-            return found
-        waiting, numbers = offered.waiting, found.numbers
-        if found.tested < offered.offered:
-            for number in range(found.tested + 1, offered.offered + 1):
+            return candidates
+        waiting, numbers = offered.waiting, candidates.numbers
+        if candidates.tested < offered.offered:
+            for number in range(candidates.tested + 1, offered.offered + 1):
                 pending = waiting.get(number)
                 if pending is None:
                     continue
-                fits = _hold(found.reading.fixed, {"message": pending.names}, PURE_FUNCTIONS)
+                fits = _hold(candidates.reading.fixed, {"message": pending.names}, PURE_FUNCTIONS)
                 if fits is False:
                     self._refuse(number)
                     continue
                 numbers.append(number)
                 if fits is None:
-                    found.unsure[number] = None
-            found.tested = offered.offered
+                    candidates.unsure[number] = None
+            candidates.tested = offered.offered
         while numbers and numbers[0] not in waiting:
-            found.unsure.pop(numbers.popleft(), None)
-        return found
+            candidates.unsure.pop(numbers.popleft(), None)
+        return candidates
 
     def _oldest(self, place: int, names: dict[str, Any], functions: Functions) -> int:
         """Return the number of the oldest message for which the condition of a rule is true, or 0."""
-        found = self._fitting(place)
-        numbers = found.numbers
+        candidates = self._fitting(place)
+        numbers = candidates.numbers
         if not numbers:
             return 0
         final = self._unmatched != "keep"
         self._show(names, numbers[0])
-        own = _hold(found.reading.own, names, functions)
+        own = _hold(candidates.reading.own, names, functions)
         if own is False and not final:
             return 0
         later: list[int] = []  # messages that the rule may read later
@@ -347,7 +347,7 @@ class Reader:
             while numbers:
                 number = numbers[0]
                 if self._mailbox.is_pending(number):
-                    whole = own is None or number in found.unsure
+                    whole = own is None or number in candidates.unsure
                     suits = own is not False and self._suits(place, number, whole, names, functions)
                     if suits:
                         self._keep(place, names)
@@ -384,18 +384,18 @@ class Reader:
     def _wants(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
         """Return whether a rule would read one of the messages that wait; nothing is drawn, and nothing raised."""
         self._enter(place, names)
-        found = self._fitting(place)
-        if not found.numbers:
+        candidates = self._fitting(place)
+        if not candidates.numbers:
             return False
-        self._show(names, found.numbers[0])
-        if _hold(found.reading.own, names, functions) is False:
+        self._show(names, candidates.numbers[0])
+        if _hold(candidates.reading.own, names, functions) is False:
             return False
-        for number in found.numbers if found.reading.rest else ():
+        for number in candidates.numbers if candidates.reading.rest else ():
             if self._mailbox.is_pending(number):
                 self._show(names, number)
-                if _hold(found.reading.rest, names, functions) is not False:
+                if _hold(candidates.reading.rest, names, functions) is not False:
                     return True
-        return not found.reading.rest
+        return not candidates.reading.rest
 
     def _refuse(self, number: int) -> None:
         """Note that one more rule will never read a message."""

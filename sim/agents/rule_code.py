@@ -96,14 +96,14 @@ class RuleCode:
         source = _Names(toolbox, computed)
         writer = Writer(source)
 
-        def value(given: Value) -> ast.expr:
-            return _value(writer, given, toolbox, scope)
+        def value(setting: Value) -> ast.expr:
+            return _value(writer, setting, toolbox, scope)
 
         def returns(code: ast.expr) -> Callable[..., Any]:
             return writer.function("A, S, L", [ast.Return(code)])
 
         def each(values: Mapping[str, Value]) -> ast.expr:
-            return ast.Dict([ast.Constant(name) for name in values], [value(given) for given in values.values()])
+            return ast.Dict([ast.Constant(name) for name in values], [value(setting) for setting in values.values()])
 
         self.choose = writer.function("A, S, L", _choice(writer, source, rules, value))
         self.arguments: list[list[Callable[..., Any] | None]] = []
@@ -115,7 +115,7 @@ class RuleCode:
                 [None if action.constant is not None else returns(each(action.arguments)) for action in rule.actions]
             )
             self.changes.append(returns(each(rule.set)) if rule.set else None)
-            self.records.append({name: returns(value(given)) for name, given in rule.record.items()})
+            self.records.append({name: returns(value(setting)) for name, setting in rule.record.items()})
         self._compiled: Compiled = writer.finish()
 
     def fail(self, error: Exception) -> NoReturn:
@@ -167,14 +167,14 @@ def _choice(
     body: list[ast.stmt] = []
     for place, rule in enumerate(rules):
         source.let = let = dict[str, Value]()
-        for name, given in rule.let.items():  # each can use those before it
-            body.append(ast.Assign([ast.Subscript(_load("L"), ast.Constant(name), ast.Store())], value(given)))
-            let[name] = given
-        found: ast.stmt = ast.Return(ast.Constant(place))
+        for name, setting in rule.let.items():  # each can use those before it
+            body.append(ast.Assign([ast.Subscript(_load("L"), ast.Constant(name), ast.Store())], value(setting)))
+            let[name] = setting
+        chosen: ast.stmt = ast.Return(ast.Constant(place))
         if rule.when is None:
-            return [*body, found]
+            return [*body, chosen]
         test, _ = writer.expression(rule.when.tree, rule.when.text, whole=False)
-        body.append(ast.If(test, [found], []))
+        body.append(ast.If(test, [chosen], []))
     return [*body, ast.Return(ast.Constant(None))]
 
 

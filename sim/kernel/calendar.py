@@ -160,15 +160,15 @@ class Daily:
         Raises:
             UsageError: if the text is not a time of day.
         """
-        found = _TIME.fullmatch(text)
-        if found is None:
+        match = _TIME.fullmatch(text)
+        if match is None:
             raise UsageError(f"{text[:40]!r} is not a time of day", hint="write hours and minutes, such as 02:00")
-        return cls(time(int(found[1]), int(found[2]), int(found[3] or 0)))
+        return cls(time(int(match[1]), int(match[2]), int(match[3] or 0)))
 
     def after(self, time_ns: int, calendar: Calendar) -> int | None:
         """See `Schedule.after`."""
         first = calendar.at(time_ns).date() - _DAY  # a time that was skipped may belong to the date before
-        return next(found for day in _dates(first) if (found := self._on(day, calendar)) > time_ns)
+        return next(moment for day in _dates(first) if (moment := self._on(day, calendar)) > time_ns)
 
     def _on(self, day: date, calendar: Calendar) -> int:
         return calendar.time_of(datetime.combine(day, self.at))

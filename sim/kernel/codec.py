@@ -179,9 +179,9 @@ def decode_as(data: bytes, kind: type[T]) -> T:
         made = msgspec.convert(value, kind)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    known = {field.name for field in attrs.fields(kind)}  # type: ignore[arg-type]
+    fields = {field.name for field in attrs.fields(kind)}  # type: ignore[arg-type]
     for name in value:
-        if name not in known:
+        if name not in fields:
             raise ValueError(f"there is no field {name!r:.60}")
     return made
 

@@ -26,10 +26,10 @@ def to_ns(value: Duration) -> int:
     Raises:
         UsageError: if it is not a duration, not finite, negative, or longer than 146 years.
     """
-    given: Any = value
+    unchecked: Any = value
     nanoseconds: int | float | Decimal
-    if given.__class__ is float or given.__class__ is int:  # most durations
-        nanoseconds = given * NS
+    if unchecked.__class__ is float or unchecked.__class__ is int:  # most durations
+        nanoseconds = unchecked * NS
     elif isinstance(value, str):
         nanoseconds = _from_text(value.strip())
     elif isinstance(value, bool) or not isinstance(value, int | float):

@@ -221,7 +221,7 @@ class Effects:
             )
         ordinal = handle.ordinal = self._ordinals.get(actor.name, 0) + 1
         self._ordinals[actor.name] = ordinal
-        known: Literal["modelled", "measured"] = "modelled" if handle.modelled else "measured"
+        latency_kind: Literal["modelled", "measured"] = "modelled" if handle.modelled else "measured"
         kernel.recorder.intent(
             IntentRow(
                 actor=actor.name,
@@ -229,7 +229,7 @@ class Effects:
                 kind=effect.kind,
                 request_hash=handle.request_hash,
                 request=effect.request,
-                latency=known,
+                latency=latency_kind,
                 safety=effect.safety,
                 time_ns=kernel.now,
             )

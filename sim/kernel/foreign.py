@@ -63,12 +63,12 @@ def named(actor: str, error: BaseException) -> BaseException:
 
 def _place(traceback: TracebackType | None) -> str:
     """Return the last line of an agent's own code in a traceback, without the folder, which differs by machine."""
-    found = "the agent"
+    place = "the agent"
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         folders = set(Path(file).parts)
         standard = file.startswith(_STANDARD) and "site-packages" not in folders
         if not (standard or file.startswith(_OWN) or _LIBRARIES & folders):
-            found = f"{Path(file).name}:{traceback.tb_lineno}"
+            place = f"{Path(file).name}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
-    return found
+    return place

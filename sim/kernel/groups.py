@@ -24,35 +24,35 @@ class Fired:
     value: Any = None
 
 
-def as_waits(name: str, given: Iterable[Any]) -> tuple[Wait, ...]:
+def as_waits(name: str, waits: Iterable[Any]) -> tuple[Wait, ...]:
     """Return the arguments of `first_of` or `all_of` as waits. An actor stands for its end.
 
     Raises:
         UsageError: if one of them is no wait.
     """
-    given = tuple(given)
-    for one in given:
+    waits = tuple(waits)
+    for one in waits:
         if not (hasattr(one, "take") and hasattr(one, "arm")) and not isinstance(one, Actor):
             error = _no_wait(name, one)
-            for other in given:
+            for other in waits:
                 if hasattr(other, "send") and hasattr(other, "close"):
                     other.close()  # otherwise Python would warn that it was never awaited
             raise error
-    return tuple(Join(one) if isinstance(one, Actor) else one for one in given)
+    return tuple(Join(one) if isinstance(one, Actor) else one for one in waits)
 
 
-def _no_wait(name: str, given: Any) -> UsageError:
-    kind = type(given).__name__
-    if hasattr(given, "send"):
-        called = getattr(given, "__qualname__", kind)
+def _no_wait(name: str, argument: Any) -> UsageError:
+    kind = type(argument).__name__
+    if hasattr(argument, "send"):
+        called = getattr(argument, "__qualname__", kind)
         return UsageError(
             f"{name} takes waits, not the coroutine {called}()",
             hint="pass the wait itself: a latch instead of latch.wait(), store.getting() instead of store.get(),"
             " resource.wait() instead of resource.acquire(), timeout=5 instead of sleep(5)",
         )
-    if isinstance(given, int | float | str):
-        return UsageError(f"{name} takes waits, not {given!r}", hint="write timeout=... for a duration")
-    hint = "call it" if callable(given) else "waits are latches, signals, queues, actors, and waits of pools"
+    if isinstance(argument, int | float | str):
+        return UsageError(f"{name} takes waits, not {argument!r}", hint="write timeout=... for a duration")
+    hint = "call it" if callable(argument) else "waits are latches, signals, queues, actors, and waits of pools"
     return UsageError(f"{name} takes waits, not {kind!r}", hint=hint)
 
 
@@ -203,15 +203,15 @@ class FirstOf(Group):
             self.leave()
             return Fired(None)
         for index, wait in enumerate(self.waits):
-            found = value if wait is via else NOTHING
+            result = value if wait is via else NOTHING
             if isinstance(wait, Group):
-                found = wait.part_result(via, value)
-            if found is not NOTHING:
+                result = wait.part_result(via, value)
+            if result is not NOTHING:
                 self.stop_timer()
                 for other in self.waits:
                     if other is not wait:
                         other.leave()
-                return Fired(index, found)
+                return Fired(index, result)
         return NOTHING
 
     def undo(self, value: Any) -> None:

@@ -957,9 +957,9 @@ class Kernel:
         self.seed = seed
         self.streams.reseed(seed)
 
-    def has_only(self, known: Callable[[object], bool]) -> bool:
-        """Return whether `known` accepts the target of each pending entry that is not stale."""
-        return not self.ready and all(entry[4].token != entry[5] or known(entry[4]) for entry in self.calendar)
+    def has_only(self, accepts: Callable[[object], bool]) -> bool:
+        """Return whether a function accepts the target of each pending entry that is not stale."""
+        return not self.ready and all(entry[4].token != entry[5] or accepts(entry[4]) for entry in self.calendar)
 
     # -- how steps end
 

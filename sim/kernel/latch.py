@@ -63,10 +63,10 @@ class Latch:
         Raises:
             UsageError: if it is set already, or `error` is not an exception.
         """
-        given: object = error
-        if not isinstance(given, Exception):
+        unchecked: object = error
+        if not isinstance(unchecked, Exception):
             raise UsageError(
-                f"a latch fails with an exception, not {given!r:.60}", hint="write latch.fail(ValueError(text))"
+                f"a latch fails with an exception, not {unchecked!r:.60}", hint="write latch.fail(ValueError(text))"
             )
         self._happen()
         self._error = error

@@ -24,5 +24,5 @@ LACKS: Final[Mapping[Level, str]] = {
 
 def level_of(options: Mapping[str, Any]) -> Level:
     """Return how much was recorded of a run, by its recorded options."""
-    found = options.get("recording", "all")
-    return found if found in LEVELS else "all"
+    level = options.get("recording", "all")
+    return level if level in LEVELS else "all"

@@ -36,8 +36,8 @@ def full_minutes() -> Iterator[None]:
         def valid(self, value: Any) -> bool:
             return isinstance(value, tuple) and value[0] > 0
 
-        def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
-            return WakeCondition(self.name, (given[head], given.get("plus", 0)))
+        def parse(self, head: str, mapping: Mapping[str, Any]) -> WakeCondition:
+            return WakeCondition(self.name, (mapping[head], mapping.get("plus", 0)))
 
         def arm(self, armed: Armed, condition: WakeCondition) -> None:
             period, plus = (round(seconds * 1e9) for seconds in condition.value)
@@ -103,7 +103,7 @@ class _Whole(ConditionType):
     def valid(self, value: Any) -> bool:
         return True
 
-    def parse(self, head: str, given: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, mapping: Mapping[str, Any]) -> WakeCondition:
         raise AssertionError
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:

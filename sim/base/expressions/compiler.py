@@ -115,12 +115,12 @@ class Compiled:
         if isinstance(error, RunError):
             return error
         frame, line = None, 1
-        found = error.__traceback__
-        while found is not None and found.tb_frame.f_globals is not self._globals:
-            found = found.tb_next
-        while found is not None and found.tb_frame.f_globals is self._globals:  # a loop has a frame of its own
-            frame, line = found.tb_frame, found.tb_lineno
-            found = found.tb_next
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_frame.f_globals is not self._globals:
+            traceback = traceback.tb_next
+        while traceback is not None and traceback.tb_frame.f_globals is self._globals:  # a loop has a frame of its own
+            frame, line = traceback.tb_frame, traceback.tb_lineno
+            traceback = traceback.tb_next
         mark = self._marks[line - 1]
         if not mark.text:
             return error

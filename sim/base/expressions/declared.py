@@ -144,8 +144,8 @@ def rule_function(
 
 
 def _refers(annotation: Any) -> str | None:
-    found = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    return next((part.to for part in found if isinstance(part, Refers)), None)
+    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return next((part.to for part in metadata if isinstance(part, Refers)), None)
 
 
 def _written(parameter: inspect.Parameter) -> str:

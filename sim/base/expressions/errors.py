@@ -15,9 +15,9 @@ class ExpressionError(UsageError):
     """An expression is not allowed, or could not be evaluated."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the name in `known` that looks most like `word`, or None if none is close."""
-    candidates = list(known)
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """Return the name in `names` that looks most like `word`, or None if none is close."""
+    candidates = list(names)
     if len(candidates) > MAX_CANDIDATES:
         return None
     matches = difflib.get_close_matches(
@@ -26,22 +26,22 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+def did_you_mean(word: str, names: Iterable[str]) -> str | None:
     """Return a hint with the nearest name, or None if none is close."""
-    name = nearest(word, known)
+    name = nearest(word, names)
     return None if name is None else f"did you mean {name!r}?"
 
 
-def no_such(what: str, given: object, known: Iterable[str], hint: str = "") -> UsageError:
+def no_such(what: str, name: object, names: Iterable[str], hint: str = "") -> UsageError:
     """Return the error for a name that there is not; its hint has the nearest name that there is.
 
     Args:
         what: the place and the kind of thing, as in `policy: there is no policy`.
-        given: the name.
-        known: the names that there are.
+        name: the name.
+        names: the names that there are.
         hint: what to do if none is near; by default, all names are listed.
     """
-    names = list(known)
+    offered = list(names)
     return UsageError(
-        f"{what} {given!r:.60}", hint=did_you_mean(str(given), names) or hint or f"there are {', '.join(names)}"
+        f"{what} {name!r:.60}", hint=did_you_mean(str(name), offered) or hint or f"there are {', '.join(offered)}"
     )

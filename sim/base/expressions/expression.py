@@ -141,8 +141,8 @@ def _read(text: str) -> _Code:
     return _Code(text, read(text))
 
 
-def _require(what: str, used: frozenset[str], known: Collection[str]) -> None:
+def _require(what: str, used: frozenset[str], defined: Collection[str]) -> None:
     for name in sorted(used):
-        if name not in known:
-            hint = (INSTEAD.get(name) if what == "function" else None) or did_you_mean(name, known)
+        if name not in defined:
+            hint = (INSTEAD.get(name) if what == "function" else None) or did_you_mean(name, defined)
             raise ExpressionError(f"there is no {what} {name!r} here", hint=hint)

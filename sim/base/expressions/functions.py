@@ -286,10 +286,10 @@ def _range(first: Any, end: Any = None, step: Any = 1) -> list[int]:
     """Return whole numbers from `first` to before `end`; with one argument, from 0 to before it."""
     if any(type(bound) is not int for bound in (first, step, 0 if end is None else end)) or not step:
         raise ExpressionError("range needs whole numbers, and a step that is not 0")
-    found = range(first) if end is None else range(first, end, step)
-    if len(found) > MAX_LENGTH:
+    numbers = range(first) if end is None else range(first, end, step)
+    if len(numbers) > MAX_LENGTH:
         raise ExpressionError(f"the result of range is longer than {MAX_LENGTH}")
-    return list(found)
+    return list(numbers)
 
 
 @rule_function(place="any", pure=True)
@@ -309,10 +309,10 @@ def _enumerate(x: Any, first: Any = 0) -> list[list[Any]]:
 @rule_function(place="any", pure=True)
 def _distinct(x: Any) -> list[Any]:
     """Return the items of a list without those that are equal to one before."""
-    found: dict[Any, Any] = {}
+    items_by_key: dict[Any, Any] = {}
     for item in _list("distinct", x):
-        found.setdefault(_comparable(item), item)
-    return list(found.values())
+        items_by_key.setdefault(_comparable(item), item)
+    return list(items_by_key.values())
 
 
 def _comparable(value: Any) -> Any:

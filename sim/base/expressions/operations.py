@@ -32,7 +32,7 @@ def item(container: Any, key: Any) -> Any:
     if isinstance(container, dict | types.MappingProxyType):
         if key in container:
             return container[key]
-        hint = did_you_mean(str(key), [known for known in container if isinstance(known, str)])
+        hint = did_you_mean(str(key), [name for name in container if isinstance(name, str)])
         raise ExpressionError(f"there is no key {key!r}", hint=hint)
     if isinstance(container, list | tuple | str) and type(key) is int:
         try:
@@ -72,8 +72,8 @@ def rows(values: Sequence[Any], width: int) -> Sequence[Any]:
     """Return the list that a loop with several variables goes over: each item is a list with as many items."""
     for value in values:
         if not isinstance(value, list | tuple) or len(value) != width:
-            found = f"{len(value)} items" if isinstance(value, list | tuple) else _kind(value)
-            raise ExpressionError(f"`for` with {width} names needs lists of {width} items, not {found}")
+            shape = f"{len(value)} items" if isinstance(value, list | tuple) else _kind(value)
+            raise ExpressionError(f"`for` with {width} names needs lists of {width} items, not {shape}")
     return values
 
 
