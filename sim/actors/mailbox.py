@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any, Final, Literal
 
 from sim.base.errors import ClosedError
+from sim.base.expressions import Bindings
 from sim.kernel import Actor, Kernel, Queue, to_seconds
 from sim.kernel.codec import Json, Record
 from sim.kernel.coroutines import coroutine
@@ -141,10 +142,10 @@ class Pending:
         self.message = message
         self.nth = nth
         self.refusals = 0
-        self._names: dict[str, Any] | None = None
+        self._names: Bindings | None = None
 
     @property
-    def names(self) -> dict[str, Any]:
+    def names(self) -> Bindings:
         """What `message` is in expressions."""
         if self._names is None:
             self._names = message_names(self.message)

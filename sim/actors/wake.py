@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from sim.base.errors import UsageError
-from sim.base.expressions import PURE_FUNCTIONS, Expression, did_you_mean
+from sim.base.expressions import PURE_FUNCTIONS, Expression, Names, did_you_mean
 from sim.events import Event
 from sim.events.topic import check_pattern
 from sim.kernel import Duration, to_duration, to_ns
@@ -109,7 +109,7 @@ class WakeCondition(Record, frozen=True):
         pattern: str,
         *,
         where: str | None = None,
-        given: Mapping[str, Any] | None = None,
+        given: Names | None = None,
         timeout: Duration | None = None,
     ) -> "WakeCondition":
         """Wake at an event that matches a topic pattern and the filter `where`; `given` has further names for it."""
@@ -698,13 +698,13 @@ def _where(text: str, further: tuple[str, ...]) -> Expression:
     return Expression.parse(text, (*_WHERE_NAMES, *further), PURE_FUNCTIONS)
 
 
-def _filter(text: str | None, further: Mapping[str, Any]) -> Expression | None:
+def _filter(text: str | None, further: Names) -> Expression | None:
     if text is not None and not isinstance(text, str):
         raise UsageError(f"a filter is an expression as text, not {text!r:.100}")
     return None if text is None else _where(text, tuple(further))
 
 
-def _passes(where: Expression, further: Mapping[str, Any], event: Event) -> bool:
+def _passes(where: Expression, further: Names, event: Event) -> bool:
     names = {**further, "topic": event.topic, "data": event.data, "source": event.source, "time": event.time / 1e9}
     return bool(where.evaluate(names, PURE_FUNCTIONS))
 

@@ -13,10 +13,10 @@ import attrs
 from sim.actors import Agent
 from sim.actors.mailbox import Pending, message_names
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
-from sim.agents.reading import Lets, Reader, Reading, all_of
+from sim.agents.reading import Lets, NamedValue, Reader, Reading, all_of
 from sim.agents.rule_code import RuleCode, Value
 from sim.agents.toolbox import DRAWS, Toolbox
-from sim.base.expressions import Expression
+from sim.base.expressions import Bindings, Expression, Functions, Names
 from sim.base.permissions import Permission
 from sim.events import Event, Subscription
 from sim.kernel import to_seconds
@@ -66,7 +66,7 @@ class PolicyRule:
     actions: tuple[PolicyAction, ...]
     set: Mapping[str, Value]
     record: Mapping[str, Value]
-    let: Mapping[str, Any] = attrs.field(factory=dict)
+    let: Mapping[str, NamedValue] = attrs.field(factory=dict)
     reading: Reading | None = attrs.field(init=False)
     draws: bool = attrs.field(init=False)
 
@@ -83,7 +83,7 @@ class PolicyRule:
         return self.when is not None and bool(all_of(self.when, self.let)[1] & DRAWS)
 
 
-_NOTHING: dict[str, Any] = {}  # never written
+_NOTHING: Bindings = {}  # never written
 
 
 class RuleSet:
@@ -118,7 +118,7 @@ class Scope(Lets):
 
     __slots__ = ("agent",)
 
-    def __init__(self, agent: "PolicyAgent", let: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, agent: "PolicyAgent", let: Names | None = None) -> None:
         super().__init__(agent.state)
         self.agent = agent
         self.let = {}
@@ -168,7 +168,7 @@ class PolicyAgent(Agent):
         self.woken_by = ""
         self._toolbox = toolbox
         self.rule_set = rule_set
-        self._let: dict[str, Any] = _NOTHING  # the values that the chosen rule has named
+        self._let: Bindings = _NOTHING  # the values that the chosen rule has named
         self._code: RuleCode  # of the rules at the latest decision
         self._chosen: PolicyRule | None = None
         self._place = 0  # the place of the chosen rule
@@ -186,7 +186,7 @@ class PolicyAgent(Agent):
         return None if self._chosen is None else (self._place, self._taken - 1)
 
     @property
-    def functions(self) -> Mapping[str, Callable[..., object]]:
+    def functions(self) -> Functions:
         """The functions that its rules can call."""
         return self._toolbox.functions
 

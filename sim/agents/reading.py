@@ -16,7 +16,7 @@ If a part cannot be evaluated on its own, the condition is evaluated as it is wr
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -24,10 +24,8 @@ import attrs
 from sim.actors.mailbox import Mailbox, Pending, Unmatched
 from sim.agents.toolbox import DRAWS
 from sim.base.errors import ActorError
-from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
+from sim.base.expressions import PURE_FUNCTIONS, Bindings, Expression, ExpressionError, Functions, Names
 from sim.world import Message
-
-Functions = Mapping[str, Callable[..., object]]
 
 _PURE = frozenset(PURE_FUNCTIONS)
 _MESSAGE = frozenset({"message"})
@@ -43,6 +41,17 @@ class Named(Protocol):
     @property
     def functions(self) -> frozenset[str]:
         """The functions that it calls."""
+
+
+class NamedValue(Named, Protocol):
+    """A value that a rule has named."""
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is a literal."""
+
+    def evaluate(self, names: Names, functions: Functions, /) -> Any:
+        """Return the value."""
 
 
 @attrs.frozen
@@ -103,7 +112,7 @@ class Rule(Protocol):
     """The part of a rule that is used here."""
 
     @property
-    def let(self) -> Mapping[str, Any]:
+    def let(self) -> Mapping[str, NamedValue]:
         """The values that the rule has named."""
 
     @property
@@ -119,7 +128,7 @@ class Rule(Protocol):
         """How the condition depends on messages; None if the rule does not use `message`."""
 
 
-def _hold(parts: Sequence[Expression], names: Mapping[str, object], functions: Functions) -> bool | None:
+def _hold(parts: Sequence[Expression], names: Names, functions: Functions) -> bool | None:
     """Return whether all parts are true, or None if one cannot be evaluated."""
     try:
         for part in parts:  # not `all`, because this is the hot path of agents with messages
@@ -130,11 +139,11 @@ def _hold(parts: Sequence[Expression], names: Mapping[str, object], functions: F
     return True
 
 
-def _applies(rule: Rule, names: Mapping[str, object], functions: Functions) -> bool:
+def _applies(rule: Rule, names: Names, functions: Functions) -> bool:
     return rule.when is None or bool(rule.when.evaluate(names, functions))
 
 
-class Lets(dict[str, Any]):
+class Lets(Bindings):
     """The names of an agent, of which some are computed at their first use.
 
     Attributes:
@@ -143,7 +152,7 @@ class Lets(dict[str, Any]):
 
     __slots__ = ("let",)
 
-    let: Mapping[str, Any]
+    let: Mapping[str, NamedValue]
 
 
 class _Candidates:
@@ -184,7 +193,7 @@ class Reader:
     def __init__(self, mailbox: Mailbox, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self.drawn_for: tuple[Pending, int] | None = None
-        self.let: dict[str, Any] = {}
+        self.let: Bindings = {}
         self._lets = tuple(dict.fromkeys(name for rule in rules for name in rule.let))
         self._mailbox = mailbox
         readings = ((place, rule.reading) for place, rule in enumerate(rules))
@@ -195,7 +204,7 @@ class Reader:
         self._unused: list[Message] = []  # messages that no rule used in this iteration, if that makes it fail
         mailbox.offer_again()
 
-    def choose(self, names: dict[str, Any], functions: Functions, unmatched: Unmatched) -> tuple[int | None, int]:
+    def choose(self, names: Bindings, functions: Functions, unmatched: Unmatched) -> tuple[int | None, int]:
         """Return the place of the first rule that applies, and the number of the message that it reads, or 0.
 
         A rule that reads messages applies with the oldest message for which its condition is true. Without a message
@@ -235,7 +244,7 @@ class Reader:
         self._show(names, number)
         return chosen, number
 
-    def would_read(self, names: dict[str, Any], functions: Functions) -> bool:
+    def would_read(self, names: Bindings, functions: Functions) -> bool:
         """Return whether the agent would read one of the messages that wait if its rules were checked now.
 
         Nothing is drawn: a condition that draws counts as true for a message, and as false without one.
@@ -253,18 +262,18 @@ class Reader:
                 return False
         return False
 
-    def _enter(self, place: int, names: dict[str, Any]) -> None:
+    def _enter(self, place: int, names: Bindings) -> None:
         """Have the values that a rule has named, which are computed at their first use."""
         if self._lets:
             self._forget(names)
             assert isinstance(names, Lets), "rules with `let` are those of an agent"
             names.let = self.rules[place].let
 
-    def _forget(self, names: dict[str, Any]) -> None:
+    def _forget(self, names: Bindings) -> None:
         for name in self._lets:
             names.pop(name, None)
 
-    def _chosen(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
+    def _chosen(self, place: int, names: Bindings, functions: Functions) -> bool:
         """Return whether a rule applies without a message, and keep the values that it has named."""
         self._enter(place, names)
         if not _applies(self.rules[place], names, functions):
@@ -272,14 +281,14 @@ class Reader:
         self._keep(place, names)
         return True
 
-    def _keep(self, place: int, names: dict[str, Any]) -> None:
+    def _keep(self, place: int, names: Bindings) -> None:
         self.let = {name: names[name] for name in self.rules[place].let}
 
-    def _wanted_behind(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
+    def _wanted_behind(self, place: int, names: Bindings, functions: Functions) -> bool:
         """Return whether a rule behind the one at a place would read a message."""
         return any(self._wants(other, names, functions) for other in self._candidates if other > place)
 
-    def _show(self, names: dict[str, Any], number: int) -> None:
+    def _show(self, names: Bindings, number: int) -> None:
         """Set the names `message` and, where a condition uses it, `messages` for a waiting message; 0: for none."""
         mailbox = self._mailbox
         if self._lets:
@@ -331,7 +340,7 @@ class Reader:
             candidates.unsure.pop(numbers.popleft(), None)
         return candidates
 
-    def _oldest(self, place: int, names: dict[str, Any], functions: Functions) -> int:
+    def _oldest(self, place: int, names: Bindings, functions: Functions) -> int:
         """Return the number of the oldest message for which the condition of a rule is true, or 0."""
         candidates = self._fitting(place)
         numbers = candidates.numbers
@@ -361,7 +370,7 @@ class Reader:
             numbers.extendleft(reversed(later))
         return 0
 
-    def _suits(self, place: int, number: int, whole: bool, names: dict[str, Any], functions: Functions) -> bool | None:
+    def _suits(self, place: int, number: int, whole: bool, names: Bindings, functions: Functions) -> bool | None:
         """Return whether the condition of a rule is true for a message; None: it is not, and this was drawn.
 
         Args:
@@ -381,7 +390,7 @@ class Reader:
         finally:
             self.drawn_for = None
 
-    def _wants(self, place: int, names: dict[str, Any], functions: Functions) -> bool:
+    def _wants(self, place: int, names: Bindings, functions: Functions) -> bool:
         """Return whether a rule would read one of the messages that wait; nothing is drawn, and nothing raised."""
         self._enter(place, names)
         candidates = self._fitting(place)

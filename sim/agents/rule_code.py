@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NoReturn, Protocol
 
 from sim.agents.toolbox import Toolbox
-from sim.base.expressions import Expression
+from sim.base.expressions import Expression, Functions, Names
 from sim.base.expressions.compiler import KINDS, Code, Compiled, Source, Writer
 
 Computed = Mapping[str, Callable[[Any], Any]]
 """What computes the names that every agent has."""
+
+Scoped = Callable[[Any, Names], Names]
+"""Returns the names of an agent, with the values that its rule has named."""
 
 _NUMBERS: Final = frozenset({"now", "index", "balance", "iteration", "messages", "pi"})
 """Those of them that are numbers."""
@@ -34,7 +37,7 @@ class Value(Protocol):
     def names(self) -> frozenset[str]:
         """The names that the value uses."""
 
-    def evaluate(self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], /) -> Any:
+    def evaluate(self, names: Names, functions: Functions, /) -> Any:
         """Return the value."""
 
 
@@ -88,7 +91,7 @@ class RuleCode:
         rules: Sequence[Rule],
         toolbox: Toolbox,
         computed: Computed,
-        scope: Callable[[Any, Mapping[str, Any]], Mapping[str, object]],
+        scope: Scoped,
     ) -> None:
         self.rules = rules
         self.toolbox = toolbox
@@ -134,7 +137,7 @@ class _Names(Source):
         self._toolbox = toolbox
         self._functions = toolbox.functions
         self._computed = computed
-        self.let: Mapping[str, Any] = {}
+        self.let: Mapping[str, Value] = {}
 
     def name(self, writer: Writer, name: str) -> Code:
         """See `Source`."""
@@ -154,7 +157,7 @@ class _Names(Source):
             return writer.marked(missing, "function", name), "any"
         return writer.hold(function), KINDS.get(inspect.signature(function).return_annotation, "any")
 
-    def known(self, what: Literal["name", "function"], local: Mapping[str, Any]) -> list[str]:
+    def known(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """See `Source`."""
         return (
             list(self._functions) if what == "function" else [*local.get("S", ()), *local.get("L", ()), *self._computed]
@@ -178,9 +181,7 @@ def _choice(
     return [*body, ast.Return(ast.Constant(None))]
 
 
-def _value(
-    writer: Writer, value: Value, toolbox: Toolbox, scope: Callable[[Any, Mapping[str, Any]], Mapping[str, object]]
-) -> ast.expr:
+def _value(writer: Writer, value: Value, toolbox: Toolbox, scope: Scoped) -> ast.expr:
     """Return the code of a value. A kind of value that has no code is asked each time."""
     expression = getattr(value, "expression", None)
     if isinstance(expression, Expression):
@@ -193,7 +194,7 @@ def _value(
     if value.constant:  # a list or a mapping, of which each use gets a copy
         return ast.Call(writer.hold(lambda: evaluate({}, {})), [], [])
 
-    def by_itself(agent: Any, let: Mapping[str, Any]) -> Any:
+    def by_itself(agent: Any, let: Names) -> Any:
         return evaluate(scope(agent, let), toolbox.functions)
 
     return ast.Call(writer.hold(by_itself), [_load("A"), _load("L")], [])

@@ -1,6 +1,5 @@
 """The `sleep` of a rule: its model, derived from the types of wake conditions, and its record."""
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, ForwardRef, Self
 
@@ -8,6 +7,7 @@ import attrs
 from pydantic import Field, create_model, model_validator
 
 from sim.actors.wake import CONDITIONS, ConditionType
+from sim.base.expressions import Names
 from sim.scenario import fields as f
 from sim.scenario.meanings import FIELDS
 from sim.scenario.units import FieldError
@@ -24,7 +24,7 @@ class SleepSpec:
         given: the values that the rule gives, by key: a value to evaluate, a filter, a name, or conditions.
     """
 
-    given: Mapping[str, Any]
+    given: Names
 
 
 class SleepPart(f.Part):

@@ -1,6 +1,6 @@
 """A type of wake condition is said once: everything else is derived from one class."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 import sim
 from sim.actors.wake import _HEADS, CONDITIONS, Armed, ConditionType, WakeCondition, wake_condition
 from sim.base.errors import ScenarioError, UsageError
+from sim.kernel.codec import JsonObject
 from sim.scenario.loading import json_schema, loads
 from sim.world.action import Argument
 from tests.actors.helpers import Lab, Script
@@ -36,7 +37,7 @@ def full_minutes() -> Iterator[None]:
         def valid(self, value: Any) -> bool:
             return isinstance(value, tuple) and value[0] > 0
 
-        def parse(self, head: str, mapping: Mapping[str, Any]) -> WakeCondition:
+        def parse(self, head: str, mapping: JsonObject) -> WakeCondition:
             return WakeCondition(self.name, (mapping[head], mapping.get("plus", 0)))
 
         def arm(self, armed: Armed, condition: WakeCondition) -> None:
@@ -103,7 +104,7 @@ class _Whole(ConditionType):
     def valid(self, value: Any) -> bool:
         return True
 
-    def parse(self, head: str, mapping: Mapping[str, Any]) -> WakeCondition:
+    def parse(self, head: str, mapping: JsonObject) -> WakeCondition:
         raise AssertionError
 
     def arm(self, armed: Armed, condition: WakeCondition) -> None:

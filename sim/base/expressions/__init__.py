@@ -9,10 +9,11 @@ from sim.base.expressions.errors import ExpressionError, did_you_mean, nearest, 
 from sim.base.expressions.expression import Expression
 from sim.base.expressions.functions import PURE_FUNCTIONS
 from sim.base.expressions.grammar import Literal
-from sim.base.expressions.names import Functions, Names
+from sim.base.expressions.names import Bindings, Functions, Names
 
 __all__ = [
     "PURE_FUNCTIONS",
+    "Bindings",
     "Expression",
     "ExpressionError",
     "Functions",

@@ -26,6 +26,7 @@ from sim.base.expressions.errors import ExpressionError, did_you_mean
 from sim.base.expressions.functions import OPERATORS, PURE_FUNCTIONS, number
 from sim.base.expressions.limits import SIZELESS, counted, measured
 from sim.base.expressions.missing import LENIENT, LENIENT_FUNCTIONS, ORDERINGS
+from sim.base.expressions.names import Bindings, Names
 from sim.base.expressions.operations import NoValueError, guarded, item, items, mapping, part, rows
 
 Kind = Literal["number", "truth", "text", "none", "counted", "any"]
@@ -70,7 +71,7 @@ class Source(Protocol):
             only_read: whether the value of the call is read at once and not kept, so that it need not be a copy.
         """
 
-    def known(self, what: Literal["name", "function"], local: Mapping[str, Any]) -> list[str]:
+    def known(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """Return all names or functions, for hints; `local` are the values of the arguments of the code."""
 
 
@@ -102,7 +103,7 @@ class Compiled:
 
     __slots__ = ("_globals", "_marks", "_source")
 
-    def __init__(self, source: Source, marks: list[Mark], namespace: dict[str, Any]) -> None:
+    def __init__(self, source: Source, marks: list[Mark], namespace: Bindings) -> None:
         self._source = source
         self._marks = marks
         self._globals = namespace
@@ -138,7 +139,7 @@ class Compiled:
         return explained
 
 
-def _lacking(mark: Mark, error: Exception, local: Mapping[str, Any]) -> ast.expr | None:
+def _lacking(mark: Mark, error: Exception, local: Names) -> ast.expr | None:
     """Return the operand that has no value, if that is why an operation failed."""
     if isinstance(error, NoValueError):
         return mark.operands[error.place][0] if mark.operands else None
@@ -164,7 +165,7 @@ class Writer:
         self._lenient = lenient
         self._operators = LENIENT if lenient else OPERATORS
         self._pure = LENIENT_FUNCTIONS if lenient else PURE_FUNCTIONS
-        self._globals: dict[str, Any] = {"__builtins__": {}}
+        self._globals: Bindings = {"__builtins__": {}}
         self._held: dict[int, str] = {}  # the globals, by identity
         self._marks = [Mark("")]  # the first line is that of code that belongs to no expression
         self._line = 1  # the line of all code of the present expression that has no line of its own
@@ -465,7 +466,7 @@ class _Mappings:
         """See `Source`."""
         return writer.marked(ast.Subscript(_load("F"), ast.Constant(name), ast.Load()), "function", name), "any"
 
-    def known(self, what: Literal["name", "function"], local: Mapping[str, Any]) -> list[str]:
+    def known(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """See `Source`."""
         return list(local.get("N" if what == "name" else "F", ()))
 

@@ -10,6 +10,7 @@ import attrs
 from sim.base.expressions.compiler import Compiled, compile_expression
 from sim.base.expressions.errors import ExpressionError, did_you_mean
 from sim.base.expressions.grammar import Grammar, Literal, read
+from sim.base.expressions.names import Functions, Names
 
 INSTEAD: Final[Mapping[str, str]] = {
     "list": "write [x for x in items], or sorted(items)",
@@ -78,9 +79,7 @@ class Expression:
             return (self,)
         return tuple(inner for part in parts for inner in part.conjuncts())
 
-    def evaluate(
-        self, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]], *, lenient: bool = False
-    ) -> Any:
+    def evaluate(self, names: Names, functions: Functions, *, lenient: bool = False) -> Any:
         """Return the value of the expression.
 
         Args:
@@ -121,7 +120,7 @@ class _Code:
         self.strict: Callable[..., Any] = functools.partial(self._first, False)
         self.lenient: Callable[..., Any] = functools.partial(self._first, True)
 
-    def _first(self, lenient: bool, names: Mapping[str, object], functions: Mapping[str, Callable[..., object]]) -> Any:
+    def _first(self, lenient: bool, names: Names, functions: Functions) -> Any:
         run, compiled = compile_expression(self.grammar.tree, self._text, lenient=lenient)
         self._compiled[lenient] = compiled
         if lenient:

@@ -6,5 +6,8 @@ from typing import Any
 Names = Mapping[str, Any]
 """Values by name. An author can give each a value of any type, so no part of it has one."""
 
+Bindings = dict[str, Any]
+"""Names to which values are bound while expressions are evaluated."""
+
 Functions = Mapping[str, Callable[..., object]]
 """Functions by name."""
