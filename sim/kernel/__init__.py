@@ -33,5 +33,5 @@ DRIVEN = (Rank, Source, Actor, Kernel, FutureEvents, WakeBatch, Signal, Waiters,
 
 if core is not None:
     core.take_over(
-        {cls.__name__: cls for cls in DRIVEN}, ARMED, Pause.BUDGET, Cancelled, described, UNDER_WAY, RETURNED
+        {cls.__name__: cls for cls in DRIVEN}, ARMED, Pause.BUDGET, Cancelled, described, (UNDER_WAY, RETURNED)
     )

@@ -994,4 +994,7 @@ def _attempt(attempt: Attempt) -> Mapping[str, Any]:
 
 def _untimed(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
     """Return attempts without their real durations, which must not be in the hash of a run with modelled latency."""
-    return tuple(Attempt(one.provider, one.model, one.outcome, None, None, one.detail, one.usage) for one in attempts)
+    return tuple(
+        Attempt(one.provider, one.model, one.outcome, seconds=None, waited=None, detail=one.detail, usage=one.usage)
+        for one in attempts
+    )

@@ -549,7 +549,7 @@ class Islands(Service):
         due = kernel.now + self.settings.latency
         if self.away is None or then in self.local:
             by = receiver.source or kernel.source_for(to, "message")
-            kernel.call_for(by, due, partial(self._deliver, then, world, sender, to, topic, raw), post)
+            kernel.call_for(by, due, partial(self._deliver, then, world, sender, to, topic=topic, raw=raw), post)
             return
         post.counter += 1
         key = (due, post.ordinal, post.counter, then)

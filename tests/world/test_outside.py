@@ -209,8 +209,8 @@ KEEPS: Mapping[type, str] = {
     Resource: "free hand_to held_by hold release_all serve state statistics take",
     PriorityResource: "free hand_to held_by hold release_all serve state statistics take",
     PreemptiveResource: "hand_to hold put_back queue_up release release_all serve state statistics take",
-    Mailbox: "discard has_room hold is_pending notify offer_again pending read reopen set_aside state"
-    " take wait wait_for_room watch",
+    Mailbox: "counts discard empty has_room hold is_pending notify offer_again pending read recount reopen set_aside"
+    " state take wait wait_for_room watch",
     Tasks: "all blockers check_new check_unmanaged define_words get metrics of open records state summary warnings",
     Memories: "add_kinds all get load metrics of prune recall recall_by_meaning relevance relevance_by_meaning search"
     " session_messages sessions state summarise summary warnings",

@@ -113,7 +113,7 @@ static PyObject *
 take_over(PyObject *module, PyObject *args)
 {
     PyObject *classes, *marker, *pause, *error, *text_of, *running, *end, *python_run;
-    if (!PyArg_ParseTuple(args, "O!OOOOOO:take_over", &PyDict_Type, &classes, &marker, &pause, &error, &text_of,
+    if (!PyArg_ParseTuple(args, "O!OOOO(OO):take_over", &PyDict_Type, &classes, &marker, &pause, &error, &text_of,
                           &running, &end)) {
         return NULL;
     }
