@@ -135,6 +135,21 @@ class Direct(Busy):
         return self.at < 300
 
 
+class Escape(BaseException):
+    """What nothing but the kernel catches."""
+
+
+class Escaping(Direct):
+    """Raises what no loop catches, and ends so."""
+
+    def pick(self) -> Any:
+        """Do nothing, and raise at last."""
+        self.at += 1
+        if self.at == 5:
+            raise GeneratorExit if self.agent_id == "d" else Escape("lost")
+        return None
+
+
 SCENARIO = f"""
 name: turns
 until: 400s
@@ -146,12 +161,16 @@ metrics: {{every: 10s, values: {{rich: "balance('b')"}}}}
 agents:
   - {{name: a, kind: busy, balance: 20}}
   - {{name: b, kind: direct, balance: 20}}
+  - {{name: d, kind: escaping}}
+  - {{name: e, kind: escaping}}
   - {{name: c, balance: 3, rules: [{{when: balance >= 1, do: [{{transfer: {{to: a, amount: 1}}}}, noop]}},
                                    {{do: {{try: {{how: 1}}}}}}]}}
 """
 
+KINDS: Any = {"busy": Busy, "direct": Direct, "escaping": Escaping}
+
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "turns.yaml"
     file.write_text(SCENARIO, encoding="utf-8")
-    result = sim.run(file, seed=1, recording=LEVEL, kinds={"busy": Busy, "direct": Direct})  # type: ignore[arg-type]
+    result = sim.run(file, seed=1, recording=LEVEL, kinds=KINDS)
     sys.stdout.write(f"{result.hash} {result.iterations}\n{result}\n")

@@ -153,7 +153,7 @@ run_step(PyObject *kernel, PyObject *actor, PyObject *step, PyObject *loop)
         PyErr_Restore(type, error, trace);
         return -1;
     }
-    Py_DECREF(rest);
+    Py_XDECREF(rest); /* NULL: the step has raised, and the actor is closed */
     put(kernel, Kernel_current, before);
     return 0;
 }
