@@ -157,9 +157,12 @@ class Control:
             otherwise: the answer to a call that no person has answered in time; None: the model answers it.
 
         Raises:
-            UsageError: if there is no such agent, the time is no number of seconds, or the run has no models.
+            UsageError: if there is no such agent, the time is no number of seconds, `otherwise` is blank, or the run
+                has no models.
         """
         self._check_models()
+        if otherwise is not None and not otherwise.strip():
+            raise UsageError("the answer after the time needs a text", hint="leave it out: then the model answers")
         if agent_id not in self._manager.loops:
             raise UsageError(f"there is no agent {agent_id!r} to answer for{near(agent_id, self._manager.loops)}")
         number: Any = seconds  # it may come from a page

@@ -49,11 +49,13 @@ def command(
 
     With --within, NAME is an agent, and its calls wait for you from then on, in simulated time. Otherwise NAME is one
     of the calls that wait, for example question-1, and TEXT is what the model of the agent would say; - reads it from
-    stdin. `sim show RUN questions` lists what is asked.
+    stdin. `sim show RUN questions` lists what is asked. An agent that never calls a model is never asked.
 
     The run must be under way.
     """
-    verb, done, arguments = _asked(name, sys.stdin.read() if text == "-" else text, **options)
+    verb, done, arguments = _asked(name, text, **options)
+    if text == "-":  # after the check of usage, which must not wait for stdin
+        verb, done, arguments = _asked(name, sys.stdin.read(), **options)
     return ask_run(
         find_run(out, run, running=True), verb, done, wait=wait, no_wait=no_wait, as_json=as_json, **arguments
     )
@@ -72,6 +74,8 @@ def _asked(
         raise UsageError("give one of TEXT, --tool, --within and --model", hint="see: sim answer --help")
     if otherwise is not None and (within is None or not to_ns(within)):
         raise UsageError("--otherwise is the answer after the time of --within", hint="give --within as well, above 0s")
+    if otherwise is not None and not otherwise.strip():
+        raise UsageError("--otherwise needs a text", hint="leave it out: then the model answers")
     if args is not None and tool is None:
         raise UsageError("--args are the arguments of the tool of --tool", hint="give --tool as well")
     if within is not None:

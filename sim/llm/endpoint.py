@@ -64,6 +64,8 @@ class LoopPacer:
 class EdgeClock:
     """Real, monotonic time of the running loop. Use it inside a loop only.
 
+    One clock belongs to one loop: it keeps the time function of the first one that it is used in.
+
     Args:
         seed: the seed of the jitter; None: a different one in each process, so that processes do not wait in step.
     """

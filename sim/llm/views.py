@@ -79,11 +79,11 @@ VIEWS["prompts"] = f"""
 """  # noqa: S608 - both parts are constants
 
 VIEWS["questions"] = f"""
-    -- One row a call that waited for a person, who answers as an agent: what was asked, and until when.
+    -- One row a call that waited for a person, who answers as an agent: the end of the request, and until when.
     SELECT id, time_ns / 1e9 AS time, time_ns,
            request ->> '$.question' AS question,
            request ->> '$.agent' AS agent,
-           iif(outcome IS NULL AND ending IS NULL, 'waiting', 'over') AS status,
+           iif(outcome IS NULL AND ending IS NULL, 'open', 'over') AS status,
            (time_ns + (request ->> '$.within_ns')) / 1e9 AS until,
            {_text("$.text")} AS text,
            ({_items("$.tools")}) AS tools,

@@ -32,7 +32,7 @@ def call(capsys):
 
 def waiting(run):
     """Return the call that waits: its name, its text, and the names of the tools that it offers."""
-    found = rows(run, "SELECT question, text, tools FROM questions WHERE status = 'waiting'")
+    found = rows(run, "SELECT question, text, tools FROM questions WHERE status = 'open'")
     return [(name, text, [tool["name"] for tool in json.loads(tools)]) for name, text, tools in found]
 
 
@@ -96,6 +96,8 @@ def test_a_person_answers_from_a_terminal(tmp_path, start, call):
         (("question-1", " "), "an answer needs a text"),
         (("question-1", "aye", "--otherwise", "x"), "--otherwise is the answer after the time of --within"),
         (("speaker", "--within", "0s", "--otherwise", "x"), "--otherwise is the answer after the time of --within"),
+        (("speaker", "--within", "3s", "--otherwise", ""), "--otherwise needs a text"),
+        (("question-1", "-", "--model"), "give one of TEXT, --tool, --within and --model"),
         (("speaker", "--within", "soon"), "'soon' is not a duration"),
         (("question-1", "aye", "--args", "{}"), "--args are the arguments of the tool of --tool"),
         (("question-1", "--tool", "vote", "--args", "aye"), "--args is not JSON"),

@@ -107,6 +107,8 @@ def callers(result):
 def test_a_person_answers_instead_of_the_model(played):
     """Words and calls of tools by a person are what the agent hears, on record, and the same in a replay."""
     run = played(lambda control: control.answer_for("speaker", 3600))
+    with pytest.raises(UsageError, match="needs a text"):
+        run.control.answer_for("speaker", 3600, otherwise=" ")
     assert "What do you say" in run.question("question-1").to_json()["text"]
     run.control.answer("question-1", "a person speaks")
     run.question("question-2")
