@@ -609,3 +609,35 @@ def test_answers_are_shared_by_a_seed_or_fresh(coin):
     with pytest.raises(UsageError, match="are shared by the futures of a seed, or are fresh, not 'all'") as caught:
         sim.turning_point(coin, "last('side') > 0", answers="all")  # type: ignore[arg-type]
     assert caught.value.hint is not None
+
+
+@pytest.mark.parametrize("deciders", [{499}, {7, 30}, set(range(8))])
+def test_a_search_that_time_ended_never_says_that_it_knows_the_decider(deciders):
+    """Wherever time ends, the verdict says that others may count: it names no decider without that reservation."""
+    for allowed in range(1, 25):
+        left = iter(range(allowed))
+
+        def effects(groups: list[tuple[int, ...]], left: Iterable[int] = left) -> list[float | None]:
+            return [float(len(deciders & set(group))) for group, _ in zip(groups, left, strict=False)]
+
+        halving = Halving[int](effects, 200)
+        found = halving.search(range(500))
+        singles = sum(len(one.items) == 1 for one in found)
+        searched = Hunt(
+            "event", 500, halving.whole, halving.tried, halving.unknown, halving.silent, halving.undivided,
+            halving.complete, singles, len(found) - singles, halving.cut, halving.unchecked,
+        )  # fmt: skip
+        causes = [
+            Cause("event", tuple(map(str, one.items)), one.effect, None, None, False, one.minimal, one.redundant)
+            for one in found
+        ]
+        said = verdict([searched], causes)
+        if halving.cut:
+            assert "no single decider" not in said
+            assert "there was no time" in said
+
+
+def test_one_event_without_listeners_has_one_topic():
+    """What was not left out is said in the singular for one event."""
+    (one,), (two,) = (EventCandidates((), 0, unheard).sentences() for unheard in (1, 2))
+    assert ("its topic in" in one, "their topics in" in two) == (True, True)

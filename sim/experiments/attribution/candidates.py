@@ -79,8 +79,11 @@ class EventCandidates:
         """Return which events are no candidates, a sentence each."""
         sentences = []
         if self.unheard:
-            what = "1 published event was" if self.unheard == 1 else f"{self.unheard:,} published events were"
-            sentences.append(f"{what} not left out, because nothing listened to their topics in the run.")
+            if self.unheard == 1:
+                what, topics = "1 published event was", "its topic"
+            else:
+                what, topics = f"{self.unheard:,} published events were", "their topics"
+            sentences.append(f"{what} not left out, because nothing listened to {topics} in the run.")
         if self.count > MOST_EVENTS:
             sentences.append(
                 f"Of {self.count:,} messages and published events, the first {MOST_EVENTS:,} were left out, and no"

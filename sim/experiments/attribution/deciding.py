@@ -175,6 +175,8 @@ class Hunt:
         if self.unchecked:
             why = "there was no time" if self.cut else "no future was left"
             text += f"; {why} to leave out all others together, so that others may have an effect as well"
+        elif self.cut:
+            text += "; there was no time to leave out or divide more, so that others may have an effect as well"
         return text
 
 
