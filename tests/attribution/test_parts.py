@@ -21,7 +21,7 @@ from sim.experiments.attribution.deciding import Cause, Hunt, WhyOptions, _Why, 
 from sim.experiments.attribution.halving import Found, Halving
 from sim.experiments.attribution.significance import holm, sign_test, wilson
 from sim.experiments.attribution.target import Target
-from sim.experiments.attribution.task import SAME, Assigned, Future, Noted, Passage, Task, short
+from sim.experiments.attribution.task import LATE, SAME, Assigned, Future, Noted, Passage, Task, short
 from sim.experiments.attribution.turning import jump_text
 from sim.experiments.estimate import Estimate
 from sim.experiments.pool import NEVER, Deadline
@@ -572,6 +572,16 @@ def test_the_largest_effects_are_tested_and_no_finding_is_lost():
         (("large",), -5.0, 1.0), (("small",), 1.0, None), (("unknown",), None, None),
     ]  # fmt: skip
     assert "small decided it (not tested with new draws)" in verdict([of_hunt("event", 1.0, found=1)], causes)
+
+
+def test_without_one_pair_no_cause_is_tested():
+    """If time ends before the first pair with new draws, all on the short list are listed as not tested."""
+    found = [Found((Candidate("event", "first", SAME, StepMoment(0)),), 1.0)]
+    late = SimpleNamespace(deadline=NEVER, values=lambda tasks: [[LATE] * len(task.seeds) for task in tasks])
+    why = _Why(SimpleNamespace(futures=late), WhyOptions(), EventCandidates((), 0, 0))  # type: ignore[arg-type]
+    (one,) = why._tested(Search(Planned({0: 1.0}), (0,), 1, 100, StepMoment(0)), found, 4)
+    assert (one.names, one.effect, one.p_value) == (("first",), None, None)
+    assert holm([]) == []
 
 
 def test_every_error_has_a_hint():

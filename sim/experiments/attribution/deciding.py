@@ -422,7 +422,8 @@ class _Why:
             tasks += [Task(moment, seeds, SAME, through), Task(moment, seeds, _change_of(one.items), through)]
         results = self.open.futures.values(tasks)
         self.problems += results
-        tested = [one for place, one in enumerate(tested) if LATE not in results[2 * place + 1]] or tested[:1]
+        whole = [one for place, one in enumerate(tested) if LATE not in results[2 * place + 1]]
+        tested = whole or (tested[:1] if _differences(results[0], results[1]) else [])
         pairs = [_differences(results[2 * place], results[2 * place + 1]) for place in range(len(tested))]
         values = [sign_test(own) for own in pairs]
         causes = [
