@@ -6,7 +6,7 @@ import click
 
 from sim.base.errors import UsageError
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
-from sim.cli.run import allow_imports
+from sim.cli.run import import_from_here
 
 
 @click.command(
@@ -44,7 +44,7 @@ def command(
     from sim.experiments.results import FILE
 
     details = Details([Author.of(text) for text in authors], licence, date, title)
-    allow_imports()
+    import_from_here()
     if (Path(run) / FILE).is_file():
         written = archive_experiment(Path(run), target, details, force=force)
     else:

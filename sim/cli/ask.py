@@ -17,7 +17,7 @@ from sim.cli.render.asking import asking_options, check_target, confirmed, cost_
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, reading, say
 from sim.cli.render.table import Cell, print_table
 from sim.cli.rights_options import rights_options
-from sim.cli.run import CHANGE, allow_imports, host_options
+from sim.cli.run import CHANGE, host_options, import_from_here
 from sim.kernel.codec import Json
 from sim.runner.asking import Survey, ask
 from sim.runner.rebuild import models_asked
@@ -72,7 +72,7 @@ def command(
     asked = [*_from_file(file), *_from_texts(questions, scale, choices, number=number)]
     check_target(to)
     if rights.allow:
-        allow_imports()
+        import_from_here()
     with reading(out, run, verify=False) as stored:
         folder, before = stored.path, models_asked(stored.info.options)
     models = models_in(endpoint, models)

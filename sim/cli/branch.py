@@ -16,7 +16,7 @@ from sim.cli.render.attribution import attribution_options, check_picture, confi
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import OUT, PATH, common, reading, say
 from sim.cli.rerun import again_options, at_work, by_id, decided, print_live
-from sim.cli.run import NO_RECORD, allow_imports
+from sim.cli.run import NO_RECORD, import_from_here
 from sim.experiments.arms import arms_of, make_arms
 from sim.experiments.attribution.turning import turning_point as explain_turning
 from sim.experiments.folder import begin
@@ -151,7 +151,7 @@ def _arms(
     if at is None:
         raise UsageError("the time at which the arms begin is missing", hint="give it: --at DURATION")
     if rights.allow:
-        allow_imports()
+        import_from_here()
     jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
     ceilings = {name: comparison.pop(name) for name in ("ceiling", "ceiling_tokens")}
     plan = make_arms(
@@ -171,7 +171,7 @@ def _explain(
     """Estimate how likely a condition was at each moment of a run, and print that."""
     check_picture(to)
     if rights.allow:
-        allow_imports()
+        import_from_here()
     arguments = {name: value for name, value in settings.items() if value is not None}
     explained = explain_turning(folder, condition, confirm=confirm(yes=yes), **arguments, **rights.keywords)
     return print_explained(explained, to=to, as_json=as_json)

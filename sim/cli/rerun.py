@@ -13,7 +13,7 @@ from sim.base.shown import Keywords
 from sim.cli.render.output import plain, print_json, say
 from sim.cli.render.progress import Progress
 from sim.cli.rights_options import rights_options
-from sim.cli.run import CHANGE, allow_imports, exit_code, host_options, print_result
+from sim.cli.run import CHANGE, exit_code, host_options, import_from_here, print_result
 from sim.kernel.duration import seconds_text
 from sim.record import open_run
 from sim.runner import InDoubtEffect, RunResult
@@ -33,7 +33,7 @@ def again_options(command: Command) -> Command:
 def at_work(rights: Rights, *, quiet: bool) -> Iterator[Keywords]:
     """Show progress, reserve stdout for the result, and yield the options for the runner."""
     if rights.allow:
-        allow_imports()
+        import_from_here()
     live = sys.stderr.isatty()
     progress = Progress(live=live)
     try:

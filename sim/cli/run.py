@@ -225,11 +225,11 @@ def find_and_allow(scenario: Path, allow: tuple[str, ...]) -> tuple[Path, tuple[
     """Return the file of a scenario, which an argument names by its path or as PACKAGE:NAME, and what it may import."""
     path, allowed = find_scenario(scenario, allow)
     if allowed:
-        allow_imports(*([path.resolve().parent] if path == scenario else []))
+        import_from_here(*([path.resolve().parent] if path == scenario else []))
     return path, allowed
 
 
-def allow_imports(*folders: Path) -> None:
+def import_from_here(*folders: Path) -> None:
     """Allow imports of agents from folders, and from the current folder."""
     # At the end, so that no file in these folders can replace an installed module.
     sys.path += [*map(str, folders), str(Path.cwd())]

@@ -16,7 +16,7 @@ from sim.cli.model_options import ENDPOINT, MODEL, endpoint_options, models_in
 from sim.cli.render.experiments import work_on
 from sim.cli.render.output import PATH, common, say
 from sim.cli.rights_options import rights_options
-from sim.cli.run import allow_imports, find_and_allow, host_options
+from sim.cli.run import find_and_allow, host_options, import_from_here
 from sim.experiments.arms import check_past
 from sim.experiments.designs import Design, untried, variable
 from sim.experiments.fit_estimate import size_of_fit
@@ -145,7 +145,7 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: Keyword
             raise UsageError("there is no scenario", hint="give a scenario, --plan FILE or --resume FOLDER")
         check_allowed(plan, rights.allow)
         if plan.allow:
-            allow_imports(Path(plan.file).parent)
+            import_from_here(Path(plan.file).parent)
         hosting = hosting_of(plan, endpoint, rights, **hosted)
         check_workers(plan, start.jobs, start.on, hosting.ray)
         if is_method(plan.design):

@@ -11,7 +11,7 @@ from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.render.attribution import attribution_options, check_picture, confirm, print_explained
 from sim.cli.render.output import OUT, PATH, common, reading
 from sim.cli.rights_options import rights_options
-from sim.cli.run import CHANGE, allow_imports
+from sim.cli.run import CHANGE, import_from_here
 from sim.experiments.attribution.deciding import why
 from sim.experiments.attribution.session import AttributionOptions
 from sim.experiments.options import Work
@@ -53,7 +53,7 @@ def command(
         folder, asked = stored.path, models_asked(stored.info.options)
     check_picture(to)
     if rights.allow:
-        allow_imports()
+        import_from_here()
     limits = {"budget": budget, "answers": answers, "max_wall": max_wall}
     arguments: Keywords = {name: value for name, value in limits.items() if value is not None}
     explained = why(

@@ -48,9 +48,9 @@ def chosen_options(options: Keywords) -> ReplayOptions:
     """Return the options of a replay; the modules that they allow can be imported then."""
     chosen = ReplayOptions.of(options)
     if chosen.allow:
-        from sim.cli.run import allow_imports
+        from sim.cli.run import import_from_here
 
-        allow_imports()
+        import_from_here()
     return chosen
 
 

@@ -53,11 +53,11 @@ def repeated(stored: StoredRun, rights: "Rights") -> "dict[int, RepeatedPrompt]"
         UsageError: if the replay needs something that is not allowed.
         RunError: if a replay differs from the record.
     """
-    from sim.cli.run import allow_imports
+    from sim.cli.run import import_from_here
     from sim.runner.prompts import repeated_prompts
 
     if rights.allow:
-        allow_imports()
+        import_from_here()
     with redirect_stdout(sys.stderr):  # output of agents is not part of the result
         return repeated_prompts(stored, **rights.keywords)
 
