@@ -417,7 +417,7 @@ class Host:
             return Pause.BUDGET
         if await self._end_instant() is Pause.HALTED:
             return Pause.HALTED
-        aside = self._tasks.set_aside(lambda handle: replayer.in_doubt(handle) or self._is_lost(handle))
+        aside = self._tasks.set_aside(lambda handle: replayer.is_held(handle) or self._is_lost(handle))
         if not self._on_live(aside):
             return Pause.BUDGET
         reach("resume.live")

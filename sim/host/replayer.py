@@ -31,9 +31,9 @@ class Replayer:
         """Whether the replay is over."""
         return self._history.over
 
-    def in_doubt(self, handle: EffectHandle) -> bool:
-        """Return whether an unsafe effect was started during the replay. The caller knows that it has no outcome."""
-        return handle in self._begun and self._history.in_doubt(handle)
+    def is_held(self, handle: EffectHandle) -> bool:
+        """Return whether an effect that started during the replay is held. The caller knows that it has no outcome."""
+        return handle in self._begun and self._history.is_held(handle)
 
     def late(self) -> Arrival | None:
         """Return the next arrival on record. There may be outcomes on record after the end of the replay."""

@@ -227,8 +227,8 @@ class History(Protocol):
     def arrived(self) -> None:
         """Confirm that the arrival has been applied."""
 
-    def in_doubt(self, handle: EffectHandle, /) -> bool:
-        """Return whether an unsafe effect was started and has no outcome on record."""
+    def is_held(self, handle: EffectHandle, /) -> bool:
+        """Return whether an effect without a recorded outcome is held: all are, or it is unsafe and was started."""
 
     def reached(self) -> None:
         """Confirm that simulated time has reached `until_ns`, so that the replay is over."""

@@ -132,9 +132,10 @@ class RunHistory:
         rows = self.run.query(sql, (handle.actor.name, handle.ordinal))
         return bool(rows) and rows[0][0] >= self.until_ns
 
-    def in_doubt(self, handle: EffectHandle) -> bool:
-        """Return whether an effect without a recorded outcome is held: in doubt (unsafe, and its start is recorded), or
-        all are.
+    def is_held(self, handle: EffectHandle) -> bool:
+        """Return whether an effect without a recorded outcome is held, so that it is not carried out.
+
+        It is if all effects are held (`hold_all`), or if it is in doubt: unsafe, and its start is on record.
         """
         return self._hold_all or (handle.effect.safety == "unsafe" and bool(self._effect(handle)))
 
@@ -175,7 +176,10 @@ class RunHistory:
                 last = id
 
     def _read_arrivals(self) -> Iterator[Arrival]:
-        """Yield the arrivals before `until_ns`, and later outcomes of effects that were started before it."""
+        """Yield the arrivals before `until_ns`, and the later outcomes of effects that were started before it.
+
+        Later outcomes are yielded only if their latency was measured; a modelled latency is computed again.
+        """
         sql = (
             "SELECT a.id, a.time_ns, a.delta, a.kind, CAST(a.data AS BLOB), e.actor, e.ordinal, e.outcome,"
             " CAST(e.result AS BLOB), e.attempts, e.time_ns, e.latency FROM arrivals AS a LEFT JOIN effects AS e"

@@ -274,9 +274,9 @@ def test_what_is_in_doubt(record):
     """In doubt is what is on record, unsafe, and has no outcome; what is not on record never began."""
     with open_run(record([intent(1, safety="unsafe"), intent(2, safety="pure")], finish=False)) as stored:
         history = RunHistory(stored)
-        assert history.in_doubt(handle(1, safety="unsafe"))
-        assert not history.in_doubt(handle(2, safety="pure"))
-        assert not history.in_doubt(handle(3, safety="unsafe"))
+        assert history.is_held(handle(1, safety="unsafe"))
+        assert not history.is_held(handle(2, safety="pure"))
+        assert not history.is_held(handle(3, safety="unsafe"))
 
 
 def test_arrivals_come_in_their_order(record):
