@@ -35,7 +35,10 @@ _NONE = AgentMemories()
 
 
 class Hit(Record, frozen=True):
-    """A memory that recall found, and its score in millionths (0: the query had no words)."""
+    """A memory that was found, and its score in millionths.
+
+    The score is that of BM25 (0: the query had no words) or, in a recall by meaning, a cosine.
+    """
 
     memory: Memory
     score: int
@@ -109,8 +112,8 @@ class Memories(Service):
             expires_ns: the simulated time (nanoseconds) after which it is no longer found; None: never.
             related_task_id: the task that it belongs to.
             source: where the text comes from.
-            merge: whether a memory of this kind with the same text stands for it; then that one is returned, and how
-                often and when it was added last is kept. Case, white space and the marks around it do not count.
+            merge: whether to add nothing if a memory of this kind has the same text, regardless of case, white space
+                and the marks around it. That memory is returned; how often and when it was added last is kept.
 
         Raises:
             UsageError: if an argument is not valid.
@@ -118,7 +121,7 @@ class Memories(Service):
             ActorError: if the text is not valid Unicode.
         """
         settings, held = self.settings, self._agents.get(agent_id, _NONE)
-        kind = self._kind(next(iter(settings.kinds)) if kind is None else kind)
+        kind = self._checked_kind(next(iter(settings.kinds)) if kind is None else kind)
         importance = settings.kinds[kind] if importance is None else check_importance(importance)
         content = content.strip()
         if not content:
@@ -199,17 +202,20 @@ class Memories(Service):
             limit: the most results; by default `hits` of the settings.
             kind, task: only memories of this kind, of this task.
             since_ns: only memories from this simulated time on (nanoseconds).
-            counted: whether it counts in `metrics`; it does not if the agent itself recalls nothing.
+            counted: whether `metrics` counts it; False if not the agent itself recalls, as in an interview.
 
         Raises:
             UsageError: if the kind does not exist, or the limit is not from 1 to 100.
         """
-        held, keep = self._search(agent_id, kind, task, since_ns)
+        held, keep = self._memories_and_filter(agent_id, kind, task, since_ns)
         self._counts["recalls"] += counted
-        return [Hit(self.get(agent_id, id), score) for id, score in held.index.search(query, self._limit(limit), keep)]
+        return [
+            Hit(self.get(agent_id, id), score)
+            for id, score in held.index.search(query, self._checked_limit(limit), keep)
+        ]
 
     def relevance(self, agent_id: str, query: str) -> Mapping[int, int]:
-        """Return the scores of `recall` by the numbers of memories, for a rank that counts more than words.
+        """Return the scores of `recall` by the number of the memory, for a ranking by more than words.
 
         Args:
             agent_id: whose memories.
@@ -239,15 +245,15 @@ class Memories(Service):
         Raises:
             UsageError: as `recall`, or if the number or the length of vectors is wrong.
         """
-        most = self._limit(limit)
-        held, keep = self._search(agent_id, kind, task, since_ns)
+        most = self._checked_limit(limit)
+        held, keep = self._memories_and_filter(agent_id, kind, task, since_ns)
         self._counts["recalls"] += 1
         scores = await self._by_meaning(held, keep, query, embed)
         best = sorted(scores, key=lambda id: (scores[id], id), reverse=True)[:most]
         return [Hit(self.get(agent_id, id), scores[id]) for id in best]
 
     async def relevance_by_meaning(self, agent_id: str, query: str, embed: Embed) -> Mapping[int, int]:
-        """Return the scores of `recall_by_meaning` by the numbers of memories, for a rank that counts more.
+        """Return the scores of `recall_by_meaning` by the number of the memory, for a ranking by more than meaning.
 
         Args:
             agent_id, query, embed: see `recall_by_meaning`.
@@ -255,7 +261,7 @@ class Memories(Service):
         Raises:
             UsageError: if the number or the length of vectors is wrong.
         """
-        return await self._by_meaning(*self._search(agent_id, None, None, None), query, embed)
+        return await self._by_meaning(*self._memories_and_filter(agent_id, None, None, None), query, embed)
 
     async def _by_meaning(
         self, held: AgentMemories, keep: Callable[[int], bool], query: str, embed: Embed
@@ -279,12 +285,12 @@ class Memories(Service):
                 held.vectors[memory.id] = vector
         return {m.id: _cosine(vectors[0], held.vectors[m.id]) for m in held if m.id in held.vectors and keep(m.id)}
 
-    def _search(
+    def _memories_and_filter(
         self, agent_id: str, kind: str | None, task: int | None, since_ns: int | None
     ) -> tuple[AgentMemories, Callable[[int], bool]]:
         """Return the memories of an agent, and a function that returns whether one of them passes the filters."""
         if kind is not None:
-            self._kind(kind)
+            self._checked_kind(kind)
         held = self._agents.get(agent_id, _NONE)
 
         def keep(id: int) -> bool:
@@ -350,7 +356,7 @@ class Memories(Service):
         if len(old) < self.settings.batch:
             return PruneReport()
         try:
-            content = self._summary(await summarise(agent_id, old))
+            content = self._checked_summary(await summarise(agent_id, old))
         except (Interrupt, MemoryError, RunError):
             raise  # these concern the caller, the process or the run, not the summary
         except Exception as error:  # whatever a summariser of a user raises
@@ -375,7 +381,7 @@ class Memories(Service):
         )
         return PruneReport(summarised=len(old), summaries=1)
 
-    def _summary(self, text: object) -> str:
+    def _checked_summary(self, text: object) -> str:
         """Return the content of a summary, cut to the longest that a memory can have.
 
         Raises:
@@ -454,7 +460,7 @@ class Memories(Service):
     def sessions(self, agent_id: str, limit: int | None = None) -> tuple[Session, ...]:
         """Return the latest archived sessions of an agent, oldest first; by default `hits` of the settings."""
         archive = self._archives.get(agent_id)
-        return () if archive is None else archive.latest(self._limit(limit))
+        return () if archive is None else archive.latest(self._checked_limit(limit))
 
     def session_messages(self, agent_id: str, session: str) -> list[Any]:
         """Return the messages of an archived session.
@@ -479,7 +485,7 @@ class Memories(Service):
             UsageError: if the time frame is unknown, or the limit is not from 1 to 100.
         """
         frame = None if time_frame is None else self.time_frame(time_frame, self._now)
-        most = self._limit(limit)
+        most = self._checked_limit(limit)
         archive = self._archives.get(agent_id)
         return [] if archive is None else archive.search(query, frame, most)
 
@@ -524,7 +530,8 @@ class Memories(Service):
             held.remove(memory.id)
         self._counts["held"] -= len(memories)
 
-    def _kind(self, kind: str) -> str:
+    def _checked_kind(self, kind: str) -> str:
+        """Return a kind of memory, if the settings have it."""
         if kind not in self.settings.kinds:
             raise UsageError(
                 f"there is no kind of memory {kind!r:.60}{near(kind, self.settings.kinds)}",
@@ -532,7 +539,8 @@ class Memories(Service):
             )
         return kind
 
-    def _limit(self, limit: int | None) -> int:
+    def _checked_limit(self, limit: int | None) -> int:
+        """Return the most results of a search, if the limit is valid; by default `hits` of the settings."""
         if limit is None:
             return self.settings.hits
         if limit.__class__ is not int or not 1 <= limit <= MOST_HITS:

@@ -196,8 +196,8 @@ class Admission:
             window.queue, window.largest = None, 0
         elif room < window.largest:
             need = next((need for wait, need in queue if need > room and wait.waiting), 0)
-            span = window.when(need, now)
-            due = now + span if span else None
+            delay = window.delay(need, now)
+            due = now + delay if delay else None
         self._set_due(window, due)
 
     def _let_through(self, wait: Capacity) -> None:

@@ -20,11 +20,11 @@ QUEUE_PURGE = 32  # minimum number of registrations before stale ones are remove
 _HOLES = 32  # minimum number of entries that were given back before they are removed
 
 
-def _is_amount(instance: object, attribute: "attrs.Attribute[int]", value: int) -> None:
+def _require_amount(instance: object, attribute: "attrs.Attribute[int]", value: int) -> None:
     check_amount(value)
 
 
-def _is_span(instance: object, attribute: "attrs.Attribute[int]", value: int) -> None:
+def _require_span(instance: object, attribute: "attrs.Attribute[int]", value: int) -> None:
     if value.__class__ is not int or value <= 0:
         raise UsageError(f"a window must be a whole number of nanoseconds above 0, not {value!r}")
 
@@ -43,8 +43,8 @@ def check_amount(amount: int) -> None:
 class Rate:
     """At most `amount` units within any `window_ns` nanoseconds."""
 
-    amount: int = attrs.field(validator=_is_amount)
-    window_ns: int = attrs.field(validator=_is_span)
+    amount: int = attrs.field(validator=_require_amount)
+    window_ns: int = attrs.field(validator=_require_span)
 
 
 Entry = list[int]
@@ -163,8 +163,8 @@ class Window:
         self.entries = None
         self.used = 0
 
-    def when(self, amount: int, now: int) -> int | None:
-        """Return the time in nanoseconds until `amount` fits if nothing else is consumed. 0: now, None: never."""
+    def delay(self, amount: int, now: int) -> int | None:
+        """Return the delay in nanoseconds until `amount` fits if nothing else is consumed. 0: now, None: never."""
         lacking = amount - self.room(now)
         if lacking <= 0:
             return 0
@@ -193,10 +193,10 @@ def time_until(needs: tuple[Need, ...], now: int) -> int | None:
     """Return the time in nanoseconds until all needs fit if nothing else is consumed. 0: now, None: never."""
     longest = 0
     for window, need in needs:
-        span = window.when(need, now)
-        if span is None:
+        delay = window.delay(need, now)
+        if delay is None:
             return None
-        longest = max(longest, span)
+        longest = max(longest, delay)
     return longest
 
 

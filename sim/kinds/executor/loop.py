@@ -1,7 +1,7 @@
 """The loop of an executor: plan → execute → validate → update, until a criterion for the end is met (seed 003).
 
 One turn of the loop is one action, `execute_step`, so that each step is on record, and the executor can do something
-else while a task waits. What a turn consists of, an executor can do in its own way: see `BaseAgent`.
+else while a task waits. The parts of a turn are methods of `BaseAgent`, which a subclass can override.
 """
 
 import hashlib
@@ -33,7 +33,11 @@ NO_PLAN: Final = "none"
 """The tool of a step for which the model made no valid plan."""
 
 Turn = Literal["step", "waiting", "retry", "ended"]
-"""What a turn of the loop was: a step, a step after which the task waits, a plan that no model made, or the end."""
+"""The outcome of a turn of the loop.
+
+`step`: a step was done. `waiting`: a step was done, and the task waits for help. `retry`: the call for a plan failed,
+and is made again later. `ended`: the task ended.
+"""
 
 
 @attrs.frozen
@@ -71,7 +75,7 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
     executors.claim(agent.agent_id, state)
     worker = cast("BaseAgent", agent)  # tasks are claimed by executors only
     execution = Execution(world, worker, executors, state, executors.agents[agent.agent_id])
-    draft, done = _begun(execution), state.current_step
+    draft, done = _begin_step(execution), state.current_step
     try:
         if done >= state.max_steps:  # the last step has waited for help, or was interrupted at a gate
             return await _conclude_last_step(execution)
@@ -96,7 +100,7 @@ async def _turn(world: World, agent: Inhabitant, task: int) -> Turned:
             raise
         state.timeout_reached = True
         if state.current_step == done and (draft.attempts or state.unassigned_calls):  # in the middle of the step
-            update_state(execution, _with_attempt(draft, world), _unchecked(state))
+            update_state(execution, _ensure_attempt(draft, world), _unchecked(state))
         return _end(execution, "timeout")
     finally:
         executors.release(agent.agent_id)
@@ -112,8 +116,8 @@ def execute_step(world: World, agent: Inhabitant, turned: Turned, task: int) -> 
     return attrs.asdict(turned)
 
 
-def _begun(execution: Execution) -> StepDraft:
-    """Return the draft of a step that begins now."""
+def _begin_step(execution: Execution) -> StepDraft:
+    """Return the draft of a step that begins now, and note if the task has no money left."""
     state, settings = execution.state, execution.executors.settings
     if settings.cost_rule == "seed" and state.left_micro <= 0:
         state.resource_limit_hit = True
@@ -212,7 +216,7 @@ def _without_plan(execution: Execution, draft: StepDraft) -> Turned | None:
         return None
     if state.unassigned_calls:  # they belong to the step that ends here
         planner.fault = planner.fault or "the task ended before there was one"
-        update_state(execution, _with_attempt(draft, execution.world), _unchecked(state))
+        update_state(execution, _ensure_attempt(draft, execution.world), _unchecked(state))
     return _end(execution, ending)
 
 
@@ -241,11 +245,11 @@ async def execute_with_retry(execution: Execution, draft: StepDraft, plan: Plan 
         if result.status == "failed":
             await sleep_ns(backoff * 2 ** len(attempts))
         plan = None if execution.is_over() else await draft.planner.again(result, only)
-    _with_attempt(draft, execution.world)
+    _ensure_attempt(draft, execution.world)
 
 
-def _with_attempt(draft: StepDraft, world: World) -> StepDraft:
-    """Return a draft with at least one attempt: one without a tool, if there was no plan."""
+def _ensure_attempt(draft: StepDraft, world: World) -> StepDraft:
+    """Add an attempt without a tool to a draft that has none, because there was no plan. Return the draft."""
     if not draft.attempts:
         nothing = PlannedAction(NO_PLAN, NO_PLAN, {})
         failed = Result(False, "failed", error=f"no valid plan: {draft.planner.fault}")
@@ -262,7 +266,7 @@ def update_state(execution: Execution, draft: StepDraft, validation: ValidationR
     Args:
         execution: the execution.
         draft: the step under way.
-        validation: what it has changed.
+        validation: the result of validating the step.
     """
     state, attempts, planner = execution.state, draft.attempts, draft.planner
     last, finding = attempts[-1], _finding(execution, draft)
@@ -368,7 +372,7 @@ class Concern:
 async def find_concern(execution: Execution) -> Concern | None:
     """Return why a person has to decide after a step: a loop, or a low confidence; None if there is no reason.
 
-    A stall is no loop: it has the confidence checked. If that is not low, the steps so far count no more.
+    A stall is not a loop; it leads to a check of the confidence. If that is not low, the count of a stall starts again.
     """
     state, detector = execution.state, execution.agent.loop_detector
     if state.escalation_triggered or "waits_for" in state.metadata:
@@ -395,7 +399,7 @@ async def find_concern(execution: Execution) -> Concern | None:
 
 
 def should_request_confidence_check(execution: Execution) -> bool:
-    """Return whether the confidence is to be checked: every five steps, on uncertainty, a stall, and on request."""
+    """Return whether the confidence is to be checked: every `check_every` steps, if unsure or stalled, on request."""
     state = execution.state
     since = state.current_step - state.last_confidence_check_step
     asked = {"uncertain", "request_confidence_check", "stalled"} & state.metadata.keys()

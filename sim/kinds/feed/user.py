@@ -170,7 +170,7 @@ def _variables(feed: FeedSettings, entry: Any) -> Iterable[tuple[str, str]]:
             yield "interests", f"interest in feed.reactions.{name}"
 
 
-def fits(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
+def check_params(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
     """Refuse users whose reactions there are not. See `Family.fits`."""
     reactions, where = params.get("reactions"), f"agents.{entry.name}.params.reactions"
     reaction_names = [*scenario.sections["feed"].reactions, MODEL]
@@ -183,7 +183,7 @@ def fits(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
 
 define_family(
     Family(
-        FEED_USER, FeedUser, needs={"feed": "uses a feed"}, check=check, fits=fits, actions=ACTIONS,
+        FEED_USER, FeedUser, needs={"feed": "uses a feed"}, check=check, fits=check_params, actions=ACTIONS,
         draws=("when users visit the feed", "how they react to posts without a model, and whether they write one"),
     )
 )  # fmt: skip

@@ -59,7 +59,7 @@ def _plays(scenario: Any, game: GameSettings, entry: Any) -> bool:
     return any(one is entry for one in _entries_of(scenario, game, (entry,)))
 
 
-def fits(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
+def check_params(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
     """Refuse players whose strategy or wording their game does not have. See `Family.fits`."""
     games: Mapping[str, GameSettings] = scenario.sections["games"]
     named_game = next(((name, one) for name, one in games.items() if _plays(scenario, one, entry)), None)

@@ -9,7 +9,7 @@ from sim.agents.family import Family, define_family
 from sim.agents.toolbox import agent_expression
 from sim.base.expressions import no_such
 from sim.kinds.games.actions import play
-from sim.kinds.games.checks import check_games, fits
+from sim.kinds.games.checks import check_games, check_params
 from sim.kinds.games.prompts import MODEL
 from sim.kinds.games.seat import Move, Seat
 from sim.kinds.games.service import PLAYER, Games
@@ -100,7 +100,7 @@ class Player(Agent):
 
 define_family(
     Family(
-        PLAYER, Player, needs={"games": "plays a game"}, check=check_games, fits=fits, actions=(play,),
+        PLAYER, Player, needs={"games": "plays a game"}, check=check_games, fits=check_params, actions=(play,),
         draws=("the moves of strategies that are not certain of theirs",),
     )
 )  # fmt: skip
