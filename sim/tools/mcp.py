@@ -76,13 +76,13 @@ class McpServer:
     """An MCP server that the operator allows.
 
     Args:
-        name: the name under which agents know it: small letters, digits and underscores.
+        name: the name that agents use for it: small letters, digits and underscores.
         arguments: the program and its arguments, for a server on standard input and output. No shell is used.
         url: the address of a server over HTTP. It must be on this machine.
         environment: the environment of the program. It inherits nothing.
         folder: the folder in which the program starts; None: an empty one, which is removed when it ends, as programs
-            read settings and keys where they start. Arguments that name a file or a folder, as `tools/server.py` does,
-            are seen from the folder of this process.
+            read settings and keys where they start. An argument that names a file or a folder, as `tools/server.py`
+            does, is a path relative to the folder of this process.
         timeout: real seconds for the start, and for each call.
         safety: by tool, whether a call can be repeated. A tool that is not named is `unsafe`.
 
@@ -184,6 +184,11 @@ class McpClient:
 
     # -- effects
 
+    @property
+    def _timeout(self) -> float:
+        """The real seconds that an effect may take: a start, a call, and 5 s, so that their own errors come first."""
+        return 2 * self.server.timeout + 5
+
     def effect(self, tool: str, arguments: JsonObject, *, latency_ns: int | None = None) -> Effect:
         """Return the effect that calls a tool.
 
@@ -194,21 +199,17 @@ class McpClient:
         """
         request = {"server": self.server.name, "tool": tool, "arguments": dict(arguments)}
         safety = self.server.safety.get(tool, "unsafe")
-        timeout = (
-            2 * self.server.timeout + 5
-        )  # the start and the call have their own sentences, which should come first
-        return Effect(KIND, request, self.call, latency_ns=latency_ns, timeout=timeout, safety=safety)
+        return Effect(KIND, request, self.call, latency_ns=latency_ns, timeout=self._timeout, safety=safety)
 
     def listing(self, *, latency_ns: int | None = None) -> Effect:
         """Return the effect that lists the tools. It is recorded, so a replay knows the tools without the server."""
-        timeout = 2 * self.server.timeout + 5
         request = {"server": self.server.name}
-        return Effect(KIND_OF_LIST, request, self.list, latency_ns=latency_ns, timeout=timeout, safety="pure")
+        return Effect(KIND_OF_LIST, request, self.list, latency_ns=latency_ns, timeout=self._timeout, safety="pure")
 
     def as_tool(self, listed: McpTool, *, latency: Duration | None = None) -> Tool:
         """Return a tool of the server as a tool that agents and their models can call, named `server.tool`.
 
-        If its schema is not one that is checked here, every JSON object is accepted, and the server checks it.
+        If its schema cannot be checked here, every JSON object is accepted, and only the server checks it.
 
         Args:
             listed: the tool as the server lists it.
@@ -234,7 +235,7 @@ class McpClient:
             dropped=None if closed else injected(name),
             safety=self.server.safety.get(listed.name, "unsafe"),
             latency=latency,
-            timeout=2 * self.server.timeout + 5,
+            timeout=self._timeout,
         )
 
     # -- the calls of the effects
