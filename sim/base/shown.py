@@ -26,7 +26,8 @@ class Shown:
         metavar: what stands for its value in the help.
         words: the words that can be given; empty: any text, or a number.
         number: whether the value is a number; a whole one, unless `above` is set.
-        least, most: the bounds of a whole number; a least one with a point: of any number.
+        least: the lower bound; a `float` makes the option a decimal number, an `int` a whole one.
+        most: the upper bound of a whole number.
         above: what a number must be above.
         many: whether it can be given several times.
         flag: whether it has no value.

@@ -1,7 +1,7 @@
 """Lanes: which part of the hash of a run covers an agent. This is the only place that decides it.
 
-The events and effects of one agent are all in one lane, so most other agents do not affect it. Whoever hashes a part of
-the agents separately gives `RunHash` other lanes, for example those of one island.
+The events and effects of one agent are all in one lane, so most other agents do not affect it. Code that hashes only
+some of the agents passes other lanes to `RunHash`, for example those of one island.
 """
 
 import hashlib
@@ -11,7 +11,9 @@ from sim.kernel.codec import encode
 
 
 class Lanes(dict[bytes, int]):
-    """The lanes of a run, by the name of an agent as encoded in an event, up to its first quotation mark or its escape.
+    """The lanes of a run, by the name of an agent.
+
+    A key is the name as encoded in an event, up to its first quotation mark: the closing one, or one that is escaped.
 
     Attributes:
         count: the number of lanes; the hash of a run covers all of them in order.

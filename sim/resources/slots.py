@@ -261,7 +261,7 @@ class SlotHold:
 
     async def __aenter__(self) -> None:
         if self._amount == 1 and self._priority == 0:
-            await self._pool.acquire()
+            await self._pool.acquire()  # the common case: a call without keywords is faster
         else:
             await self._pool.acquire(amount=self._amount, priority=self._priority)
 
@@ -271,7 +271,7 @@ class SlotHold:
         if kind is GeneratorExit:  # garbage collection of the coroutine must not change the resource
             return
         if self._amount == 1:
-            self._pool.release()
+            self._pool.release()  # without keywords, as above
         else:
             self._pool.release(amount=self._amount)
 

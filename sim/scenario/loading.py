@@ -303,6 +303,7 @@ def _import_kinds(tree: Map, allow: Sequence[str]) -> Iterator[Problem]:
                     raise failed[module]
                 named_family(kind, allow)
             except UsageError as error:
+                # After an AttributeError, the module is imported and only lacks this name; it can have that of another.
                 if isinstance(error.__cause__, Exception | SystemExit) and not isinstance(
                     error.__cause__, AttributeError
                 ):

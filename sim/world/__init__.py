@@ -1,4 +1,4 @@
-"""What agents share, and actions: the one way to change it.
+"""What agents share, and actions, which are the only way to change it.
 
 May import: `record` and below. Read first: `world.py` (holds all parts), `dispatcher.py` (applies actions),
 `action.py` (defines kinds of action).
@@ -13,7 +13,7 @@ from sim.world.service import Service, Warned
 from sim.world.space import Sighting, Space
 from sim.world.world import Inhabitant, World
 
-from sim.world.calendar import CALENDAR  # after the world, which it fills in  # isort: skip
+from sim.world.calendar import CALENDAR  # it imports the world, so it comes after it  # isort: skip
 
 __all__ = [
     "CALENDAR", "DONE", "NOOP", "Action", "ActionHandler", "ActionResult", "Artifact", "Inhabitant", "Message",

@@ -22,7 +22,7 @@ class Dot:
         lane: the name of its lane.
         time: its simulated time in seconds.
         since: the time of the first of the steps that are folded into it; `time` if none is.
-        label: what it is; it is shown beside the dot, and where the pointer rests.
+        label: what it is; shown as a tooltip, where the pointer rests on the dot.
         strong: whether it is the one that the picture is about.
     """
 

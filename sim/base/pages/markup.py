@@ -63,5 +63,5 @@ def _escaped(text: str) -> str:
 
 
 def _short(value: str | float) -> str:
-    """Return a number with at most two decimals, which is enough for a chart."""
+    """Return text as it is, and a number with at most two decimals, which is enough for a chart."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

@@ -331,10 +331,10 @@ _FROM: Final = re.compile(r"\b(?:FROM|JOIN)\s+([a-z_]+)")
 
 
 def holdings(stored: StoredRun) -> dict[str, int]:
-    """Return of how many events each view of a run is made, by its name, without those that have none.
+    """Return the number of events that each view of a run is made of, by its name. Views without events are left out.
 
-    The events are counted once, by topic; a table is made of those topics that its SELECT names. One that reads other
-    tables of the file, as `calls` does, has the number of its rows.
+    The events are counted once, by topic; a table is made of the events of the topics that its SELECT names. For one
+    that reads other tables of the file, as `calls` does, the number is that of its rows.
     """
     topics = dict(stored.query(_BY_TOPIC))
 

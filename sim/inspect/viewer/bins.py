@@ -8,7 +8,7 @@ BINS = 240
 
 @attrs.frozen
 class Bins:
-    """Equal parts of the time from 0 to `end_ns` (at least one nanosecond each).
+    """Equal parts of the time from 0 to `end_ns`.
 
     Attributes:
         end_ns: the end in simulated nanoseconds.
@@ -20,7 +20,7 @@ class Bins:
 
     @classmethod
     def until(cls, end_ns: int) -> "Bins":
-        """Return the parts of a run that ended at `end_ns`."""
+        """Return the parts of a run that ended at `end_ns`. Each has at least one nanosecond."""
         return cls(max(end_ns, BINS))
 
     def at(self, time_ns: int) -> int:

@@ -93,7 +93,8 @@ def _prepare(plan: WorldPlan) -> None:
             executors.add("scenario", name, executors.settings.tasks[name])
 
     kernel = world.kernel
-    source = kernel.source_for("tasks")  # a delta later than the agents, so that all executors are known by then
+    source = kernel.source_for("tasks")
+    # The inner call runs one delta after the agents were added, so that all executors are known by then.
     kernel.call_at(kernel.now, lambda: kernel.call_at(kernel.now, begin, source), source)
 
 
@@ -101,7 +102,7 @@ def _check(scenario: Any, until_ns: int | None) -> None:
     """Refuse executors that cannot work, before the run."""
     entries = [entry for entry in scenario.agents if has_ability(entry, "do tasks")]
     if any(entry.settings is not None and family_for(entry) is None for entry in scenario.agents):
-        return  # of a kind that is not imported here, which can be one of executors
+        return  # this kind is not imported here; its agents could be executors
     settings = scenario.sections.get("executor")
     if settings is None:
         if entries:

@@ -21,7 +21,7 @@ class Fact:
     Args:
         agent: who knows it.
         text: what it remembers.
-        words: the words that a memory must have, in any case of letters, to count as evidence that its agent knows it.
+        words: the words that a memory must contain, in upper or lower case, to be evidence that its agent knows this.
         ask: the question of a survey, with the options yes and no, that asks for it.
         importance: of this memory, from 1 to 10.
 
@@ -49,18 +49,18 @@ class GenerativeSettings:
 
     Args:
         begins: the time of day at which the run begins.
-        look: how often an agent looks around, in multiples of 10 s; the paper has 10 s.
-        attention: how many of the others in sight it takes in, the nearest first.
+        look: the time between two looks around, a multiple of 10 s; the paper has 10 s.
+        attention: how many of the agents in sight it notices at most, the nearest first.
         retention: how many of its latest observations it does not make again.
         variant: `paper`: recency falls by a factor for each hour since a memory was recalled, and the three scores have
             equal weights. `code`: as in the released code, by a factor for each rank, the memory that was recalled
             longest ago first, and with the weights 0.5, 3 and 2 of recency, relevance and importance.
         relevance: `words`: by BM25. `embeddings`: by the angle between embeddings, which need a model for them.
-        recalled: how many memories a recall returns, at most.
+        recalled: the most memories that a recall returns.
         reflects: the sum of the importance of new memories above which an agent reflects.
-        turns: how many times the two of a talk speak, in all, at most.
-        again: how long the same two do not begin another talk; the released code has 800 steps.
-        facts: what is planted, by name.
+        turns: the most turns of a talk, those of both speakers together.
+        again: how long the same two agents begin no other talk; the released code has 800 steps.
+        facts: what some agents know at the start, by name.
     """
 
     begins: Duration = 0

@@ -1,4 +1,4 @@
-"""Step workers: agents that do the steps of tasks, one at a time, as the job queue of seed 000 does."""
+"""Step workers: agents that do the steps of tasks one at a time, as in the job queue of seed 000."""
 
 import attrs
 
@@ -68,7 +68,7 @@ async def _run_step(world: World, agent: Inhabitant, task: int) -> _Outcome:
         _, step, _ = sops.step(task)
         status, error = await _do(world, sops, agent, record, step)
     finally:
-        sops.unclaim(task, agent.agent_id)  # if its step has not ended, the worker was stopped within it
+        sops.unclaim(task, agent.agent_id)  # a step during which the worker was stopped is queued again
     return _Outcome(step.name, status, error)
 
 
@@ -84,7 +84,7 @@ def run_step(world: World, agent: Inhabitant, outcome: _Outcome, task: int) -> J
 
 async def _do(world: World, sops: Sops, agent: Inhabitant, task: Task, step: Step) -> tuple[str, str | None]:
     """Do a step; return how it ended, and the error."""
-    if not task.open or task.status == "paused":  # by somebody, meanwhile
+    if not task.open or task.status == "paused":  # it was changed while the step was in the queue
         sops.drop(task.id)
         return "dropped", None
     try:

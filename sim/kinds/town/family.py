@@ -101,7 +101,7 @@ def space_of(trace: Trace, kernel: Kernel) -> Space:
     return Space(reach, within(trace.width, trace.height), lambda: kernel.now // STEP_NS)
 
 
-define_section("town", TownSettings, draws=draws_nothing)  # its villagers are drawn
+define_section("town", TownSettings, draws=draws_nothing)  # the family of villagers, below, says what is drawn
 define_family(
     Family(
         VILLAGER, Villager, prepare=_prepare, check=check_town, position=True,
