@@ -47,7 +47,7 @@ from sim.world import Action, ActionResult, World
 from sim.world.costs import FREE, Charge
 
 
-class Gate(Protocol):
+class IterationGate(Protocol):
     """A gate that each iteration passes after `decide_action` and before its action is executed."""
 
     @property
@@ -147,7 +147,7 @@ class AgentLoop(Lifecycle):
         self.state_fault: str | None = None
         self._rest_ns = 0
         self._restarts: RestartLimit | None = None
-        self._gate: Gate | None = None
+        self._gate: IterationGate | None = None
         self._decide: Callable[[], Action | None] | None = None  # `decide_now`, if the agent has it
         self._follow: Callable[[ActionResult], None] | None = None  # `after_action`, if the agent has it
         self._direct = False  # whether `execute` is not overridden, so that instant actions need no coroutine
@@ -290,7 +290,7 @@ class AgentLoop(Lifecycle):
         await self._greet()
         await self.iterate()
 
-    def hold(self, gate: Gate | None) -> None:
+    def hold(self, gate: IterationGate | None) -> None:
         """Make iterations wait at `gate` between the decision and its execution (tick mode, parallel decisions)."""
         self._gate = gate
 
@@ -504,7 +504,7 @@ class AgentLoop(Lifecycle):
         if fault is not None and (before is None or not before.startswith(fault)):
             self._count_failure(f"{fault}; {NOT_JSON_HINT}")
 
-    async def _at_gate(self, gate: Gate, action: Action | None) -> None:
+    async def _at_gate(self, gate: IterationGate, action: Action | None) -> None:
         self.world.waits.begin(self.agent_id)  # a known wait, so that the health monitor raises no alert
         try:
             await gate.wait(action)

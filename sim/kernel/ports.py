@@ -15,7 +15,7 @@ Durable = Callable[[Exception | None], object]
 """A callback: it gets None when the recorded rows are on disk, or the error. It may be called in another thread."""
 
 
-class Gate(Protocol):
+class Guard(Protocol):
     """Decides who may change something: a kernel, which lets only its steps do so, or `ANYONE`.
 
     A change begins with `if gate.current is None: gate.acting()`, which raises for a call from outside the run. The
@@ -38,7 +38,7 @@ class _Anyone:
         return self.current
 
 
-ANYONE: Gate = _Anyone()
+ANYONE: Guard = _Anyone()
 
 
 class HasTopic(Protocol):

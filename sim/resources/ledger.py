@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sim.base.errors import LimitError, UsageError
-from sim.kernel.ports import ANYONE, Gate
+from sim.kernel.ports import ANYONE, Guard
 
 MICRO = 1_000_000
 """Micro-units in one unit."""
@@ -95,7 +95,7 @@ class Ledger:
         gate: who may change it.
     """
 
-    def __init__(self, gate: Gate = ANYONE) -> None:
+    def __init__(self, gate: Guard = ANYONE) -> None:
         self._gate = gate
         self._balances: dict[str, int] = {}
         self.find = self._balances.get  # returns the balance of an account in micro-units, or None

@@ -3,7 +3,7 @@
 import attrs
 
 from sim.base.errors import UsageError
-from sim.kernel.ports import ANYONE, Gate
+from sim.kernel.ports import ANYONE, Guard
 from sim.resources.windows import check_amount
 
 
@@ -29,7 +29,7 @@ class Quotas:
         gate: who may change it.
     """
 
-    def __init__(self, gate: Gate = ANYONE) -> None:
+    def __init__(self, gate: Guard = ANYONE) -> None:
         self._gate = gate
         self._limits: dict[str, int] = {}
         self._held: dict[tuple[str, str], int] = {}  # by name and agent

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from sim.base.expressions import Expression
 from sim.kernel.codec import Json, Raw, Record, decode, freeze
-from sim.kernel.ports import ANYONE, Gate
+from sim.kernel.ports import ANYONE, Guard
 
 ArtifactAccess = Literal["all", "owner"] | tuple[str, ...]
 """Which agents have access: all, the owner only, or the named agents and groups. The owner always has access."""
@@ -83,7 +83,7 @@ class Artifacts:
         gate: who may change it.
     """
 
-    def __init__(self, gate: Gate = ANYONE) -> None:
+    def __init__(self, gate: Guard = ANYONE) -> None:
         self._gate = gate
         self._held: dict[str, Artifact] = {}
         self.get = self._held.get  # returns an artifact or None; twice as fast as a method

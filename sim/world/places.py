@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 from sim.base.errors import UsageError
 from sim.kernel.codec import decode
-from sim.kernel.ports import ANYONE, Gate
+from sim.kernel.ports import ANYONE, Guard
 
 Attributes = Mapping[str, str | int | float | bool]
 """Attributes of a place or an edge by name."""
@@ -41,7 +41,7 @@ class Places:
         about: Mapping[str, Attributes] | None = None,
         between: Iterable[tuple[str, str, Attributes]] = (),
     ) -> None:
-        self.gate: Gate = ANYONE
+        self.gate: Guard = ANYONE
         self._about = dict(about or {})
         self._between: dict[tuple[str, str], Attributes] = {}
         for start, end, attributes in between:

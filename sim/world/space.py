@@ -18,7 +18,7 @@ import attrs
 
 from sim.base.errors import CausalityError, UsageError
 from sim.kernel.codec import JsonObject
-from sim.kernel.ports import ANYONE, Gate
+from sim.kernel.ports import ANYONE, Guard
 
 Position = Any
 """A pair of coordinates in a plane, or the name of a place in a graph."""
@@ -130,7 +130,7 @@ class Space:
 
     def __init__(self, reach: Reach, inside: Callable[[Position], bool], step: Callable[[], int]) -> None:
         self.reach = reach
-        self.gate: Gate = ANYONE
+        self.gate: Guard = ANYONE
         self.on_look: Callable[[str, int, Sequence[Sighting]], object] | None = None
         self.strict = False
         self.truth: Mapping[tuple[str, int], Sequence[str]] | None = None

@@ -37,7 +37,7 @@ class Step:
     until_ns: int
 
 
-class Gate:
+class PlayGate:
     """Lets a run continue or holds it, from any thread.
 
     Args:

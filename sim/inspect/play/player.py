@@ -12,7 +12,7 @@ import attrs
 from sim.base.errors import RunError, SimError, UsageError
 from sim.host.pacing import check_speed
 from sim.inspect.play.changes import Changes
-from sim.inspect.play.gate import Gate, Kind
+from sim.inspect.play.gate import Kind, PlayGate
 from sim.kernel.duration import seconds_text
 from sim.record import RunRecorder
 from sim.runner import RunController, RunResult, run
@@ -42,7 +42,7 @@ class _Played:
     def __init__(self, scenario: Source, options: RunOptions, news: Callable[[], None]) -> None:
         self._source, self._options, self._changed = scenario, options, news
         self.runner: RunController | None = None
-        self.gate: Gate | None = None
+        self.gate: PlayGate | None = None
         self.changes: Changes | None = None
         self.folder: Path | None = None
         self.result: RunResult | None = None
@@ -81,7 +81,7 @@ class _Played:
     def _begun(self, runner: RunController) -> None:
         self.folder = cast(RunRecorder, runner.simulation.world.kernel.recorder).folder
         self.changes = Changes(runner, self._news)
-        self.runner, self.gate = runner, Gate(runner, self._news)
+        self.runner, self.gate = runner, PlayGate(runner, self._news)
         if self._options.begun is not None:
             self._options.begun(runner)
 
@@ -364,7 +364,7 @@ class Player:
         return f"{self._played.scenario.name}-by-hand.yaml"
 
     @property
-    def _gate(self) -> Gate:
+    def _gate(self) -> PlayGate:
         if self._played.ended or self._played.gate is None:
             raise UsageError("the run is over", hint="set up another one")
         return self._played.gate

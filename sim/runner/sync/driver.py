@@ -28,7 +28,7 @@ from sim.kernel.future_events import Entry
 from sim.kernel.waits import sleep_ns
 from sim.llm.service_time import ServiceTime, Work
 from sim.runner.sync.frontier import Frontier
-from sim.runner.sync.gate import Gate
+from sim.runner.sync.gate import SyncGate
 from sim.runner.sync.metrics import ServiceMetrics
 from sim.runner.sync.policies import LOW_WATERMARK, LogicalProcess, Oracle, ProcessState, SyncPolicy
 from sim.runner.sync.reorder import ReorderBuffer
@@ -111,7 +111,7 @@ class SyncDriver:
         for number, loop in enumerate(self._manager.loops.values()):
             history = None if space is None else space.histories.get(loop.agent_id)
             process = self._processes[loop.agent_id] = LogicalProcess(loop, number, history)
-            loop.hold(Gate(self, process))
+            loop.hold(SyncGate(self, process))
             loop.on_change = partial(self._frontier.note_change, process)
             restrict(loop.agent, partial(self.runs_ahead, process))
             self._make_ready(process, -(-loop.due_ns // self._period_ns))

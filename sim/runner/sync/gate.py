@@ -25,7 +25,7 @@ class GateKeeper(Protocol):
         """Handle an agent that begins to execute its decision."""
 
 
-class Gate:
+class SyncGate:
     """The gate of one agent, as a wait. Actions on the agent's own data or in space pass at once.
 
     Args:
