@@ -125,7 +125,7 @@ class Memories(Service):
         importance = settings.kinds[kind] if importance is None else check_importance(importance)
         content = content.strip()
         if not content:
-            raise UsageError("a memory has no text")
+            raise UsageError("the memory needs a text")
         if source not in SOURCES:
             raise UsageError(f"the source of a memory is one of {', '.join(SOURCES)}, not {source!r:.60}")
         if len(content) > settings.longest:
@@ -390,7 +390,7 @@ class Memories(Service):
         """
         if not isinstance(text, str) or not text.strip():
             raise UsageError("the summary is empty" if isinstance(text, str) else "the summary is not text")
-        freeze(text)
+        freeze(text)  # only a check
         text, longest = text.strip(), self.settings.longest
         return text if len(text) <= longest else f"{text[: longest - 1]}…"
 

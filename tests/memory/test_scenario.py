@@ -79,7 +79,7 @@ def test_an_agent_searches_its_sessions(lab):
 @pytest.mark.parametrize(
     ("kind", "arguments", "why"),
     [
-        ("remember", {"content": ""}, "a memory has no text"),
+        ("remember", {"content": ""}, "the memory needs a text"),
         ("remember", {"content": "x", "kind": "y"}, "there is no kind of memory 'y'"),
         ("remember", {"content": "x", "importance": 11}, "from 1 to 10, not 11"),
         ("remember", {"content": "x", "expires": "soon"}, "'soon' is not a duration"),

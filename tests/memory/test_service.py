@@ -34,7 +34,7 @@ def test_adding_is_published_with_the_whole_record(book):
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"content": " \n"}, "has no text"),
+        ({"content": " \n"}, "needs a text"),
         ({"kind": "observatoin"}, "no kind of memory 'observatoin'; did you mean 'observation'"),
         ({"importance": 0}, "from 1 to 10, not 0"),
         ({"importance": 11}, "from 1 to 10, not 11"),

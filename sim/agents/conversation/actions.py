@@ -68,8 +68,8 @@ def reply(world: World, agent: Inhabitant, conversation: str, text: str) -> dict
 
 def _check(text: str) -> None:
     if not text.strip():
-        raise Refused("a message has no text")
-    freeze(text)
+        raise Refused("the message needs a text")
+    freeze(text)  # only a check: it refuses what cannot be recorded
 
 
 ACTIONS = (post_message, reply)

@@ -160,7 +160,7 @@ def _incoming(
     check_place(platform, channel, thread)
     files = [] if attachments is None else attachments
     if not text.strip() and not files:
-        raise Refused("a message has no text")
+        raise Refused("the message needs a text")
     if not isinstance(files, list | tuple) or len(files) > _MOST_ATTACHMENTS:
         raise Refused(f"attachments is a list of at most {_MOST_ATTACHMENTS} files")
     for one in files:

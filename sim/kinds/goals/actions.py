@@ -30,8 +30,8 @@ def create_goal(
     """
     goals, user = Goals.of(world), agent.agent_id
     if not title.strip():
-        raise Refused("a goal has no title")
-    freeze([title, description, instructions])
+        raise Refused("the goal needs a title")
+    freeze([title, description, instructions])  # only a check: it refuses what cannot be recorded
     open_goals = [one for one in goals.agents_of(user) if not one.ended and not one.kind.overview]
     if len(open_goals) >= (most := goals.settings.goals_per_user):
         raise Refused(f"{user} has {most} goals already; archive one first")
@@ -72,8 +72,8 @@ def _post(goals: Goals, record: AgentRecord, text: str) -> int:
     if record.ended:
         raise Refused(f"{record.agent_id} is {record.status}")
     if not text.strip():
-        raise Refused("a message has no text")
-    freeze(text)
+        raise Refused("the message needs a text")
+    freeze(text)  # only a check, as above
     return goals.post(record, text)
 
 

@@ -284,7 +284,7 @@ class Goals(Service):
             Refused: if there is no text.
         """
         if not text.strip():
-            raise Refused("a message has no text")
+            raise Refused("the message needs a text")
         if record.ended:
             raise Refused(f"{record.agent_id} is {record.status or 'ended'} and says nothing more")
         now = self._world.kernel.now

@@ -143,7 +143,7 @@ def test_python_runs_with_the_files_of_the_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (say(1, " "), "a message has no text"),
+        (say(1, " "), "the message needs a text"),
         (say(1, "x", " "), "the name of a channel"),
         (say(1, "x", attachments=7), "attachments is a list of at most 10 files"),
         (say(1, "x", attachments=[{"filename": "x"}] * 11), "attachments is a list of at most 10 files"),

@@ -82,7 +82,7 @@ def test_what_an_agent_says_through_a_tool_is_in_its_history_once(desk):
 @pytest.mark.parametrize(
     ("kind", "arguments", "why"),
     [
-        ("post_message", {"text": " ", "channel": "desk"}, "a message has no text"),
+        ("post_message", {"text": " ", "channel": "desk"}, "the message needs a text"),
         ("post_message", {"text": "\ud800", "channel": "desk"}, "surrogate"),
         ("post_message", {"text": "x", "channel": ""}, "name of a channel"),
         ("post_message", {"text": "x", "channel": "x" * 201}, "name of a channel"),

@@ -32,7 +32,7 @@ def called(tmp_path: Path, *calls: Any, steps: list[Step] | None = None, **optio
         ({"goals.create_task": {"title": "x", "instructions": " "}}, "Task instructions required"),
         ({"goals.manage_learning": {"operation": "add"}}, "Learning required"),
         ({"goals.manage_learning": {"operation": "remove", "number": 7}}, "has no memory 7"),
-        ({"goals.send_message": {"text": " "}}, "a message has no text"),
+        ({"goals.send_message": {"text": " "}}, "the message needs a text"),
         ({"goals.create_note": {"title": "x", "content": "y" * 3000}}, "characters of a memory"),
     ],
 )
@@ -148,7 +148,7 @@ def test_the_system_tools_of_the_seed() -> None:
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        ((1, "create_goal", {"title": " "}), "a goal has no title"),
+        ((1, "create_goal", {"title": " "}), "the goal needs a title"),
         ((1, "create_goal", {"title": "x", "tools": ["web.serach"]}), "did you mean 'web.search'"),
         ((1, "create_goal", {"title": "x", "tools": 7}), "tools is a list of names, not 7"),
         (
@@ -158,7 +158,7 @@ def test_the_system_tools_of_the_seed() -> None:
         ((1, "create_goal", {"title": "x", "template": "task"}), "the template 'task' for a goal is needed"),
         (write(1, "hello", "nobody"), "ana has no goal, task or user agent 'nobody'"),
         (write(1, "hello", "tokyo"), "ana has no goal, task or user agent 'tokyo'"),
-        (write(1, " "), "a message has no text"),
+        (write(1, " "), "the message needs a text"),
         ((1, "archive_goal", {"goal": ASSISTANT}), "cannot be archived"),
         ((1, "archive_goal", {"goal": "tokyo"}), "ana has no goal"),
         ((1, "set_goal_tools", {"goal": GOAL, "tools": ["x"]}), "the tool 'x' is not offered"),
