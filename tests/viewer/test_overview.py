@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sim
 from sim.events.coerce import figure
 from sim.inspect.viewer.bins import Bins
 from sim.inspect.viewer.sections import agents
@@ -513,3 +514,25 @@ def test_forged_events_break_nothing(stored):
     assert data["sections"]["states"]["finals"] == {"running": 1}
     assert data["numbers"]["events"] == len(events) + 1
     assert encode(data)
+
+
+class ManyKinds(sim.Agent):
+    """Does one piece of work outside of each of 203 kinds."""
+
+    async def decide_action(self) -> sim.Action:
+        """Do them all, then sleep to the end."""
+
+        async def work(request: Any, key: str) -> int:
+            return 1
+
+        for number in range(203):
+            await sim.perform(sim.Effect(f"kind{number}", {}, work, latency_ns=1, safety="pure"))
+        return sim.Action("sleep", {"for": "1h"})
+
+
+def test_kinds_of_effects_that_are_left_out_are_counted(ran):
+    """A table of effects that is cut says how many of its rows are left out."""
+    text = "name: many\nuntil: 1m\nagents: [{name: a, kind: many}]\n"
+    effects = overview_of(ran(text, kinds={"many": ManyKinds}))["sections"]["effects"]
+    assert (len(effects["kinds"]), effects["left_out"]) == (200, 3)
+    assert effects["kinds"][0].keys() >= {"kind", "count", "longest"}

@@ -2,6 +2,9 @@
 
 from sim.inspect.viewer.section import Json, Section
 
+MOST_KINDS = 200
+"""The most rows of the table by kind and outcome; the page says how many more there are."""
+
 _LATEST = 100
 """The most failed effects that are listed."""
 
@@ -14,11 +17,15 @@ class Effects(Section):
     topics = ()
 
     def to_json(self) -> Json:
-        """Return the effects by kind and outcome, and the latest failed ones; None if there were none."""
+        """Return the effects by kind, latency, safety and outcome, and the latest failed ones; None if there were none.
+
+        `left_out` is the number of rows after the most frequent ones that are listed.
+        """
         stored = self.folds.stored
         kinds = stored.query(
-            "SELECT kind, latency, safety, outcome, count(*), sum(attempts), avg(seconds), max(seconds) FROM calls"
-            " GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC LIMIT 200"
+            "SELECT kind, latency, safety, outcome, count(*), sum(attempts), avg(seconds), max(seconds),"
+            " count(*) OVER () FROM calls GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC LIMIT ?",
+            (MOST_KINDS,),
         )
         if not kinds:
             return None
@@ -29,7 +36,8 @@ class Effects(Section):
             (_LATEST,),
         )
         return {
-            "kinds": [dict(zip(columns, row, strict=True)) for row in kinds],
+            "kinds": [dict(zip(columns, row[:-1], strict=True)) for row in kinds],
+            "left_out": kinds[0][-1] - len(kinds),
             "wrong": [
                 dict(zip(("id", "time", "agent", "kind", "outcome", "result"), row, strict=True)) for row in wrong
             ],
