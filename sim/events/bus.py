@@ -426,6 +426,7 @@ class EventBus:
 
     def published(self, pattern: str) -> int:
         """Return the number of published events that match `pattern`."""
+        self.patterns[pattern] = None  # what is counted is heard
         return sum(count for topic, count in self.counts.items() if matches(pattern, topic))
 
     def statistics(self) -> BusStatistics:

@@ -82,6 +82,12 @@ def uses_of(scenario: Scenario, division: Division) -> Iterator[Use | Meeting]:
             yield from (use for use in uses if isinstance(use, Use) and not use.thing[1]) if travels(entry) else uses
 
 
+def read_in_place(rule: Rule) -> str | None:
+    """Return a function of a rule that reads places or tasks, which are on one island; None if there is none."""
+    called = {name for _, expressions in _expressions(rule) for one in expressions for name in one.functions}
+    return min(called & (_PLACE_FUNCTIONS | _TASK_FUNCTIONS), default=None)
+
+
 def _of_rule(where: Where, islands: tuple[str, ...], rule: Rule) -> Iterator[Use | Meeting]:
     for do in rule.do:
         yield from _of_action(where, islands, do)

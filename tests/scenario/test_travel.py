@@ -109,6 +109,17 @@ GO = "{travel: {to: south, after: 10s}}"
             "gives it places, which are on one island",
         ),
         (
+            MANY % (f"[{{publish: {{topic: t, data: {{n: \"=len(my_tasks('pending'))\"}}}}}}, {GO}]", "noop"),
+            8,
+            "gives it a rule with my_tasks, which reads what is on one island",
+        ),
+        (
+            MANY % (GO, "noop")
+            + "artifacts: [{id: book, owner: envoy-1, content: 1, formula: content + 1, price: 1}]\n",
+            8,
+            "gives it the artifact 'book', whose price is paid on one island",
+        ),
+        (
             (MANY % (GO, "noop")).replace("islands: {latency: 10s", "# "),
             8,
             "travel needs islands, but the file has none",

@@ -190,6 +190,7 @@ def session(
         if options.confirm is not None and not options.confirm(_cost(stored, futures, options, jobs, answers), money):
             yield None
             return
+        deadline = futures.deadline = Deadline.after(options.max_wall)  # a person may have thought about the cost
         start = StepMoment(1) if outside else StepMoment(0)
         yield Session(
             stored=stored, scenario=scenario, target=target, futures=futures, instants=instants, start=start,
