@@ -43,6 +43,8 @@ class Lifecycle(ABC):
         wakes_in_time: whether the present or last sleep has a time at which it ends at the latest.
         wakeups: how often the loop left SLEEPING or PAUSED.
         failures: number of failed iterations, and of errors in `on_start` and `on_stop`.
+        under_way: whether the agent has left its island, and has not come to one that runs in this process.
+        stops_on_arrival: whether it was stopped on its way.
         on_leaving: called before the mailbox closes, when the loop stops.
         on_stopped: called with the loop after it has stopped.
         on_change: called after each change of state, and after each iteration in tick mode.
@@ -72,6 +74,8 @@ class Lifecycle(ABC):
         "on_stopped",
         "pause_reason",
         "since_ns",
+        "stops_on_arrival",
+        "under_way",
         "wakes_in_time",
         "wakeups",
         "woken_by",
@@ -91,6 +95,8 @@ class Lifecycle(ABC):
         self.last_beat = 0
         self.since_ns = 0
         self.wakes_in_time = False
+        self.under_way = False
+        self.stops_on_arrival = False
         self.wakeups = 0
         self.on_leaving: Callable[[], None] | None = None
         self.on_stopped: Callable[[Any], None] | None = None
@@ -241,6 +247,7 @@ class Lifecycle(ABC):
     def request_stop(self, reason: str) -> None:
         """Begin to stop: at once between two iterations, otherwise after the current iteration."""
         if self._state in (_S.STOPPED, _S.STOPPING):
+            self.stops_on_arrival = self.under_way
             return
         self._stop_reason = reason
         self._settle()

@@ -175,8 +175,9 @@ class AgentLoop(Lifecycle):
 
     def warn_if_started(self) -> None:
         """Log a warning if the loop is not stopped, because a start then has no effect."""
-        if self._state is not _S.STOPPED:
-            _LOG.warning("%s is %s already, so that starting it has no effect", self.agent_id, self._state)
+        if self._state is not _S.STOPPED or self.under_way:
+            state = "on its way to another island" if self.under_way else f"{self._state} already"
+            _LOG.warning("%s is %s, so that starting it has no effect", self.agent_id, state)
 
     def start_now(self, *, delay_ns: int = 0) -> None:
         """Start the loop like `start`, for code that cannot await."""
@@ -195,7 +196,7 @@ class AgentLoop(Lifecycle):
             self._change(_S.RUNNING)
 
     def _begin(self, delay_ns: int) -> bool:
-        if self._state is not _S.STOPPED:
+        if self._state is not _S.STOPPED or self.under_way:
             return False
         if self._stopped is not None:
             self._stopped.clear()

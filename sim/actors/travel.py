@@ -52,6 +52,7 @@ def leave(loop: AgentLoop, left: Callable[[Callable[[int], Raw]], object]) -> No
 
     def pack(stopped: Any) -> None:
         stopped.on_leaving = stopped.on_stopped = None
+        stopped.under_way = True
         left(lambda counter: Raw(_packed(loop, tuple(mail), counter)))
 
     loop.on_leaving = lambda: mail.extend(loop.agent.mailbox.empty())
@@ -80,7 +81,7 @@ def clear(loop: AgentLoop) -> None:
 
 
 def arrive(loop: AgentLoop, luggage: Raw) -> None:
-    """Start a loop with what its agent has taken along."""
+    """Start a loop with what its agent has taken along, unless it was stopped on its way."""
     packed: Luggage = _read(bytes(luggage))
     agent = loop.agent
     agent.state.clear()
@@ -91,6 +92,11 @@ def arrive(loop: AgentLoop, luggage: Raw) -> None:
     loop.held_ns, loop.state_fault = packed.held_ns, packed.fault
     loop.begin_elsewhere()
     agent.mailbox.recount(packed.mailbox)
+    loop.under_way = False
+    if loop.stops_on_arrival:
+        loop.stops_on_arrival = False
+        agent.mailbox.dead += len(packed.mail)
+        return
     loop.start_now()
     for message in packed.mail:
         agent.mailbox.queue.put_nowait(message)

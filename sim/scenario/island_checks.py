@@ -166,6 +166,9 @@ def _owners(tree: Map, scenario: Scenario, division: Division, homes: dict[Thing
         home = homes.get(("artifacts", artifact.id))
         account = homes.get(("accounts", artifact.owner))
         owners = division.islands_of(artifact.owner) if account is None else (account,)
+        if artifact.price and not _stays(scenario, artifact.owner):
+            message = f"artifacts[{number}].owner: {artifact.owner} travels, but is paid for {artifact.id!r} on {home}"
+            yield _mark(raw, "owner").problem(message, "give it an owner that stays, or leave out its price")
         away = [island for island in owners if island != home]
         if home is not None and away:
             message = f"artifacts[{number}].owner: {artifact.owner} lives on {away[0]}, but {home} uses {artifact.id!r}"
@@ -176,6 +179,14 @@ def _owners(tree: Map, scenario: Scenario, division: Division, homes: dict[Thing
             if pair is not None:
                 message = f"{use.where.path}: {pair[0]} pays {use.thing[1]} of the island {pair[1]}"
                 yield _at(tree, use.where).problem(message, "islands have no money in common; send a message")
+
+
+def _stays(scenario: Scenario, agent: str) -> bool:
+    """Return whether no agent that can have this name travels."""
+    made = {entry.name: entry for entry in scenario.agents}
+    entry = made.get(agent) or made.get(agent.rpartition("-")[0])
+    own = [entry] if entry is not None else scenario.agents  # a name from a table is one of any entry
+    return not any(travels(one) for one in own)
 
 
 def _apart(some: Sequence[str], others: Collection[str]) -> tuple[str, str] | None:

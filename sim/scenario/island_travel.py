@@ -8,7 +8,6 @@ from sim.base.expressions import did_you_mean
 from sim.kernel.duration import to_ns, to_text
 from sim.scenario.actions import Do
 from sim.scenario.island_division import Division
-from sim.scenario.island_uses import read_in_place
 from sim.scenario.schema import Agent, Scenario
 from sim.scenario.symbols import items
 from sim.scenario.yaml_tree import Map, Mark
@@ -60,30 +59,13 @@ def _kept(where: str, mark: Mark, scenario: Scenario, entry: Agent) -> Iterator[
     counted = next((key for key in _COUNTED if getattr(scenario, key)), None)
     columns = () if entry.population is None else entry.population.others
     rich = not entry.balance.constant or bool(entry.balance.raw) or "balance" in columns
-    reads = next((name for rule in entry.rules if (name := read_in_place(rule)) is not None), None)
-    priced = next((one.id for one in scenario.artifacts if one.price and _is_one_of(entry, one.owner)), None)
     for has, what, hint in (
         (counted is not None, f"{counted}, which count what each agent uses on one island", f"leave out {counted}"),
         (rich, "money, whose account is on one island", "leave out `balance`"),
         (entry.place is not None or "place" in columns, "places, which are on one island", "leave out `place`"),
-        (
-            reads is not None,
-            f"a rule with {reads}, which reads what is on one island",
-            "let an agent that stays read it, and send a message",
-        ),
-        (
-            priced is not None,
-            f"the artifact {priced!r}, whose price is paid on one island",
-            "give it an owner that stays",
-        ),
     ):
         if has:
             yield mark.problem(f"{where}: {entry.name} cannot travel in a file that gives it {what}", hint)
-
-
-def _is_one_of(entry: Agent, name: str) -> bool:
-    """Return whether a name is that of an agent of an entry."""
-    return name == entry.name or name.rpartition("-")[0] == entry.name
 
 
 def _at(tree: Map, number: int, place: int) -> Mark:

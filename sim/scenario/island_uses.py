@@ -14,10 +14,16 @@ from sim.scenario.scopes import REFERS
 from sim.world.action import DEFINED
 from sim.world.islands import ARGUMENTS, OF_PLACES, OF_TASKS, IslandSettings, Thing
 
-_PLACE_FUNCTIONS: Final = frozenset({
-    "neighbours", "nearby", "adjacent", "attribute", "free_places", "variable", "stock", "richest", "place_of",
-})  # fmt: skip
-_TASK_FUNCTIONS: Final = frozenset({"my_tasks", "task"})
+READ_IN_PLACE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            "neighbours", "nearby", "adjacent", "attribute", "free_places", "variable", "stock", "richest", "place_of",
+        ),
+        "places",
+    ),
+    **dict.fromkeys(("my_tasks", "task"), "tasks"),
+}  # fmt: skip
+"""By function of rules: the kind of thing that it reads, all of which has one home."""
 _REFERRED: Final[Mapping[str, str]] = {"pool": "pools", "slots": "pools", "stock": "pools", "artifact": "artifacts"}
 """By what an argument of a function refers to: the kind of thing."""
 
@@ -82,12 +88,6 @@ def uses_of(scenario: Scenario, division: Division) -> Iterator[Use | Meeting]:
             yield from (use for use in uses if isinstance(use, Use) and not use.thing[1]) if travels(entry) else uses
 
 
-def read_in_place(rule: Rule) -> str | None:
-    """Return a function of a rule that reads places or tasks, which are on one island; None if there is none."""
-    called = {name for _, expressions in _expressions(rule) for one in expressions for name in one.functions}
-    return min(called & (_PLACE_FUNCTIONS | _TASK_FUNCTIONS), default=None)
-
-
 def _of_rule(where: Where, islands: tuple[str, ...], rule: Rule) -> Iterator[Use | Meeting]:
     for do in rule.do:
         yield from _of_action(where, islands, do)
@@ -149,13 +149,11 @@ def _sleeping(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _of_expression(where: Where, islands: tuple[str, ...], expression: Expression) -> Iterator[Use | Meeting]:
-    if expression.functions & _PLACE_FUNCTIONS:
-        yield Use(where, islands, ("places", ""))
-    if expression.functions & _TASK_FUNCTIONS:
-        yield Use(where, islands, ("tasks", ""))
+    for kind in sorted({READ_IN_PLACE[name] for name in expression.functions & READ_IN_PLACE.keys()}):
+        yield Use(where, islands, (kind, ""))
     for literal in expression.literals:
         to = REFERS.get((literal.function, literal.position))
-        if literal.function in _PLACE_FUNCTIONS or to is None:
+        if READ_IN_PLACE.get(literal.function) == "places" or to is None:
             continue
         if to in _REFERRED:
             yield Use(where, islands, (_REFERRED[to], literal.text))

@@ -501,6 +501,12 @@ class Islands(Service):
             yield "has money"
         if world.places is not None and world.places.where(name) is not None:
             yield "is at a place"
+        if world.tasks.open(name):
+            yield "has open tasks"
+        for id in world.artifacts.ids():
+            artifact = world.artifacts.get(id)
+            if artifact is not None and artifact.owner == name and artifact.price:
+                yield f"owns {id}, which has a price"
 
     def _left(self, agent: "Inhabitant", to: str, due: int, pack: Callable[[int], Raw]) -> None:
         """Send an agent, whose loop has stopped, to another island.
@@ -530,6 +536,8 @@ class Islands(Service):
         carrier, name = self.carrier, agent.agent_id
         assert carrier is not None, "otherwise no agent can travel"
         mail = self._where.arrive(name, island)
+        if self._world.agents.get(name) is not agent:
+            return  # it was removed on its way
         carrier.clear(agent)
         if island in self.local:
             carrier.start(agent, luggage)

@@ -1,4 +1,4 @@
-"""A program for test_turns.py: agents that meet all ends of a turn. It writes what came of them, and the hash.
+"""A program for test_turns.py: agents that meet all ends of a turn. It writes their results, and the hash.
 
 Its arguments: `plain` or `compiled`, the mode, and the level of recording.
 """

@@ -78,7 +78,7 @@ def test_a_person_answers_from_a_terminal(tmp_path, start, call):
     code, out, _ = call("answer", run, "speaker", "--within", "0s")
     assert (code, out.partition(" (at ")[0]) == (0, "the model of speaker answers again")
     wait_for(lambda: waiting(run) == [])
-    assert call("answer", run, "speaker", "--within", "1s", "--otherwise", "nobody is here")[0] == 0
+    assert call("answer", run, "speaker", "--within", "1s", "--otherwise", "no one is here")[0] == 0
     wait_for(lambda: rows(run, "SELECT 1 FROM llm_calls WHERE model = 'otherwise'"))
     assert call("stop", run)[0] == 0
     assert program.end()[0] == 0

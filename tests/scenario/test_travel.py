@@ -109,15 +109,10 @@ GO = "{travel: {to: south, after: 10s}}"
             "gives it places, which are on one island",
         ),
         (
-            MANY % (f"[{{publish: {{topic: t, data: {{n: \"=len(my_tasks('pending'))\"}}}}}}, {GO}]", "noop"),
-            8,
-            "gives it a rule with my_tasks, which reads what is on one island",
-        ),
-        (
             MANY % (GO, "noop")
             + "artifacts: [{id: book, owner: envoy-1, content: 1, formula: content + 1, price: 1}]\n",
-            8,
-            "gives it the artifact 'book', whose price is paid on one island",
+            12,
+            "envoy-1 travels, but is paid for 'book' on",
         ),
         (
             (MANY % (GO, "noop")).replace("islands: {latency: 10s", "# "),
@@ -179,3 +174,57 @@ def test_what_would_pass_without_a_latency_stops_the_run(tmp_path: Path, rules: 
 
 
 LATER = "{when: n == 0, do: {sleep: {for: 5s}}, set: {n: 1}}, {do: {send: {to: envoy-1}}}"
+
+
+UNDER_WAY = """name: isles
+until: 2m
+islands: {latency: 10s, of: {north: [envoy], south: [clerk]}}
+agents:
+  - name: envoy
+    state: {at: north, n: 0}
+    loop: {min_loop_delay: 1s}
+    rules:
+      - {when: now < 20, do: noop}
+      - {when: "at == 'north'", do: {travel: {to: south, after: 30s}}, set: {at: south}}
+      - {do: noop, set: {n: "=n + 1"}}
+  - {name: clerk, rules: [{do: {sleep: {for: 1h}}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "done"),
+    [("nothing", 70), ("stop", 0), ("stop all", 0), ("start", 70), ("remove", None)],
+)
+def test_an_agent_under_way_is_stopped_or_removed_and_not_started(tmp_path: Path, what: str, done: int | None) -> None:
+    """A stop holds when the agent arrives, a start has no effect, and a removed agent does not come back."""
+    managers = []
+
+    def begun(runner: Any) -> None:
+        manager, kernel = runner.simulation.manager, runner.simulation.world.kernel
+        managers.append(manager)
+        calls = {
+            "nothing": lambda: None, "stop": lambda: manager.loops["envoy"].request_stop("stop"),
+            "stop all": manager.request_stop_all, "start": lambda: manager.start(manager.loops["envoy"]),
+            "remove": lambda: manager.remove_loop("envoy"),
+        }  # fmt: skip
+        with kernel.acting_as(kernel.host):
+            kernel.call_at(30 * 10**9, calls[what], kernel.host)
+
+    path = tmp_path / "isles.yaml"
+    path.write_text(UNDER_WAY, encoding="utf-8")
+    sim.run(path, out=None, begun=begun)
+    envoy = managers[0].world.agents.get("envoy")
+    assert (None if envoy is None else envoy.state["n"]) == done
+    assert managers[0].world.running == 0
+
+
+def test_a_traveller_cannot_read_what_is_at_home_elsewhere(tmp_path: Path) -> None:
+    """What it read there would be another value on shards, so it stops the run; a task of its own keeps it at home."""
+    read = UNDER_WAY.replace('do: noop, set: {n: "=n + 1"}', 'do: noop, set: {n: "=len(free_places())"}')
+    path = tmp_path / "isles.yaml"
+    path.write_text(read + "places: {nodes: [a, b]}\n", encoding="utf-8")
+    with pytest.raises(CausalityError, match="envoy of the island south uses the places of the island north, at 50s"):
+        sim.run(path, out=None)
+    busy = "{when: n == 0, do: {create_task: {title: t, to: envoy}}, set: {n: 1}}"
+    path.write_text(UNDER_WAY.replace("{when: now < 20, do: noop}", busy), encoding="utf-8")
+    assert "envoy has open tasks, which cannot travel" in (sim.run(path, out=None).commonest_error or "")

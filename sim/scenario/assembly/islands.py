@@ -11,7 +11,7 @@ from sim.agents import Toolbox
 from sim.base.expressions import functions_at
 from sim.kernel.codec import Raw
 from sim.scenario.island_division import division_of
-from sim.scenario.island_uses import groups_of, homes_of, settings_of
+from sim.scenario.island_uses import READ_IN_PLACE, groups_of, homes_of, settings_of
 from sim.scenario.schema import Scenario
 from sim.world import World
 from sim.world.islands import Islands
@@ -57,6 +57,8 @@ def prepare_islands(world: World, scenario: Scenario, toolbox: Toolbox) -> Calla
     homes, groups = homes_of(scenario, division), groups_of(scenario, division)
     for name, kind in _THINGS.items():
         toolbox.watch(name, partial(_of_thing, islands, toolbox, kind))
+    for name, kind in READ_IN_PLACE.items():
+        toolbox.watch(name, partial(_of_all, islands, toolbox, kind))
     for name in _AGENTS:
         toolbox.watch(name, partial(_of_agent, islands, toolbox, name))
     return partial(islands.begin, homes, groups)
@@ -70,6 +72,15 @@ def _of_thing(islands: Islands, toolbox: Toolbox, kind: str, function: Callable[
         thing = arguments[0] if arguments else others.get(named)
         if isinstance(thing, str):
             islands.check_thing(toolbox.user, kind, thing)
+        return function(*arguments, **others)
+
+    return watched
+
+
+def _of_all(islands: Islands, toolbox: Toolbox, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def watched(*arguments: Any, **others: Any) -> Any:
+        islands.check_thing(toolbox.user, kind, "")
         return function(*arguments, **others)
 
     return watched
@@ -93,4 +104,4 @@ def _first(function: Callable[..., Any]) -> str:
     return next(iter(signature(function).parameters))
 
 
-assert {*_THINGS, *_AGENTS} <= functions_at("agent").keys(), "each is a function of rules"
+assert {*_THINGS, *_AGENTS, *READ_IN_PLACE} <= functions_at("agent").keys(), "each is a function of rules"
