@@ -103,7 +103,7 @@ def command(
     seeds. The results are in a folder like those of `sim sweep`, which resumes them.
 
     With --turning-point, estimate by futures with other draws how likely an outcome was at moments of RUN. The cost is
-    said first; --budget is the most futures.
+    said first; --budget is the most futures, and after --max-wall no more of them begin.
 
     At a time above 0, only live values can change: limits, costs, events, interventions, stop; the state, rules,
     limits, permission and loop delays of agents; the language models, and models.latency.

@@ -1,12 +1,17 @@
 """What decided an outcome: single causes, redundant ones, certain inputs."""
 
 import json
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import sim
+from sim.base.errors import RunError
 from sim.experiments.attribution.forks import FORKS
+from sim.experiments.attribution.session import AttributionOptions, Session
 from tests.helpers import command
 
 pytestmark = pytest.mark.skipif(not FORKS, reason="processes are not forked here")
@@ -207,24 +212,39 @@ def test_published_events_to_which_nothing_listened_are_not_left_out(unheard, fo
     assert {name.split()[4] for one in found.causes if one.kind == "event" for name in one.names} == {"news.heard"}
 
 
-def test_the_time_limit_says_what_was_not_tried(unheard):
-    """When the time is over, no future begins, nothing is claimed, and each step that was not made is named."""
-    found = sim.why(unheard, "last('heard')", budget=100, max_wall="1ns")
+def test_a_time_limit_before_the_first_future_is_an_error(unheard):
+    """Nothing is known then, so that no result is printed, and the exit code is that of a failed run."""
+    message = "the time limit of 0.000000001s ended before the first future"
+    with pytest.raises(RunError, match=message):
+        sim.why(unheard, "last('heard')", budget=100, max_wall="1ns")
+    with pytest.raises(RunError, match=message):
+        sim.turning_point(unheard, "last('heard') > 2", budget=100, max_wall="1ns")
+    code, out, err = command("why", unheard, "--outcome", "last('heard')", "--max-wall", "1ns", "--yes")
+    assert (code, out, "--max-wall" in err) == (1, "", True), err
+
+
+def test_the_time_limit_says_which_steps_it_ended():
+    """Each step that it ended is named, with the futures; if it ended none, nothing is said."""
+    options = AttributionOptions(budget=100, max_wall="10s")
+    session: Any = SimpleNamespace(futures=SimpleNamespace(carried_out=3))
+    said = Session.cut(session, options, ["the search for steps", "the tests with new draws"])
+    assert said == (
+        "The time limit of 10s ended the search for steps and the tests with new draws, with 3 of up to 100 futures;"
+        " more time may change what is found."
+    )
+    assert Session.cut(session, options, []) == ""
+
+
+def test_time_that_a_person_takes_to_confirm_is_not_counted(unheard):
+    """The limit begins when the cost is confirmed."""
+
+    def think(text: str, money: bool) -> bool:
+        time.sleep(1.5)
+        return True
+
+    found = sim.turning_point(unheard, "last('heard') > 2", budget=100, jobs=1, max_wall="1.4s", confirm=think)
     assert found is not None
-    assert (found.futures, found.causes, found.unknown, found.jumps) == (0, (), {}, ())
-    assert found.verdict == "It is not known what decided it."
-    told = " ".join(found.sentences())
-    assert "at the start it is not known what was expected" in told
-    assert "There was no time to leave out all 3 messages and published events." in told
-    assert (
-        "The time limit of 0.000000001s ended the leaving out of groups and the search for steps and the tests with new"
-        " draws, with 0 of up to 100 futures; more time may change what is found."
-    ) in told
-    curve = sim.turning_point(unheard, "last('heard') > 2", budget=100, max_wall="1ns")
-    assert curve is not None
-    assert (curve.futures, curve.passed, curve.jumps, len(curve.points)) == (0, (), (), 1)
-    (last,) = curve.sentences()[1:]
-    assert last.startswith("The time limit of 0.000000001s ended the search for steps, with 0 of up to 100 futures;")
+    assert found.futures > 0
 
 
 def test_the_cost_names_the_time_limit(unheard):

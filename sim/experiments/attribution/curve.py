@@ -113,6 +113,7 @@ class Search:
         n: the futures of each moment.
         futures_at: the outcomes of the futures of each moment.
         fresh: those with other seeds, beside the largest jumps.
+        cut: whether there was no time for a future that the search would have made.
     """
 
     futures: Futures
@@ -127,6 +128,7 @@ class Search:
     futures_at: dict[StepMoment, list[Future]] = attrs.field(factory=dict)
     fresh: dict[StepMoment, list[Future]] = attrs.field(factory=dict)
     steps: dict[int, int] = attrs.field(factory=dict)
+    cut: bool = False
 
     def __attrs_post_init__(self) -> None:
         self.n = max(3, min(200, self.budget // 50))
@@ -153,7 +155,7 @@ class Search:
         if not self.is_condition:
             values = [one.value for futures in self.futures_at.values() for one in futures if one.value is not None]
             self.scale = max((*values, self._own())) - min((*values, self._own())) or 1.0
-        while 2 * self.n <= self.left - reserve and not self.futures.deadline.is_over:
+        while 2 * self.n <= self.left - reserve and not self.cut:
             chosen = sorted(self._open(), reverse=True)[:2]
             if not chosen:
                 return
@@ -163,9 +165,15 @@ class Search:
         """Estimate at further moments."""
         new = [moment for moment in dict.fromkeys(moments) if moment not in self.futures_at]
         seeds = self.seeds("turning point", self.n)
-        for moment, futures in zip(new, self.futures.values([Task(one, seeds) for one in new]), strict=True):
+        for moment, futures in zip(new, self._values(new, seeds), strict=True):
             if any(one != LATE for one in futures):
                 self.futures_at[moment] = futures
+
+    def _values(self, moments: Sequence[StepMoment], seeds: tuple[int, ...]) -> list[list[Future]]:
+        """Return the futures at moments, and note whether there was no time for some."""
+        values = self.futures.values([Task(one, seeds) for one in moments])
+        self.cut = self.cut or any(LATE in row for row in values)
+        return values
 
     def points(self) -> list[Point]:
         """Return the estimates in the order of their moments; at the end, the outcome of the run itself."""
@@ -198,10 +206,10 @@ class Search:
         pairs = sorted(large, key=lambda pair: -pair[0])[:JUMPS]
         if not pairs:
             return []
-        n = max(1, min(4 * self.n, self.left // (2 * len(pairs))))
+        n = min(4 * self.n, max(0, self.left) // (2 * len(pairs)))
         seeds = self.seeds("confirmation", n)
         moments = [point.moment for pair in pairs for point in pair[1:] if point.moment < self.end]
-        self.fresh |= zip(moments, self.futures.values([Task(one, seeds) for one in moments]), strict=True)
+        self.fresh |= zip(moments, self._values(moments, seeds), strict=True)
         fresh = dict(self.fresh)
         fresh[self.end] = [self.futures.own] * n
         tests = [sign_test(_differences(fresh[a.moment], fresh[b.moment])) for _, a, b in pairs]

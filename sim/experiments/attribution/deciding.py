@@ -173,8 +173,8 @@ class Hunt:
         if self.unknown:
             text += f"; the effect of {self.unknown:,} {'group' if self.unknown == 1 else 'groups'} is not known"
         if self.unchecked:
-            why = "there was no time" if self.cut else "no future was left"
-            text += f"; {why} to leave out all others together, so that others may have an effect as well"
+            why = "there was no time to leave" if self.cut else "no future was left to leave"
+            text += f"; {why} out all others together, so that others may have an effect as well"
         elif self.cut:
             text += "; there was no time to leave out or divide more, so that others may have an effect as well"
         return text
@@ -314,6 +314,7 @@ class _Why:
     options: AttributionOptions
     events: EventCandidates
     problems: list[list[Future]] = attrs.field(factory=list)
+    tests_cut: bool = False  # whether there was no time for a test
 
     def carry_out(self) -> Explanation:
         open_, futures, budget = self.open, self.open.futures, self.options.budget
@@ -328,11 +329,11 @@ class _Why:
         with self._within(1 / 2):
             search.explore()
             jumps = search.jumps()
-            cut += ["the search for steps"] * futures.deadline.is_over
+            cut += ["the search for steps"] * search.cut
         self.problems += [*search.futures_at.values(), *search.fresh.values()]
         listed = self._listed(findings, jumps)
         causes = self._tested(search, listed, budget - futures.carried_out)
-        cut += ["the tests with new draws"] * futures.deadline.is_over
+        cut += ["the tests with new draws"] * self.tests_cut
         assert futures.own.value is not None, "checked before"
         return Explanation(
             run=open_.stored.path.name, outcome=open_.target.text, value=futures.own.value,
@@ -406,12 +407,12 @@ class _Why:
         more = self.events.candidates(self.open.stored, numbers) if numbers else []
         more = more[: max(0, _MOST_LISTED - len(findings))]
         effects = self._effects([(one,) for one in more]) if more else []
-        others = [Found((one,), effect) for one, effect in zip(more, effects, strict=False)]
+        others = [Found((one,), effect) for one, effect in itertools.zip_longest(more, effects)]
         return sorted([*findings, *others], key=lambda one: -abs(one.effect or 0.0))
 
     def _tested(self, search: Search, listed: list[Found[Candidate]], budget: int) -> list[Cause]:
         """Return the short list as causes; as many as the budget suffices for are tested, the first ones."""
-        if not listed or self.open.futures.deadline.is_over:
+        if not listed or budget < 4:
             return [_cause(one, None, None, significant=False) for one in listed]
         tested = listed[: min(_MOST_LISTED, max(1, budget // 4))]  # two pairs each, at least
         n = max(2, min(200, budget // (2 * len(tested))))
@@ -422,6 +423,7 @@ class _Why:
             tasks += [Task(moment, seeds, SAME, through), Task(moment, seeds, _change_of(one.items), through)]
         results = self.open.futures.values(tasks)
         self.problems += results
+        self.tests_cut = any(LATE in row for row in results)
         whole = [one for place, one in enumerate(tested) if LATE not in results[2 * place + 1]]
         tested = whole or (tested[:1] if _differences(results[0], results[1]) else [])
         pairs = [_differences(results[2 * place], results[2 * place + 1]) for place in range(len(tested))]

@@ -134,9 +134,17 @@ class Session:
         Args:
             options: those of the analysis.
             steps: the steps of the analysis that it ended, in a few words each.
+
+        Raises:
+            RunError: if it ended the first step before the first future, so that nothing is known.
         """
         if not steps:
             return ""
+        if not self.futures.carried_out:
+            raise RunError(
+                f"the time limit of {to_text(to_ns(options.max_wall or 0))} ended before the first future",
+                hint="give --max-wall a longer time; the cost is said first",
+            )
         return (
             f"The time limit of {to_text(to_ns(options.max_wall or 0))} ended {' and '.join(steps)}, with"
             f" {self.futures.carried_out:,} of up to {options.budget:,} futures; more time may change what is found."
@@ -159,7 +167,6 @@ def session(
         UsageError: if the outcome is none of the run, or its agents are at different times.
         RunError: if the run has not finished, or cannot be repeated.
     """
-    deadline = Deadline.after(options.max_wall)
     with contextlib.ExitStack() as stack:
         stored = stack.enter_context(open_run(run_folder(run)))
         _check_ended(stored)
@@ -184,13 +191,12 @@ def session(
         jobs = options.jobs or cores()
         futures = _futures(setup, instants, jobs, outside, options, stack)
         stack.callback(futures.close)
-        futures.deadline = deadline
         if futures.own.value is None:
             raise RunError(f"the run does not show {target.text}: it has no value at its end", hint=_OTHER)
         if options.confirm is not None and not options.confirm(_cost(stored, futures, options, jobs, answers), money):
             yield None
             return
-        deadline = futures.deadline = Deadline.after(options.max_wall)  # a person may have thought about the cost
+        deadline = futures.deadline = Deadline.after(options.max_wall)  # from here, as a person may have been asked
         start = StepMoment(1) if outside else StepMoment(0)
         yield Session(
             stored=stored, scenario=scenario, target=target, futures=futures, instants=instants, start=start,

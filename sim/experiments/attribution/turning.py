@@ -161,7 +161,7 @@ def turning_point(run: str | PathLike[str], condition: str, options: TurningOpti
             run=open_.stored.path.name, condition=open_.target.text, outcome=bool(open_.futures.own.value),
             points=tuple(points), passed=tuple(search.passed()), jumps=tuple(jumps),
             futures=open_.futures.carried_out, unknown=problems, way=open_.futures.way, answers=open_.answers,
-            cut=open_.cut(options, ["the search for steps"] if open_.deadline.is_over else []),
+            cut=open_.cut(options, ["the search for steps"] if search.cut else []),
         )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def jump_text(jump: Jump, what: str = "P") -> str:
     happened = "; ".join(_happened(jump)) or "no event is recorded"
     if before.p is None or after.p is None:
         untold = (
-            "of the fresh futures none is known" if before.unknown + after.unknown else "there was no time for futures"
+            "of the fresh futures none is known" if before.unknown + after.unknown else "no time or no future was left"
         )
         return f"{where}, {what} may change; {untold}, so this was not tested: {happened}."
     changed = f"from {before.p:.3g} to {after.p:.3g}"

@@ -36,7 +36,7 @@ Turn = Literal["step", "waiting", "retry", "ended"]
 """The outcome of a turn of the loop.
 
 `step`: a step was done. `waiting`: a step was done, and the task waits for help. `retry`: the call for a plan failed,
-and is made again later. `ended`: the task ended.
+and will be repeated. `ended`: the task has ended.
 """
 
 
