@@ -80,6 +80,5 @@ def _unanswered(folder: Path, wait: float) -> RunError:
         )
     if status == "finished":
         return RunError(f"{folder} has finished before it took this in: nothing was changed")
-    return RunError(
-        f"{folder} was {status} before it took this in", hint="it takes it in when you continue it: sim resume RUN"
-    )
+    hint = f"it takes it in when you continue it: sim resume {folder}"
+    return RunError(f"{folder} was {status} before it took this in", hint=hint)

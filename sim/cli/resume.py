@@ -9,7 +9,7 @@ from sim.base.shown import Keywords
 from sim.cli.declared import options_of
 from sim.cli.model_options import access_of, endpoint_options
 from sim.cli.person import ask_run, wait_options
-from sim.cli.render.output import OUT, common, say
+from sim.cli.render.output import OUT, common, plain, say
 from sim.cli.rerun import again_options, at_work, decided, models_of, print_live
 from sim.record import find_run
 from sim.record.inbox import paused_by_people, status_of
@@ -56,7 +56,8 @@ def command(
     if not take_over and status_of(folder) == "running" and paused_by_people(folder):
         return ask_run(folder, "resume_all", "the run continues", wait=wait, no_wait=no_wait, as_json=as_json)
     if paused_by_people(folder):
-        say("sim: people have paused this run, or agents of it; this is ended by: sim resume RUN, in another terminal")
+        say("sim: people have paused this run, or agents of it")
+        say(f"hint: in another terminal, continue them with: sim resume {plain(run)}")
     access = access_of(endpoint, models_of(folder))
     with at_work(rights, quiet=quiet) as options:
         result = resume(

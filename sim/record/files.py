@@ -248,7 +248,7 @@ def lock_folder(folder: Path, *, take_over: bool = False) -> int | None:
         os.close(descriptor)
         raise RunError(
             f"{folder} is being written by another process",
-            hint="wait until that run has ended; if it hangs, take it over with: sim resume RUN --take-over",
+            hint=f"wait until it has ended; if it hangs, take it over with: sim resume {folder} --take-over",
         ) from refused
     return descriptor
 

@@ -358,4 +358,5 @@ def _epoch_of(folder: Path) -> int:
         return info.epoch
     if info.status == "finished":
         raise UsageError(f"{folder} is not under way: it has finished", hint="sim branch makes a new run from it")
-    raise UsageError(f"{folder} is not under way: it was {info.status}", hint="continue it first with: sim resume RUN")
+    hint = f"continue it first with: sim resume {folder}"
+    raise UsageError(f"{folder} is not under way: it was {info.status}", hint=hint)
