@@ -307,7 +307,7 @@ class Asked:
 
 
 @attrs.frozen
-class Names:
+class OutcomeNames:
     """The names of a scenario that outcomes can use.
 
     Attributes:
@@ -333,7 +333,7 @@ class Names:
 _SLOTS: Final = ("resource", "priority", "preemptive")
 
 
-def check_names(measurement: Measurement, names: Names) -> None:
+def check_names(measurement: Measurement, names: OutcomeNames) -> None:
     """Check the names that an outcome uses.
 
     Raises:
@@ -345,7 +345,7 @@ def check_names(measurement: Measurement, names: Names) -> None:
             raise ExpressionError(problem, hint=did_you_mean(word, offered) or there)
 
 
-def _unknown(call: Call, names: Names) -> Iterator[tuple[str, str, Collection[str]]]:
+def _unknown(call: Call, names: OutcomeNames) -> Iterator[tuple[str, str, Collection[str]]]:
     """Yield what is wrong with the names of a call: the problem, the name, and the known ones."""
     what, role = call.what, next(iter(FUNCTIONS[call.function].given.values())) if call.function else None
     if (
@@ -368,7 +368,7 @@ def _unknown(call: Call, names: Names) -> Iterator[tuple[str, str, Collection[st
         yield from _unknown_pool(call, names, role)
 
 
-def _unknown_answers(call: Call, names: Names) -> Iterator[tuple[str, str, Collection[str]]]:
+def _unknown_answers(call: Call, names: OutcomeNames) -> Iterator[tuple[str, str, Collection[str]]]:
     questions = names.surveys.get(call.what)
     if questions is None:
         yield f"there is no survey {call.what!r:.60}", call.what, names.surveys
@@ -388,7 +388,7 @@ def _unknown_answers(call: Call, names: Names) -> Iterator[tuple[str, str, Colle
         yield f"there is no group, entry or agent {group!r:.60}", str(group), names.groups
 
 
-def _unknown_measure(call: Call, names: Names) -> Iterator[tuple[str, str, Collection[str]]]:
+def _unknown_measure(call: Call, names: OutcomeNames) -> Iterator[tuple[str, str, Collection[str]]]:
     options = names.measures.get(call.what)
     option = call.options.get("option")
     if options is None:
@@ -399,7 +399,7 @@ def _unknown_measure(call: Call, names: Names) -> Iterator[tuple[str, str, Colle
         yield f"the measure {call.what} has no option {option!r:.60}", str(option), options
 
 
-def _unknown_pool(call: Call, names: Names, role: Role) -> Iterator[tuple[str, str, Collection[str]]]:
+def _unknown_pool(call: Call, names: OutcomeNames, role: Role) -> Iterator[tuple[str, str, Collection[str]]]:
     kind = names.pools.get(call.what)
     if kind is None:
         yield f"there is no pool {call.what!r:.60}", call.what, names.pools

@@ -17,7 +17,7 @@ from sim.agents.outcomes import (
     MISSING,
     OF_RECORDS,
     Measurement,
-    Names,
+    OutcomeNames,
     OutcomeSettings,
     check_names,
     is_expression,
@@ -93,7 +93,7 @@ class KnownOutcomes:
     whole: bool
     asked: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     named: Mapping[str, OutcomeSettings] = attrs.field(factory=dict)
-    names: tuple[Names, ...] = ()
+    names: tuple[OutcomeNames, ...] = ()
 
     @classmethod
     def of(cls, scenarios: Iterable[Scenario], kinds: Kinds | None = None) -> "KnownOutcomes":
@@ -102,7 +102,7 @@ class KnownOutcomes:
         asked: dict[str, dict[str, None]] = {}
         whole = True
         named: Mapping[str, OutcomeSettings] = {}
-        variants: list[Names] = []
+        variants: list[OutcomeNames] = []
         for scenario in scenarios:
             named = named or outcomes_of(scenario)
             variants.append(names_of(scenario))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sim.agents.outcomes import Asked, Measurement, Names, OutcomeSettings, check_names
+from sim.agents.outcomes import Asked, Measurement, OutcomeNames, OutcomeSettings, check_names
 from sim.base.errors import Problem
 from sim.base.expressions import ExpressionError
 from sim.scenario.schema import Scenario
@@ -19,7 +19,7 @@ def outcomes_of(scenario: Scenario) -> Mapping[str, OutcomeSettings]:
     return outcomes
 
 
-def names_of(scenario: Scenario) -> Names:
+def names_of(scenario: Scenario) -> OutcomeNames:
     """Return the names that outcomes of a scenario can use."""
     entries = scenario.agents
     single = (entry.name for entry in entries)
@@ -34,7 +34,7 @@ def names_of(scenario: Scenario) -> Names:
             )
     records = [f"mean_{name}" for entry in entries for rule in entry.rules for name in rule.record]
     answers = [f"{survey}{suffix}" for survey, asked in surveys.items() for suffix in _answers(asked)]
-    return Names(
+    return OutcomeNames(
         metrics=tuple(scenario.metrics.values),
         others=(*records, *answers) if all(entry.kind == "policy" for entry in entries) else None,
         surveys=surveys,

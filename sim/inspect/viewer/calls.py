@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sim.inspect.viewer.blocks import Blocks
-from sim.inspect.viewer.names import Names
+from sim.inspect.viewer.names import NameTable
 from sim.kernel.codec import Json, encode
 from sim.record import StoredRun
 from sim.runner.prompts import RepeatedPrompt
@@ -37,7 +37,7 @@ class Calls:
         total: the number of calls.
     """
 
-    def __init__(self, blocks: Blocks, names: Names) -> None:
+    def __init__(self, blocks: Blocks, names: NameTable) -> None:
         self._blocks, self._names = blocks, names
         self._done: set[int] = set()
         self._last_part = 0

@@ -6,7 +6,7 @@ Payments are contacts, too, so they are found in the same way, although nothing 
 from typing import Final, Literal, NamedTuple, get_args
 
 from sim.events.coerce import mapping
-from sim.inspect.viewer.names import Names
+from sim.inspect.viewer.names import NameTable
 from sim.kernel.codec import JsonObject
 
 ContactKind = Literal["message", "conversation", "channel", "model", "survey", "payment"]
@@ -39,7 +39,7 @@ class Contacts:
         names: receives the names.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: NameTable) -> None:
         self._names = names
         self._users: dict[str, int] = {}
         self._sides: dict[str, tuple[int, int]] = {}  # conversation → its user, and the agent that wrote last

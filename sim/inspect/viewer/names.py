@@ -11,7 +11,7 @@ MOST_TOPICS: Final = 5_000
 REST: Final = "(further names)"
 
 
-class Names:
+class NameTable:
     """Numbers for names. The same text can name an agent and a channel, so a name belongs to a kind of names.
 
     Attributes:

@@ -9,7 +9,7 @@ from sim.inspect.viewer.chunks import Chunks
 from sim.inspect.viewer.contacts import KINDS
 from sim.inspect.viewer.folds import Folds
 from sim.inspect.viewer.map import Map
-from sim.inspect.viewer.names import ROLES, Names, Topics
+from sim.inspect.viewer.names import ROLES, NameTable, Topics
 from sim.inspect.viewer.starts import Money, start_of
 from sim.inspect.viewer.states import MOST_VALUES, STATES, States
 from sim.kernel.codec import Json, decode, json_items
@@ -40,7 +40,7 @@ class View:
         self.info = stored.info
         scenario = recorded_scenario(stored)
         start = start_of(stored, scenario)
-        self._names, self._topics = Names(), Topics()
+        self._names, self._topics = NameTable(), Topics()
         self._map = Map(scenario, start.graph)
         self._groups = Groups(scenario)
         self._states = States(self._names, self._map, start, Money(scenario))
