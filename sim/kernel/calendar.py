@@ -1,7 +1,8 @@
 """Civil time: what simulated time is called in a time zone, and schedules of civil time.
 
 The time of a run stays nanoseconds from its start. A calendar gives these a date and a time of day. Time zones come
-from the package `tzdata` at its pinned version, never from the machine, so that a run is the same everywhere.
+from `zones.zip`, which each version of `sim` brings, never from the machine, so that a run is the same everywhere.
+`docs/time_zones.py` makes the archive from the package `tzdata`.
 
 A civil time that a change to daylight saving skips stands for the same span after the change: 02:30 becomes 03:30. A
 civil time that occurs twice stands for its first occurrence.
@@ -12,8 +13,10 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from importlib.resources import files
+from io import BytesIO
 from itertools import count
 from typing import Protocol
+from zipfile import ZipFile
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -222,11 +225,10 @@ def _since_epoch(civil: datetime) -> int:
 
 @cache
 def _zone(name: str) -> ZoneInfo:
-    folder = files("tzdata")
-    names = folder.joinpath("zones").read_text(encoding="utf-8").split()
-    if name not in names:
-        near = [zone for zone in names if zone.rpartition("/")[2].lower() == name.rpartition("/")[2].lower()]
-        hint = f"did you mean {near[0]!r}?" if near else "write a name such as Europe/Berlin or America/Chicago"
-        raise UsageError(f"there is no time zone {name[:60]!r}", hint=hint)
-    with folder.joinpath("zoneinfo", *name.split("/")).open("rb") as file:
-        return ZoneInfo.from_file(file, key=name)
+    with files("sim.kernel").joinpath("zones.zip").open("rb") as file, ZipFile(file) as archive:
+        names = archive.namelist()
+        if name not in names:
+            near = [zone for zone in names if zone.rpartition("/")[2].lower() == name.rpartition("/")[2].lower()]
+            hint = f"did you mean {near[0]!r}?" if near else "write a name such as Europe/Berlin or America/Chicago"
+            raise UsageError(f"there is no time zone {name[:60]!r}", hint=hint)
+        return ZoneInfo.from_file(BytesIO(archive.read(name)), key=name)

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from datetime import datetime, time, timedelta
 from itertools import pairwise
+from zipfile import ZipFile
 
 import pytest
 from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docs import time_zones
 from sim.base.errors import UsageError
 from sim.kernel import NS
 from sim.kernel.calendar import Calendar, Cron, Daily, Every, times
@@ -141,3 +143,9 @@ def test_the_machine_has_no_say():
         )
     }
     assert len(said) == 1
+
+
+def test_zones_are_those_of_the_package():
+    """The archive has each zone of the package `tzdata` of the development environment, byte for byte."""
+    with ZipFile(time_zones.ARCHIVE) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == time_zones.zones()
