@@ -8,7 +8,7 @@ import sim
 from sim.inspect.play import Player, PlayServer
 from sim.record import open_run
 from sim.runner.options import RunOptions
-from tests.viewer.test_browser import text_of, until_text
+from tests.viewer.test_browser import text_of, until, until_text
 from tests.viewer.test_player import WALKERS, eventually, still
 from tests.viewer.test_player_browser import loaded
 
@@ -48,7 +48,7 @@ def steps(browser, server):
     browser.press("Enter")
     focus(browser, ".cells.row")
     browser.press("Enter")
-    until_text(browser, ".panel", "walker-1")
+    until(browser, "location.hash.includes('agent=walker-1')")  # its name stands in the table before it is chosen
     loop = server.player._played.runner.simulation.manager.get_loop("walker-1")
     before = loop.iteration_count
     browser.press("a")

@@ -51,7 +51,13 @@ live = (() => {
     stop: act("Stop", "end the run here; its record stays, and can be continued (x)", () => ask({ do: "stop" }), { id: "play-stop" }),
     again: act("Next seed", "set up another run, with the next seed (n)", () => ask({ do: "again" }), { id: "play-again" }),
   };
-  const speeds = h("select", { id: "play-speed", "aria-label": "speed", title: "simulated time a second (slower s, faster f)", onchange: () => ask({ do: "pace", speed: speeds.value === "" ? null : Number(speeds.value) }) });
+  const speeds = h("select", { id: "play-speed", "aria-label": "speed", title: "simulated time a second (slower s, faster f)", onchange: () => pace() });
+  let pacing = null; // the speed that was chosen, until the server has said it, so that an update under way does not take it back
+  async function pace() {
+    const own = (pacing = { speed: speeds.value, until: Infinity });
+    const answer = await ask({ do: "pace", speed: own.speed === "" ? null : Number(own.speed) });
+    own.until = answer.error ? 0 : performance.now() + 1000; // by then, another window can have chosen another one
+  }
   /** Choose the next speed of the list. */
   function faster(by) {
     const at = speeds.selectedIndex + by;
@@ -72,7 +78,9 @@ live = (() => {
       speeds.dataset.offered = wanted;
       speeds.replaceChildren(...offered.map(([speed, text]) => h("option", { value: speed }, text)), h("option", { value: "" }, "as fast as it can"));
     }
-    speeds.value = state.speed === null ? "" : String(state.speed);
+    const speed = state.speed === null ? "" : String(state.speed);
+    if (pacing !== null && (pacing.speed === speed || performance.now() > pacing.until)) pacing = null;
+    speeds.value = pacing === null ? speed : pacing.speed;
   }
 
   function draw() {
