@@ -102,14 +102,14 @@ _SHOWN = [
 def test_console_blocks_run(page, folder):
     """The commands of a page do what they say, in their order, and print the tables below them, figure by figure.
 
-    The benchmark and the tests run elsewhere.
+    The benchmark and the tests run elsewhere, and what needs a cluster in the tests of Ray.
     """
     text = page.read_text(encoding="utf-8")
     commands = [line[2:] for line in text.splitlines() if line[:2] == "$ "]
     run, printed = 0, set[tuple[str, ...]]()
     for command in commands:
         words = shlex.split(command.replace("uv run --no-dev ", "uv run "), comments=True)
-        if words[:3] != ["uv", "run", "sim"] or re.search(r"\b(NAME|FILE|wall)\b|--profile", command):
+        if words[:3] != ["uv", "run", "sim"] or re.search(r"\b(NAME|FILE|wall)\b|--profile|@ray", command):
             continue
         done = (_play if words[3] == "play" else _run)([*SIM, *words[3:]], folder)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
