@@ -62,6 +62,12 @@ class Agent(ABC):
         woken_event: the latest event that woke the agent, or None.
     """
 
+    # The slots take half of what entries of a dictionary take, of which each agent has one for what its class adds.
+    __slots__ = (
+        "__dict__", "__weakref__", "_alive", "_alive_asked", "_loop", "agent_id", "entry", "group", "kind", "params",
+        "part", "permission", "persona", "state", "woken_event", "world",
+    )  # fmt: skip
+
     reach: Sharing | None = None
     has_more = False
     home: Any = None
@@ -228,9 +234,10 @@ class Agent(ABC):
 
     def terminate(self, reason: str) -> None:
         """Stop at once; the current iteration is cancelled where it waits."""
-        if self._loop is not None:
-            self._loop.request_stop(reason)
-            self._loop.cancel()
+        loop = self._loop  # which the stop can end at once, and part from its agent
+        if loop is not None:
+            loop.request_stop(reason)
+            loop.cancel()
 
     def receive(self, message: Message) -> str | None:
         """Accept a message and return None, or return the reason for refusing it."""
@@ -248,6 +255,14 @@ class Agent(ABC):
         """Bind the agent to its loop."""
         self._loop = loop
         self.mailbox = mailbox
+
+    def detach(self) -> None:
+        """Forget its loop, because both have left the world."""
+        self._loop = None
+
+    def starts_at_once(self) -> bool:
+        """Return whether `on_start` has nothing to do, so that it need not be called."""
+        return getattr(self.on_start, "__func__", None) is Agent.on_start
 
     def state_for_digest(self) -> Any:
         """Return the part of the final digest that describes this agent."""

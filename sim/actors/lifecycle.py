@@ -112,7 +112,7 @@ class Lifecycle(ABC):
         self._stopped: Latch | None = None
         self._pause_wanted: PauseReason | None = None
         self._stop_reason = ""
-        self._watchers: list[Callable[[str], object]] = []  # of the host program; they change nothing in the run
+        self._watchers: tuple[Callable[[str], object], ...] = ()  # of the host program; they change nothing in the run
 
     @property
     def state(self) -> AgentState:
@@ -206,7 +206,7 @@ class Lifecycle(ABC):
         if self.stopped:
             stopped(self._stop_reason)
         else:
-            self._watchers.append(stopped)
+            self._watchers += (stopped,)
 
     def interrupt(self, cause: object = None) -> bool:
         """Wake the agent if it sleeps; otherwise raise `Interrupt(cause)` where its iteration waits.
@@ -230,7 +230,7 @@ class Lifecycle(ABC):
         """
         outside = self._phase is Phase.OUTSIDE
         if self._state is _S.SLEEPING and outside:
-            self._woken("interrupt")
+            self.end_sleep("interrupt")
             return True
         paused = self._state is _S.PAUSED and self.pause_reason is not PauseReason.RESOURCES
         return False if outside or paused or self._state is _S.STOPPING else None
@@ -302,7 +302,7 @@ class Lifecycle(ABC):
         self.agent.woken_event = None
         self.last_beat = self._kernel.now
         self.wakes_in_time = condition.ends_in_time
-        armed = arm(condition, self.world, self.agent, self._woken)
+        armed = arm(condition, self.world, self.agent)
         if self._state is _S.SLEEPING:  # otherwise the condition was met at once
             self._ending = armed
 
@@ -311,7 +311,7 @@ class Lifecycle(ABC):
         if self.world.outside() and not self.world.ended:
             return self.world.call("wake", {"agent": self.agent_id}, f"wake of {self.agent_id}")
         if self._state is _S.SLEEPING:
-            self._woken("wake")
+            self.end_sleep("wake")
         return DONE
 
     def pause(self, reason: PauseReason = PauseReason.OPERATOR) -> Call:
@@ -377,11 +377,11 @@ class Lifecycle(ABC):
 
     # -- sleeping and pausing
 
-    async def _change_of_state(self) -> None:
-        """Wait until a sleep or a pause ends."""
+    def _change_of_state(self) -> Signal:
+        """Return the signal that is fired when a sleep or a pause ends."""
         if self._changed is None:
             self._changed = Signal(self._kernel)
-        await self._changed.wait()
+        return self._changed
 
     def _pause(self, reason: PauseReason, detail: str = "") -> None:
         self.pause_reason = reason
@@ -397,7 +397,8 @@ class Lifecycle(ABC):
         self._pause_if_wanted()
         self._notify()
 
-    def _woken(self, cause: str) -> None:
+    def end_sleep(self, cause: str) -> None:
+        """Leave the sleep, because of `cause`: a condition type such as `time`, or `timeout`, `wake`, ..."""
         self._settle()
         self._count_wakeup("sleeping", cause)
         self.woken_by = cause
@@ -488,8 +489,9 @@ class Lifecycle(ABC):
             self._kernel.report(DeadLetters(count=dead), self.agent_id)
         if self._stopped is not None:
             self._stopped.set(reason)
-        while self._watchers:
-            self._watchers.pop()(reason)
+        watchers, self._watchers = self._watchers, ()
+        for watcher in reversed(watchers):
+            watcher(reason)
         self.world.running -= 1
         if self.on_stopped is not None:
             self.on_stopped(self)  # this can start the loop again

@@ -93,11 +93,18 @@ class Room:
 class MailboxQueue(Queue):
     """The queue of a mailbox with the policy `block`: it admits a sender when a message leaves."""
 
-    __slots__ = ("room",)
+    __slots__ = ("line",)
 
     def __init__(self, kernel: Kernel, limit: int) -> None:
         super().__init__(kernel, limit)
-        self.room = Room(kernel, self)
+        self.line: Room | None = None  # made with the first sender that asks, as most mailboxes are never full
+
+    @property
+    def room(self) -> Room:
+        """The line of senders that wait for room."""
+        if self.line is None:
+            self.line = Room(self._kernel, self)
+        return self.line
 
     @coroutine
     def get(self) -> Generator[Any, Any, Any]:
@@ -108,8 +115,8 @@ class MailboxQueue(Queue):
     def take(self) -> Any:
         """Remove and return the next message, or return `NOTHING`."""
         value = super().take()
-        if value is not NOTHING:
-            self.room.admit()
+        if self.line is not None and value is not NOTHING:
+            self.line.admit()
         return value
 
 
@@ -238,16 +245,10 @@ class Mailbox:
         watchers: callbacks for each accepted message, in order.
     """
 
-    __slots__ = ("_room", "dead", "dropped", "offered", "policy", "queue", "size", "unmatched", "watchers")
+    __slots__ = ("dead", "dropped", "offered", "policy", "queue", "size", "unmatched", "watchers")
 
     def __init__(self, kernel: Kernel, size: int, policy: MailboxPolicy) -> None:
-        if policy == "block":
-            letters = MailboxQueue(kernel, size)
-            self.queue: Queue = letters
-            self._room: Room | None = letters.room
-        else:
-            self.queue = Queue(kernel, size)
-            self._room = None
+        self.queue: Queue = MailboxQueue(kernel, size) if policy == "block" else Queue(kernel, size)
         self.policy: MailboxPolicy = policy
         self.size = size
         self.offered: Offered | None = None
@@ -269,7 +270,14 @@ class Mailbox:
     @property
     def held_up(self) -> int:
         """The number of senders that wait for room while messages that no rule has read take all places."""
-        return 0 if self._room is None or self.queue.limit > 0 else self._room.senders
+        line = self._line
+        return 0 if line is None or self.queue.limit > 0 else line.senders
+
+    @property
+    def _line(self) -> Room | None:
+        """The line of senders that wait for room; None if there was none yet."""
+        queue = self.queue
+        return queue.line if queue.__class__ is MailboxQueue else None
 
     def offer(self, message: Message) -> str | None:
         """Accept a message and return None, or return the reason for refusing it."""
@@ -319,8 +327,8 @@ class Mailbox:
         """Remove a waiting message and return it, because a rule reads it."""
         message = self._offers().waiting.pop(number).message
         self.queue.limit += 1
-        if self._room is not None:
-            self._room.admit()
+        if (line := self._line) is not None:
+            line.admit()
         return message
 
     def set_aside(self, number: int) -> None:
@@ -368,7 +376,12 @@ class Mailbox:
 
     def has_room(self) -> bool:
         """Return whether `wait_for_room` would return at once."""
-        return self._room is None or self._room.take() is not NOTHING
+        queue = self.queue
+        if queue.__class__ is not MailboxQueue:
+            return True
+        if queue.line is None:
+            return queue.closed or len(queue) < queue.limit
+        return queue.line.take() is not NOTHING
 
     async def wait_for_room(self) -> None:
         """Wait until there is room, if the policy is `block`; senders are admitted in order of arrival.
@@ -376,8 +389,8 @@ class Mailbox:
         Raises:
             ClosedError: if the agent stops during the wait.
         """
-        if self._room is not None:
-            await self._room.wait()
+        if isinstance(self.queue, MailboxQueue):
+            await self.queue.room.wait()
 
     def get(self) -> Awaitable[Message]:
         """Wait for the next message, remove it and return it.
@@ -406,8 +419,8 @@ class Mailbox:
             offered.waiting.clear()
             offered.aside.clear()
             self.queue.limit = self.size
-        if self._room is not None:
-            self._room.close()
+        if (line := self._line) is not None:
+            line.close()
         return left
 
     def empty(self) -> list[Message]:

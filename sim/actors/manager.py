@@ -48,16 +48,19 @@ class Totals:
 
     def plus(self, loop: AgentLoop) -> "Totals":
         """Return the totals with the counts of one more loop."""
+        mailbox = loop.agent.mailbox
         return Totals(
-            loops=self.loops + 1,
-            iterations=self.iterations + loop.iteration_count,
-            errors=self.errors + loop.failures,
-            wakeups=self.wakeups + loop.wakeups,
-            dropped=self.dropped + loop.agent.mailbox.dropped,
-            dead=self.dead + loop.agent.mailbox.dead,
-            unmatched=self.unmatched + loop.agent.mailbox.unmatched,
+            self.loops + 1,
+            self.iterations + loop.iteration_count,
+            self.errors + loop.failures,
+            self.wakeups + loop.wakeups,
+            self.dropped + mailbox.dropped,
+            self.dead + mailbox.dead,
+            self.unmatched + mailbox.unmatched,
         )
 
+
+_NO_TOTALS: Final = Totals()
 
 Why = Literal["no rule", "dropped", "failed", "waiting"]
 """Why messages were not read: no rule can read them, `unmatched: drop` or `fail`, or they waited to the end."""
@@ -135,10 +138,17 @@ class AgentLoopManager:
         self.world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if agent.agent_id in self._loops:
             raise NameTakenError(f"there is a loop for agent {agent.agent_id!r} already")
-        if self.world.agents.get(agent.agent_id) is not agent:  # else a program has added it without a loop
-            self.world.add(agent)
-        loop = AgentLoop(agent, self.world, config or AgentLoopConfig())
-        self._loops[agent.agent_id] = loop
+        if self.world.agents.get(agent.agent_id) is agent:  # a program has added it without a loop
+            return self._make(agent, config or AgentLoopConfig())
+        return self.admit(agent, config or AgentLoopConfig())
+
+    def admit(self, agent: Agent, config: AgentLoopConfig) -> AgentLoop:
+        """Do as `create_loop` for an agent that was made for this world, is not in it, and whose name is not taken."""
+        self.world.add(agent)
+        return self._make(agent, config)
+
+    def _make(self, agent: Agent, config: AgentLoopConfig) -> AgentLoop:
+        loop = self._loops[agent.agent_id] = AgentLoop(agent, self.world, config)
         self._made += 1
         return loop
 
@@ -172,14 +182,19 @@ class AgentLoopManager:
 
     def start_spawned(self, loop: AgentLoop, delay_ns: int) -> None:
         """Start a loop that was created during the run; when it stops, it is removed and only its counts are kept."""
-        loop.on_stopped = self._forget
+        loop.on_stopped = self._bury
         self.start(loop, delay_ns=delay_ns)
+
+    def _bury(self, loop: AgentLoop) -> None:
+        """Remove an agent that was created during the run and has stopped."""
+        self._forget(loop)
+        loop.let_go()
 
     def _forget(self, loop: AgentLoop) -> None:
         del self._loops[loop.agent_id]
         self.world.forget(loop.agent)
         _count_unread(self._unread, loop)
-        self.ended[loop.agent.group] = self.ended.get(loop.agent.group, Totals()).plus(loop)
+        self.ended[loop.agent.group] = self.ended.get(loop.agent.group, _NO_TOTALS).plus(loop)
         if self.on_forgotten is not None:
             self.on_forgotten(loop)
 

@@ -229,8 +229,11 @@ def check(condition: WakeCondition, world: World) -> None:
     CONDITIONS[condition.condition_type].check(condition, world)
 
 
-def arm(condition: WakeCondition, world: World, sleeper: Sleeper, met: Met) -> Registration:
-    """Register `condition` for `sleeper`; `met` is called once when it is met, perhaps before this returns."""
+def arm(condition: WakeCondition, world: World, sleeper: Sleeper, met: Met | None = None) -> Registration:
+    """Register `condition` for `sleeper`; `met` is called once when it is met, perhaps before this returns.
+
+    Without `met`, it ends the sleep of the loop of `sleeper`, for which no bound method has to be kept.
+    """
     armed = Armed(world, sleeper, met)
     armed.add(condition)
     return armed
@@ -246,7 +249,7 @@ class Armed:
 
     __slots__ = ("done", "met", "registrations", "sleeper", "world")
 
-    def __init__(self, world: World, sleeper: Sleeper, met: Met) -> None:
+    def __init__(self, world: World, sleeper: Sleeper, met: Met | None) -> None:
         self.world = world
         self.sleeper = sleeper
         self.met = met
@@ -263,12 +266,15 @@ class Armed:
     def fire(self, cause: str) -> None:
         """Report that the condition is met; `cause` is its type. Only the first call has an effect."""
         if not self.done:
-            kernel = self.world.kernel
+            kernel, loop = self.world.kernel, self.sleeper.loop
             before = kernel.current
-            kernel.current = self.sleeper.loop.actor  # the wake-up must not use counters of who caused it
+            kernel.current = loop.actor  # the wake-up must not use counters of who caused it
             try:
                 self.cancel()
-                self.met(cause)
+                if self.met is None:
+                    loop.end_sleep(cause)
+                else:
+                    self.met(cause)
             finally:
                 kernel.current = before
 

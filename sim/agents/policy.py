@@ -146,6 +146,12 @@ class PolicyAgent(Agent):
         reach: which data its rules read and change; see `Agent.reach`.
     """
 
+    __slots__ = (
+        "_chosen", "_code", "_draws", "_let", "_message_draws", "_patterns", "_place", "_reader", "_seen",
+        "_subscriptions", "_taken", "_toolbox", "event", "has_more", "index", "message", "result", "rule_set",
+        "woken_by",
+    )  # fmt: skip
+
     def __init__(
         self,
         agent_id: str,
@@ -161,6 +167,7 @@ class PolicyAgent(Agent):
     ) -> None:
         super().__init__(agent_id, world, group=group, permission=permission)
         self.reach = reach
+        self.has_more = False
         self.index = index
         self.result: ActionResult | None = None
         self.message: Message | None = None
@@ -310,6 +317,10 @@ class PolicyAgent(Agent):
             return action.constant
         self._toolbox.used_by(self)
         return self._prepared(self._chosen, self._taken - 1)
+
+    def starts_at_once(self) -> bool:
+        """See `Agent.starts_at_once`."""
+        return not self._patterns and getattr(self.on_start, "__func__", None) is PolicyAgent.on_start
 
     async def on_start(self) -> None:
         """Subscribe to the topic patterns of the agent."""

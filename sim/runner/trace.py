@@ -319,12 +319,14 @@ class Trace:
         if kind not in self._classes:
             looked = self.looked
 
+            held: Any = vars(Agent)["state"]  # the slot that the property hides
+
             def get(agent: Any) -> Any:
                 looked(agent)
-                return agent.__dict__["state"]
+                return held.__get__(agent)
 
             def put(agent: Any, state: Any) -> None:
-                agent.__dict__["state"] = state
+                held.__set__(agent, state)
 
             named = {"state": property(get, put), "__module__": kind.__module__, "__qualname__": kind.__qualname__}
             made = self._classes[kind] = type(kind.__name__, (kind,), named)

@@ -221,7 +221,7 @@ def test_the_state_of_an_agent_that_is_no_dict_is_contained(tmp_path: Path) -> N
     """A state that was replaced by an object fails its agent only."""
 
     def act(agent: Worker) -> None:
-        agent.__dict__["state"] = Thing() if agent.state["n"] > 1 else agent.state
+        agent.state = Thing() if agent.state["n"] > 1 else agent.state  # type: ignore[assignment]
 
     result = run_with(tmp_path, act, out=tmp_path / "runs")
     assert result.status == "finished"

@@ -378,9 +378,10 @@ class AgentFactory:
         entry = self._entries.get(agent)
         if entry is None:
             raise Refused(f"there is no entry {agent!r} in agents")
-        self._check_copies(entry)
-        unknown = sorted(set(state or {}) - set(entry.state))
-        if unknown:
+        start_values = self._values_of(entry)
+        if start_values.no_copies is not None:
+            raise Refused(start_values.no_copies)
+        if state and (unknown := sorted(set(state) - set(entry.state))):
             raise Refused(f"{agent} has no state variable {unknown[0]!r}")
         room = _MAX_SPAWNED - max(0, len(self._world.agents) - self._at_start)
         if not 0 <= count <= room:
@@ -412,11 +413,20 @@ class AgentFactory:
             self._world.event_bus.report(AgentsSpawned(agents=names, by=parent))
         return names
 
-    def _check_copies(self, entry: schema.Agent) -> None:
+    def _values_of(self, entry: schema.Agent) -> "_StartValues":
+        """Return what is known of the agents of an entry before they are created."""
+        known = self._start_values.get(entry.name)
+        if known is None or known.entry is not entry:
+            known = self._start_values[entry.name] = _StartValues.of(entry, self._no_copies(entry))
+        return known
+
+    def _no_copies(self, entry: schema.Agent) -> str | None:
+        """Return why an entry has no copies; None if it can have them."""
         if entry.population is not None:
-            raise Refused(f"the agents of {entry.name!r} are the rows of a table, so there are no copies")
+            return f"the agents of {entry.name!r} are the rows of a table, so there are no copies"
         if entry.name in getattr(self._scenario.sections.get("islands"), "by", ()):
-            raise Refused(f"the agents of {entry.name!r} live on several islands, so there are no copies")
+            return f"the agents of {entry.name!r} live on several islands, so there are no copies"
+        return None
 
     def _spec_of(
         self,
@@ -442,11 +452,17 @@ class AgentFactory:
         Raises:
             UsageError: if a value cannot be evaluated or used.
         """
-        world = self._world
+        world, start_values = self._world, self._values_of(entry)
         values = _NO_ROW if row is None else row
-        group = entry.group_name if values.group is None else values.group
+        group = start_values.group if values.group is None else values.group
         agent = self._instance(entry, name, index, group)
         agent.entry, agent.kind, agent.part, agent.persona = entry.name, entry.kind, part, values.persona
+        plain = start_values.plain
+        if plain is not None and row is None:
+            agent.state.update(plain)
+            for key, value in (state or {}).items():
+                agent.state[key] = copy.deepcopy(value) if isinstance(value, dict | list) else value
+            return AgentSpec(entry, agent, start_values.micro or 0, None, agent.home, start_values.delay_ns or 0)
 
         def start(key: str, value: ValueTemplate, use: Use = lambda result: result) -> Any:
             if value.constant:
@@ -455,9 +471,6 @@ class AgentFactory:
             return computed(entry, key, name, lambda: use(value.evaluate(names, functions)))
 
         instead, names = state or {}, dict(self._names(name, index, group))
-        start_values = self._start_values.get(entry.name)
-        if start_values is None or start_values.entry is not entry:
-            start_values = self._start_values[entry.name] = _StartValues.of(entry)
         for key, value in start_values.state:
             if key in instead:
                 names[key] = copy.deepcopy(instead[key]) if isinstance(instead[key], dict | list) else instead[key]
@@ -492,7 +505,7 @@ class AgentFactory:
         # Before it enters the world, so that no limit must be evaluated again.
         for resource, rate in entry.limits.items():
             world.rate_tracker.set_agent_limit(name, resource, to_rate(rate, self._scenario))
-        loop = self._manager.create_loop(spec.agent, self._configs[entry.name])
+        loop = self._manager.admit(spec.agent, self._configs[entry.name])
         if self._start_values[entry.name].table:
             world.add_to_group(spec.agent, entry.group_name)
         world.ledger.open(name, spec.micro)
@@ -606,17 +619,23 @@ class _StartValues:
         state: its state variables, each after those that its start value uses, with the start value: a template if it
             has to be computed, or is a list or mapping, of which each agent gets its own.
         micro, delay_ns: the initial balance and the delay; None if they have to be computed, or are not valid.
+        group: the group of the entry.
         table: whether its agents are those of a table.
+        no_copies: why there can be no copies of it; None if there can be.
+        plain: the state, if nothing is left to compute for an agent without a row of a table; otherwise None.
     """
 
     entry: schema.Agent
     state: tuple[tuple[str, Any], ...]
     micro: int | None
     delay_ns: int | None
+    group: str
     table: bool
+    no_copies: str | None
+    plain: Mapping[str, Any] | None
 
     @classmethod
-    def of(cls, entry: schema.Agent) -> "_StartValues":
+    def of(cls, entry: schema.Agent, no_copies: str | None) -> "_StartValues":
         def literal(value: ValueTemplate) -> Any:
             return value.raw if value.constant and not isinstance(value.raw, dict | list) else value
 
@@ -627,9 +646,11 @@ class _StartValues:
                 return None  # it is refused when an agent is created, with its name
 
         state = tuple((key, literal(entry.state[key])) for key in entry.state_order())
-        return cls(
-            entry, state, constant(entry.balance, _money), constant(entry.start, to_ns), entry.population is not None
-        )
+        micro, delay_ns, known = constant(entry.balance, _money), constant(entry.start, to_ns), dict(state)
+        computed = entry.place is not None or entry.position is not None or micro is None or delay_ns is None
+        computed = computed or any(value.__class__ is ValueTemplate for value in known.values())
+        plain = None if computed else {key: known[key] for key in entry.state}
+        return cls(entry, state, micro, delay_ns, entry.group_name, entry.population is not None, no_copies, plain)
 
 
 @attrs.frozen
