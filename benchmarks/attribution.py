@@ -17,7 +17,7 @@ from pathlib import Path
 import attrs
 
 import sim
-from sim.experiments.attribution.session import LEAST_FUTURES
+from sim.experiments.attribution.analysis import LEAST_FUTURES
 
 SCENARIO = """
 name: million

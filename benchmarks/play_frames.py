@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from sim.inspect.play import Player, PlayServer
+from sim.inspect.play import PlayServer, ScenarioPlayer
 from sim.runner.options import RunOptions
 from tests.viewer.browser import Browser
 
@@ -41,7 +41,10 @@ def measure(seconds: float) -> dict[str, float]:
     found = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         options = RunOptions(out=Path(home) / "runs", overrides=_OVERRIDES)
-        with PlayServer(Player("scenarios/schelling.yaml", options)) as server, Browser(Path(home) / "p") as browser:
+        with (
+            PlayServer(ScenarioPlayer("scenarios/schelling.yaml", options)) as server,
+            Browser(Path(home) / "p") as browser,
+        ):
             browser.open(server.url)
             browser.call("Performance.enable")
             browser.evaluate(_COUNT)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from PIL import Image
 
-from sim.inspect.play import Player, PlayServer
+from sim.inspect.play import PlayServer, ScenarioPlayer
 from sim.runner.options import RunOptions
 from tests.viewer.browser import Browser
 
@@ -21,7 +21,7 @@ _COLOURS: Final = 64
 _SIZE: Final[dict[str, Any]] = {"width": 1120, "height": 720}
 
 
-def _schelling(player: Player, _: Browser) -> None:
+def _schelling(player: ScenarioPlayer, _: Browser) -> None:
     player.step("tick")
     _rest(player)
     player.set("wanted", 0.6)
@@ -30,17 +30,17 @@ def _schelling(player: Player, _: Browser) -> None:
         _rest(player)
 
 
-def _wolf_sheep(player: Player, _: Browser) -> None:
+def _wolf_sheep(player: ScenarioPlayer, _: Browser) -> None:
     _until(player, 60)
 
 
-def _contagion(player: Player, _: Browser) -> None:
+def _contagion(player: ScenarioPlayer, _: Browser) -> None:
     _until(player, 3 * 86400)
     player.set("infectivity", 0.3)
     _until(player, 8 * 86400)
 
 
-def _debate(player: Player, browser: Browser) -> None:
+def _debate(player: ScenarioPlayer, browser: Browser) -> None:
     player.answer_for("debater-2", 600)
     player.go()
     browser.evaluate("location.hash = '#tab=play&agent=debater-2'")
@@ -51,7 +51,7 @@ def _debate(player: Player, browser: Browser) -> None:
     player.say("debater-2", "Think of the shops.")
 
 
-def _lead_response(player: Player, _: Browser) -> None:
+def _lead_response(player: ScenarioPlayer, _: Browser) -> None:
     player.pace(2 * 86400.0)  # its ticks are too short to go from one to the next
     player.go()
     while player.state()["now"] < 9 * 86400:
@@ -67,13 +67,13 @@ SCENARIOS: Final[dict[str, Any]] = {
 """How each scenario is played, and with which tab its page is opened."""
 
 
-def _rest(player: Player) -> None:
+def _rest(player: ScenarioPlayer) -> None:
     """Wait until the run is paused or over."""
     while player.going:
         time.sleep(0.02)
 
 
-def _until(player: Player, seconds: float) -> None:
+def _until(player: ScenarioPlayer, seconds: float) -> None:
     """Let the run continue to a simulated time, in steps of its ticks."""
     while player.state()["now"] < seconds and player.state()["phase"] != "ended":
         player.step("tick")
@@ -85,7 +85,7 @@ def picture(name: str, folder: Path) -> Path:
     play, anchor = SCENARIOS[name]
     file = folder / f"play-{name.replace('_', '-')}.png"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        player = Player(Path("scenarios") / f"{name}.yaml", RunOptions(out=Path(home) / "runs"))
+        player = ScenarioPlayer(Path("scenarios") / f"{name}.yaml", RunOptions(out=Path(home) / "runs"))
         with PlayServer(player) as server, Browser(Path(home) / "profile") as browser:
             browser.open(server.url, anchor=anchor, **_SIZE)
             play(player, browser)

@@ -63,8 +63,8 @@ class World(world.World):
         if clock not in ("virtual", "wall"):
             raise UsageError(f"the clock is 'virtual' or 'wall', not {clock!r:.60}")
         if clock == "virtual" and (speed is not None or strict):
-            given = "strict" if speed is None else "a speed"
-            raise UsageError(f"{given} needs the wall clock", hint='write World(clock="wall", ...)')
+            option = "strict" if speed is None else "a speed"
+            raise UsageError(f"{option} needs the wall clock", hint='write World(clock="wall", ...)')
         self._speed = None if clock == "virtual" else 1.0 if speed is None else speed
         self._strict = strict
         self._real_time = real_time

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.base.distributions import Distribution, distribution_of
+from sim.base.distributions import InstalledDistribution, distribution_of
 from tests.packages import install
 
 
@@ -56,8 +56,8 @@ def test_nothing_is_imported(site):
     """The distribution of a module that was never imported is found without importing it or its package."""
     stop = "raise SystemExit('imported')"
     install(site, "never-imported", {"never_imported/__init__.py": stop, "never_imported/deep/agents.py": stop})
-    assert distribution_of("never_imported.deep.agents") == Distribution("never-imported", "1.2.0")
-    assert distribution_of("never_imported") == Distribution("never-imported", "1.2.0")
+    assert distribution_of("never_imported.deep.agents") == InstalledDistribution("never-imported", "1.2.0")
+    assert distribution_of("never_imported") == InstalledDistribution("never-imported", "1.2.0")
     assert "never_imported" not in sys.modules
 
 
@@ -82,7 +82,7 @@ def test_editable_with_src_layout(site, tmp_path, monkeypatch, top_level):
         monkeypatch.syspath_prepend(folder)
     path = {"_walkers.pth": f"import os\n{project / 'src'}\n"}
     install(site, "walkers-in-src", path, metadata={"direct_url.json": editable(project), **top_level})
-    assert distribution_of("walkers_in_src") == Distribution("walkers-in-src", "1.2.0")
+    assert distribution_of("walkers_in_src") == InstalledDistribution("walkers-in-src", "1.2.0")
     assert distribution_of("beside_the_source") is None
 
 

@@ -126,7 +126,7 @@ class Family:
         """Add to a world what the family needs, and return the function that creates one agent."""
         tools = Tools.on(plan.world)
         plan.world.actions.add(*self.actions)
-        tools.add(*(tool for tool in self.tools if tools.known.get(tool.name) is not tool))
+        tools.add(*(tool for tool in self.tools if tools.by_name.get(tool.name) is not tool))
         if "memories" in plan.world.services:
             from sim.memory.service import Memories  # the import is slow
 

@@ -39,9 +39,9 @@ class LatestEvents(Service):
             world.add_service(service)
         return service
 
-    def through(self, inner: Recorder) -> "Listener":
+    def through(self, inner: Recorder) -> "ForwardingRecorder":
         """Return a recorder that passes everything on to `inner`, and notes what agents do."""
-        return Listener(self, inner)
+        return ForwardingRecorder(self, inner)
 
     def note(self, row: EventRow) -> None:
         """Keep an event if it is an action or a message."""
@@ -71,7 +71,7 @@ def _line(row: EventRow, agent_id: str) -> str:
     return " ".join(f"at {when}: {' '.join(part for part in parts if part)}".split())
 
 
-class Listener:
+class ForwardingRecorder:
     """A recorder that passes everything on to another one.
 
     Attributes:

@@ -38,12 +38,12 @@ class Function:
     """A function of outcomes.
 
     Attributes:
-        given: its positional arguments, by name.
+        arguments: its positional arguments, by name.
         options: its arguments with a keyword, which can be left out.
         what: what it measures, in a few words.
     """
 
-    given: Mapping[str, Role]
+    arguments: Mapping[str, Role]
     options: Mapping[str, Role]
     what: str
 
@@ -99,7 +99,7 @@ _FROM: Final = re.compile(r"\bfrom\s*=(?!=)")
 
 
 @attrs.frozen(eq=False)
-class Call:
+class FunctionCall:
     """A call of a function of outcomes, or a bare name.
 
     Attributes:
@@ -125,8 +125,8 @@ class Measurement:
     """
 
     text: str
-    calls: tuple[Call, ...]
-    _value: "Callable[[Callable[[Call], float | None]], float | None]" = attrs.field(eq=False, repr=False)
+    calls: tuple[FunctionCall, ...]
+    _value: "Callable[[Callable[[FunctionCall], float | None]], float | None]" = attrs.field(eq=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> "Measurement":
@@ -143,7 +143,7 @@ class Measurement:
         ]
         written = "".join(parts)
         as_python = "".join(
-            part if place % 2 else _FROM.sub("from_=", _DURATION.sub(lambda found: f"'{found[0]}'", part))
+            part if place % 2 else _FROM.sub("from_=", _DURATION.sub(lambda match: f"'{match[0]}'", part))
             for place, part in enumerate(parts)
         )
         try:
@@ -159,7 +159,7 @@ class Measurement:
             raise ExpressionError(f"{written!r:.80} measures nothing", hint=_EXAMPLE)
         return cls(written, tuple(reader.calls), value)
 
-    def value(self, of: "Callable[[Call], float | None]") -> float | None:
+    def value(self, of: "Callable[[FunctionCall], float | None]") -> float | None:
         """Return the value of the outcome; None if a part of it has none, or it divides by 0.
 
         Args:
@@ -177,7 +177,7 @@ def is_expression(text: str) -> bool:
     return any(sign in text for sign in "()+*/")
 
 
-Value = Callable[[Callable[[Call], float | None]], float | None]
+Value = Callable[[Callable[[FunctionCall], float | None]], float | None]
 
 _OPERATORS: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
     ast.Add: lambda left, right: left + right,
@@ -198,7 +198,7 @@ class _Reader:
     """
 
     def __init__(self, text: str) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[FunctionCall] = []
         self._text = text
 
     def read(self, node: ast.expr) -> Value:
@@ -222,26 +222,26 @@ class _Reader:
                 raise ExpressionError("a number of an outcome is too large", hint=_EXAMPLE) from None
             return lambda of: number
         if isinstance(node, ast.Name | ast.Attribute):
-            return self._called(Call("", self._written(node)))
+            return self._called(FunctionCall("", self._written(node)))
         raise ExpressionError(
             f"`{self._written(node):.60}` is no outcome: these are calls, numbers, + - * / and brackets", hint=_EXAMPLE
         )
 
-    def _called(self, call: Call) -> Value:
+    def _called(self, call: FunctionCall) -> Value:
         self.calls.append(call)
         return lambda of: of(call)
 
-    def _call(self, node: ast.Call) -> Call:
+    def _call(self, node: ast.Call) -> FunctionCall:
         name = self._written(node.func)
         function = FUNCTIONS.get(name)
         if function is None:
             hint = did_you_mean(name, FUNCTIONS) or f"there are {', '.join(FUNCTIONS)}"
             raise ExpressionError(f"there is no function {name!r:.60} of outcomes", hint=hint)
-        form = f"{name}({', '.join((*function.given, *(f'{key}=...' for key in function.options)))})"
-        if len(node.args) != len(function.given):
-            raise ExpressionError(f"{name} takes {', '.join(function.given)}", hint=f"write {form}")
+        form = f"{name}({', '.join((*function.arguments, *(f'{key}=...' for key in function.options)))})"
+        if len(node.args) != len(function.arguments):
+            raise ExpressionError(f"{name} takes {', '.join(function.arguments)}", hint=f"write {form}")
         values = [
-            self._argument(part, role, name) for part, role in zip(node.args, function.given.values(), strict=True)
+            self._argument(part, role, name) for part, role in zip(node.args, function.arguments.values(), strict=True)
         ]
         options: dict[str, str | int] = {}
         for keyword in node.keywords:
@@ -251,18 +251,18 @@ class _Reader:
                 raise ExpressionError(f"{name} has no argument {key!r:.60}", hint=hint)
             options[key] = self._argument(keyword.value, function.options[key], name)
         if len(values) > 1:
-            options |= dict(zip(tuple(function.given)[1:], values[1:], strict=True))
+            options |= dict(zip(tuple(function.arguments)[1:], values[1:], strict=True))
         if "from" in options and "to" in options and int(options["from"]) >= int(options["to"]):
             raise ExpressionError(f"{name}: `from` is not before `to`", hint=f"write {form}")
         what = str(values[0])
-        condition = Expression.parse(what) if function.given.get("condition") else None
+        condition = Expression.parse(what) if function.arguments.get("condition") else None
         for part in ast.walk(node.args[0]) if condition is not None else ():
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 said = f"a condition of {name} compares metrics with numbers, and {part.value!r:.40} is none"
                 raise ExpressionError(said, hint="write a duration in seconds, such as 300 for 5m")
         if condition is not None and condition.functions:
             raise ExpressionError(f"a condition of {name} compares metrics, and calls no function", hint="write R > 10")
-        return Call(name, what, options, condition)
+        return FunctionCall(name, what, options, condition)
 
     def _argument(self, node: ast.expr, role: Role, function: str) -> str | int:
         """Return an argument: a name as text, a time in nanoseconds, the number of a question."""
@@ -299,7 +299,7 @@ def _combined(operator: Callable[[float, float], float], left: float | None, rig
 
 
 @attrs.frozen
-class Asked:
+class SurveyQuestion:
     """A question of a survey: its options, and whether its answer is a number."""
 
     options: tuple[str, ...]
@@ -323,7 +323,7 @@ class OutcomeNames:
 
     metrics: tuple[str, ...]
     others: tuple[str, ...] | None
-    surveys: Mapping[str, tuple[Asked, ...]]
+    surveys: Mapping[str, tuple[SurveyQuestion, ...]]
     groups: tuple[str, ...]
     measures: Mapping[str, tuple[str, ...]]
     pools: Mapping[str, str]
@@ -345,9 +345,9 @@ def check_names(measurement: Measurement, names: OutcomeNames) -> None:
             raise ExpressionError(problem, hint=did_you_mean(word, offered) or there)
 
 
-def _unknown(call: Call, names: OutcomeNames) -> Iterator[tuple[str, str, Collection[str]]]:
+def _unknown(call: FunctionCall, names: OutcomeNames) -> Iterator[tuple[str, str, Collection[str]]]:
     """Yield what is wrong with the names of a call: the problem, the name, and the known ones."""
-    what, role = call.what, next(iter(FUNCTIONS[call.function].given.values())) if call.function else None
+    what, role = call.what, next(iter(FUNCTIONS[call.function].arguments.values())) if call.function else None
     if (
         role is None
         and names.others is not None
@@ -368,7 +368,7 @@ def _unknown(call: Call, names: OutcomeNames) -> Iterator[tuple[str, str, Collec
         yield from _unknown_pool(call, names, role)
 
 
-def _unknown_answers(call: Call, names: OutcomeNames) -> Iterator[tuple[str, str, Collection[str]]]:
+def _unknown_answers(call: FunctionCall, names: OutcomeNames) -> Iterator[tuple[str, str, Collection[str]]]:
     questions = names.surveys.get(call.what)
     if questions is None:
         yield f"there is no survey {call.what!r:.60}", call.what, names.surveys
@@ -388,7 +388,7 @@ def _unknown_answers(call: Call, names: OutcomeNames) -> Iterator[tuple[str, str
         yield f"there is no group, entry or agent {group!r:.60}", str(group), names.groups
 
 
-def _unknown_measure(call: Call, names: OutcomeNames) -> Iterator[tuple[str, str, Collection[str]]]:
+def _unknown_measure(call: FunctionCall, names: OutcomeNames) -> Iterator[tuple[str, str, Collection[str]]]:
     options = names.measures.get(call.what)
     option = call.options.get("option")
     if options is None:
@@ -399,7 +399,7 @@ def _unknown_measure(call: Call, names: OutcomeNames) -> Iterator[tuple[str, str
         yield f"the measure {call.what} has no option {option!r:.60}", str(option), options
 
 
-def _unknown_pool(call: Call, names: OutcomeNames, role: Role) -> Iterator[tuple[str, str, Collection[str]]]:
+def _unknown_pool(call: FunctionCall, names: OutcomeNames, role: Role) -> Iterator[tuple[str, str, Collection[str]]]:
     kind = names.pools.get(call.what)
     if kind is None:
         yield f"there is no pool {call.what!r:.60}", call.what, names.pools

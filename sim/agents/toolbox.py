@@ -30,7 +30,7 @@ _ABSENT: Final = object()  # a default that is not given
 _SCALARS: Final = frozenset({int, float, str, bool, type(None)})
 
 
-class User(Protocol):
+class ToolboxAgent(Protocol):
     """The part of an agent that the toolbox uses."""
 
     agent_id: str
@@ -51,7 +51,7 @@ class Toolbox:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.acts_for: User
+        self.acts_for: ToolboxAgent
         names = [name for name in functions_at("agent") if hasattr(self, name)]
         own: dict[str, Callable[..., object]] = {name: getattr(self, name) for name in names}
         own |= calendar_functions(world)
@@ -62,7 +62,7 @@ class Toolbox:
             "free_places": self._free_places,
         }
 
-    def used_by(self, user: User) -> Mapping[str, Callable[..., object]]:
+    def used_by(self, user: ToolboxAgent) -> Mapping[str, Callable[..., object]]:
         """Return the functions by name; they act for `user` until `acts_for` is set again."""
         self.acts_for = user
         return self.functions

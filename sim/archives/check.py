@@ -13,8 +13,8 @@ from sim.archives.crate import METADATA, read_metadata
 from sim.base.crashpoints import reach
 from sim.base.errors import UsageError
 from sim.kernel.codec import Json, JsonObject
-from sim.record.archive import EXPERIMENT, UNREADABLE, check_space, is_known, members_of, open_archive, unreadable
 from sim.record.files import DATABASE
+from sim.record.zip_archives import EXPERIMENT, UNREADABLE, check_space, is_known, members_of, open_archive, unreadable
 
 _MOST_METADATA = 50 * 2**20
 

@@ -35,12 +35,12 @@ class Author:
 
     Args:
         family: the family name, or the name of an organization.
-        given: the given names; empty: it is an organization.
+        given_names: the given names; empty: it is an organization.
         orcid: the ORCID, such as 0000-0002-1825-0097; None: not given.
     """
 
     family: str
-    given: str = ""
+    given_names: str = ""
     orcid: str | None = None
 
     @classmethod
@@ -63,7 +63,7 @@ class Author:
     @property
     def name(self) -> str:
         """The name as people say it."""
-        return f"{self.given} {self.family}".strip()
+        return f"{self.given_names} {self.family}".strip()
 
 
 @attrs.frozen
@@ -99,7 +99,7 @@ class Details:
 
 
 @attrs.frozen
-class Study:
+class ArchivedStudy:
     """What an archive is about.
 
     Attributes:
@@ -127,7 +127,7 @@ class Study:
     replay: JsonObject
 
 
-def metadata_of(study: Study, details: Details, files: Mapping[str, tuple[int, str]]) -> bytes:
+def metadata_of(study: ArchivedStudy, details: Details, files: Mapping[str, tuple[int, str]]) -> bytes:
     """Return the metadata of an archive.
 
     Args:
@@ -192,15 +192,15 @@ def read_metadata(data: bytes) -> tuple[dict[str, tuple[int, str]], dict[str, Js
     return files, replay, title
 
 
-def citation_of(study: Study, details: Details) -> bytes:
+def citation_of(study: ArchivedStudy, details: Details) -> bytes:
     """Return a citation file. Each text in it is a JSON string without escaped surrogates, as YAML reads it."""
     lines = [
         "cff-version: 1.2.0", 'message: "If you use these data, please cite them as below."', "type: dataset",
         f"title: {_quoted(study.title)}", f"abstract: {_quoted(study.description)}", "authors:",
     ]  # fmt: skip
     for author in details.authors:
-        if author.given:
-            lines += [f"  - family-names: {_quoted(author.family)}", f"    given-names: {_quoted(author.given)}"]
+        if author.given_names:
+            lines += [f"  - family-names: {_quoted(author.family)}", f"    given-names: {_quoted(author.given_names)}"]
         else:
             lines += [f"  - name: {_quoted(author.family)}"]
         if author.orcid:
@@ -240,10 +240,10 @@ def _is_orcid(text: str) -> bool:
 
 def _person(author: Author, number: int) -> dict[str, Json]:
     id = f"https://orcid.org/{author.orcid}" if author.orcid else f"#author-{number}"
-    if not author.given:
+    if not author.given_names:
         return {"@id": id, "@type": "Organization", "name": author.name}
     return {
-        "@id": id, "@type": "Person", "name": author.name, "familyName": author.family, "givenName": author.given,
+        "@id": id, "@type": "Person", "name": author.name, "familyName": author.family, "givenName": author.given_names,
     }  # fmt: skip
 
 

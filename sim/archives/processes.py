@@ -100,7 +100,7 @@ def _uv_settings(own: Mapping[str, str]) -> list[Path]:
 
 
 @attrs.frozen
-class Done:
+class EndedProcess:
     """A process that has ended: its exit code, and what it has printed."""
 
     code: int
@@ -108,7 +108,7 @@ class Done:
     stderr: str
 
 
-def run(command: Sequence[str], folder: Path, variables: Mapping[str, str], seconds: float) -> Done:
+def run(command: Sequence[str], folder: Path, variables: Mapping[str, str], seconds: float) -> EndedProcess:
     """Run a command, and wait until it has ended.
 
     Args:
@@ -139,7 +139,7 @@ def run(command: Sequence[str], folder: Path, variables: Mapping[str, str], seco
     if any(output.too_much for output in outputs):
         raise RunError(f"it printed more than {MOST_OUTPUT:,} bytes")
     out, err = (bytes(output.data).decode(errors="replace") for output in outputs)
-    return Done(code, out, err)
+    return EndedProcess(code, out, err)
 
 
 class _Output:

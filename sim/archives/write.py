@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 import attrs
 
-from sim.archives.crate import CITATION, METADATA, Details, Study, citation_of, metadata_of
+from sim.archives.crate import CITATION, METADATA, ArchivedStudy, Details, citation_of, metadata_of
 from sim.archives.described import odd_of_plan, odd_of_run
 from sim.archives.software import Software, named_software, software_of
 from sim.archives.wheels import entry
@@ -26,9 +26,9 @@ from sim.experiments.recorded import RUNS
 from sim.experiments.results import FILE, Results
 from sim.kernel.codec import encode
 from sim.record import StoredRun, open_run, run_folder
-from sim.record.archive import EXPERIMENT, MOST_FILES, RUN_FILES, check_not_archived
 from sim.record.drafts import draft_folder, open_new, sync_folder
 from sim.record.files import DATABASE, LOCK, SCENARIO, failure, is_settled, versions
+from sim.record.zip_archives import EXPERIMENT, MOST_FILES, RUN_FILES, check_not_archived
 from sim.scenario.loading import read_text, recorded_files_of
 from sim.scenario.yaml_tree import read_tree
 
@@ -161,9 +161,9 @@ def _trials(folder: Path) -> dict[str, bytes | Path]:
     return files
 
 
-def _study_of_run(stored: StoredRun, text: str, details: Details) -> Study:
+def _study_of_run(stored: StoredRun, text: str, details: Details) -> ArchivedStudy:
     info = stored.info
-    return Study(
+    return ArchivedStudy(
         title=details.title or f"A run of the simulation {info.name} (seed {info.seed})",
         description=_description(text) or f"A recorded run of the scenario {info.name}.",
         date=details.date or info.started_at[:10], begun=info.started_at, ended=info.ended_at,
@@ -173,10 +173,10 @@ def _study_of_run(stored: StoredRun, text: str, details: Details) -> Study:
     )  # fmt: skip
 
 
-def _study_of_plan(plan: Plan, description: str, folder: Path, details: Details) -> Study:
+def _study_of_plan(plan: Plan, description: str, folder: Path, details: Details) -> ArchivedStudy:
     own = versions()
     made = datetime.fromtimestamp((folder / PLAN).stat().st_mtime, UTC)
-    return Study(
+    return ArchivedStudy(
         title=details.title or f"An experiment with the simulation {plan.name}",
         description=description or f"An experiment with the scenario {plan.name}.",
         date=details.date or made.date().isoformat(), begun=None, ended=None, sim=own["sim"], python=own["python"],
@@ -205,7 +205,9 @@ def _check(target: Path, details: Details, *, force: bool) -> None:
         raise UsageError(f"{target} exists", hint="choose another name, or replace the file with --force")
 
 
-def _write(target: Path, own: Files, software: Software, description: str, study: Study, details: Details) -> Archive:
+def _write(
+    target: Path, own: Files, software: Software, description: str, study: ArchivedStudy, details: Details
+) -> Archive:
     """Write an archive under a hidden name, and rename it when it is complete."""
     files: dict[str, bytes | Path] = {
         **own, **software.files, DESCRIPTION: description.encode(), CITATION: citation_of(study, details),
@@ -230,7 +232,7 @@ def _write(target: Path, own: Files, software: Software, description: str, study
     return Archive(target, len(files) + 1, size, sha256, (*missing, *unnamed))
 
 
-def _pack(stream: BinaryIO, files: Files, study: Study, details: Details) -> None:
+def _pack(stream: BinaryIO, files: Files, study: ArchivedStudy, details: Details) -> None:
     facts: dict[str, tuple[int, str]] = {}
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(files):

@@ -13,7 +13,7 @@ import attrs
 
 
 @attrs.frozen
-class Distribution:
+class InstalledDistribution:
     """An installed distribution.
 
     Args:
@@ -29,7 +29,7 @@ class Distribution:
         return f"{self.name} {self.version}"
 
 
-def distribution_of(module: str) -> Distribution | None:
+def distribution_of(module: str) -> InstalledDistribution | None:
     """Return the distribution that a module was installed with; None if it is a module that no package installed.
 
     A distribution counts only if the file of the module is one of its files, or, if it is installed in editable mode,
@@ -46,7 +46,7 @@ def distribution_of(module: str) -> Distribution | None:
     for owns in (_has_file, _is_editable_source):
         for distribution in installed:
             if owns(distribution, file, top):
-                return Distribution(distribution.name, distribution.version)
+                return InstalledDistribution(distribution.name, distribution.version)
     return None
 
 

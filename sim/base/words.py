@@ -280,7 +280,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "observation": "sim.world.events",
     "place.entered": "sim.world.events",
     "pool.preempted": "sim.world.events",
-    "session.archived": "sim.memory.archive",
+    "session.archived": "sim.memory.past_sessions",
     "sop.assess.failed": "sim.kinds.sop.events",
     "sop.cycle": "sim.kinds.sop.events",
     "sop.dead_letter": "sim.kinds.sop.events",

@@ -9,7 +9,7 @@ import click
 from sim.base.errors import RunError, UsageError
 from sim.cli.render.output import plain, print_json
 from sim.kernel.duration import seconds_text
-from sim.record.inbox import Answer, Verb, ask, await_answer, status_of
+from sim.record.inbox import InboxAnswer, Verb, ask, await_answer, status_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ def ask_run(folder: Path, verb: Verb, done: str, *, wait: float, no_wait: bool, 
     return 0
 
 
-def _print(folder: Path, key: str, answer: Answer | None, words: str, *, as_json: bool) -> None:
+def _print(folder: Path, key: str, answer: InboxAnswer | None, words: str, *, as_json: bool) -> None:
     if not as_json:
         click.echo(plain(words))
         return
@@ -67,7 +67,7 @@ def _print(folder: Path, key: str, answer: Answer | None, words: str, *, as_json
     print_json({"run": folder, "request": key, "outcome": outcome, "time": time})
 
 
-def _time(answer: Answer) -> str:
+def _time(answer: InboxAnswer) -> str:
     return seconds_text((answer.time_ns or 0) / 1e9)
 
 

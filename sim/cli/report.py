@@ -81,7 +81,7 @@ def _report_variance(folder: Path, outcomes: tuple[str, ...], across: tuple[str,
     from sim.experiments.results import Results
     from sim.experiments.score_tables import variance_table
     from sim.experiments.shares import shares_json, shares_of, shares_text
-    from sim.record.archive import is_archive, unpacked_experiment
+    from sim.record.zip_archives import is_archive, unpacked_experiment
 
     levels = {}
     for text in across:
@@ -113,8 +113,8 @@ def _report_sensitivity(
     from sim.experiments.results import Results
     from sim.experiments.sensitivity import chance_text, influences_table, pairs_table, sensitivity_of, to_json
     from sim.experiments.sensitivity_page import PAGE, render_sensitivity
-    from sim.record.archive import is_archive, unpacked_experiment
     from sim.record.page_file import page_file
+    from sim.record.zip_archives import is_archive, unpacked_experiment
 
     place = unpacked_experiment(folder) if is_archive(folder) else folder
     integrity = check_experiment(place).integrity

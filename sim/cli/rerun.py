@@ -11,7 +11,7 @@ import click
 from sim.base.errors import UsageError
 from sim.base.shown import Keywords
 from sim.cli.render.output import plain, print_json, say
-from sim.cli.render.progress import Progress
+from sim.cli.render.progress import ProgressPrinter
 from sim.cli.rights_options import rights_options
 from sim.cli.run import CHANGE, exit_code, host_options, import_from_here, print_result
 from sim.kernel.duration import seconds_text
@@ -35,7 +35,7 @@ def at_work(rights: Rights, *, quiet: bool) -> Iterator[Keywords]:
     if rights.allow:
         import_from_here()
     live = sys.stderr.isatty()
-    progress = Progress(live=live)
+    progress = ProgressPrinter(live=live)
     try:
         with redirect_stdout(sys.stderr):  # output of agents is not part of the result
             yield {

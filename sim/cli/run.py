@@ -17,7 +17,7 @@ from sim.cli.metrics_options import Metrics, exporting, metrics_of, metrics_opti
 from sim.cli.model_options import access_of, model_options
 from sim.cli.render.model_costs import print_bounds, print_capabilities, print_models
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
-from sim.cli.render.progress import Progress
+from sim.cli.render.progress import ProgressPrinter
 from sim.cli.render.summary import print_summary
 from sim.cli.rights_options import rights_options
 from sim.host.watchdog import Stuck
@@ -157,7 +157,7 @@ def _run(
 ) -> RunResult:
     """Run with progress and metrics as requested."""
     start = run if shards is None else _on_shards(shards, options.pop("ray"))
-    progress = _live_progress() if live and not quiet else Progress(live=sys.stderr.isatty(), often=verbose)
+    progress = _live_progress() if live and not quiet else ProgressPrinter(live=sys.stderr.isatty(), often=verbose)
 
     def stuck(step: Stuck) -> None:
         metrics.stuck(step)
@@ -179,7 +179,7 @@ def _on_shards(shards: str, ray: str | None) -> Callable[..., RunResult]:
     return runner
 
 
-def _live_progress() -> Progress:
+def _live_progress() -> ProgressPrinter:
     from sim.cli.render.live import LiveProgress  # the import is slow
 
     return LiveProgress()

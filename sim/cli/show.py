@@ -9,7 +9,7 @@ from click.core import ParameterSource
 import sim.llm.views  # noqa: F401  # registers the views of model calls
 from sim.base.errors import UsageError
 from sim.cli.render.output import OUT, common, plain, print_json, reading, say
-from sim.cli.render.pages import OPTIONS, Asked, holdings, print_holdings, show, users_of
+from sim.cli.render.pages import OPTIONS, PageRequest, holdings, print_holdings, show, users_of
 from sim.cli.render.prompts import REPEAT
 from sim.cli.render.summary import print_summary
 from sim.cli.render.views import CommandWithPages
@@ -82,7 +82,7 @@ def command(
         raise UsageError(f"{written} needs a view of the run", hint=f"it is for {users_of(option)}")
     with reading(out, run) as stored:
         if view is not None:
-            asked = Asked(
+            asked = PageRequest(
                 stored=stored, view=view, name=name, agent=agent, topic=topic, last=last, prompts=prompts, again=again,
                 at=at, limit=limit or None, limited="limit" in options, rights=rights, as_json=as_json,
             )  # fmt: skip

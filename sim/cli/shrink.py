@@ -16,7 +16,7 @@ from sim.experiments.testing.campaign import Campaign
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.report import command_for
 from sim.experiments.testing.shrink.shrinking import Shrinker, Shrunk
-from sim.experiments.testing.shrink.still_fails import Judge
+from sim.experiments.testing.shrink.still_fails import SmallerScenarios
 from sim.experiments.testing.trial import read_subject
 from sim.tools.rights import Rights
 
@@ -62,7 +62,7 @@ def command(
     Campaign(subject, ())  # the scenario must be valid, and have the property
     case = None if seed is None else Case(seed, order or 0, fault or 0)
     line = _Progress()
-    judge = Judge(subject, runs or RUNS, case)
+    judge = SmallerScenarios(subject, runs or RUNS, case)
     shrinker = Shrinker(subject.text, judge, keep, line)
     with stoppable():
         shrinker.shrink()

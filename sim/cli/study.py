@@ -64,7 +64,7 @@ _CARRIED_OUT = (
 
 
 @attrs.frozen(kw_only=True)
-class Start:
+class StudyStart:
     """Where an experiment begins or continues, and who carries it out: options that are no part of a plan."""
 
     plan_file: Path | None
@@ -114,7 +114,7 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: Keyword
         scenario: the scenario; None: `--plan` or `--resume` says it.
         options: the options of the command; see `study_options`.
     """
-    start = Start(**{field.name: options.pop(field.name) for field in attrs.fields(Start)})
+    start = StudyStart(**{field.name: options.pop(field.name) for field in attrs.fields(StudyStart)})
     rights: Rights = options.pop("rights")
     hosted = {name: options.pop(name) for name in _HOSTED} | options.pop("host")
     change = hosted["allow_change"]

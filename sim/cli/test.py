@@ -23,7 +23,7 @@ from sim.experiments.testing.campaign import ORDERS, SEEDS, Campaign, plan
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.coverage import Coverage
 from sim.experiments.testing.junit import junit
-from sim.experiments.testing.report import Found, TestReport
+from sim.experiments.testing.report import TestReport, ViolationKind
 from sim.experiments.testing.trial import CaseResult
 from sim.runner.options import RunOptions
 from sim.tools.rights import Rights
@@ -149,7 +149,7 @@ def _print(report: TestReport) -> None:
     count = len(report.properties)
     what = f"{count} propert{'y' if count == 1 else 'ies'}, {runs}"
     click.echo(plain(f"{report.file}: {'ok' if report.ok else 'not ok'}: {what}"))
-    for one in report.found:
+    for one in report.violations:
         _print_finding(one, len(report.results))
     if report.failed:
         first = report.failed[0]
@@ -177,7 +177,7 @@ def _print_coverage(coverage: Coverage) -> None:
             click.echo(plain(line))
 
 
-def _print_finding(finding: Found, runs: int) -> None:
+def _print_finding(finding: ViolationKind, runs: int) -> None:
     one = finding.violation
     who = f", {one.agent}" if one.agent else ""
     where = f"seed {finding.case.seed}" + (f", order {finding.case.order}" if finding.case.order else "")

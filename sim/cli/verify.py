@@ -13,12 +13,12 @@ from sim.base.errors import UsageError
 from sim.cli.render.output import OUT, common, plain, print_json, say
 from sim.kernel.codec import JsonObject
 from sim.record import find_run
-from sim.record.archive import EXPERIMENT, is_archive
 from sim.record.audit_chain import AuditHead
 from sim.record.drafts import draft_folder
 from sim.record.files import DATABASE
 from sim.record.integrity import integrity_of
 from sim.record.reader import RESULTS, open_run
+from sim.record.zip_archives import EXPERIMENT, is_archive
 
 
 @click.command(

@@ -12,8 +12,8 @@ from sim.cli.render.attribution import attribution_options, check_picture, confi
 from sim.cli.render.output import OUT, PATH, common, reading
 from sim.cli.rights_options import rights_options
 from sim.cli.run import CHANGE, import_from_here
+from sim.experiments.attribution.analysis import AttributionOptions
 from sim.experiments.attribution.deciding import why
-from sim.experiments.attribution.session import AttributionOptions
 from sim.experiments.options import Work
 from sim.runner.rebuild import models_asked
 from sim.tools.rights import Rights

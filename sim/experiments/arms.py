@@ -22,8 +22,8 @@ from sim.experiments.plan import Past, Plan, check_seeds, check_trials
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.levels import level_of
 from sim.record import RunInfo, StoredRun, open_run
-from sim.record.archive import check_not_archived
 from sim.record.files import SCENARIO
+from sim.record.zip_archives import check_not_archived
 from sim.runner.fingerprint import code_hashes
 from sim.runner.options import taking
 from sim.scenario import Scenario, loads

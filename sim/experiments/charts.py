@@ -40,7 +40,7 @@ class Bar:
 
 
 @attrs.frozen
-class Series:
+class ChartLine:
     """One line: its name and colour, and the values by position on the axis.
 
     Attributes:
@@ -75,7 +75,7 @@ class Drawing:
     label: str
     height: float
     parts: Sequence[Iterable[Markup | str]]
-    series: Sequence[Series] = ()
+    series: Sequence[ChartLine] = ()
     part: str = ""
 
     def html(self) -> Markup:
@@ -201,7 +201,7 @@ def dots(label: str, rows: Sequence[Bar]) -> Drawing:
     return Drawing(label, height, parts)
 
 
-def lines(label: str, curves: Sequence[Series], axis: str, *, mark: float | None = None) -> Drawing:
+def lines(label: str, curves: Sequence[ChartLine], axis: str, *, mark: float | None = None) -> Drawing:
     """Return lines with intervals over a number. The axis is logarithmic, and says so, if the numbers grow by factors.
 
     Args:
@@ -283,7 +283,7 @@ def is_geometric(places: Sequence[float]) -> bool:
     return max(factors) * min(steps) < max(steps) * min(factors)
 
 
-def bands(label: str, curves: Sequence[Series], end: float, axis: str) -> Drawing:
+def bands(label: str, curves: Sequence[ChartLine], end: float, axis: str) -> Drawing:
     """Return step functions over time from 0 to `end`: one band for each line, all with the same scale.
 
     Args:
@@ -322,7 +322,7 @@ def bands(label: str, curves: Sequence[Series], end: float, axis: str) -> Drawin
     return Drawing(label, height, parts)
 
 
-def areas(label: str, curves: Sequence[Series], axis: str, *, signed: bool = False) -> Drawing:
+def areas(label: str, curves: Sequence[ChartLine], axis: str, *, signed: bool = False) -> Drawing:
     """Return lines over time, each in a band that has its intervals.
 
     Args:
@@ -379,7 +379,7 @@ def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
-def legend(curves: Sequence[Series]) -> Markup:
+def legend(curves: Sequence[ChartLine]) -> Markup:
     """Return the names of lines with their colours."""
     swatches = [
         tag("span", svg(10, 10, "", tag("rect", width=10, height=10, rx=3, fill=series.colour)), _cut(series.name))
@@ -395,7 +395,7 @@ def _levels(marks: Sequence[float], y: Scale) -> list[Markup]:
     return grid
 
 
-def _point(x: float, value: Estimate, y: Scale, series: Series, words: str) -> list[Markup | str]:
+def _point(x: float, value: Estimate, y: Scale, series: ChartLine, words: str) -> list[Markup | str]:
     said = tag("title", f"{words}: {number(value.mean)} {half(value)}")
     dot = tag("circle", said, cx=x, cy=y(value.mean), r=4, fill=series.colour)
     if not value.half:

@@ -30,7 +30,7 @@ _RANGE: Final = re.compile(r"(?P<low>[-+\d.eE]+)\.\.(?P<high>[-+\d.eE]+)(?::(?P<
 
 
 @attrs.frozen
-class Variable:
+class VariedKey:
     """A key of a scenario that is varied, with its values: a list of texts, or a range of numbers.
 
     Attributes:
@@ -71,7 +71,7 @@ _TOGETHER: Final = "write key,key=[a,1],[b,2], with a list for each combination"
 _QUOTED = ("[", "{", '"', "'")  # how a list, a mapping or a quoted text begins
 
 
-def variable(text: str) -> Variable:
+def variable(text: str) -> VariedKey:
     """Return a variable from `key=a,b,c`, `key=low..high:n` or, for designs that sample, `key=low..high`.
 
     Raises:
@@ -93,8 +93,8 @@ def variable(text: str) -> Variable:
         keys = _keys(key)
         for value in values:
             _parts(keys, value)
-        return Variable(",".join(keys), values)
-    return Variable(key, values)
+        return VariedKey(",".join(keys), values)
+    return VariedKey(key, values)
 
 
 def _keys(text: str) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def _separable(text: str) -> str:
     )
 
 
-def _range(key: str, rest: str, hint: str) -> Variable:
+def _range(key: str, rest: str, hint: str) -> VariedKey:
     match = _RANGE.fullmatch(rest)
     whole = match is not None and all(re.fullmatch(r"[-+]?\d{1,300}", match[name]) for name in ("low", "high"))
     read: Callable[[str], float] = int if whole else float  # an int is exact, however large
@@ -189,7 +189,7 @@ def _range(key: str, rest: str, hint: str) -> Variable:
         low = high = math.nan
     if match is None or not low < high or not math.isfinite(high - low):
         raise UsageError(f"{rest!r:.60} is no range of numbers", hint=hint)
-    made = Variable(key, (), low, high, whole)
+    made = VariedKey(key, (), low, high, whole)
     if match["count"] is None:
         return made
     count = int(match["count"])
@@ -208,7 +208,7 @@ def _range(key: str, rest: str, hint: str) -> Variable:
 
 
 def points_of(
-    variables: Sequence[Variable], design: Design, samples: int | None, seed: int, *, second_order: bool = False
+    variables: Sequence[VariedKey], design: Design, samples: int | None, seed: int, *, second_order: bool = False
 ) -> tuple[Point, ...]:
     """Return the combinations of a design.
 
@@ -248,7 +248,7 @@ def points_of(
     return tuple(each({one.key: one.at(share) for one, share in zip(variables, row, strict=True)}) for row in shares)
 
 
-def check_whole(variables: Sequence[Variable], what: str) -> None:
+def check_whole(variables: Sequence[VariedKey], what: str) -> None:
     """Check that no range has a number of values, where values come from whole ranges.
 
     Args:
@@ -264,9 +264,9 @@ def check_whole(variables: Sequence[Variable], what: str) -> None:
 
 
 def positions(
-    variables: Sequence[Variable], method: Method, samples: int, seed: int, *, second_order: bool = False
+    variables: Sequence[VariedKey], method: Method, samples: int, seed: int, *, second_order: bool = False
 ) -> Any:
-    """Return the combinations of a design for sensitivity analysis, as `Variable.at` takes them: an array from 0 to 1.
+    """Return the combinations of a design for sensitivity analysis, as `VariedKey.at` takes them: an array from 0 to 1.
 
     Of a Morris design these are the exact places of the values in their ranges and lists, which differ from its levels
     where values are whole numbers or listed: effects are changes of the outcome over changes of these places.
@@ -292,13 +292,13 @@ def positions(
     return rows
 
 
-def _levels(variables: Sequence[Variable]) -> int:
+def _levels(variables: Sequence[VariedKey]) -> int:
     """Return the levels of a Morris design: an even number, and enough for each value of the longest list."""
     longest = max((len(one.values) for one in variables if one.low is None), default=0)
     return max(LEVELS, longest + longest % 2)
 
 
-def untried(variables: Sequence[Variable], points: Sequence[Point], design: Design) -> list[str]:
+def untried(variables: Sequence[VariedKey], points: Sequence[Point], design: Design) -> list[str]:
     """Return which values of lists no combination has, and of a Morris design those of ranges of whole numbers too.
 
     Args:
@@ -340,7 +340,7 @@ def joined(listed: Sequence[Point], others: Sequence[Point]) -> tuple[Point, ...
     return tuple({**one, **other} for one in listed for other in others)
 
 
-def _factorial(variables: Sequence[Variable]) -> tuple[Point, ...]:
+def _factorial(variables: Sequence[VariedKey]) -> tuple[Point, ...]:
     for one in variables:
         if not one.values:
             raise UsageError(f"the range of {one.key} has no number of values", hint="write low..high:n")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from sim.experiments.arms import ArmReach, Difference
-from sim.experiments.charts import Bar, Drawing, Series, areas, bands, bars, dots, lines, number, written
+from sim.experiments.charts import Bar, ChartLine, Drawing, areas, bands, bars, dots, lines, number, written
 from sim.experiments.estimate import Estimate
 from sim.experiments.experiment import PointEstimates
 from sim.experiments.plan import Plan
@@ -52,7 +52,7 @@ def _is_axis(rows: Sequence[PointEstimates], key: str) -> bool:
     return None not in places and len(places) > 1
 
 
-def _series(rows: Sequence[PointEstimates], name: str, key: str, few: Mapping[str, Sequence[float]]) -> list[Series]:
+def _series(rows: Sequence[PointEstimates], name: str, key: str, few: Mapping[str, Sequence[float]]) -> list[ChartLine]:
     """Return a line for each combination of the other keys."""
     groups: dict[str, list[tuple[float, Estimate, Sequence[float]]]] = {}
     for row in rows:
@@ -63,7 +63,7 @@ def _series(rows: Sequence[PointEstimates], name: str, key: str, few: Mapping[st
     if len(groups) > len(_COLOURS):  # too many lines: the points alone
         groups = {"": [one for points in groups.values() for one in points]}
     return [
-        Series(
+        ChartLine(
             rest or name, _COLOURS[index], sorted(((at, value) for at, value, _ in points), key=lambda pair: pair[0]),
             [[(at, one) for one in own] for at, _, own in points],
         )
@@ -84,7 +84,7 @@ def band_drawing(plan: Plan, bands: Sequence[Band], metric: str, *, signed: bool
     end = max(one[-1][0] for band in own for one in (band.moments, *band.singles))
     scale, unit = next(pair for pair in _UNITS if end >= 2 * pair[0] or pair[0] == 1)
     series = [
-        Series(
+        ChartLine(
             plan.label(band.point) or metric, _COLOURS[band.point % len(_COLOURS)],
             [(at / scale, attrs.evolve(one, half=None) if band.singles else one) for at, one in band.moments],
             [[(at / scale, value) for at, value in one] for one in band.singles],
@@ -120,7 +120,7 @@ def reach_drawing(arms: Sequence[ArmReach]) -> Drawing:
         times = sorted(seconds for one in arm.agents for seconds in one.times)
         steps = [(at / scale, Estimate(1, (place + 1) / arm.count.n, None)) for place, at in enumerate(times)]
         kept = steps[:: max(1, len(steps) // _STEPS)]
-        series.append(Series(arm.arm, _COLOURS[index], [*kept, steps[-1], (end / scale, steps[-1][1])]))
+        series.append(ChartLine(arm.arm, _COLOURS[index], [*kept, steps[-1], (end / scale, steps[-1][1])]))
     drawing = bands("agents reached over time", series, end / scale, f"simulated {unit}")
     return _part(drawing, len(series), len(arms), "arms")
 

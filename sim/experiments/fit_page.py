@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sim.base.pages import Markup, tag
-from sim.experiments.charts import Drawing, Series, lines, scatter
+from sim.experiments.charts import ChartLine, Drawing, lines, scatter
 from sim.experiments.estimate import Estimate
-from sim.experiments.fit_tables import Found, best_table, found_by, intervals_table
-from sim.experiments.fitting import Candidate, Fit, fit_of
+from sim.experiments.fit_tables import FitFindings, best_table, found_by, intervals_table
+from sim.experiments.fitting import Fit, TriedCombination, fit_of
 from sim.experiments.page import table_of
 from sim.experiments.points import short
 from sim.experiments.results import Results
@@ -42,7 +42,7 @@ def fit_sections(results: Results) -> Markup:
     return tag("section", parts)
 
 
-def _compared(fit: Fit, fitted: Found) -> Iterator[Markup]:
+def _compared(fit: Fit, fitted: FitFindings) -> Iterator[Markup]:
     """Yield a chart for each metric of the data, with what the best candidate shows."""
     for place, target in enumerate(fit_of(fit.plan).targets):
         for name in target.names if fitted.best and target.cells[0].seconds is not None else ():
@@ -51,7 +51,7 @@ def _compared(fit: Fit, fitted: Found) -> Iterator[Markup]:
                 yield drawing.card(name, f"{target.name}, and candidate {fitted.best[0].number}")
 
 
-def _over_time(target: Target, name: str, place: int, best: Candidate) -> Drawing | None:
+def _over_time(target: Target, name: str, place: int, best: TriedCombination) -> Drawing | None:
     data: list[tuple[float, Estimate]] = []
     model: list[tuple[float, Estimate]] = []
     for number, cell in enumerate(target.cells):
@@ -64,8 +64,8 @@ def _over_time(target: Target, name: str, place: int, best: Candidate) -> Drawin
     if not model:
         return None
     series = [
-        Series("data", "var(--c1)", sorted(data, key=_time)),
-        Series("model", "var(--c0)", sorted(model, key=_time)),
+        ChartLine("data", "var(--c1)", sorted(data, key=_time)),
+        ChartLine("model", "var(--c0)", sorted(model, key=_time)),
     ]
     return lines(f"{name} of the data and of the best candidate over time", series, "simulated seconds")
 

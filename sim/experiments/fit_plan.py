@@ -8,7 +8,7 @@ from typing import Final, get_args
 import attrs
 
 from sim.base.errors import UsageError
-from sim.experiments.designs import Variable, each, variable
+from sim.experiments.designs import VariedKey, each, variable
 from sim.experiments.options import SearchOptions
 from sim.experiments.outcomes import KnownOutcomes
 from sim.experiments.plan import MOST_TRIALS, Plan, SweepPlanOptions, Varied
@@ -97,7 +97,7 @@ def _named(target: Target, varied: Varied) -> Target:
     return attrs.evolve(target, cells=cells)
 
 
-def _ends(variables: Sequence[Variable]) -> tuple[Point, ...]:
+def _ends(variables: Sequence[VariedKey]) -> tuple[Point, ...]:
     """Return the combinations of all lowest and of all highest values, and those with each value of a list."""
     most = max((len(one.values) for one in variables if one.low is None), default=2)
     return tuple(
@@ -105,7 +105,7 @@ def _ends(variables: Sequence[Variable]) -> tuple[Point, ...]:
     )  # fmt: skip
 
 
-def _end(one: Variable, place: int, most: int) -> str:
+def _end(one: VariedKey, place: int, most: int) -> str:
     if one.low is None:
         return one.values[place % len(one.values)]
     return one.at(0.0 if place % 2 == 0 else 1.0)

@@ -7,9 +7,9 @@ from typing import Any, Final
 import attrs
 
 from sim.base.text import counted
-from sim.experiments.designs import Variable, each, variable
+from sim.experiments.designs import VariedKey, each, variable
 from sim.experiments.estimate import Estimate
-from sim.experiments.fitting import Candidate, Fit, fit_of
+from sim.experiments.fitting import Fit, TriedCombination, fit_of
 from sim.experiments.points import as_number, short
 from sim.experiments.results import Results
 from sim.experiments.score_tables import Cell, Table, rounded
@@ -31,7 +31,7 @@ as wide as the gaps between candidates, and their values go together by chance."
 
 
 @attrs.frozen
-class Value:
+class AgreeingValues:
     """A varied key, and which of its values agree with the data.
 
     Attributes:
@@ -52,7 +52,7 @@ class Value:
 
 
 @attrs.frozen
-class Found:
+class FitFindings:
     """What a fit has found.
 
     Attributes:
@@ -69,11 +69,11 @@ class Found:
         notes: what to know, one sentence each.
     """
 
-    best: tuple[Candidate, ...]
+    best: tuple[TriedCombination, ...]
     reproduced: bool | None
-    agreeing: tuple[Candidate, ...]
-    nearest: tuple[Candidate, ...]
-    intervals: tuple[Value, ...]
+    agreeing: tuple[TriedCombination, ...]
+    nearest: tuple[TriedCombination, ...]
+    intervals: tuple[AgreeingValues, ...]
     by_chance: tuple[float | None, ...]
     ended_early: int
     without_loss: int
@@ -95,7 +95,7 @@ class Found:
         return "agree with the data" if self.reproduced else "nearest to the data"
 
 
-def found_by(results: Results) -> Found:
+def found_by(results: Results) -> FitFindings:
     """Return what a fit has found so far."""
     fit = Fit.of(results)
     best = tuple(fit.best)
@@ -111,26 +111,26 @@ def found_by(results: Results) -> Found:
     notes = [
         *_notes(fit, results, lacking), *_not_reproduced(fit, best, limits), *_left_open(variables, intervals, agreeing)
     ]  # fmt: skip
-    return Found(
+    return FitFindings(
         best, bool(sound) if has_limits else None, agreeing, nearest, intervals,
         by_chance=tuple(limits[0]) if len(best) == 1 else (),
         ended_early=sum(one.ended_early for one in fit.candidates), without_loss=len(lacking), notes=tuple(notes),
     )  # fmt: skip
 
 
-def _by_chance(fit: Fit, one: Candidate) -> list[float | None]:
+def _by_chance(fit: Fit, one: TriedCombination) -> list[float | None]:
     plan = fit_of(fit.plan)
     return [most_by_chance(target, own, plan.loss) for target, own in zip(plan.targets, one.curves, strict=True)]
 
 
-def _within(one: Candidate, limits: Sequence[float | None]) -> bool:
+def _within(one: TriedCombination, limits: Sequence[float | None]) -> bool:
     """Return whether each loss of a candidate is one that runs have by chance."""
     return one.values is not None and all(
         limit is not None and loss <= limit for loss, limit in zip(one.values, limits, strict=True)
     )
 
 
-def _agrees(fit: Fit, one: Candidate, sound: Sequence[tuple[Candidate, Sequence[float | None]]]) -> bool:
+def _agrees(fit: Fit, one: TriedCombination, sound: Sequence[tuple[TriedCombination, Sequence[float | None]]]) -> bool:
     """Return whether a candidate agrees with the data, as some of the best do.
 
     Its losses are those that runs of one of these could have, if one of its runs were the data; or none is clearly
@@ -144,40 +144,40 @@ def _agrees(fit: Fit, one: Candidate, sound: Sequence[tuple[Candidate, Sequence[
     return any(_within(one, limits) for _, limits in sound) or _is_near(fit, one, [best for best, _ in sound])
 
 
-def _is_near(fit: Fit, one: Candidate, best: Iterable[Candidate]) -> bool:
+def _is_near(fit: Fit, one: TriedCombination, best: Iterable[TriedCombination]) -> bool:
     """Return whether a candidate is not clearly worse than one of the best for any target."""
     return not one.ended_early and any(one is other or not any(fit.clearly_worse(one, other)) for other in best)
 
 
-def _chosen(one: Variable, candidates: Sequence[Candidate]) -> list[str]:
+def _chosen(one: VariedKey, candidates: Sequence[TriedCombination]) -> list[str]:
     """Return those values of a list that candidates have, in the order of the list."""
     had = {tuple(candidate.point[key] for key in one.keys) for candidate in candidates}
     return [value for value in one.values if tuple(each({one.key: value}).values()) in had]
 
 
-def _numbers(one: Variable, candidates: Sequence[Candidate]) -> list[float]:
+def _numbers(one: VariedKey, candidates: Sequence[TriedCombination]) -> list[float]:
     """Return the values of a range that candidates have."""
     return [float(candidate.point[one.key]) for candidate in candidates]
 
 
-def _value(one: Variable, fit: Fit, agreeing: Sequence[Candidate]) -> Value:
+def _value(one: VariedKey, fit: Fit, agreeing: Sequence[TriedCombination]) -> AgreeingValues:
     """Return which values of a key agree with the data: an interval reaches to the next tried ones that do not."""
     name = _name(one, fit.plan.points[0])
     if one.low is None or one.high is None:
         values = tuple(_chosen(one, agreeing))
-        return Value(name, None, None, values, len(values) / len(one.values), len(one.values))
+        return AgreeingValues(name, None, None, values, len(values) / len(one.values), len(one.values))
     own = sorted(_numbers(one, agreeing))
     every = sorted({float(one.low), *_numbers(one, fit.judged), float(one.high)})
     low = max((value for value in every if value < own[0]), default=own[0])
     high = min((value for value in every if value > own[-1]), default=own[-1])
-    return Value(name, low, high, (), (high - low) / (one.high - one.low), 0)
+    return AgreeingValues(name, low, high, (), (high - low) / (one.high - one.low), 0)
 
 
-def _name(one: Variable, point: Mapping[str, str]) -> str:
+def _name(one: VariedKey, point: Mapping[str, str]) -> str:
     return ", ".join(short(key, point) for key in one.keys)
 
 
-def _notes(fit: Fit, results: Results, lacking: Sequence[Candidate]) -> Iterator[str]:
+def _notes(fit: Fit, results: Results, lacking: Sequence[TriedCombination]) -> Iterator[str]:
     """Yield what is missing: losses, ends of runs, samples, cells, held-out seeds."""
     plan, whole = fit_of(fit.plan), fit.plan.seeds[1]
     for lack, why in LACKS.items():
@@ -213,7 +213,9 @@ def _first_failure(fit: Fit, results: Results) -> str:
     )
 
 
-def _not_reproduced(fit: Fit, best: Sequence[Candidate], limits: Sequence[Sequence[float | None]]) -> Iterator[str]:
+def _not_reproduced(
+    fit: Fit, best: Sequence[TriedCombination], limits: Sequence[Sequence[float | None]]
+) -> Iterator[str]:
     """Yield which targets no candidate reproduces."""
     plan, hint = fit_of(fit.plan), "the model or the ranges may be wrong, or the candidates too few"
     pairs = [
@@ -235,7 +237,9 @@ def _not_reproduced(fit: Fit, best: Sequence[Candidate], limits: Sequence[Sequen
         yield f"no candidate reproduces all targets at once; {hint}, or the targets contradict each other"
 
 
-def _left_open(variables: Sequence[Variable], intervals: Sequence[Value], agreeing: Sequence[Candidate]) -> list[str]:
+def _left_open(
+    variables: Sequence[VariedKey], intervals: Sequence[AgreeingValues], agreeing: Sequence[TriedCombination]
+) -> list[str]:
     """Return what the data does not determine: single values, and pairs that go together."""
     if 0 < len(agreeing) < FEWEST:
         count = counted(len(agreeing), "candidate agrees", "candidates agree")
@@ -259,12 +263,12 @@ def _left_open(variables: Sequence[Variable], intervals: Sequence[Value], agreei
     return notes
 
 
-def _is_wide(one: Value) -> bool:
+def _is_wide(one: AgreeingValues) -> bool:
     """Return whether data says little about a value. One value of a list is a decision, however short the list is."""
     return one.width >= WIDE and (not one.of or len(one.values) > 1)
 
 
-def _spread(one: Value) -> str:
+def _spread(one: AgreeingValues) -> str:
     if one.of:
         return f"{len(one.values)} of its {one.of} values agree with it"
     return f"the values that agree with it reach over {one.width:.0%} of its range"
@@ -275,7 +279,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [sum(other < one for other in values) + (values.count(one) - 1) / 2 for one in values]
 
 
-def best_table(results: Results, fitted: Found) -> Table:
+def best_table(results: Results, fitted: FitFindings) -> Table:
     """Return a line for each of the best candidates: its number, values, and losses with half of their intervals."""
     plan = fit_of(results.plan)
     point = results.plan.points[0]
@@ -297,7 +301,7 @@ def _two(one: Estimate | None) -> list[Cell]:
     return [None, None] if one is None else [rounded(one.mean), rounded(one.half)]
 
 
-def intervals_table(fitted: Found) -> Table:
+def intervals_table(fitted: FitFindings) -> Table:
     """Return a line for each varied key: which of its values agree with the data, or are nearest to it."""
     rows: list[list[Cell]] = [
         [one.key, rounded(one.low), rounded(one.high), ", ".join(one.values), f"{one.width:.0%}"]

@@ -28,7 +28,7 @@ FIRST_SEEDS: Final = 3
 
 
 @attrs.frozen
-class Candidate:
+class TriedCombination:
     """A combination that was tried.
 
     Attributes:
@@ -65,7 +65,7 @@ class Candidate:
         means = [one.mean for one in self.losses if one is not None]
         return tuple(means) if len(means) == len(self.losses) else None
 
-    def again(self, number: int) -> "Candidate":
+    def again(self, number: int) -> "TriedCombination":
         """Return a later candidate with the same values."""
         none = tuple(None for _ in self.losses)
         curves = tuple(dict[int, Curve]() for _ in self.curves)
@@ -93,12 +93,12 @@ class Fit:
     """
 
     plan: Plan
-    candidates: list[Candidate]
+    candidates: list[TriedCombination]
     done: Mapping[tuple[int, int], str]
     ended_before: int
     thinned: str
     compared: dict[tuple[int, int, int], tuple[bool, ...]] = attrs.field(factory=dict, repr=False)
-    raced: tuple[int, Sequence[Candidate]] = (0, ())
+    raced: tuple[int, Sequence[TriedCombination]] = (0, ())
 
     @classmethod
     def of(cls, results: Results) -> "Fit":
@@ -133,7 +133,7 @@ class Fit:
         shown.raced = made.raced
         return made
 
-    def _candidate(self, number: int, point: Point, curves: Sequence[Mapping[int, Curve]]) -> Candidate:
+    def _candidate(self, number: int, point: Point, curves: Sequence[Mapping[int, Curve]]) -> TriedCombination:
         fit = fit_of(self.plan)
         search = {*self.plan.some_seeds(self.plan.seeds[1])}
         own = [{seed: one for seed, one in by_seed.items() if seed in search} for by_seed in curves]
@@ -143,7 +143,7 @@ class Fit:
         in_search = sum(seed in search for seed in failed)
         lacks = (lack_of(target, runs, fit.loss) for target, runs in zip(fit.targets, own, strict=True) if runs)
         done = next((turn for turn, seed in enumerate(every) if (number, seed) not in self.done), len(every))
-        return Candidate(
+        return TriedCombination(
             number, point, done, seeds=max(map(len, own)), failed=in_search,
             lack="failed" if in_search else next((one for one in lacks if one is not None), None),
             losses=self._losses(own, whole=not in_search), ended_early=False,
@@ -179,7 +179,9 @@ class Fit:
             best = _front([*best, *kept])
             self.raced = begin + fit.batch, best
 
-    def clearly_worse(self, one: Candidate, other: Candidate, count: int | None = None) -> tuple[bool, ...]:
+    def clearly_worse(
+        self, one: TriedCombination, other: TriedCombination, count: int | None = None
+    ) -> tuple[bool, ...]:
         """Return for each target whether the interval of the difference of two losses, seed by seed, lies above 0.
 
         A run that failed, or has no value, shows no difference.
@@ -203,17 +205,17 @@ class Fit:
             self.compared[key] = tuple(worse)
         return self.compared[key]
 
-    def is_finished(self, one: Candidate) -> bool:
+    def is_finished(self, one: TriedCombination) -> bool:
         """Return whether all seeds of the search that a candidate gets are done."""
         return self.is_done(one.number, FIRST_SEEDS if one.ended_early else self.plan.seeds[1])
 
     @property
-    def judged(self) -> list[Candidate]:
+    def judged(self) -> list[TriedCombination]:
         """The candidates with all seeds that they get in the search, and with losses."""
         return [one for one in self.candidates if one.values and one.same_as is None and self.is_finished(one)]
 
     @property
-    def best(self) -> list[Candidate]:
+    def best(self) -> list[TriedCombination]:
         """The candidate with the least loss; with several targets, the Pareto front: those that no other one beats."""
         return _front([one for one in self.judged if not one.ended_early])
 
@@ -268,9 +270,9 @@ class Fit:
         return of_candidates + (fit.candidates - len(counts)) * whole + held_out
 
 
-def _front(candidates: Sequence[Candidate]) -> list[Candidate]:
+def _front(candidates: Sequence[TriedCombination]) -> list[TriedCombination]:
     """Return those that no other one beats; with one target, the first one with the least loss."""
-    front: list[Candidate] = []
+    front: list[TriedCombination] = []
     for one in candidates:
         if one.values is not None and not any(_beats(other, one) for other in front):
             front = [other for other in front if not _beats(one, other)]
@@ -278,7 +280,7 @@ def _front(candidates: Sequence[Candidate]) -> list[Candidate]:
     return front[:1] if front and len(front[0].losses) == 1 else front
 
 
-def _beats(one: Candidate, other: Candidate) -> bool:
+def _beats(one: TriedCombination, other: TriedCombination) -> bool:
     """Return whether a candidate is at least as good in each loss, and better in one."""
     left, right = one.values, other.values
     if left is None or right is None:
@@ -306,9 +308,9 @@ class _Shown:
     curves: dict[int, list[dict[int, Curve]]] = attrs.field(factory=dict)
     ended_before: set[tuple[int, int]] = attrs.field(factory=set)
     steps: dict[tuple[int, int], int] = attrs.field(factory=dict)
-    candidates: dict[int, Candidate] = attrs.field(factory=dict)
+    candidates: dict[int, TriedCombination] = attrs.field(factory=dict)
     compared: dict[tuple[int, int, int], tuple[bool, ...]] = attrs.field(factory=dict)
-    raced: tuple[int, Sequence[Candidate]] = (0, ())
+    raced: tuple[int, Sequence[TriedCombination]] = (0, ())
     last: Fit | None = None
 
     def fit(self, results: Results) -> Fit:
@@ -405,7 +407,7 @@ class Searching:
                 )
         return False
 
-    def _tell(self, batch: Sequence[Candidate]) -> None:
+    def _tell(self, batch: Sequence[TriedCombination]) -> None:
         losses = [one.values for one in batch]
         if batch[0].number == 0 and not any(losses):
             raise _without_loss(batch, self._results)
@@ -423,7 +425,7 @@ def first_candidates(plan: Plan) -> tuple[Point, ...]:
     return searched(plan).ask(min(fit.batch, fit.candidates))
 
 
-def _without_loss(batch: Sequence[Candidate], results: Results) -> RunError | UsageError:
+def _without_loss(batch: Sequence[TriedCombination], results: Results) -> RunError | UsageError:
     """Return why no candidate of the first batch has a loss, as an error."""
     plan, failed = results.plan, sum(one.failed for one in batch)
     if failed and all(one.lack == "failed" for one in batch):
@@ -439,7 +441,7 @@ def _without_loss(batch: Sequence[Candidate], results: Results) -> RunError | Us
     return UsageError(f"no candidate of the first batch has a loss: {_lacking(batch, plan)}", hint=hint)
 
 
-def _lacking(batch: Iterable[Candidate], plan: Plan) -> str:
+def _lacking(batch: Iterable[TriedCombination], plan: Plan) -> str:
     """Return what the first candidates without failed runs lack."""
     fit = fit_of(plan)
     own = [one for one in batch if one.lack != "failed"]

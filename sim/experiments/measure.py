@@ -26,7 +26,7 @@ from sim.experiments.pool_clock import PoolClock
 from sim.experiments.reach import Trace, TraceRecorder, reached
 from sim.experiments.samples import NO_SAMPLES, Samples
 from sim.experiments.trial import Status, Trial, figures_of, sentence
-from sim.experiments.values import Found
+from sim.experiments.values import TrialValues
 from sim.llm.shared_answers import SharedAnswers
 from sim.record.answer_book import AnswerBook
 from sim.runner.engine import PATIENT
@@ -60,7 +60,7 @@ def run_job(job: TrialJob) -> list[Measured]:
     baseline: tuple[Trace, float] | None = None
     with book_of(job) as book:
         for turn, (index, point) in enumerate(job.points.items()):
-            watch = Watch(job.plan, answers_of(job, book))
+            watch = TrialWatch(job.plan, answers_of(job, book))
             trial = Trial(index, job.seed, mode_of(job.plan, point), turn)
             trial = watch.named(attempt(trial, partial(_figures, job, point, watch)), job)
             trace = watch.trace() if trial.status == "measured" else None
@@ -123,7 +123,7 @@ def _collect() -> None:
 
 
 @attrs.define
-class Watch:
+class TrialWatch:
     """Notes the name and the CPU time at the start of a run and, of an arm, the events of each agent; shares answers.
 
     It keeps what outcomes are about and the result of a run does not have: single answers to surveys, and its pools.
@@ -178,7 +178,7 @@ class Watch:
         return None if self.recorder is None else self.recorder.trace
 
 
-def _figures(job: TrialJob, point: Point, watch: Watch) -> Mapping[str, Any]:
+def _figures(job: TrialJob, point: Point, watch: TrialWatch) -> Mapping[str, Any]:
     overrides = (*job.plan.overrides, *overrides_of(point))
     if job.plan.past is not None:
         return measured(job, watch, partial(_run_arm, job, overrides, watch))
@@ -187,7 +187,7 @@ def _figures(job: TrialJob, point: Point, watch: Watch) -> Mapping[str, Any]:
     return measured(job, watch, lambda runs: run(out=runs))
 
 
-def measured(job: TrialJob, watch: Watch, run: Callable[[Path | None], RunResult]) -> dict[str, Any]:
+def measured(job: TrialJob, watch: TrialWatch, run: Callable[[Path | None], RunResult]) -> dict[str, Any]:
     """Return the figures of a trial.
 
     Args:
@@ -209,7 +209,7 @@ def measured(job: TrialJob, watch: Watch, run: Callable[[Path | None], RunResult
         seconds, runner = time.process_time() - watch.began, watch.runner
         asked = () if runner is None else runner.interventions.asked
         try:
-            defined = Found(result, asked, watch.pools, job.hosting.access).values(job.plan.definitions)
+            defined = TrialValues(result, asked, watch.pools, job.hosting.access).values(job.plan.definitions)
         except UsageError as error:  # the run itself was carried out: its mode is not what is refused
             raise RunError(str(error), hint=error.hint) from error
     if runs is not None and runs != job.hosting.runs:
@@ -279,7 +279,7 @@ def run_trial(
     return blocking(partial(run_from, plan.file, chosen, load=partial(_loaded, plan.sha256)), chosen.backend)
 
 
-def _run_arm(job: TrialJob, overrides: Sequence[str], watch: Watch, runs: Path | None) -> RunResult:
+def _run_arm(job: TrialJob, overrides: Sequence[str], watch: TrialWatch, runs: Path | None) -> RunResult:
     from sim.runner.branching import branch  # the import is slow
 
     plan, hosting = job.plan, job.hosting

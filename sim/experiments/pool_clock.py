@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from sim.agents.outcomes import OF_POOLS, Call
+from sim.agents.outcomes import OF_POOLS, FunctionCall
 from sim.kernel import Kernel, to_seconds
 from sim.kernel.duration import MAX_NS
 from sim.resources.pool import Pool
@@ -81,7 +81,7 @@ class PoolClock:
         calls: the calls of outcomes; those that are about no pool are left out.
     """
 
-    def __init__(self, kernel: Kernel, pools: Mapping[str, Pool], calls: Iterable[Call]) -> None:
+    def __init__(self, kernel: Kernel, pools: Mapping[str, Pool], calls: Iterable[FunctionCall]) -> None:
         self._kernel = kernel
         self._windows: dict[tuple[str, int, int], _Window] = {}
         for call in calls:
@@ -97,7 +97,7 @@ class PoolClock:
         for window in self._windows.values():
             window.stop()
 
-    def value(self, call: Call) -> float | None:
+    def value(self, call: FunctionCall) -> float | None:
         """Return the value of a call about a pool."""
         return self._windows[_key(call)].value(call.function)
 
@@ -108,5 +108,5 @@ class PoolClock:
             window.advance(now, time)
 
 
-def _key(call: Call) -> tuple[str, int, int]:
+def _key(call: FunctionCall) -> tuple[str, int, int]:
     return call.what, int(call.options.get("from", 0)), int(call.options.get("to", MAX_NS))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sim.base.errors import UsageError
 from sim.base.extras import need
-from sim.experiments.designs import Variable, check_whole, each
+from sim.experiments.designs import VariedKey, check_whole, each
 from sim.experiments.points import Point, number_text
 from sim.experiments.targets import FitPlan
 
@@ -34,7 +34,7 @@ def optuna_version() -> str:
     return str(optuna.__version__)
 
 
-def check_search(variables: Sequence[Variable], fit: FitPlan) -> None:
+def check_search(variables: Sequence[VariedKey], fit: FitPlan) -> None:
     """Check that a sampler can vary these keys.
 
     Raises:
@@ -65,7 +65,7 @@ class Search:
         UsageError: if Optuna is not installed.
     """
 
-    def __init__(self, fit: FitPlan, variables: Sequence[Variable], sha: str) -> None:
+    def __init__(self, fit: FitPlan, variables: Sequence[VariedKey], sha: str) -> None:
         need("fit", _NEEDED)
         import optuna
 
@@ -104,7 +104,7 @@ class Search:
                     self._study.tell(trial, list(own))
         self._asked = []
 
-    def _distribution(self, one: Variable) -> Any:
+    def _distribution(self, one: VariedKey) -> Any:
         distributions = self._optuna.distributions
         if one.low is None or one.high is None:
             return distributions.CategoricalDistribution(one.values)

@@ -22,7 +22,7 @@ from sim.kernel.codec import Json
 
 
 @attrs.frozen
-class Chance:
+class VarianceShares:
     """How the variance of the outcome of single runs is split; the three shares add up to 1.
 
     Attributes:
@@ -37,7 +37,7 @@ class Chance:
 
 
 @attrs.frozen
-class Influence:
+class InputShare:
     """One input of one outcome. What the design does not show is None.
 
     Attributes:
@@ -75,13 +75,13 @@ class Sensitivity:
     """
 
     outcome: str
-    inputs: tuple[Influence, ...]
+    inputs: tuple[InputShare, ...]
     pairs: Mapping[tuple[str, str], Estimate]
     blocks: int
     left_out: int
     seeds: int
     seeds_left_out: tuple[int, ...]
-    chance: Chance | None
+    chance: VarianceShares | None
     note: str
     means: Mapping[int, float] = attrs.field(repr=False)
 
@@ -262,9 +262,9 @@ def _wide(keys: Sequence[str], indices: Indices) -> Iterable[str]:
             )
 
 
-def _influences(keys: Sequence[str], indices: Indices) -> Iterable[Influence]:
+def _influences(keys: Sequence[str], indices: Indices) -> Iterable[InputShare]:
     for place, key in enumerate(keys):
-        yield Influence(
+        yield InputShare(
             key,
             None if indices.first is None else indices.first[place],
             None if indices.total is None else indices.total[place],
@@ -274,7 +274,7 @@ def _influences(keys: Sequence[str], indices: Indices) -> Iterable[Influence]:
         )
 
 
-def _chance(by_point: Mapping[int, Mapping[int, float]]) -> Chance | None:
+def _chance(by_point: Mapping[int, Mapping[int, float]]) -> VarianceShares | None:
     """Return how the variance of single runs is split, from the combinations that have a value for each seed."""
     seeds = {seed for by_seed in by_point.values() for seed in by_seed}
     cells: dict[Level, tuple[float]] = {
@@ -287,7 +287,7 @@ def _chance(by_point: Mapping[int, Mapping[int, float]]) -> Chance | None:
     shares = {part.source: part.share for part in components(cells, ("inputs", "seeds"))}
     if not sum(shares.values()):
         return None
-    return Chance(shares.get("inputs", 0.0), shares.get("seeds", 0.0), shares.get("residual", 0.0))
+    return VarianceShares(shares.get("inputs", 0.0), shares.get("seeds", 0.0), shares.get("residual", 0.0))
 
 
 def chance_text(sensitivity: Sensitivity) -> str:
@@ -325,7 +325,7 @@ def pairs_table(sensitivity: Sensitivity) -> Table:
     return ["input", "and", "second order", "±"], rows
 
 
-def ordered(sensitivity: Sensitivity) -> list[Influence]:
+def ordered(sensitivity: Sensitivity) -> list[InputShare]:
     """Return the inputs of an outcome, those with the largest effect first."""
     return sorted(sensitivity.inputs, key=lambda one: -(one.total or one.effect or Estimate(0, 0.0, None)).mean)
 

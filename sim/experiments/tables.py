@@ -14,7 +14,7 @@ from sim.kernel.duration import seconds_text
 
 
 @attrs.frozen
-class Line:
+class EstimateRow:
     """One line of estimates: the cells before the outcomes, the outcomes by name, and the seeds; None: not known."""
 
     cells: Sequence[Cell]
@@ -22,7 +22,7 @@ class Line:
     seeds: int | None = None
 
 
-def lines_table(headings: Sequence[str], lines: Sequence[Line]) -> Table:
+def lines_table(headings: Sequence[str], lines: Sequence[EstimateRow]) -> Table:
     """Return lines as a table.
 
     An outcome without an interval in all lines, as of a single seed, has one column. One that has no value for some
@@ -48,7 +48,7 @@ def lines_table(headings: Sequence[str], lines: Sequence[Line]) -> Table:
     return heads, rows
 
 
-def _is_partial(line: Line, name: str) -> bool:
+def _is_partial(line: EstimateRow, name: str) -> bool:
     """Return whether an outcome has no value for some seeds of a line."""
     return name not in line.outcomes or line.outcomes[name].n != line.seeds
 
@@ -63,7 +63,7 @@ def estimates_table(plan: Plan, estimates: Sequence[PointEstimates], most: int) 
     for row in estimates[:most]:
         cells: list[Cell] = [*([row.label] if plan.arms else row.point.values()), row.seeds]
         cells += [*([row.failed] if failed else []), *(["yes" if row.precise else "no"] if precise else [])]
-        lines.append(Line(cells, row.outcomes, row.seeds))
+        lines.append(EstimateRow(cells, row.outcomes, row.seeds))
     return lines_table(headings, lines)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from sim.agents.outcomes import OF_POOLS, OF_SURVEYS, Call
+from sim.agents.outcomes import OF_POOLS, OF_SURVEYS, FunctionCall
 from sim.base.errors import UsageError
 from sim.base.expressions import ExpressionError
 from sim.experiments.estimate import mean_of
@@ -27,7 +27,7 @@ _KEPT: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {"mean": mean_o
 
 
 @attrs.frozen
-class Found:
+class TrialValues:
     """What a trial has shown.
 
     Attributes:
@@ -50,7 +50,7 @@ class Found:
         """
         return {one.name: _finite(one.measurement.value(self._call)) for one in definitions}
 
-    def _call(self, call: Call) -> float | None:
+    def _call(self, call: FunctionCall) -> float | None:
         if not call.function:
             return outcomes_of(self.result)[0].get(call.what, 0.0 if is_count(call.what) else None)
         if call.function in OF_POOLS:
@@ -65,7 +65,7 @@ class Found:
 
     # -- metrics
 
-    def _sampled(self, call: Call) -> float | None:
+    def _sampled(self, call: FunctionCall) -> float | None:
         """Return the value of a function of the samples of metrics."""
         metrics = self.result.metrics
         times = metrics.get("time", [])
@@ -82,7 +82,7 @@ class Found:
         numbers = [value for time, value in samples if value is not None and _is_within(time, call)]
         return _KEPT[call.function](numbers) if numbers else None
 
-    def _first_time(self, call: Call) -> float | None:
+    def _first_time(self, call: FunctionCall) -> float | None:
         metrics, condition = self.result.metrics, call.condition
         assert condition is not None, "first_time has one"
         for place, time in enumerate(metrics.get("time", ())):
@@ -99,7 +99,7 @@ class Found:
 
     # -- surveys
 
-    def _answer(self, call: Call) -> float | None:
+    def _answer(self, call: FunctionCall) -> float | None:
         number, latest = int(call.options.get("question", 1)), int(call.options.get("at", MAX_NS))
         own = [one for one in self.asked if one.survey == call.what and one.place == number and one.time_ns <= latest]
         if not own:
@@ -116,7 +116,7 @@ class Found:
 
     # -- the record
 
-    def _score(self, call: Call) -> float | None:
+    def _score(self, call: FunctionCall) -> float | None:
         scores = score(self.result, names=(call.what,), access=self.access)
         judge, option = call.options.get("judge"), call.options.get("option")
         own = [one for one in scores if judge is None or one.judge == judge]
@@ -131,7 +131,7 @@ class Found:
                 by_agent.setdefault(one.agent, []).append(one.value)
         return mean_of([mean_of(values) for values in by_agent.values()]) if by_agent else None
 
-    def _query(self, call: Call) -> float | None:
+    def _query(self, call: FunctionCall) -> float | None:
         with open_run(self.result.__fspath__(), verify=False) as stored:
             rows = stored.query(call.what)
         if len(rows) != 1 or len(rows[0]) != 1:
@@ -147,7 +147,7 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _is_within(time: float, call: Call) -> bool:
+def _is_within(time: float, call: FunctionCall) -> bool:
     return int(call.options.get("from", 0)) <= to_ns(time) <= int(call.options.get("to", MAX_NS))
 
 

@@ -16,9 +16,9 @@ import anyio.lowlevel
 
 from sim.base.crashpoints import reach
 from sim.base.errors import Cancelled, UsageError
+from sim.host.arrivals import Arrivals
 from sim.host.calls import HostCall, HostCalls
 from sim.host.effect_tasks import EffectTasks
-from sim.host.inbox import Inbox
 from sim.host.pacing import MonotonicClock, Pacer
 from sim.host.replayer import Replayer
 from sim.host.surroundings import Surroundings
@@ -82,7 +82,7 @@ class Host:
         self._on_live = live
         self.held = held or _never
         self.by_instant = False
-        self._inbox = Inbox(kernel)
+        self._arrivals = Arrivals(kernel)
         self._suspend = False
         self._holds: Callable[[], object] | None = None
         self._patient: Callable[[], bool] = _never
@@ -119,7 +119,7 @@ class Host:
             UsageError: if the kernel has no input of this kind.
             ActorError: if the data is not JSON.
         """
-        self._inbox.add_input(kind, data, applied)
+        self._arrivals.add_input(kind, data, applied)
         self._notify()
 
     def call(self, kind: str, data: object, name: str) -> HostCall:
@@ -231,7 +231,7 @@ class Host:
         self.pacer.anchor()
         while True:
             pause = self._take_in(until)
-            if self._inbox.uncommitted:
+            if self._arrivals.uncommitted:
                 await self._commit()
             if pause is None:
                 pause = self._slicer.run(self._limit(until))
@@ -266,7 +266,7 @@ class Host:
 
     def _finished(self, pause: Pause, until: int) -> bool:
         """Return whether there is nothing left to do before `until`. If so, advance simulated time to it."""
-        if self.held() or (self._inbox and self._stamp() < until):
+        if self.held() or (self._arrivals and self._stamp() < until):
             return False
         if self.kernel.effects.pending and pause is not Pause.LIMIT:
             return False
@@ -344,8 +344,8 @@ class Host:
             pass
         if pause is not None and not self._stands_in_doubt(pause):
             return
-        self._inbox.place()
-        self._inbox.commit_now()
+        self._arrivals.place()
+        self._arrivals.commit_now()
         while self._slicer.run(self.kernel.now + 1) is Pause.BUDGET:
             pass
 
@@ -356,13 +356,13 @@ class Host:
         """
         stamp = self._stamp()
         if (again := self.replayer) is not None and (arrival := again.late()) is not None:
-            first = arrival.time_ns <= stamp or not self._inbox
+            first = arrival.time_ns <= stamp or not self._arrivals
             if first and arrival.time_ns < self._limit(until):
                 if (pause := self._slicer.run_through(arrival.time_ns)) is None:
                     again.bring_in(arrival)
-                    self._inbox.uncommitted = True
+                    self._arrivals.uncommitted = True
                 return pause
-        if not self._inbox:
+        if not self._arrivals:
             return None
         if stamp >= until:
             if not self.kernel.effects.only_doubts():
@@ -371,7 +371,7 @@ class Host:
         pause = self._slicer.run_through(stamp, blocked=True)
         if pause is not None and not self._stands_in_doubt(pause):
             return pause
-        self._inbox.place()
+        self._arrivals.place()
         return None
 
     def _stands_in_doubt(self, pause: Pause) -> bool:
@@ -383,7 +383,7 @@ class Host:
         return self.kernel.now if self._suspend or self.held() else self.pacer.stamp()
 
     async def _commit(self) -> None:
-        await self._inbox.commit(self._tasks.when_durable)
+        await self._arrivals.commit(self._tasks.when_durable)
         if self._failure is not None:
             raise self._failure
 
@@ -394,7 +394,7 @@ class Host:
                 await self._news.wait()
                 self._news = anyio.Event()
         if self.kernel.whole() or self.kernel.effects.only_doubts():
-            self._inbox.place()
+            self._arrivals.place()
         await self._commit()
 
     # -- replay
@@ -458,12 +458,12 @@ class Host:
 
     def _arrived(self, handle: EffectHandle, outcome: Outcome) -> None:
         """Queue the outcome of an effect with measured latency. It is placed when the kernel pauses."""
-        self._inbox.add_outcome(handle, outcome)
+        self._arrivals.add_outcome(handle, outcome)
         self._news.set()
 
     def _failed(self, error: Exception) -> None:
         self._failure = error
-        self._inbox.release()  # wakes `_commit`, which raises the error
+        self._arrivals.release()  # wakes `_commit`, which raises the error
         self._news.set()
 
 

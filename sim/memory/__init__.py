@@ -9,21 +9,30 @@ from typing import TYPE_CHECKING
 from sim.base.late import late_names
 
 if TYPE_CHECKING:
-    from sim.memory.archive import Session, SessionHit
     from sim.memory.load import LoadedMemories
     from sim.memory.memory import Memory, Source
+    from sim.memory.past_sessions import ArchivedSession, SessionHit
     from sim.memory.pruning import PruneReport
     from sim.memory.service import Hit, Memories
     from sim.memory.settings import MemorySettings
     from sim.memory.time_frame import civil_time_frame, simulated_time_frame
 
 __all__ = [
-    "Hit", "LoadedMemories", "Memories", "Memory", "MemorySettings", "PruneReport", "Session", "SessionHit", "Source",
-    "civil_time_frame", "simulated_time_frame",
+    "ArchivedSession",
+    "Hit",
+    "LoadedMemories",
+    "Memories",
+    "Memory",
+    "MemorySettings",
+    "PruneReport",
+    "SessionHit",
+    "Source",
+    "civil_time_frame",
+    "simulated_time_frame",
 ]  # fmt: skip
 
 _HOMES = {
-    "archive": "Session SessionHit",
+    "past_sessions": "ArchivedSession SessionHit",
     "load": "LoadedMemories",
     "memory": "Memory Source",
     "pruning": "PruneReport",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from sim.base.permissions import Permission
 from sim.kernel.codec import Json
 from sim.kernel.duration import to_ns, to_seconds
-from sim.memory.archive import SessionHit
+from sim.memory.past_sessions import SessionHit
 from sim.memory.service import Hit, Memories
 from sim.world.action import Means, Time, action
 

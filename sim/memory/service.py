@@ -11,12 +11,12 @@ import attrs
 from sim.base.errors import Interrupt, LimitError, RunError, UsageError
 from sim.base.text import of_error
 from sim.kernel.codec import JsonObject, Record, encode, freeze
-from sim.memory.archive import Session, SessionArchive, SessionHit, freeze_messages
 from sim.memory.events import MemoriesForgotten, MemoriesPruned, MemoriesSummarised, MemoryRepeated
 from sim.memory.index import SCALE
 from sim.memory.load import CountTokens, LoadedMemories, load
 from sim.memory.memories import AgentMemories
 from sim.memory.memory import SOURCES, Memory, Source, check_importance
+from sim.memory.past_sessions import ArchivedSession, SessionArchive, SessionHit, freeze_messages
 from sim.memory.pruning import PruneReport, Summarise, expired, fading, surplus
 from sim.memory.settings import MemorySettings
 from sim.memory.time_frame import ReadTimeFrame, simulated_time_frame
@@ -421,7 +421,7 @@ class Memories(Service):
         started_ns: int,
         completed_ns: int,
         token_count: int,
-    ) -> Session:
+    ) -> ArchivedSession:
         """Archive a session, which is complete now. A session that is archived already stays as it is.
 
         Args:
@@ -447,7 +447,7 @@ class Memories(Service):
         if len(summary) > self.settings.longest:
             raise LimitError("characters of a summary", len(summary), self.settings.longest, agent_id)
         raw = freeze_messages(messages, self.settings.session_bytes, agent_id)
-        new = Session(
+        new = ArchivedSession(
             agent=agent_id, completed_ns=completed_ns, message_count=len(messages), reason=reason, session=session,
             started_ns=started_ns, summary=summary, token_count=token_count,
         )  # fmt: skip
@@ -457,7 +457,7 @@ class Memories(Service):
         self._counts["sessions"] += 1
         return new
 
-    def sessions(self, agent_id: str, limit: int | None = None) -> tuple[Session, ...]:
+    def sessions(self, agent_id: str, limit: int | None = None) -> tuple[ArchivedSession, ...]:
         """Return the latest archived sessions of an agent, oldest first; by default `hits` of the settings."""
         archive = self._archives.get(agent_id)
         return () if archive is None else archive.latest(self._checked_limit(limit))

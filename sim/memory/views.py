@@ -1,6 +1,6 @@
 """The SQL views of memories and sessions."""
 
-from sim.memory.archive import Session
+from sim.memory.past_sessions import ArchivedSession
 from sim.record.views import VIEWS, view_of
 
 VIEWS["memories"] = """
@@ -38,7 +38,7 @@ VIEWS["memories"] = """
 """
 
 VIEWS["sessions"] = view_of(
-    Session,
+    ArchivedSession,
     "One row a past session of an agent, with its summary.",
     {
         "agent": "$agent", "session": "$session", "summary": "$summary", "reason": "$reason",

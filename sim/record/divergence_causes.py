@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sim.kernel.codec import decode, encode
 from sim.kernel.rows import RecordedEvent
-from sim.record.first_difference import Difference, ValueDifference
+from sim.record.first_difference import FirstDifference, ValueDifference
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")
 _DATE: Final = re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d")
@@ -22,7 +22,7 @@ ANY_CAUSE: Final = (
 )
 
 
-def usual_cause(difference: Difference) -> str:
+def usual_cause(difference: FirstDifference) -> str:
     """Return what probably makes the first different event differ, and what to write instead."""
     if difference.left is None or difference.right is None:
         return ANY_CAUSE

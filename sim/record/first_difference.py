@@ -62,7 +62,7 @@ class ValueDifference:
 
 
 @attrs.frozen
-class Difference:
+class FirstDifference:
     """The first event that differs between two runs.
 
     Attributes:
@@ -111,7 +111,7 @@ class Difference:
         return f"event {self.number:,} is {here} {left} and {there} {right}; they differ in {value.path}"
 
 
-def first_difference(left: Iterable[EventRow], right: Iterable[EventRow], start: int = 1) -> Difference | None:
+def first_difference(left: Iterable[EventRow], right: Iterable[EventRow], start: int = 1) -> FirstDifference | None:
     """Return the first event that differs, or None.
 
     Events are read in batches, so both iterators may be advanced past the first difference.
@@ -130,7 +130,7 @@ def first_difference(left: Iterable[EventRow], right: Iterable[EventRow], start:
         if encode_events(ours) != encode_events(theirs):
             for number, (one, other) in enumerate(zip_longest(ours, theirs), start):
                 if not _same(one, other):
-                    return Difference(number, one, other)
+                    return FirstDifference(number, one, other)
         if len(ours) < _BATCH:
             return None
         start += _BATCH

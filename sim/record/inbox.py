@@ -68,7 +68,7 @@ _TABLES = (
 
 
 @attrs.frozen
-class Answer:
+class InboxAnswer:
     """The answer to a request.
 
     Attributes:
@@ -85,7 +85,7 @@ class Answer:
 
 
 @attrs.frozen
-class Request:
+class InboxRequest:
     """A row of the inbox.
 
     Attributes:
@@ -100,7 +100,7 @@ class Request:
     key: str
     kind: str
     data: bytes
-    answer: Answer | None
+    answer: InboxAnswer | None
 
 
 class InboxFile:
@@ -191,7 +191,7 @@ class InboxFile:
             )
         return key
 
-    def answer_to(self, key: str) -> Answer | None:
+    def answer_to(self, key: str) -> InboxAnswer | None:
         """Return the answer to a request, or None if it has none yet.
 
         Raises:
@@ -208,7 +208,7 @@ class InboxFile:
 
     # -- for the process of the run
 
-    def take(self, epoch: int, after: int) -> list[Request] | None:
+    def take(self, epoch: int, after: int) -> list[InboxRequest] | None:
         """Claim the inbox for a process, and return some of the requests after a row.
 
         Args:
@@ -229,9 +229,9 @@ class InboxFile:
                 f"SELECT {columns} FROM requests WHERE id > ? AND epoch <= ? ORDER BY id LIMIT 256",  # noqa: S608 - constant
                 (after, epoch),
             ).fetchall()
-        return [Request(id, key, kind, data, _answer(*answer)) for id, key, kind, data, *answer in rows]
+        return [InboxRequest(id, key, kind, data, _answer(*answer)) for id, key, kind, data, *answer in rows]
 
-    def answer(self, epoch: int, key: str, answer: Answer) -> None:
+    def answer(self, epoch: int, key: str, answer: InboxAnswer) -> None:
         """Answer a request, unless a later process has claimed the inbox."""
         with self._transaction() as execute:
             execute(
@@ -279,8 +279,8 @@ def _removed(path: Path) -> RunError:
     )
 
 
-def _answer(outcome: Outcome | None, time_ns: int | None, reason: str | None, hint: str | None) -> Answer | None:
-    return None if outcome is None else Answer(outcome, time_ns, reason, hint)
+def _answer(outcome: Outcome | None, time_ns: int | None, reason: str | None, hint: str | None) -> InboxAnswer | None:
+    return None if outcome is None else InboxAnswer(outcome, time_ns, reason, hint)
 
 
 def ask(folder: Path, verb: Verb, **arguments: Any) -> str:
@@ -300,7 +300,7 @@ def ask(folder: Path, verb: Verb, **arguments: Any) -> str:
         return inbox.put(epoch, verb, arguments)
 
 
-def await_answer(folder: Path, key: str, seconds: float) -> Answer | None:
+def await_answer(folder: Path, key: str, seconds: float) -> InboxAnswer | None:
     """Wait until the run has answered a request.
 
     Args:

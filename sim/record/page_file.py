@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TextIO
 
 from sim.base.errors import UsageError
-from sim.record.archive import archive_of
 from sim.record.drafts import draft_folder, sync_file
 from sim.record.files import DATABASE, failure
+from sim.record.zip_archives import archive_of
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from sim.kernel.codec import JsonObject, decode, encode
 from sim.kernel.effects import hash_request
 from sim.kernel.levels import LACKS, level_of
 from sim.kernel.rows import RecordedEvent
-from sim.record.archive import is_archive, unpacked_run
 from sim.record.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.record.contents import content_hash, join
 from sim.record.files import (
@@ -44,6 +43,7 @@ from sim.record.rows import Row, Wanted
 from sim.record.schema import APPLICATION, SCHEMA, TABLES
 from sim.record.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 from sim.record.views import VIEWS
+from sim.record.zip_archives import is_archive, unpacked_run
 
 QUERY_SECONDS = 60.0
 """Default time limit of a query, in seconds."""

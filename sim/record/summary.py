@@ -10,9 +10,9 @@ from sim.base.text import number, plain
 from sim.kernel.codec import Json, JsonObject
 from sim.kernel.duration import seconds_text
 from sim.kernel.levels import LACKS, level_of
-from sim.record.archive import archive_of
 from sim.record.files import versions
 from sim.record.reader import RunInfo
+from sim.record.zip_archives import archive_of
 
 if TYPE_CHECKING:
     from sim.base.pages import Chart

@@ -11,7 +11,7 @@ from sim.kernel.levels import level_of
 from sim.kernel.ports import Durable, NullRecorder, Recorder
 from sim.kernel.rows import ClosedRow, EventRow, InputRow, IntentRow, ResultRow
 from sim.record.divergence_causes import ANY_CAUSE, usual_cause, value_cause
-from sim.record.first_difference import Difference, first_difference, first_value
+from sim.record.first_difference import FirstDifference, first_difference, first_value
 from sim.record.hashing import CHUNK, RunHash, encode_events, final_hash
 from sim.record.history import Intent, RunHistory
 from sim.record.recorder import HashRecorder, RunRecorder
@@ -190,7 +190,7 @@ class VerifyingRecorder:
             raise DivergenceError("the events are equal, but their hash is not the one on record")
         raise _divergence(difference)
 
-    def _first_difference(self) -> Difference | None:
+    def _first_difference(self) -> FirstDifference | None:
         chunk = self._history.chunk
         stored = [] if chunk is None else [tuple(row) for row in decode(chunk.data)]
         if chunk is not None and len(self._rows) < chunk.count:
@@ -234,9 +234,9 @@ class VerifyingRecorder:
         chunk, made, kept = self._history.chunk, self.compared + len(self._rows), there.events_before
         if made < kept and chunk is not None:
             row: EventRow = tuple(decode(chunk.data)[len(self._rows)])
-            difference = Difference(made + 1, row, None)
+            difference = FirstDifference(made + 1, row, None)
         elif self.compared <= kept < made:
-            difference = Difference(kept + 1, None, self._rows[kept - self.compared])
+            difference = FirstDifference(kept + 1, None, self._rows[kept - self.compared])
         else:
             return DivergenceError(
                 f"{name} comes after {made:,} events now, and effect {there.ordinal} of {there.actor} after {kept:,} on"
@@ -339,7 +339,7 @@ def _flush(out: RunRecorder, _: None) -> None:
     out.flush()
 
 
-def _divergence(difference: Difference) -> DivergenceError:
+def _divergence(difference: FirstDifference) -> DivergenceError:
     return DivergenceError(difference.sentence(_RECORD, _NOW), hint=usual_cause(difference))
 
 

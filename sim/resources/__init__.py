@@ -5,7 +5,7 @@ import: `events` and below. Read first: `rates.py` (the rate tracker), then `poo
 """
 
 from sim.resources.budgets import Budgets, Earmark
-from sim.resources.capacity import Capacity, Watch
+from sim.resources.capacity import Capacity, CapacityWatch
 from sim.resources.container import Container
 from sim.resources.ledger import MICRO, Ledger, to_micro
 from sim.resources.pool import Pool, PoolStatistics
@@ -18,7 +18,28 @@ from sim.resources.uses import RateStatistics, RateUse
 from sim.resources.windows import Rate, Reservation
 
 __all__ = [
-    "MICRO", "Budgets", "Capacity", "Container", "Earmark", "Ledger", "Limit", "Policy", "Pool", "PoolStatistics",
-    "Preempted", "PreemptiveResource", "PriorityResource", "Quotas", "Rate", "RateStatistics", "RateTracker", "RateUse",
-    "Reservation", "Resource", "Store", "Use", "Watch", "to_micro",
+    "MICRO",
+    "Budgets",
+    "Capacity",
+    "CapacityWatch",
+    "Container",
+    "Earmark",
+    "Ledger",
+    "Limit",
+    "Policy",
+    "Pool",
+    "PoolStatistics",
+    "Preempted",
+    "PreemptiveResource",
+    "PriorityResource",
+    "Quotas",
+    "Rate",
+    "RateStatistics",
+    "RateTracker",
+    "RateUse",
+    "Reservation",
+    "Resource",
+    "Store",
+    "Use",
+    "to_micro",
 ]  # fmt: skip

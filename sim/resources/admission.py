@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 
 from sim.base.errors import LimitError
 from sim.kernel import Kernel, Source, Timer
-from sim.resources.capacity import LAST, Capacity, ResourceCounts, Watch
+from sim.resources.capacity import LAST, Capacity, CapacityWatch, ResourceCounts
 from sim.resources.windows import QUEUE_PURGE, Need, Reservation, Window, time_until
 
 _FIRST = -1  # the priority of the timer: waiting actors precede the other actors of the same instant
@@ -51,7 +51,7 @@ class Admission:
         self._source = source
         self._arrivals = 0
         self._pushes = 0
-        self._dues: list[tuple[int, int, Window | Watch]] = []
+        self._dues: list[tuple[int, int, Window | CapacityWatch]] = []
         self._timer: Timer | None = None
         self._armed: int | None = None
 
@@ -66,7 +66,7 @@ class Admission:
         self._register(wait)
         self.changed(window for window, _ in wait.needs)
 
-    def watch(self, watch: Watch) -> None:
+    def watch(self, watch: CapacityWatch) -> None:
         """Start to observe a level."""
         self._arrivals += 1
         watch.arrival = self._arrivals
@@ -74,7 +74,7 @@ class Admission:
         self._look(watch)
         self._set_timer()
 
-    def forget(self, watch: Watch) -> None:
+    def forget(self, watch: CapacityWatch) -> None:
         """Stop to observe a level."""
         watch.due = None
         for window, _ in watch.needs:
@@ -89,7 +89,7 @@ class Admission:
     def start_over(self, windows: Iterable[Window], change: Callable[[], None]) -> None:
         """Change limits, and examine again all waits for one of `windows`."""
         waits: dict[int, Capacity] = {}
-        watches: dict[int, Watch] = {}
+        watches: dict[int, CapacityWatch] = {}
         for window in windows:
             waits.update((wait.arrival, wait) for wait, _ in window.queue or () if wait.waiting)
             watches.update(window.watches or {})
@@ -245,14 +245,14 @@ class Admission:
             window.queue.append((wait, need))
             window.largest = max(window.largest, need)
 
-    def _register_watch(self, watch: Watch) -> None:
+    def _register_watch(self, watch: CapacityWatch) -> None:
         watch.needs = self.needs(watch.agent_id, {watch.resource: watch.threshold})
         for window, _ in watch.needs:
             if window.watches is None:
                 window.watches = {}
             window.watches[watch.arrival] = watch
 
-    def _look(self, watch: Watch) -> None:
+    def _look(self, watch: CapacityWatch) -> None:
         """Notify a watch whose level is reached, or set the time at which it will be if nothing is consumed."""
         span = time_until(watch.needs, self.kernel.now)
         if span == 0:
@@ -263,7 +263,7 @@ class Admission:
 
     # -- time
 
-    def _set_due(self, window: Window | Watch, due: int | None) -> None:
+    def _set_due(self, window: Window | CapacityWatch, due: int | None) -> None:
         if due != window.due:
             window.due = due
             if due is not None:
@@ -288,7 +288,7 @@ class Admission:
         """Examine what is due: first waits, then watches."""
         self._armed = self._timer = None
         dues, now = self._dues, self.kernel.now
-        windows, watches = list[Window](), list[Watch]()
+        windows, watches = list[Window](), list[CapacityWatch]()
         while dues and dues[0][0] <= now:
             due, _, target = heappop(dues)
             if target.due != due:

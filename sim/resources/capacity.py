@@ -1,4 +1,4 @@
-"""The waits of a rate tracker: for capacity (`Capacity`) and for a level (`Watch`). See `admission` for their order."""
+"""The waits of a rate tracker: for capacity (`Capacity`) and for a level (`CapacityWatch`); see `admission`."""
 
 import math
 from collections.abc import Callable, Generator
@@ -106,7 +106,7 @@ class Capacity:
             self._promise.give_back(self._line.kernel.now)
 
 
-class Watch:
+class CapacityWatch:
     """Calls a function once, when an agent has at least `threshold` units of a resource left."""
 
     __slots__ = (

@@ -16,7 +16,7 @@ from sim.kernel.actor import FIRST_DERIVED
 from sim.kernel.codec import Json
 from sim.kernel.rng import derive
 from sim.resources.admission import Admission
-from sim.resources.capacity import Capacity, ResourceCounts, Watch
+from sim.resources.capacity import Capacity, CapacityWatch, ResourceCounts
 from sim.resources.uses import RateStatistics, RateUse, Scope, uses
 from sim.resources.windows import Need, Rate, Reservation, Window, check_amount, time_until
 
@@ -310,7 +310,7 @@ class RateTracker:
         threshold: float,
         callback: Callable[[], None],
         source: Source | None = None,
-    ) -> Watch:
+    ) -> CapacityWatch:
         """Call `callback` once, at the exact time at which the agent has at least `threshold` units of a resource left.
 
         Actors that wait for capacity are served first. The callback runs in a separate step at that instant, on behalf
@@ -318,7 +318,7 @@ class RateTracker:
         """
         if self._kernel.current is None:
             self._kernel.acting()  # raises: the call comes from outside the run; nothing has changed yet
-        watch = Watch(self._line, agent_id, resource, threshold, callback, source)
+        watch = CapacityWatch(self._line, agent_id, resource, threshold, callback, source)
         self._line.watch(watch)
         return watch
 

@@ -14,7 +14,7 @@ import attrs
 from sim.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from sim.resources.capacity import Capacity, Watch
+    from sim.resources.capacity import Capacity, CapacityWatch
 
 QUEUE_PURGE = 32  # minimum number of registrations before stale ones are removed
 _HOLES = 32  # minimum number of entries that were given back before they are removed
@@ -83,7 +83,7 @@ class Window:
         self.queue: deque[tuple[Capacity, int]] | None = None
         self.largest = 0
         self.purge_at = QUEUE_PURGE
-        self.watches: dict[int, Watch] | None = None
+        self.watches: dict[int, CapacityWatch] | None = None
         self.due: int | None = None
 
     def set_rate(self, rate: Rate | None) -> None:

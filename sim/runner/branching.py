@@ -15,11 +15,11 @@ from sim.kernel.effects import EffectHandle
 from sim.kernel.levels import level_of
 from sim.llm import Access
 from sim.record import HashRecorder, RunRecorder, create_run
-from sim.record.archive import archive_of
 from sim.record.files import SCENARIO, hashes_of, remove_run
 from sim.record.history import RunHistory
 from sim.record.reader import StoredRun, open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
+from sim.record.zip_archives import archive_of
 from sim.runner.edited import branch_time, edits_of
 from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code

@@ -18,7 +18,7 @@ from sim.runner.edited import time_of
 from sim.runner.kept_replay import KeptReplay
 from sim.runner.moments import ReplayCost, cost_of
 from sim.runner.options import ReplayOptions
-from sim.runner.session import FORKS, answer_all, as_answer, write
+from sim.runner.replay_process import FORKS, answer_all, as_answer, write
 from sim.runner.trace import OUTSIDE, START, Trace
 from sim.runner.walk import Walk
 

@@ -20,9 +20,9 @@ from sim.kernel.duration import MAX_NS
 from sim.record.reader import open_run
 from sim.runner.kept_replay import KeptReplay
 from sim.runner.moment import Moment
-from sim.runner.moments import Place, arrive, cost_of, moment_of, place_of
+from sim.runner.moments import RunPosition, arrive, cost_of, moment_of, place_of
 from sim.runner.options import ReplayOptions
-from sim.runner.session import FORKS, answer_all, as_answer, in_child, write, write_error
+from sim.runner.replay_process import FORKS, answer_all, as_answer, in_child, write, write_error
 from sim.runner.walk import Walk
 
 MOST: Final = 64
@@ -184,7 +184,7 @@ def _answer_from(walk: Walk, run: Path, asked: dict[str, Any], answers: int) -> 
     """Let a fork of a walk continue to a place, and write the state there."""
     if sys.platform != "linux":
         return
-    place = Place(asked["at"], asked["event"])
+    place = RunPosition(asked["at"], asked["event"])
     process = os.fork()
     if not process:
         in_child(lambda: _go_on(walk, run, place, answers))
@@ -199,7 +199,7 @@ _OF_THE_END: Final = 3
 """The status of a process that looked for an event of the end, and has gone too far for the state there."""
 
 
-def _go_on(walk: Walk, run: Path, place: Place, answers: int) -> None:
+def _go_on(walk: Walk, run: Path, place: RunPosition, answers: int) -> None:
     try:
         walk.reopen(open_run(run, verify=False))  # SQLite must not be used on both sides of a fork
         if place.event is None:

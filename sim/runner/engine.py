@@ -21,9 +21,9 @@ from sim.kernel import to_ns, to_seconds, to_text
 from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History
 from sim.runner.event_loop import RunThread, running_on
-from sim.runner.inbox import InboxReader
 from sim.runner.levels import at_level, skip_early
 from sim.runner.options import HostOptions, Watcher
+from sim.runner.outside_requests import OutsideRequests
 from sim.runner.progress import shown
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController, RunSink
@@ -131,7 +131,7 @@ class _Execution:
         runner = controller(spec, self.hosting, kept, past=self.past, then=self.then, watcher=watcher)
         inbox = None
         if kept.folder is not None and kept.epoch is not None:
-            inbox = InboxReader(kept.folder, kept.epoch, runner)
+            inbox = OutsideRequests(kept.folder, kept.epoch, runner)
         try:
             with inbox or contextlib.nullcontext(), self._speaking():
                 result = await self._until_ended(runner, signals, started)

@@ -8,7 +8,7 @@ from sim.kernel.duration import MAX_NS
 from sim.record.reader import open_run
 from sim.runner.moments import RATE, ReplayCost, cost_of
 from sim.runner.options import ReplayOptions
-from sim.runner.session import FORKS, Session
+from sim.runner.replay_process import FORKS, ReplayProcess
 from sim.runner.walk import Walk
 
 
@@ -18,7 +18,7 @@ class KeptReplay:
     Args:
         run: the folder of the run, which has ended.
         options: see `ReplayOptions`.
-        serve: what the process does; see `Session`.
+        serve: what the process does; see `ReplayProcess`.
         rate: how many events the replay repeats in a second.
     """
 
@@ -28,7 +28,7 @@ class KeptReplay:
         self._run = run
         self._options = options
         self._rate = rate
-        self._session = Session(serve)
+        self._session = ReplayProcess(serve)
 
     def begin(self) -> None:
         """Make the process of the session, which waits for questions: best before this program has threads."""

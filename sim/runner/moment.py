@@ -36,7 +36,7 @@ MOST_LETTERS: Final = 100
 _ROWS: Final = 60  # how many agents a moment is shown with in a notebook
 
 
-class Watch:
+class MomentWatch:
     """A recorder that passes everything on, and keeps what the state of a world does not say.
 
     Args:
@@ -215,7 +215,7 @@ def waits_of(agent: AgentThen) -> list[str]:
     return waits
 
 
-def take_moment(runner: RunController, watch: Watch, run: str, events: int, *, ended: bool) -> Moment:
+def take_moment(runner: RunController, watch: MomentWatch, run: str, events: int, *, ended: bool) -> Moment:
     """Return the present moment of a replay. The kernel must be paused.
 
     Args:
@@ -259,7 +259,7 @@ class _Shared:
         return cls(world.quotas.state(), places, world.ledger.state()["balances"])
 
 
-def _agent(agent: Agent, world: World, watch: Watch, timers: list[AgentTimer], shared: _Shared) -> AgentThen:
+def _agent(agent: Agent, world: World, watch: MomentWatch, timers: list[AgentTimer], shared: _Shared) -> AgentThen:
     name, loop = agent.agent_id, agent.loop
     since, state, why = watch.changes.get(name, (loop.since_ns, str(loop.state), ""))
     if since != loop.since_ns:
@@ -299,7 +299,7 @@ def _letters(agent: Agent) -> list[Letter]:
     return [_plain(one) for one in rows[:MOST_LETTERS]]
 
 
-def _calls(world: World, name: str, watch: Watch) -> list[OpenCall]:
+def _calls(world: World, name: str, watch: MomentWatch) -> list[OpenCall]:
     """Return the calls of an agent outside the run that have no answer yet."""
     return [
         {

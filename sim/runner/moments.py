@@ -53,14 +53,14 @@ def cost_of(walk: Walk, time_ns: int, rate: int = RATE) -> ReplayCost:
 
 
 @attrs.frozen
-class Place:
+class RunPosition:
     """A place in a run: a time in simulated nanoseconds, and the event there whose step is the last; None: the time."""
 
     time_ns: int
     event: int | None = None
 
 
-def place_of(stored: StoredRun, at: Duration | None, at_event: int | None) -> Place:
+def place_of(stored: StoredRun, at: Duration | None, at_event: int | None) -> RunPosition:
     """Return the place that was asked for; without a time and an event, the end of the record.
 
     Raises:
@@ -69,7 +69,7 @@ def place_of(stored: StoredRun, at: Duration | None, at_event: int | None) -> Pl
     if at is not None and at_event is not None:
         raise UsageError("the moment is given twice: as at, and as at_event", hint="give one of them")
     if at_event is not None:
-        return Place(time_of(stored, at_event), at_event)
+        return RunPosition(time_of(stored, at_event), at_event)
     end = end_of(stored)
     time_ns = end if at is None else to_ns(at)
     if time_ns > end:
@@ -77,11 +77,11 @@ def place_of(stored: StoredRun, at: Duration | None, at_event: int | None) -> Pl
             f"the record of {stored.path} ends at {to_text(end)}, before {to_text(time_ns)}",
             hint="without a time, it is the end",
         )
-    return Place(time_ns)
+    return RunPosition(time_ns)
 
 
 def moment_of(
-    stored: StoredRun, place: Place, options: ReplayOptions, on_cost: Callable[[ReplayCost], object] | None = None
+    stored: StoredRun, place: RunPosition, options: ReplayOptions, on_cost: Callable[[ReplayCost], object] | None = None
 ) -> Moment:
     """Return the state of a run at a place. It is replayed up to there; nothing is executed outside, nothing written.
 

@@ -114,7 +114,7 @@ async def _said(access: Access, capabilities: Capabilities) -> Capabilities:
 
 
 @attrs.frozen
-class Measured:
+class MeasuredModel:
     """What the calls of one model took.
 
     Attributes:
@@ -145,7 +145,7 @@ class Probe:
         problem: why the first failed call failed; None if none failed.
     """
 
-    models: dict[str, Measured] = attrs.field(factory=dict)
+    models: dict[str, MeasuredModel] = attrs.field(factory=dict)
     asked: int = 0
     failed: int = 0
     invalid: int = 0
@@ -241,9 +241,9 @@ def _count(probe: Probe, sample: Traced, model: str, outcome: Answer | ModelErro
     else:
         probe.invalid += check_answer(outcome.completion, sample.request) is not None
     probe.timeouts += sum(attempt.outcome == "timeout" for attempt in outcome.attempts)
-    before = probe.models.get(model, Measured())
+    before = probe.models.get(model, MeasuredModel())
     used = _usage(outcome.attempts)
-    probe.models[model] = Measured(
+    probe.models[model] = MeasuredModel(
         before.calls + 1, before.attempts + len(outcome.attempts), before.foreseen + sample.input_tokens,
         before.input_tokens + used["input"], before.output_tokens + used["output"],
     )  # fmt: skip

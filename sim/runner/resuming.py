@@ -9,10 +9,10 @@ from sim.base.errors import RunError, UsageError
 from sim.kernel.effects import EffectHandle
 from sim.kernel.levels import level_of
 from sim.record import RunRecorder
-from sim.record.archive import check_not_archived
 from sim.record.history import RunHistory
 from sim.record.reader import open_run, run_folder
 from sim.record.verifying_recorder import VerifyingRecorder
+from sim.record.zip_archives import check_not_archived
 from sim.runner.engine import execute
 from sim.runner.event_loop import in_definitions, in_plain_code
 from sim.runner.in_doubt import InDoubtEffects

@@ -97,7 +97,7 @@ def read_scenario(scenario: Source, options: Chosen, load: Load = load) -> tuple
         if options.overrides:
             raise UsageError("overrides change a scenario file, and this is a scenario that has been loaded")
         source = scenario.source
-        as_written = source is not None and source.given and not source.overrides
+        as_written = source is not None and source.from_program and not source.overrides
         return scenario, source.text if as_written else None, options
     path, allow = find_scenario(scenario, options.allow)
     checked = load(path, options.overrides, allow, options.kinds)

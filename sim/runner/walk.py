@@ -26,7 +26,7 @@ from sim.record.verifying_recorder import VerifyingRecorder
 from sim.runner.branching import end_of
 from sim.runner.engine import COLLECTOR, controller
 from sim.runner.event_loop import blocking
-from sim.runner.moment import Moment, Watch, take_moment
+from sim.runner.moment import Moment, MomentWatch, take_moment
 from sim.runner.options import ReplayOptions
 from sim.runner.rebuild import RecordedSpec, check_not_running, is_recorded_text
 from sim.runner.runner import RunController
@@ -58,7 +58,7 @@ class Walk:
         self.stored = stored
         self.end_ns = end_of(stored)
         self._definitions = options.definitions
-        self._watch: list[Watch] = []
+        self._watch: list[MomentWatch] = []
         with using(self._definitions):
             self._spec = RecordedSpec.from_record(stored, options, checked=True)
             self.changed = (
@@ -81,7 +81,7 @@ class Walk:
 
     def _begun(self, runner: RunController) -> None:
         kernel = runner.simulation.world.kernel
-        watch = Watch(kernel.recorder)
+        watch = MomentWatch(kernel.recorder)
         kernel.recorder = watch
         self._watch.append(watch)
 

@@ -55,7 +55,7 @@ define_section("controls", ControlSettings, by_name=True, draws=draws_nothing)
 
 
 @attrs.frozen
-class Control:
+class ControlledKey:
     """A control with the value that it changes.
 
     Attributes:
@@ -109,7 +109,7 @@ class Control:
         }  # fmt: skip
 
 
-def controls_of(scenario: Scenario) -> tuple[Control, ...]:
+def controls_of(scenario: Scenario) -> tuple[ControlledKey, ...]:
     """Return the controls of a scenario with their values, in the order of the file.
 
     Raises:
@@ -120,7 +120,7 @@ def controls_of(scenario: Scenario) -> tuple[Control, ...]:
         override = Override.of(settings.key, None, within=f"controls.{name}: ")
         tree = {override.path[0]: scenario.source.section(override.path[0])}
         live = is_live(override.path) and scenario.execution.sync is None
-        controls.append(Control(name, settings, value_at(tree, override), live))
+        controls.append(ControlledKey(name, settings, value_at(tree, override), live))
     return tuple(controls)
 
 
@@ -149,7 +149,7 @@ def check_controls(tree: Map, scenario: Scenario, validate: Validate) -> Iterato
         place = f"controls.{name}: "
         try:
             value = value_at(tree, Override.of(settings.key, None, mark, place))
-            control = Control(name, settings, value, is_live(tuple(settings.key.split("."))))
+            control = ControlledKey(name, settings, value, is_live(tuple(settings.key.split("."))))
             try:
                 control.taken(value)
             except UsageError as error:

@@ -212,7 +212,7 @@ def named(kind: Kind) -> Callable[[Any, Context | None], None]:
 
 
 @attrs.frozen
-class Refers:
+class DeclaredName:
     """Checks that a text is a declared name of this kind."""
 
     kind: Kind
@@ -360,8 +360,8 @@ SetKey = Annotated[str, AfterValidator(_declared_state)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 Topic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=200)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
-Resource = Annotated[str, AfterValidator(Refers("resource"))]
-Limit = Annotated[str, AfterValidator(Refers("limit"))]
+Resource = Annotated[str, AfterValidator(DeclaredName("resource"))]
+Limit = Annotated[str, AfterValidator(DeclaredName("limit"))]
 Json = Annotated[Any, PlainValidator(plain), WithJsonSchema({"description": "any value"})]
 Level = Annotated[
     Permission,

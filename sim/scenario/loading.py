@@ -23,7 +23,7 @@ from sim.kernel.duration import to_text
 from sim.record.files import PLACES, POPULATIONS
 from sim.scenario.error_text import words_of
 from sim.scenario.fields import LEVELS, plain
-from sim.scenario.given import name_by_path, text_of
+from sim.scenario.from_program import name_by_path, text_of
 from sim.scenario.live_changes import check_interventions, merged, read_changes
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.packaged import find_scenario
@@ -34,7 +34,7 @@ from sim.scenario.schema import Scenario
 from sim.scenario.scopes import Context
 from sim.scenario.semantic_checks import check_semantics
 from sim.scenario.symbols import Symbols, collect, items
-from sim.scenario.table_files import Table
+from sim.scenario.table_files import TableFile
 from sim.scenario.units import FieldError, shown
 from sim.scenario.yaml_tree import MAX_BYTES, REFUSED_VALUE, Map, Mark, RefusedValue, Seq, read_tree
 
@@ -109,7 +109,7 @@ def loads(
 ) -> Scenario:
     """As `load`, from a text; problems name it `file`."""
     held = current_definitions() if definitions is None else definitions
-    return Source(text, file, parse_all(overrides), tuple(allow), kinds or {}, definitions=held).load()
+    return ScenarioSource(text, file, parse_all(overrides), tuple(allow), kinds or {}, definitions=held).load()
 
 
 def from_dict(
@@ -121,7 +121,9 @@ def from_dict(
     """See `Scenario.from_dict`."""
     text, tables = text_of(data)
     changes, held = parse_all(overrides), current_definitions()
-    source = Source(text, "scenario", changes, tuple(allow), kinds or {}, definitions=held, tables=tables, given=True)
+    source = ScenarioSource(
+        text, "scenario", changes, tuple(allow), kinds or {}, definitions=held, tables=tables, from_program=True
+    )
     return source.load()
 
 
@@ -150,7 +152,7 @@ def recorded_files_of(text: str, file: str, overrides: Sequence[str] = ()) -> di
         ScenarioError: if the text is no mapping.
         UsageError: if an override is malformed.
     """
-    tree, _ = Source(text, file)._tree()
+    tree, _ = ScenarioSource(text, file)._tree()
     apply_overrides(tree, parse_all(overrides))
     graph, _ = load_graph(tree, file, (), None)
     tables, _ = load_tables(tree, file, {})
@@ -159,7 +161,7 @@ def recorded_files_of(text: str, file: str, overrides: Sequence[str] = ()) -> di
 
 
 @attrs.frozen
-class Source:
+class ScenarioSource:
     """The text from which a scenario is loaded, and the changes to it.
 
     Attributes:
@@ -172,7 +174,7 @@ class Source:
         graph: the graph that its places refer to; None if there is none, or before it is loaded.
         definitions: what it may name beside the words of `sim`; None: what is defined in this process.
         tables: the tables that describe its agents, by name, as loaded, or as a program gives them.
-        given: whether a program gives the scenario, so that errors name the path of a key and not a line.
+        from_program: whether a program gives the scenario, so that errors name the path of a key and not a line.
     """
 
     text: str
@@ -183,8 +185,8 @@ class Source:
     symbols: Symbols | None = None
     graph: LoadedGraph | None = None
     definitions: Definitions | None = None
-    tables: Mapping[str, Table] = attrs.field(factory=dict)
-    given: bool = False
+    tables: Mapping[str, TableFile] = attrs.field(factory=dict)
+    from_program: bool = False
 
     def load(self, changes: Sequence[Override] = (), *, check_later: bool = True) -> Scenario:
         """Return the scenario.
@@ -274,7 +276,7 @@ class Source:
         if len(self.text) > MAX_BYTES:
             raise ScenarioError([_too_large(self.file)])
         tree, problems = read_tree(self.text, self.file)
-        if self.given:
+        if self.from_program:
             name_by_path(tree)
             problems = [attrs.evolve(problem, file="") for problem in problems]
         if isinstance(tree, Map):

@@ -44,7 +44,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _recipients(value: Any, info: ValidationInfo) -> tuple[str, ...]:
-    return tuple(f.Refers("recipient")(name, info) for name in _names(value))
+    return tuple(f.DeclaredName("recipient")(name, info) for name in _names(value))
 
 
 def _tools(value: Any, context: Context | None) -> None:
@@ -106,7 +106,9 @@ class ModelRule(Reply):
     text: Annotated[PatternField | None, Field(description="a pattern for the last message")] = None
     system: Annotated[PatternField | None, Field(description="a pattern for the system message")] = None
     result: Annotated[PatternField | None, Field(description="a pattern for the last tool result")] = None
-    tool: Annotated[str | None, AfterValidator(f.Refers("tool")), Field(description="a tool that is offered")] = None
+    tool: Annotated[str | None, AfterValidator(f.DeclaredName("tool")), Field(description="a tool that is offered")] = (
+        None
+    )
     when: Annotated[Condition | None, Field(description="a condition")] = None
     choose: Annotated[
         tuple[Reply, ...] | None,

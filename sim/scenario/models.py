@@ -116,8 +116,8 @@ class Retry(f.Part):
         return self
 
 
-Tier = Annotated[str, AfterValidator(f.Refers("tier"))]
-Asker = Annotated[str, AfterValidator(f.Refers("recipient"))]
+Tier = Annotated[str, AfterValidator(f.DeclaredName("tier"))]
+Asker = Annotated[str, AfterValidator(f.DeclaredName("recipient"))]
 UseOrAll = Annotated[str, StringConstraints(pattern=r"^(\*|[A-Za-z][A-Za-z0-9_.-]{0,63})$")]
 Provider = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sim.agents.outcomes import Asked, Measurement, OutcomeNames, OutcomeSettings, check_names
+from sim.agents.outcomes import Measurement, OutcomeNames, OutcomeSettings, SurveyQuestion, check_names
 from sim.base.errors import Problem
 from sim.base.expressions import ExpressionError
 from sim.scenario.schema import Scenario
@@ -30,7 +30,8 @@ def names_of(scenario: Scenario) -> OutcomeNames:
     for place, entry in enumerate(scenario.interventions):
         if entry.survey is not None:
             surveys[entry.name or f"interventions[{place}]"] = tuple(
-                Asked(question.options, bool(question.scale) or question.number) for question in entry.survey.questions
+                SurveyQuestion(question.options, bool(question.scale) or question.number)
+                for question in entry.survey.questions
             )
     records = [f"mean_{name}" for entry in entries for rule in entry.rules for name in rule.record]
     answers = [f"{survey}{suffix}" for survey, asked in surveys.items() for suffix in _answers(asked)]
@@ -45,7 +46,7 @@ def names_of(scenario: Scenario) -> OutcomeNames:
     )
 
 
-def _answers(questions: Sequence[Asked]) -> Iterator[str]:
+def _answers(questions: Sequence[SurveyQuestion]) -> Iterator[str]:
     """Yield what follows the name of a survey in the outcomes of its questions, as far as that is a name."""
     for number, asked in enumerate(questions, 1):
         if asked.is_number:

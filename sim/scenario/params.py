@@ -67,7 +67,7 @@ class ParamsTemplate:
             raise UsageError(str(error), hint=error.hint) from None
 
     @property
-    def known(self) -> Mapping[str, Any]:
+    def shared_values(self) -> Mapping[str, Any]:
         """The values that are the same for all agents, by name, with the defaults."""
         return self.constants if self.computed else attrs.asdict(self.shared, recurse=False)
 

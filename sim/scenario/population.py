@@ -24,7 +24,7 @@ MOST_DIGITS: Final = len(str(MAX_AGENTS))
 
 
 @attrs.frozen
-class Row:
+class AgentRow:
     """One agent of a table. What is None, or missing in `state`, is as the entry has it.
 
     Attributes:
@@ -81,7 +81,7 @@ class Population:
         """The groups of rows that have one of their own."""
         return frozenset(group for group in self.others.get("group", ()) if group is not None)
 
-    def agents(self, draws: Draws) -> Iterator[Row]:
+    def agents(self, draws: Draws) -> Iterator[AgentRow]:
         """Yield the rows of the agents, in the order of the table.
 
         Args:
@@ -89,7 +89,7 @@ class Population:
         """
         for number, row in enumerate(range(self.rows) if self.sample is None else self._drawn(draws)):
             others = {key: cells[row] for key, cells in self.others.items()}
-            yield Row(
+            yield AgentRow(
                 name=self._numbered(number) if self.names is None else self.names[row],
                 state={key: cells[row] for key, cells in self.states.items() if cells[row] is not None},
                 persona=others.pop("persona", None) or "",

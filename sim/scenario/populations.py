@@ -22,8 +22,8 @@ from sim.scenario.table_files import (
     FORMATS,
     KINDS,
     MAX_TABLE_BYTES,
-    Table,
     TableError,
+    TableFile,
     cells_of,
     names_of_tables,
     read_table,
@@ -43,7 +43,7 @@ _KIND: Final[Mapping[str, str | None]] = {
 }  # fmt: skip
 _ALL_OTHERS: Final = "*"
 
-Tables = Mapping[str, Table]
+Tables = Mapping[str, TableFile]
 
 
 @attrs.frozen
@@ -93,7 +93,7 @@ def read_column(value: Any) -> Column:
 # -- loading
 
 
-def load_tables(tree: Map, file: str, available: Tables) -> tuple[dict[str, Table], list[Problem]]:
+def load_tables(tree: Map, file: str, available: Tables) -> tuple[dict[str, TableFile], list[Problem]]:
     """Return the tables to which the entries of a scenario refer, by name, and what is wrong with them.
 
     Args:
@@ -101,7 +101,7 @@ def load_tables(tree: Map, file: str, available: Tables) -> tuple[dict[str, Tabl
         file: the path of the scenario file, for paths that are relative to it.
         available: tables that were loaded before, or that a program gives.
     """
-    tables: dict[str, Table] = {}
+    tables: dict[str, TableFile] = {}
     problems: list[Problem] = []
     recorded: Tables | None = None
     for number, entry in enumerate(items(tree, "agents")):
@@ -120,7 +120,7 @@ def load_tables(tree: Map, file: str, available: Tables) -> tuple[dict[str, Tabl
     return tables, problems
 
 
-def _read(folder: Path, name: str) -> Table:
+def _read(folder: Path, name: str) -> TableFile:
     check_beside(name)
     suffix = suffix_of(name, FORMATS)
     if suffix is None:
@@ -137,7 +137,7 @@ def _read(folder: Path, name: str) -> Table:
 
 @attrs.frozen
 class _Record:
-    tables: dict[str, Table]
+    tables: dict[str, TableFile]
 
 
 def record_of(tables: Tables) -> bytes | None:
@@ -192,7 +192,7 @@ class _Reader:
         table: the table.
     """
 
-    def __init__(self, entry: Map, where: str, name: str, table: Table) -> None:
+    def __init__(self, entry: Map, where: str, name: str, table: TableFile) -> None:
         self.problems: list[Problem] = []
         self._entry = entry
         self._where = where

@@ -28,7 +28,7 @@ _NO_KEY: Final = "write the name of an environment variable that has it, such as
 
 
 @attrs.frozen
-class Variable:
+class EnvironmentVariable:
     """The name of an environment variable, with the place in the file that has it."""
 
     name: str
@@ -47,11 +47,11 @@ class Variable:
 
 
 @attrs.frozen
-class Place:
+class ProfileEndpoint:
     """Another endpoint of a profile: its address, and the variable with its key."""
 
     base_url: str = attrs.field(repr=False)
-    key: Variable | None = None
+    key: EnvironmentVariable | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -73,13 +73,13 @@ class Profile:
 
     models: tuple[str, ...] = ()
     base_url: str | None = attrs.field(default=None, repr=False)
-    key: Variable | None = None
-    headers: Mapping[str, str | Variable] = attrs.field(factory=dict, repr=False)
+    key: EnvironmentVariable | None = None
+    headers: Mapping[str, str | EnvironmentVariable] = attrs.field(factory=dict, repr=False)
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     concurrency: int | None = None
     stream: bool = False
-    endpoints: Mapping[str, Place] = attrs.field(factory=dict, repr=False)
+    endpoints: Mapping[str, ProfileEndpoint] = attrs.field(factory=dict, repr=False)
     batch: Batching | None = None
 
     def api_key(self, environment: Mapping[str, str]) -> str | None:
@@ -206,11 +206,11 @@ def _text(tree: Map, key: str) -> str:
     return value
 
 
-def _variable(tree: Map, key: str) -> Variable:
+def _variable(tree: Map, key: str) -> EnvironmentVariable:
     value, at = tree[key], tree.values_at[key]
     if not isinstance(value, str) or not _VARIABLE.fullmatch(value):
         _fail(at, f"{key} is not the name of an environment variable in capital letters", _NO_KEY)
-    return Variable(value, at)
+    return EnvironmentVariable(value, at)
 
 
 def _count(tree: Map, key: str) -> int:
@@ -235,8 +235,8 @@ def _models(tree: Map, key: str) -> tuple[str, ...]:
     return models
 
 
-def _headers(tree: Map, key: str) -> dict[str, str | Variable]:
-    mapping, headers = _mapping(tree, key), dict[str, str | Variable]()
+def _headers(tree: Map, key: str) -> dict[str, str | EnvironmentVariable]:
+    mapping, headers = _mapping(tree, key), dict[str, str | EnvironmentVariable]()
     for name, value in mapping.items():
         if isinstance(value, Map):
             headers[name] = _variable(_mapping(mapping, name, ("env",)), "env")
@@ -248,13 +248,13 @@ def _headers(tree: Map, key: str) -> dict[str, str | Variable]:
     return headers
 
 
-def _endpoints(tree: Map, key: str) -> dict[str, Place]:
-    mapping, endpoints = _mapping(tree, key), dict[str, Place]()
+def _endpoints(tree: Map, key: str) -> dict[str, ProfileEndpoint]:
+    mapping, endpoints = _mapping(tree, key), dict[str, ProfileEndpoint]()
     for name in mapping:
         place = _mapping(mapping, name, ("base_url", "key"))
         if "base_url" not in place:
             _fail(mapping.keys_at[name], f"the endpoint {name[:40]} has no base_url")
-        endpoints[name] = Place(_text(place, "base_url"), _variable(place, "key") if "key" in place else None)
+        endpoints[name] = ProfileEndpoint(_text(place, "base_url"), _variable(place, "key") if "key" in place else None)
     return endpoints
 
 

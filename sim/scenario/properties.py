@@ -29,7 +29,7 @@ _GOES_WITH: Final = {
 """Further keys, and the forms of property that have them."""
 
 
-class Moment(f.Part):
+class Occasion(f.Part):
     """When an expression becomes true, or an event happens. A text is an expression."""
 
     short_form: ClassVar[JsonSchemaValue] = {"type": ["string", "boolean"], "description": "an expression"}
@@ -45,7 +45,7 @@ class Moment(f.Part):
         return {"when": data} if isinstance(data, str | bool) else data
 
     @model_validator(mode="after")
-    def _one(self) -> "Moment":
+    def _one(self) -> "Occasion":
         if (self.when is None) == (self.event is None):
             raise FieldError("expected an expression, or an event such as {event: order.placed}")
         if self.where is not None and self.event is None:
@@ -57,8 +57,8 @@ class Moment(f.Part):
         return {"anyOf": [cls.short_form, handler(schema)]}
 
 
-class Answer(Moment):
-    """As `Moment`, after another one: `where` has its event as `first`."""
+class LaterOccasion(Occasion):
+    """As `Occasion`, after another one: `where` has its event as `first`."""
 
     where: Annotated[
         f.AnswerFilter | None,
@@ -86,9 +86,12 @@ class Property(f.Part):
         f.PropertyExpression | None, Field(description="an expression that is true at some time of the run")
     ] = None
     after: Annotated[
-        Moment | None, Field(description="each time this happens, `then` must follow: an expression, or {event, where}")
+        Occasion | None,
+        Field(description="each time this happens, `then` must follow: an expression, or {event, where}"),
     ] = None
-    then: Annotated[Answer | None, Field(description="what must follow: an expression, or {event, where}")] = None
+    then: Annotated[LaterOccasion | None, Field(description="what must follow: an expression, or {event, where}")] = (
+        None
+    )
     within: Annotated[
         PositiveNanoseconds | None, Field(description="how soon: after `after`, or after the start of the run")
     ] = None
@@ -109,13 +112,13 @@ class Property(f.Part):
     metric: Annotated[
         str | None,
         Field(description="a metric of the file whose samples have bounds"),
-        AfterValidator(f.Refers("metric")),
+        AfterValidator(f.DeclaredName("metric")),
     ] = None
     at_least: Annotated[float | None, Field(description="the lower bound")] = None
     at_most: Annotated[float | None, Field(description="the upper bound")] = None
     each: Annotated[
         str | None,
-        AfterValidator(f.Refers("group")),
+        AfterValidator(f.DeclaredName("group")),
         Field(description="a group: the property is about each of its agents, whose state the expression can name"),
     ] = None
     every: Annotated[

@@ -88,7 +88,7 @@ class Tick(f.Part):
         Field(description="fixed: agents act as declared; shuffled: in a new random order in each round"),
     ] = "fixed"
     groups: Annotated[
-        tuple[Annotated[str, f.AfterValidator(f.Refers("group"))], ...],
+        tuple[Annotated[str, f.AfterValidator(f.DeclaredName("group"))], ...],
         Field(strict=False, description="groups in the order in which they act; agents of other groups act after them"),
     ] = ()
 
@@ -487,7 +487,7 @@ class Artifact(f.Part):
     id: Annotated[f.Name, Field(description="the name that actions use")]
     owner: Annotated[
         str,
-        f.AfterValidator(f.Refers("account")),
+        f.AfterValidator(f.DeclaredName("account")),
         Field(description="the agent or account that may always read and write it, and receives the price"),
     ]
     content: Annotated[f.Json, Field(description="what it holds; used literally: expressions are not evaluated")] = ""
@@ -665,7 +665,7 @@ class Agent(f.Part):
     ] = None
     position: Annotated[f.StartValue | None, Field(description="in `space`: [x, y], or the name of a place")] = None
     partners: Annotated[
-        tuple[Annotated[str, f.AfterValidator(f.Refers("agent"))], ...],
+        tuple[Annotated[str, f.AfterValidator(f.DeclaredName("agent"))], ...],
         Field(strict=False, description="agents that it can see at any distance"),
     ] = ()
     balance: Annotated[
@@ -988,7 +988,7 @@ class Scenario(f.Part):
 
     @property
     def source(self) -> Any:
-        """The text from which it was loaded, a `sim.scenario.loading.Source`; None if it was made otherwise."""
+        """The text from which it was loaded, a `sim.scenario.loading.ScenarioSource`; None if it was made otherwise."""
         return self._source
 
     @classmethod

@@ -46,7 +46,7 @@ class TableError(UsageError):
 
 
 @attrs.frozen
-class Table:
+class TableFile:
     """The content of a table file.
 
     Attributes:
@@ -63,7 +63,7 @@ class Table:
 
 
 @lru_cache(maxsize=4)
-def read_table(data: bytes, suffix: str) -> Table:
+def read_table(data: bytes, suffix: str) -> TableFile:
     """Return the table in a file.
 
     Args:
@@ -80,7 +80,7 @@ def read_table(data: bytes, suffix: str) -> Table:
     return _checked(columns, rows, lines, typed=suffix not in _OF_TEXT)
 
 
-def table_from(table: Any) -> Table:
+def table_from(table: Any) -> TableFile:
     """Return the table that a program gives: a DataFrame, a list of mappings, or a mapping of columns.
 
     Raises:
@@ -110,7 +110,7 @@ def table_from(table: Any) -> Table:
     raise TableError(f"{type(table).__name__} is no table", hint=hint)
 
 
-def table_again(table: Table) -> Table:
+def table_again(table: TableFile) -> TableFile:
     """Return a table that was recorded, after the checks of one that is read: a record can come from anybody.
 
     Raises:
@@ -131,7 +131,7 @@ def _twice(names: Sequence[Any]) -> Any:
     raise TableError(f"there are two columns {str(twice)[:80]!r}", 1, hint="give each column a name of its own")
 
 
-def _checked(columns: Sequence[Any], rows: Sequence[Sequence[Any]], lines: Sequence[int], *, typed: bool) -> Table:
+def _checked(columns: Sequence[Any], rows: Sequence[Sequence[Any]], lines: Sequence[int], *, typed: bool) -> TableFile:
     """Return a table whose cells are plain values.
 
     Raises:
@@ -154,7 +154,7 @@ def _checked(columns: Sequence[Any], rows: Sequence[Sequence[Any]], lines: Seque
         tuple(_cell(cell, row, (line, place), name) for place, (name, cell) in _numbered(columns, cells))
         for row, (line, cells) in enumerate(zip(lines, rows, strict=True), 1)
     )
-    return Table(tuple(columns), plain, tuple(lines), typed)
+    return TableFile(tuple(columns), plain, tuple(lines), typed)
 
 
 def _numbered(columns: Sequence[str], cells: Sequence[Any]) -> Iterator[tuple[int, tuple[str, Any]]]:
@@ -322,7 +322,7 @@ _CALLED: Final = {
 }  # fmt: skip
 
 
-def cells_of(table: Table, name: str, kind: str | None) -> list[Any]:
+def cells_of(table: TableFile, name: str, kind: str | None) -> list[Any]:
     """Return the cells of a column, each of one type.
 
     Args:

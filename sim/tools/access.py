@@ -73,7 +73,7 @@ class AccessSettings:
 
 
 @attrs.frozen
-class User:
+class AccessUser:
     """A person for whom agents work, without an agent of their own.
 
     Args:
@@ -105,7 +105,7 @@ class ToolAccess(Service):
 
     def __init__(self, world: World, settings: AccessSettings = _OPEN) -> None:
         self.settings = settings
-        self.users: dict[str, User] = {}
+        self.users: dict[str, AccessUser] = {}
         self.chains: dict[str, tuple[str, ...]] = {}
         self.denied = 0
         self._world = world

@@ -3,12 +3,14 @@
 from typing import Any
 
 from sim.base.permissions import Permission
-from sim.tools.registry import Ready, Tools
+from sim.tools.registry import CheckedCall, Tools
 from sim.world import Inhabitant, Refused, World
 from sim.world.action import Values, action
 
 
-async def _prepare(world: World, agent: Inhabitant, tool: str, args: Any = None, on_behalf_of: Any = None) -> Ready:
+async def _prepare(
+    world: World, agent: Inhabitant, tool: str, args: Any = None, on_behalf_of: Any = None
+) -> CheckedCall:
     return await Tools.of(world).prepare(agent, tool, args, _names(on_behalf_of))
 
 
@@ -23,7 +25,7 @@ def _names(behalf: Any) -> tuple[str, ...]:
 def use_tool(
     world: World,
     agent: Inhabitant,
-    ready: Ready,
+    ready: CheckedCall,
     tool: str,
     args: Values = None,
     on_behalf_of: Any = None,

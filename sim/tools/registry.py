@@ -39,7 +39,7 @@ _PREVIEW = 8000  # characters of a result too large for the record that its even
 
 
 @attrs.frozen
-class Ready:
+class CheckedCall:
     """A call that passed all checks.
 
     Attributes:
@@ -62,7 +62,7 @@ class Tools(Service):
         world: the world.
 
     Attributes:
-        known: all tools by name.
+        by_name: all tools by name.
         context: returns what the runtime knows of a call of an agent, such as its user and conversation; see `CONTEXT`.
         calls, failures: how often each tool was called, and failed.
         faulty: how many calls of models were not run; see `note_not_run`.
@@ -72,7 +72,7 @@ class Tools(Service):
     name = "tools"
 
     def __init__(self, world: World) -> None:
-        self.known: dict[str, Tool] = {}
+        self.by_name: dict[str, Tool] = {}
         self.context: Callable[[str], JsonObject] = _nothing
         self.calls: dict[str, int] = {}
         self.failures: dict[str, int] = {}
@@ -123,9 +123,9 @@ class Tools(Service):
         """
         for tool in tools:
             other = self._by_wire.get(tool.wire_name)
-            if tool.name in self.known or other is not None:
+            if tool.name in self.by_name or other is not None:
                 raise UsageError(f"there is already a tool {other or tool.name!r}")
-            self.known[tool.name] = tool
+            self.by_name[tool.name] = tool
             self._by_wire[tool.wire_name] = tool.name
 
     def find(self, name: str) -> Tool:
@@ -134,14 +134,14 @@ class Tools(Service):
         Raises:
             Refused: if it does not exist; the message suggests the nearest name.
         """
-        tool = self.known.get(self._by_wire.get(name, name)) or self._action_tool(name)
+        tool = self.by_name.get(self._by_wire.get(name, name)) or self._action_tool(name)
         if tool is None:
-            raise Refused(f"there is no tool {name[:80]!r}{near(name, self.known)}")
+            raise Refused(f"there is no tool {name[:80]!r}{near(name, self.by_name)}")
         return tool
 
     def look_up(self, name: str) -> Tool | None:
         """Return a tool by its name, or by the name that models see, or None. Unlike `find`, this adds none."""
-        tool = self.known.get(self.named(name))
+        tool = self.by_name.get(self.named(name))
         return self._made(self.named(name)) if tool is None else tool
 
     def offered(self, agent: Inhabitant, names: Iterable[str], behalf: tuple[str, ...] = ()) -> list[Tool]:
@@ -172,7 +172,7 @@ class Tools(Service):
 
     # -- calls
 
-    async def prepare(self, agent: Inhabitant, name: str, args: Any, behalf: tuple[str, ...]) -> Ready:
+    async def prepare(self, agent: Inhabitant, name: str, args: Any, behalf: tuple[str, ...]) -> CheckedCall:
         """Check a call, ask a person if needed, write the audit record, and run what runs outside.
 
         Raises:
@@ -196,7 +196,7 @@ class Tools(Service):
         if tool.action is not None:
             return await self._act(agent, tool, arguments)
         if tool.runs == "core":
-            return Ready(tool, arguments)
+            return CheckedCall(tool, arguments)
         return await self._outside(tool, arguments, lambda: self._check_access(agent, tool, kept, behalf))
 
     async def _approved(self, agent: Inhabitant, tool: Tool, arguments: JsonObject) -> "Gate | None":
@@ -219,7 +219,7 @@ class Tools(Service):
         self._note(agent, "tool.denied", tool, arguments, reason=why)
         return Refused(f"{tool.name}: {why}" if not why.startswith(tool.name) else why)
 
-    def run(self, ready: Ready) -> Any:
+    def run(self, ready: CheckedCall) -> Any:
         """Run a tool of the core in the present step, or return what it returned outside.
 
         Raises:
@@ -242,14 +242,14 @@ class Tools(Service):
             raise Refused(f"the tool {name!r} returned an awaitable: define it with `async def`, or with runs='effect'")
         return self._recorded(value)
 
-    async def _outside(self, tool: Tool, arguments: JsonObject, check: Callable[[], None]) -> Ready:
+    async def _outside(self, tool: Tool, arguments: JsonObject, check: Callable[[], None]) -> CheckedCall:
         """Run a tool as an effect, again after a failure if it may be repeated and `check` still allows it."""
         for attempt in range(tool.retries + 1):
             if attempt:
                 check()
             outcome = await perform(tool.effect(arguments))
             if outcome.kind == "ok":
-                return Ready(tool, arguments, True, outcome.value)
+                return CheckedCall(tool, arguments, True, outcome.value)
             if attempt == tool.retries:
                 break
         if outcome.kind == "error":
@@ -258,13 +258,13 @@ class Tools(Service):
         doubt = "; it may have had its effect" if tool.safety == "unsafe" else ""
         raise Refused(f"the tool {tool.name!r} has not answered in time{doubt}")
 
-    async def _act(self, agent: Inhabitant, tool: Tool, arguments: JsonObject) -> Ready:
+    async def _act(self, agent: Inhabitant, tool: Tool, arguments: JsonObject) -> CheckedCall:
         """Execute the action that a tool offers, as an action of the agent."""
         result = await self._world.execute(agent, Action(str(tool.action), arguments))
         if not result.success:
             self.failures[tool.name] = self.failures.get(tool.name, 0) + 1
             raise Refused(result.error or f"{tool.name} failed", skip=result.skipped)
-        return Ready(tool, arguments, True, result.data)
+        return CheckedCall(tool, arguments, True, result.data)
 
     def _failed(self, tool: Tool, why: str) -> Refused:
         self.failures[tool.name] = self.failures.get(tool.name, 0) + 1

@@ -51,7 +51,7 @@ class Limits(TypedDict):
     kept: int
 
 
-class Job(TypedDict):
+class CommandJob(TypedDict):
     """What the caller asks for: a command, its files and limits, and where Python is on this machine."""
 
     arguments: list[str]
@@ -78,20 +78,20 @@ class Text(TypedDict):
     bytes: int
 
 
-class Output(Text):
+class HashedOutput(Text):
     """A text with its hash; None if it was not read as a whole."""
 
     sha256: str | None
 
 
-class Report(TypedDict):
+class CommandReport(TypedDict):
     """What became of a command."""
 
     exit_code: int | None
     killed_by: str | None
-    stdout: Output
-    stderr: Output
-    files: dict[str, Output]
+    stdout: HashedOutput
+    stderr: HashedOutput
+    files: dict[str, HashedOutput]
     deleted: list[str]
     others: int
 
@@ -297,7 +297,7 @@ def _write(path: str, text: str) -> None:
 # -- the file system of a command
 
 
-def _build(job: Job) -> None:
+def _build(job: CommandJob) -> None:
     """Make a root of programs and one tmpfs, and leave the old root. Only process 1 can do this: `/proc` is its own."""
     new = "/tmp"  # noqa: S108 - any folder serves: what is mounted here is seen in this namespace only
     limits = job["limits"]
@@ -431,7 +431,7 @@ def _give_up_rights(capset: int) -> None:
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def _init(job: Job, go: int, status: int, streams: tuple[int, int, int], *, shared_user: bool) -> NoReturn:
+def _init(job: CommandJob, go: int, status: int, streams: tuple[int, int, int], *, shared_user: bool) -> NoReturn:
     """Be process 1: build, start the command, and end when it ends."""
     try:
         os.setsid()
@@ -475,7 +475,7 @@ def _tell(status: int, message: Reported) -> None:
     os.write(status, json.dumps(message).encode() + b"\n")
 
 
-def _command(job: Job, streams: tuple[int, int, int], *, shared_user: bool) -> NoReturn:
+def _command(job: CommandJob, streams: tuple[int, int, int], *, shared_user: bool) -> NoReturn:
     """Become the command. Its errors go to its own standard error, as a shell's would."""
     arguments = job["arguments"]
     try:
@@ -561,7 +561,7 @@ class _Output:
     def full(self) -> bool:
         return self.bytes >= self._kept * HASHED
 
-    def report(self, pythons: list[str]) -> Output:
+    def report(self, pythons: list[str]) -> HashedOutput:
         return {**_text(bytes(self.data), self.bytes, pythons), "sha256": self._hash.hexdigest()}
 
 
@@ -687,7 +687,7 @@ class _Warden:
                     total += sum(int(line.split()[1]) for line in file if line.startswith((b"RssAnon:", b"RssShmem:")))
         return total * 1024
 
-    def report(self, pythons: list[str]) -> tuple[Output, Output]:
+    def report(self, pythons: list[str]) -> tuple[HashedOutput, HashedOutput]:
         """Return standard output and standard error of the command."""
         out, err = (self._outputs[fd].report(pythons) for fd in self._streams)
         return out, err
@@ -707,13 +707,13 @@ def _ending(reported: Reported, killed_by: str | None) -> tuple[int | None, str 
     return None, killed_by or "SIGKILL"
 
 
-def _changes(job: Job) -> tuple[dict[str, Output], list[str], int]:
+def _changes(job: CommandJob) -> tuple[dict[str, HashedOutput], list[str], int]:
     """Return the files of the folder that are new or changed, the names of those that are gone, and how many are none.
 
     Only files with holes, or with several names, can be larger together than the disk. Then the hash of the largest
     ones is left out, as their bytes would take long to read.
     """
-    files: dict[str, Output] = {}
+    files: dict[str, HashedOutput] = {}
     seen: set[str] = set()
     before = job["files"]
     room, others = job["limits"]["kept"], 0
@@ -804,7 +804,7 @@ def _standard_input(text: str) -> int:
     return fd
 
 
-def _run(job: Job) -> Report | Nothing:
+def _run(job: CommandJob) -> CommandReport | Nothing:
     """Run the command of a job, and return the report."""
     _architecture()
     shared_user = os.geteuid() != 0
@@ -839,10 +839,10 @@ def main() -> None:
     """Read a job, run it, and write the report."""
     try:
         (length,) = struct.unpack("!Q", _read_exactly(8))
-        job: Job = json.loads(_read_exactly(length))
+        job: CommandJob = json.loads(_read_exactly(length))
     except EOFError:
         return
-    report: Report | Nothing | Refusal
+    report: CommandReport | Nothing | Refusal
     try:
         report = _run(job)
     except RefusedError as error:

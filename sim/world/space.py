@@ -44,19 +44,19 @@ class PositionHistory:
         number: zero-based index in the order of arrival.
         first: the step of the first version that is kept.
         versions: the visible state at the beginning of each step, from step `first` on.
-        known: the last step for whose beginning the visible state is final; later ones depend on the agent's actions.
+        final: the last step for whose beginning the visible state is final; later ones depend on the agent's actions.
         gone: the first step in which the agent is no longer in the space, or None.
     """
 
     __slots__ = (
-        "agent_id", "far", "far_until", "first", "gone", "known", "near", "near_until", "number", "partners",
+        "agent_id", "far", "far_until", "final", "first", "gone", "near", "near_until", "number", "partners",
         "versions",
     )  # fmt: skip
 
     def __init__(self, agent_id: str, number: int, step: int, shown: Sighting, partners: tuple[str, ...]) -> None:
         self.agent_id = agent_id
         self.number = number
-        self.first = self.known = step
+        self.first = self.final = step
         self.versions = [shown]
         self.gone: int | None = None
         self.partners = partners  # agents that it can look at from any distance
@@ -206,10 +206,10 @@ class Space:
         for other in others:
             if other.gone is not None and other.gone <= step:
                 continue
-            if self.strict and other.known < step and reach.may_meet(step - other.known, here, other.at(step).position):
+            if self.strict and other.final < step and reach.may_meet(step - other.final, here, other.at(step).position):
                 raise CausalityError(
                     f"{agent_id} looks at step {step}, but {other.agent_id} may be in sight: its position is known"
-                    f" up to step {other.known} only"
+                    f" up to step {other.final} only"
                 )
             shown = other.at(step)
             if reach.metric(here, shown.position) <= radius:
@@ -231,8 +231,8 @@ class Space:
                 f"{agent_id} looks at {partner}, which it does not depend on", hint="declare it in `partners`"
             )
         other = self._history(partner)
-        if self.strict and other.known < step:
-            raise CausalityError(f"{agent_id} looks at {partner} at step {step}, known up to {other.known}")
+        if self.strict and other.final < step:
+            raise CausalityError(f"{agent_id} looks at {partner} at step {step}, known up to {other.final}")
         if other.gone is not None and other.gone <= step:
             return None
         if self.on_look is not None:
@@ -287,7 +287,7 @@ class Space:
         return [
             other
             for other in others
-            if other is not me and metric(here, other.at(step).position) <= margin + max(0, step - other.known) * speed
+            if other is not me and metric(here, other.at(step).position) <= margin + max(0, step - other.final) * speed
         ]
 
     def state(self) -> JsonObject:

@@ -219,7 +219,7 @@ def test_actions_and_tools_belong_to_worlds_with_such_agents() -> None:
         built("{name: a, kind: baker}\n  - {name: b, kind: helper}").world,
     ]
     assert [world.actions.find("bake") is bake for world in worlds] == [True, False, True]
-    assert ["oven.open" in sim.Tools.of(world).known for world in worlds] == [True, False, True]
+    assert ["oven.open" in sim.Tools.of(world).by_name for world in worlds] == [True, False, True]
 
 
 def test_a_check_refuses_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from sim.cli.archive import command
 from sim.experiments.folder import FOLDER
 from sim.experiments.results import FILE
 from sim.record import open_run
-from sim.record.archive import is_known, unpacked_run
+from sim.record.zip_archives import is_known, unpacked_run
 
 ROOT = Path(__file__).parents[2]
 SCENARIO = """
@@ -254,11 +254,11 @@ def test_links_copies_and_bombs_are_refused(crowd, tmp_path, monkeypatch):
         with pytest.raises(sim.UsageError, match=message):
             check_archive(path, tmp_path / "in")
     with monkeypatch.context() as patch:
-        patch.setattr("sim.record.archive.MOST_BYTES", 1000)
+        patch.setattr("sim.record.zip_archives.MOST_BYTES", 1000)
         with pytest.raises(sim.UsageError, match="more than 10,000 files, or 1,000 bytes"):
             check_archive(crowd / "crowd.zip", tmp_path / "in")
     with monkeypatch.context() as patch:
-        patch.setattr("sim.record.archive._LARGE", 1000)
+        patch.setattr("sim.record.zip_archives._LARGE", 1000)
         with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as opened:
             opened.writestr("run/a/run.db", bytes(10**6))
         for read in (
@@ -270,7 +270,7 @@ def test_links_copies_and_bombs_are_refused(crowd, tmp_path, monkeypatch):
         with zipfile.ZipFile(tmp_path / "many.zip", "w", zipfile.ZIP_DEFLATED) as opened:
             for number in range(20):
                 opened.writestr(f"run/{number}/run.db", bytes(1000) + number.to_bytes())
-        patch.setattr("sim.record.archive.MOST_RATIO", 5)
+        patch.setattr("sim.record.zip_archives.MOST_RATIO", 5)
         with pytest.raises(sim.UsageError, match=r"more than 5 times larger when unpacked: it has 20,\d+ bytes"):
             check_archive(tmp_path / "many.zip", tmp_path / "in")
     (tmp_path / "text.zip").write_text("no archive")
@@ -295,8 +295,8 @@ def test_a_list_of_too_many_files_is_not_read(crowd, tmp_path, monkeypatch, comm
         with zipfile.ZipFile(large, "w") as opened:
             for number in range(3):
                 opened.writestr(str(number), b"")
-    monkeypatch.setattr("sim.record.archive._DIRECTORY", length)
-    monkeypatch.setattr("sim.record.archive.zipfile.ZipFile", None)
+    monkeypatch.setattr("sim.record.zip_archives._DIRECTORY", length)
+    monkeypatch.setattr("sim.record.zip_archives.zipfile.ZipFile", None)
     for archive in (path, large):
         with pytest.raises(sim.UsageError, match="more than 10,000 files"):
             unpacked_run(archive)

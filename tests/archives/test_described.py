@@ -16,7 +16,7 @@ from sim.experiments.fit_plan import make_fit
 from sim.experiments.options import Precision
 from sim.experiments.plan import make_sweep
 from sim.record import open_run
-from sim.scenario.loading import Source
+from sim.scenario.loading import ScenarioSource
 
 PLAIN = """
 name: tiny
@@ -295,13 +295,13 @@ def test_each_scenario_of_a_run_is_read_once(tmp_path, monkeypatch):
     changes += [{"agents.one.state.x": number} for number in range(20)]
     run = changed_from_outside(tmp_path, changes)
     loaded: list[object] = []
-    load = Source.load
+    load = ScenarioSource.load
 
     def counted(self, changes=(), **options):
         loaded.append(changes)
         return load(self, changes, **options)
 
-    monkeypatch.setattr(Source, "load", counted)
+    monkeypatch.setattr(ScenarioSource, "load", counted)
     page = page_of(run, tmp_path)
     assert len([one for one in loaded if one]) == 2
     assert page.count("requested from outside") == 60

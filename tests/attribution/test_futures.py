@@ -10,11 +10,11 @@ import pytest
 
 import sim
 from sim.base.errors import RunError, UsageError
+from sim.experiments.attribution.analysis import AttributionOptions, session
 from sim.experiments.attribution.forks import FORKS, ForkedFutures
 from sim.experiments.attribution.processes import RebuiltFutures
-from sim.experiments.attribution.session import AttributionOptions, session
-from sim.experiments.attribution.target import Target
-from sim.experiments.attribution.task import Change, Setup, Task
+from sim.experiments.attribution.target import ExplainedOutcome
+from sim.experiments.attribution.task import FutureChange, FuturesTask, RunSetup
 from sim.record import open_run
 from sim.runner.edited import editable, editable_topics
 from sim.runner.options import ReplayOptions
@@ -27,14 +27,14 @@ TEXT = "mean_noise + last('side') * 10 + last('heard') * 100"
 forked = pytest.mark.skipif(not FORKS, reason="processes are not forked here")
 
 
-def setup_of(run: Path, text: str = TEXT) -> Setup:
+def setup_of(run: Path, text: str = TEXT) -> RunSetup:
     """Return what futures of a run need."""
-    return Setup(str(run), ReplayOptions(), Target.parse(text, sim.load(run / "scenario.yaml")))
+    return RunSetup(str(run), ReplayOptions(), ExplainedOutcome.parse(text, sim.load(run / "scenario.yaml")))
 
 
 def branched(run: Path, text: str, at_ns: int, seed: int, without: tuple[int, ...] = ()) -> float | None:
     """Return the value of a target in a branch."""
-    target = Target.parse(text, sim.load(run / "scenario.yaml"))
+    target = ExplainedOutcome.parse(text, sim.load(run / "scenario.yaml"))
     watched = target.watch()
     result = sim.branch(run, at=f"{at_ns}ns", seed=seed, without=without, record=False, begun=watched)
     return target.value(result, watched)
@@ -48,7 +48,7 @@ def test_forks_are_what_branches_are(coin):
     futures = ForkedFutures(setup_of(coin), moments, 2)
     try:
         seeds = (11, 12)
-        tasks = [Task(StepMoment(time * NS), seeds) for time in (1, 4, 5, 8)]
+        tasks = [FuturesTask(StepMoment(time * NS), seeds) for time in (1, 4, 5, 8)]
         found = [[one.value for one in task] for task in futures.values(tasks)]
     finally:
         futures.close()
@@ -62,10 +62,12 @@ def test_forks_and_runs_that_are_built_again_are_the_same(coin):
     with open_run(coin) as stored:
         edits = editable(stored, tuple(editable_topics(stored)))
     tasks = [
-        Task(StepMoment(0), (5, None)),
-        Task(StepMoment(5 * NS, 1), (5, 6)),
-        Task(StepMoment(edits[3].time_ns), (None,), Change(without=(edits[3],))),
-        Task(StepMoment(0), (None,), Change(values=(("agents.listener-2.state.mood", 1),), paused=("listener-3",))),
+        FuturesTask(StepMoment(0), (5, None)),
+        FuturesTask(StepMoment(5 * NS, 1), (5, 6)),
+        FuturesTask(StepMoment(edits[3].time_ns), (None,), FutureChange(without=(edits[3],))),
+        FuturesTask(
+            StepMoment(0), (None,), FutureChange(values=(("agents.listener-2.state.mood", 1),), paused=("listener-3",))
+        ),
     ]
     setup = setup_of(coin, f"{TEXT} + last('mood') * 1000")
     futures, again = ForkedFutures(setup, [StepMoment(0)], 1), RebuiltFutures(setup, 1)
@@ -125,7 +127,7 @@ def test_calls_from_outside_are_repeated(tmp_path):
         assert stored.query("SELECT count(*) FROM inputs") == [(1,)]
     futures = ForkedFutures(setup_of(run, "last('luck') + last('heard')"), [StepMoment(0)], 1)
     try:
-        ((found,),) = futures.values([Task(StepMoment(4 * NS), (3,))])
+        ((found,),) = futures.values([FuturesTask(StepMoment(4 * NS), (3,))])
         assert futures.own.problem is None
     finally:
         futures.close()
@@ -150,7 +152,7 @@ def test_what_a_future_does_not_show_is_unknown(tmp_path, fork):
     options = AttributionOptions(fork=fork, jobs=1)
     with session(run, "first_time(n > 3) <= 5", options, condition=True) as open_:
         assert open_ is not None
-        (found,) = open_.futures.values([Task(StepMoment(0), tuple(range(8)))])
+        (found,) = open_.futures.values([FuturesTask(StepMoment(0), tuple(range(8)))])
     assert {one.value for one in found} == {1.0, None}
     assert {one.problem for one in found} == {None, "it does not show the outcome"}
 
@@ -180,7 +182,7 @@ def test_runs_at_different_times_are_refused_before_any_process(tmp_path, monkey
     """A run with `execution.sync` is refused with what helps, before a process starts or a cost is named."""
     (tmp_path / "rounds.yaml").write_text(scene(walkers(2), "{name: p}"), encoding="utf-8")
     run = sim.run(tmp_path / "rounds.yaml", out=tmp_path / "runs", overrides=["execution.sync=causal"], kinds=KINDS)
-    monkeypatch.setattr("sim.experiments.attribution.session._futures", _never)
+    monkeypatch.setattr("sim.experiments.attribution.analysis._futures", _never)
     with pytest.raises(UsageError, match=r"was run with execution\.sync") as caught:
         sim.turning_point(run, "actions > 1", confirm=_never, kinds=KINDS)
     assert "execution.sync=null" in (caught.value.hint or "")
@@ -226,7 +228,7 @@ def test_nothing_is_left_behind(coin):
     """When futures are closed, all their processes have ended, and the folder of the run is as before."""
     before = sorted(path.name for path in coin.iterdir())
     futures = ForkedFutures(setup_of(coin), [StepMoment(0), StepMoment(5 * NS)], 2)
-    futures.values([Task(StepMoment(0), (1,))])
+    futures.values([FuturesTask(StepMoment(0), (1,))])
     group = futures._process.pid
     assert group is not None
     futures.close()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.experiments.attribution.session import AttributionOptions, session
-from sim.experiments.attribution.task import Change, Task
+from sim.experiments.attribution.analysis import AttributionOptions, session
+from sim.experiments.attribution.task import FutureChange, FuturesTask
 from sim.llm import Access
 from sim.runner.plain import StepMoment
 from tests.helpers import command
@@ -48,10 +48,10 @@ def test_runs_with_a_model_at_an_endpoint_are_branched(tmp_path):
         options = AttributionOptions(jobs=2, access=access, confirm=confirm)
         with session(run, "last('luck') > 0", options, condition=True) as open_:
             assert open_ is not None
-            tasks = [Task(StepMoment(1), (1, 2)), Task(StepMoment(2 * 10**9), (1, 2))]
+            tasks = [FuturesTask(StepMoment(1), (1, 2)), FuturesTask(StepMoment(2 * 10**9), (1, 2))]
             found = open_.futures.values(tasks)
-            impossible = [Change(paused=("asker",)), Change(dropped=(0,))]
-            unknown = open_.futures.values([Task(StepMoment(0), (1,), change) for change in impossible])
+            impossible = [FutureChange(paused=("asker",)), FutureChange(dropped=(0,))]
+            unknown = open_.futures.values([FuturesTask(StepMoment(0), (1,), change) for change in impossible])
         more = len(endpoint.seen) - asked
     ((text, money),) = told
     assert money

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 import sim
 from sim.base.errors import UsageError
 from sim.experiments.attribution.candidates import Candidate, EventCandidates
-from sim.experiments.attribution.curve import Jump, Search
+from sim.experiments.attribution.curve import Jump, TurningSearch
 from sim.experiments.attribution.deciding import Cause, Hunt, WhyOptions, _Why, verdict
-from sim.experiments.attribution.halving import Found, Halving
+from sim.experiments.attribution.halving import Decisive, Halving
 from sim.experiments.attribution.significance import holm, sign_test, wilson
-from sim.experiments.attribution.target import Target
-from sim.experiments.attribution.task import LATE, SAME, Assigned, Future, Noted, Passage, Task, short
+from sim.experiments.attribution.target import ExplainedOutcome
+from sim.experiments.attribution.task import LATE, SAME, Assigned, EventBetween, Future, FuturesTask, Passage, short
 from sim.experiments.attribution.turning import jump_text
 from sim.experiments.estimate import Estimate
 from sim.experiments.pool import NEVER, Deadline
@@ -53,7 +53,7 @@ def scenario(tmp_path_factory) -> Scenario:
 )
 def test_a_target_is_an_outcome_or_one_compared(scenario, text, name, sign, limit):
     """A sign of comparison outside of brackets parts the outcome from a number; without one, it is a number itself."""
-    target = Target.parse(text, scenario)
+    target = ExplainedOutcome.parse(text, scenario)
     assert (target.name, target.sign, target.limit) == (name, sign, limit)
 
 
@@ -74,7 +74,7 @@ def test_a_target_is_an_outcome_or_one_compared(scenario, text, name, sign, limi
 def test_a_wrong_condition_is_refused(scenario, text, said):
     """What is no condition of the run is refused in a sentence that names the part."""
     with pytest.raises(UsageError, match=said):
-        Target.parse(text, scenario, condition=True)
+        ExplainedOutcome.parse(text, scenario, condition=True)
 
 
 def test_intervals_of_shares_are_those_of_wilson():
@@ -423,8 +423,8 @@ def test_one_that_decided_it_is_named_with_what_was_left_to_try():
 
 def test_events_of_a_jump_over_several_instants_are_no_candidates():
     """Of a jump that was not divided into single steps, no event is left out: any of thousands can have a part."""
-    moment = Search(Planned({0: 1.0}), (0,), 1, 100, StepMoment(0)).point(StepMoment(0), [Future(1.0)])
-    wide = Jump(moment, moment, None, 1.0, False, (Noted(1, 0, "a", "news", ""),), ())
+    moment = TurningSearch(Planned({0: 1.0}), (0,), 1, 100, StepMoment(0)).point(StepMoment(0), [Future(1.0)])
+    wide = Jump(moment, moment, None, 1.0, False, (EventBetween(1, 0, "a", "news", ""),), ())
     why = _Why(SimpleNamespace(stored=None), WhyOptions(), EventCandidates(("news",), 1, 0))  # type: ignore[arg-type]
     assert why._listed([], [wide]) == []
 
@@ -514,7 +514,7 @@ class Planned:
     ) -> None:
         self.outcomes, self.fresh, self.asked, self.deadline = outcomes, fresh, list[StepMoment](), deadline
 
-    def values(self, tasks: list[Task]) -> list[list[Future]]:
+    def values(self, tasks: list[FuturesTask]) -> list[list[Future]]:
         """Return the outcomes of the futures of each task."""
         found = []
         for task in tasks:
@@ -542,11 +542,11 @@ def test_a_moment_whose_futures_fail_is_no_moment_of_p_0():
     All that failed is counted, also of the futures with fresh seeds.
     """
     futures = Planned({0: 0.0, 1: 0.0, 2: None, 3: 1.0}, fresh=None)
-    search = Search(futures, (0, 1, 2, 3), 1, 100, StepMoment(0))
+    search = TurningSearch(futures, (0, 1, 2, 3), 1, 100, StepMoment(0))
     search.explore()
     assert [(one.last_below, one.first_above) for one in search.passed()] == [(StepMoment(1), StepMoment(3))] * 2
     futures.asked = [StepMoment(0), StepMoment(1)]
-    search = Search(futures, (0, 1), 1, 100, StepMoment(0))
+    search = TurningSearch(futures, (0, 1), 1, 100, StepMoment(0))
     search.futures_at = {StepMoment(0): [Future(0.0)] * 3, StepMoment(1): [Future(1.0)] * 3}
     (jump,) = search.jumps()
     assert (jump.change, jump.before.p, jump.before.unknown) == (0.0, None, len(search.fresh[StepMoment(0)]))
@@ -559,15 +559,15 @@ def test_the_largest_effects_are_tested_and_no_finding_is_lost():
     """The short list has the largest effects first, whatever their kinds are. If the budget does not suffice for all,
     the last ones are listed as not tested, so that the verdict knows of them."""
     found = [
-        Found((Candidate("event", "small", SAME, StepMoment(0)),), 1.0),
-        Found((Candidate("event", "unknown", SAME, StepMoment(0)),), None),
-        Found((Candidate("agent", "large", SAME, StepMoment(0)),), -5.0),
+        Decisive((Candidate("event", "small", SAME, StepMoment(0)),), 1.0),
+        Decisive((Candidate("event", "unknown", SAME, StepMoment(0)),), None),
+        Decisive((Candidate("agent", "large", SAME, StepMoment(0)),), -5.0),
     ]
     futures = Planned({0: 1.0})
     why = _Why(SimpleNamespace(futures=futures), WhyOptions(), EventCandidates((), 0, 0))  # type: ignore[arg-type]
     listed = why._listed(found, [])
     assert [one.effect for one in listed] == [-5.0, 1.0, None]
-    causes = why._tested(Search(futures, (0,), 1, 100, StepMoment(0)), listed, 4)
+    causes = why._tested(TurningSearch(futures, (0,), 1, 100, StepMoment(0)), listed, 4)
     assert [(one.names, one.here, one.p_value) for one in causes] == [
         (("large",), -5.0, 1.0), (("small",), 1.0, None), (("unknown",), None, None),
     ]  # fmt: skip
@@ -576,10 +576,10 @@ def test_the_largest_effects_are_tested_and_no_finding_is_lost():
 
 def test_without_one_pair_no_cause_is_tested():
     """If time ends before the first pair with new draws, all on the short list are listed as not tested."""
-    found = [Found((Candidate("event", "first", SAME, StepMoment(0)),), 1.0)]
+    found = [Decisive((Candidate("event", "first", SAME, StepMoment(0)),), 1.0)]
     late = SimpleNamespace(deadline=NEVER, values=lambda tasks: [[LATE] * len(task.seeds) for task in tasks])
     why = _Why(SimpleNamespace(futures=late), WhyOptions(), EventCandidates((), 0, 0))  # type: ignore[arg-type]
-    (one,) = why._tested(Search(Planned({0: 1.0}), (0,), 1, 100, StepMoment(0)), found, 4)
+    (one,) = why._tested(TurningSearch(Planned({0: 1.0}), (0,), 1, 100, StepMoment(0)), found, 4)
     assert (one.names, one.effect, one.p_value) == (("first",), None, None)
     assert holm([]) == []
 
@@ -605,7 +605,7 @@ def test_a_line_of_a_passage_fits_into_a_pipe(coin):
     longest = max(worst, key=lambda one: len(json.dumps(one)))
     number = 2**63
     lines = [
-        {"piece": number, "event": attrs.astuple(Noted(number, number, longest, longest, longest))},
+        {"piece": number, "event": attrs.astuple(EventBetween(number, number, longest, longest, longest))},
         {"piece": number, "set": attrs.astuple(Assigned(longest, longest, longest, longest))},
     ]
     assert [len(json.dumps(line).encode()) < 4096 for line in lines] == [True, True]

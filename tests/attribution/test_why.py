@@ -10,8 +10,8 @@ import pytest
 
 import sim
 from sim.base.errors import RunError
+from sim.experiments.attribution.analysis import Analysis, AttributionOptions
 from sim.experiments.attribution.forks import FORKS
-from sim.experiments.attribution.session import AttributionOptions, Session
 from tests.helpers import command
 
 pytestmark = pytest.mark.skipif(not FORKS, reason="processes are not forked here")
@@ -227,12 +227,12 @@ def test_the_time_limit_says_which_steps_it_ended():
     """Each step that it ended is named, with the futures; if it ended none, nothing is said."""
     options = AttributionOptions(budget=100, max_wall="10s")
     session: Any = SimpleNamespace(futures=SimpleNamespace(carried_out=3))
-    said = Session.cut(session, options, ["the search for steps", "the tests with new draws"])
+    said = Analysis.cut(session, options, ["the search for steps", "the tests with new draws"])
     assert said == (
         "The time limit of 10s ended the search for steps and the tests with new draws, with 3 of up to 100 futures;"
         " more time may change what is found."
     )
-    assert Session.cut(session, options, []) == ""
+    assert Analysis.cut(session, options, []) == ""
 
 
 def test_time_that_a_person_takes_to_confirm_is_not_counted(unheard):

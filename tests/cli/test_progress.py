@@ -1,6 +1,6 @@
 import pytest
 
-from sim.cli.render.progress import Progress
+from sim.cli.render.progress import ProgressPrinter
 from sim.host.watchdog import Stuck
 from sim.runner import RunController
 from sim.scenario import load
@@ -24,7 +24,7 @@ def test_progress_line(runner, monkeypatch, capsys, live):
     monkeypatch.setattr("sim.cli.render.progress.LIVE_SECONDS", 0)
     monkeypatch.setattr("sim.cli.render.progress.PLAIN_SECONDS", 0)
     runner.simulation.world.kernel.run(5 * MINUTE)
-    progress = Progress(live=live, often=True)
+    progress = ProgressPrinter(live=live, often=True)
     progress(runner)
     out, err = capsys.readouterr()
 
@@ -37,14 +37,14 @@ def test_progress_line(runner, monkeypatch, capsys, live):
 
 def test_progress_waits_its_turn(runner, capsys):
     """Nothing is shown before its time has come, so that a short run prints no progress."""
-    Progress(live=True)(runner)
+    ProgressPrinter(live=True)(runner)
 
     assert capsys.readouterr().err == ""
 
 
 def test_stuck_step_is_reported_harmlessly(capsys):
     """The report of a stuck step names the agent and shows its stack, with control characters spelled out."""
-    Progress(live=False).stuck(Stuck("a\x1b[31m", 2.0, 'File "x.py"\n  while True: pass\n'))
+    ProgressPrinter(live=False).stuck(Stuck("a\x1b[31m", 2.0, 'File "x.py"\n  while True: pass\n'))
     err = capsys.readouterr().err
 
     assert "a step of a\\x1b[31m has not yielded for 2 s" in err

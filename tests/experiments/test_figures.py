@@ -8,7 +8,7 @@ import pytest
 
 from sim.base.text import number as shown
 from sim.experiments.arms import AgentReach, ArmReach, Difference
-from sim.experiments.charts import Bar, Series, bars, lines, number
+from sim.experiments.charts import Bar, ChartLine, bars, lines, number
 from sim.experiments.estimate import Estimate, least_effect
 from sim.experiments.experiment import PointEstimates
 from sim.experiments.figures import difference_drawing, outcome_drawings, reach_drawing
@@ -34,7 +34,9 @@ def test_negative_means_are_drawn_below_zero() -> None:
     (left, width), (right, _) = re.findall(r'x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="20"', drawn)
     assert float(left) + float(width) == pytest.approx(float(right), abs=0.2)
     assert float(width) > 50
-    (first, last) = re.findall(r'cy="([\d.]+)"', lines("x", [Series("s", "red", [(1, low), (2, high)])], "axis").html())
+    (first, last) = re.findall(
+        r'cy="([\d.]+)"', lines("x", [ChartLine("s", "red", [(1, low), (2, high)])], "axis").html()
+    )
     assert float(first) > float(last)
     above = bars("x", [Bar("high", "red", Estimate(3, 20.0, 15.0), "20")]).html()
     assert re.search(r">-\d+<", above) is None
@@ -48,7 +50,7 @@ def test_intervals_below_zero_are_drawn_whole() -> None:
     (left, width) = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)[0]
     low, high = map(float, interval)
     assert (low + high) / 2 == pytest.approx(float(left) + float(width), abs=0.3)
-    drawn = lines("x", [Series("s", "red", [(1, value), (2, value)])], "axis").html()
+    drawn = lines("x", [ChartLine("s", "red", [(1, value), (2, value)])], "axis").html()
     (top, bottom), *_ = re.findall(r" ([\d.]+)h8m-4 0V([\d.]+)m", drawn)
     middle, *_ = re.findall(r'cy="([\d.]+)"', drawn)
     assert float(bottom) - float(middle) == pytest.approx(float(middle) - float(top), abs=0.3)
@@ -60,7 +62,7 @@ def test_long_names_leave_room_for_the_bars() -> None:
     drawn = bars("x", [Bar(name, "red", Estimate(1, 1.0, None), "1")]).html()
     assert (f">{name}<" in drawn, f"{name}: 1" in drawn) == (False, True)
     many = [(float(place), Estimate(1, 1.0, None)) for place in range(1, 500)]
-    assert len(re.findall("<text", lines("x", [Series("s", "red", many)], "axis").html())) < 50
+    assert len(re.findall("<text", lines("x", [ChartLine("s", "red", many)], "axis").html())) < 50
 
 
 def test_agents_that_are_reached_last_are_drawn() -> None:
@@ -107,7 +109,7 @@ def test_an_axis_is_logarithmic_if_its_numbers_grow_by_factors() -> None:
 
     def drawn(*places: float) -> tuple[bool, list[float]]:
         value = Estimate(3, 1.0, None)
-        text = lines("x", [Series("s", "red", [(place, value) for place in places])], "axis").html()
+        text = lines("x", [ChartLine("s", "red", [(place, value) for place in places])], "axis").html()
         return "axis (logarithmic)" in text, [float(at) for at in re.findall(r'cx="([\d.]+)"', text)]
 
     for logarithmic, places in ((False, (0.02, 0.08, 0.14, 0.2)), (True, (10.0, 100.0, 1000.0)), (False, (1.0, 100.0))):

@@ -11,7 +11,7 @@ import pytest
 from sim.base.errors import RunError, UsageError
 from sim.experiments.experiment import left, missing
 from sim.experiments.fit_plan import make_fit
-from sim.experiments.fit_tables import Found, candidates_rows, fit_to_json, found_by, intervals_table
+from sim.experiments.fit_tables import FitFindings, candidates_rows, fit_to_json, found_by, intervals_table
 from sim.experiments.fitting import FIRST_SEEDS, Fit, Searching
 from sim.experiments.folder import begin
 from sim.experiments.measure import Measured
@@ -52,7 +52,7 @@ def plan_of(place: Path, data: Mapping[str, str] | None = None, **options: Any) 
     return make_fit(place / "growth.yaml", **given | options)
 
 
-def said_of(found: Found) -> str:
+def said_of(found: FitFindings) -> str:
     """Return all notes as one text."""
     return "\n".join(found.notes)
 

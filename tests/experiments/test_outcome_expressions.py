@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.agents.outcomes import FUNCTIONS, Call, Measurement
+from sim.agents.outcomes import FUNCTIONS, FunctionCall, Measurement
 from sim.base.errors import ScenarioError, UsageError
 from sim.base.expressions import ExpressionError
 from sim.experiments.estimate import Estimate
 from sim.experiments.plan import Plan, make_sweep
 from sim.experiments.recorded import SCRATCH
 from sim.experiments.results import Results
-from sim.experiments.tables import Line, lines_table
+from sim.experiments.tables import EstimateRow, lines_table
 from sim.scenario import loads
 from tests.helpers import command
 
@@ -229,7 +229,7 @@ def test_durations_and_from_are_written_as_in_a_file() -> None:
     assert (call.what, call.options) == ("a-b", {"from": 5_400_000_000_000, "to": 5_400_500_000_000})
     (call,) = Measurement.parse('query("SELECT 5s,\n from=3")').calls
     assert call.what == "SELECT 5s,  from=3"
-    assert isinstance(call, Call)
+    assert isinstance(call, FunctionCall)
 
 
 def test_what_is_not_recorded_cannot_be_read(shop: Path) -> None:
@@ -248,8 +248,8 @@ def test_the_reference_has_every_function() -> None:
 def test_tables_say_from_how_many_seeds_an_estimate_is() -> None:
     """An outcome without a value for some seeds has a column `n`; others have none."""
     lines = [
-        Line([1], {"a": Estimate(3, 1.0, 0.5), "b": Estimate(2, 1.0, 0.5)}, 3),
-        Line([2], {"a": Estimate(3, 1.0, 0.5)}, 3),
+        EstimateRow([1], {"a": Estimate(3, 1.0, 0.5), "b": Estimate(2, 1.0, 0.5)}, 3),
+        EstimateRow([2], {"a": Estimate(3, 1.0, 0.5)}, 3),
     ]
     assert lines_table(["x"], lines) == (
         ["x", "a", "±", "b", "±", "n"], [[1, 1.0, 0.5, 1.0, 0.5, 2], [2, 1.0, 0.5, None, None, 0]],

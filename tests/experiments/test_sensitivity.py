@@ -22,7 +22,7 @@ from sim.experiments.measure import Measured
 from sim.experiments.options import Precision
 from sim.experiments.plan import Plan, make_sweep
 from sim.experiments.results import Results
-from sim.experiments.sensitivity import Chance, Sensitivity, sensitivity_of
+from sim.experiments.sensitivity import Sensitivity, VarianceShares, sensitivity_of
 from sim.experiments.trial import Trial
 from tests.helpers import command
 
@@ -260,7 +260,7 @@ def test_how_much_is_chance(planned: Plan, tmp_path: Path) -> None:
     assert same.seeds > 0.3
     assert other.together > 0.4
     assert other.seeds < 0.2
-    assert found(planned, tmp_path, lambda x, _: x[0], "morris", 4, 2).chance == Chance(1.0, 0.0, 0.0)
+    assert found(planned, tmp_path, lambda x, _: x[0], "morris", 4, 2).chance == VarianceShares(1.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ class Worker(sim.Agent):
 
     async def decide_action(self) -> sim.Action:
         tools = Tools.on(self.world)
-        if "notes.read" not in tools.known:
+        if "notes.read" not in tools.by_name:
             tools.add(Tool("notes.read", lambda arguments: arguments, runs="effect", safety="pure", latency="5s"))
         loop = CoreLoop(self.world, self, [tools.find("notes.read")], limits=self.limits)
         self.endings.append((await loop.run([ChatMessage("user", "go")])).ending)

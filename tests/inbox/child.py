@@ -9,7 +9,7 @@ import signal
 import sys
 
 from sim.cli import main
-from sim.record.inbox import Answer, InboxFile
+from sim.record.inbox import InboxAnswer, InboxFile
 from sim.runner import resume, run  # noqa: F401 - imported while it waits
 
 _answer = InboxFile.answer
@@ -27,7 +27,7 @@ class Killing:
         self._left = n
         self._when = when
 
-    def answer(self, file: InboxFile, epoch: int, key: str, answer: Answer) -> None:
+    def answer(self, file: InboxFile, epoch: int, key: str, answer: InboxAnswer) -> None:
         """Answer, unless it is time to die."""
         self._left -= 1
         if self._left == 0 and self._when == "unanswered":

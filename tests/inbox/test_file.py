@@ -13,7 +13,7 @@ import sim
 from sim.base.errors import RunError, UsageError
 from sim.record import inbox as module
 from sim.record.files import private_file
-from sim.record.inbox import INBOX, LARGEST, Answer, InboxFile, ask, await_answer
+from sim.record.inbox import INBOX, LARGEST, InboxAnswer, InboxFile, ask, await_answer
 from tests.inbox.helpers import rows
 
 
@@ -48,9 +48,9 @@ def test_a_request_is_read_in_order_and_answered_once(inbox, tmp_path):
     assert [request.key for request in first + rest] == keys
     assert [json.loads(request.data)["n"] for request in first + rest] == list(range(300))
     assert inbox.answer_to(keys[0]) is None
-    inbox.answer(1, keys[0], Answer("refused", 5, "it was full"))
+    inbox.answer(1, keys[0], InboxAnswer("refused", 5, "it was full"))
     with InboxFile(tmp_path, create=True) as again:  # which changes nothing
-        assert again.answer_to(keys[0]) == Answer("refused", 5, "it was full")
+        assert again.answer_to(keys[0]) == InboxAnswer("refused", 5, "it was full")
         assert again.answer_to(keys[1]) is None
         with pytest.raises(RunError, match="was removed or replaced"):
             again.answer_to("another")
@@ -65,10 +65,10 @@ def test_a_later_process_fences_an_earlier_one_out(inbox):
     assert [request.key for request in inbox.take(1, 0)] == [key]
     assert [request.key for request in inbox.take(2, 0)] == [key, later]
     assert inbox.take(1, 0) is None
-    inbox.answer(1, key, Answer("done", 1))
+    inbox.answer(1, key, InboxAnswer("done", 1))
     assert inbox.answer_to(key) is None
-    inbox.answer(2, key, Answer("done", 2))
-    assert inbox.answer_to(key) == Answer("done", 2)
+    inbox.answer(2, key, InboxAnswer("done", 2))
+    assert inbox.answer_to(key) == InboxAnswer("done", 2)
 
 
 def test_limits(inbox, monkeypatch):
@@ -82,7 +82,7 @@ def test_limits(inbox, monkeypatch):
         inbox.put(1, "tell", {})
     inbox.take(1, 0)
     for key in keys:
-        inbox.answer(1, key, Answer("done", 0))
+        inbox.answer(1, key, InboxAnswer("done", 0))
     inbox.put(1, "tell", {})
     inbox.put(1, "tell", {})
     with pytest.raises(RunError, match="this run has had 5 requests"):
@@ -213,7 +213,7 @@ def test_what_comes_too_late_is_refused(tmp_path):
 
     assert sim.run(path, out=tmp_path / "runs", begun=begun).status == "finished"
     ((run, key),) = keys
-    assert await_answer(run, key, 0.1) == Answer("refused", None, "the run has ended")
+    assert await_answer(run, key, 0.1) == InboxAnswer("refused", None, "the run has ended")
 
 
 @pytest.mark.slow

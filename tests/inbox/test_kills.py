@@ -13,7 +13,7 @@ import pytest
 
 import sim
 from sim.base.errors import RunError, UsageError
-from sim.record.inbox import Answer, InboxFile, ask, await_answer
+from sim.record.inbox import InboxAnswer, InboxFile, ask, await_answer
 from tests.inbox.helpers import DESK, Program, going_on, is_running, rows, wait_for
 
 pytestmark = [
@@ -214,8 +214,8 @@ def test_a_request_that_the_record_has_lost_is_applied_again(tmp_path):
             inbox.put(1, "tell", {"agent_id": "helper", "text": text, "topic": ""}) for text in ("lost", "wrong", "new")
         ]
         inbox.take(1, 0)
-        inbox.answer(1, keys[0], Answer("done", 5))
-        inbox.answer(1, keys[1], Answer("wrong", None, "it was wrong"))
+        inbox.answer(1, keys[0], InboxAnswer("done", 5))
+        inbox.answer(1, keys[1], InboxAnswer("wrong", None, "it was wrong"))
     sim.resume(run, max_wall=1.5)
     assert rows(run, "SELECT data FROM messages") == ['"lost"', '"new"']
     sim.resume(run, max_wall=1.0)

@@ -13,8 +13,8 @@ from sim.experiments.attribution.candidates import EventCandidates
 from sim.experiments.attribution.forks import FORKS, ForkedFutures
 from sim.experiments.attribution.halving import Halving
 from sim.experiments.attribution.significance import wilson
-from sim.experiments.attribution.target import Target
-from sim.experiments.attribution.task import Change, Setup, Task
+from sim.experiments.attribution.target import ExplainedOutcome
+from sim.experiments.attribution.task import FutureChange, FuturesTask, RunSetup
 from sim.kernel.rng import derive
 from sim.record import open_run
 from sim.runner.options import ReplayOptions
@@ -92,8 +92,8 @@ def recorded(folder: Path, text: str, seed: int) -> Path:
 @contextmanager
 def futures_of(run: Path, text: str, *moments: StepMoment) -> Iterator[ForkedFutures]:
     """Give futures of a run."""
-    target = Target.parse(text, sim.load(run / "scenario.yaml"))
-    futures = ForkedFutures(Setup(str(run), ReplayOptions(), target), [StepMoment(0), *moments], 2)
+    target = ExplainedOutcome.parse(text, sim.load(run / "scenario.yaml"))
+    futures = ForkedFutures(RunSetup(str(run), ReplayOptions(), target), [StepMoment(0), *moments], 2)
     try:
         yield futures
     finally:
@@ -104,7 +104,7 @@ def shares(run: Path, text: str, seed: int, moments: list[StepMoment], n: int) -
     """Return in how many of n futures a condition is true, at each moment."""
     seeds = tuple(derive("proof", seed, number) % 2**31 for number in range(n))
     with futures_of(run, text, *moments) as futures:
-        found = futures.values([Task(moment, seeds) for moment in moments])
+        found = futures.values([FuturesTask(moment, seeds) for moment in moments])
     return [round(sum(one.value or 0.0 for one in task)) for task in found]
 
 
@@ -172,7 +172,7 @@ def test_one_message_of_500_is_found(tmp_path):
                 tasks = []
                 for group in groups:
                     edits = tuple(edit for one in group for edit in one.change.without)
-                    tasks.append(Task(group[0].moment, (None,), Change(without=edits)))
+                    tasks.append(FuturesTask(group[0].moment, (None,), FutureChange(without=edits)))
                 return [futures.own.value - one.value for (one,) in futures.values(tasks)]
 
             (found,) = Halving(effects, 60, most=1).search(candidates)
@@ -188,8 +188,8 @@ def test_futures_of_a_shipped_scenario_are_what_branches_are(tmp_path):
     moments = [StepMoment(hours * 3600 * NS) for hours in (1, 7, 20, 33, 50, 71, 90, 120)]
     seeds = tuple(range(5))
     with futures_of(run, text, *moments[::2]) as futures:
-        found = [[one.value for one in task] for task in futures.values([Task(one, seeds) for one in moments])]
-    target = Target.parse(text, sim.load(run / "scenario.yaml"))
+        found = [[one.value for one in task] for task in futures.values([FuturesTask(one, seeds) for one in moments])]
+    target = ExplainedOutcome.parse(text, sim.load(run / "scenario.yaml"))
     for moment, values in zip(moments, found, strict=True):
         for seed, value in zip(seeds, values, strict=True):
             watched = target.watch()

@@ -11,7 +11,7 @@ import pytest
 
 import sim
 from sim.record.divergence_causes import ANY_CAUSE, usual_cause
-from sim.record.first_difference import Difference
+from sim.record.first_difference import FirstDifference
 
 UUID, OTHER = uuid.UUID(int=2**120 + 7), uuid.UUID(int=2**127 + 9)
 LETTERS = ["ann", "bob", "cy", "dee"]
@@ -20,7 +20,7 @@ LETTERS = ["ann", "bob", "cy", "dee"]
 def cause(left: Any, right: Any) -> str:
     """Return the cause that two values of an event suggest."""
     rows = [(0, 0, 0, 1, 1, "a", "t", {"arguments": {"x": value}}, None) for value in (left, right)]
-    return usual_cause(Difference(1, *rows))
+    return usual_cause(FirstDifference(1, *rows))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_trace_names_its_cause(left: Any, right: Any, said: str) -> None:
 def test_what_leaves_no_trace_has_the_usual_causes(left: Any, right: Any) -> None:
     """Otherwise all usual causes are named, and none is claimed; also if one run has no such event."""
     assert cause(left, right) == ANY_CAUSE
-    assert usual_cause(Difference(1, None, (0, 0, 0, 1, 1, "a", "t", {}, None))) == ANY_CAUSE
+    assert usual_cause(FirstDifference(1, None, (0, 0, 0, 1, 1, "a", "t", {}, None))) == ANY_CAUSE
 
 
 class Leaking(sim.Agent):

@@ -10,7 +10,7 @@ from sim.base.errors import ActorError
 from sim.kernel.codec import Raw, decode, encode
 from sim.kernel.rows import RecordedEvent
 from sim.record import open_run
-from sim.record.first_difference import ABSENT, Difference, ValueDifference, first_difference, first_value
+from sim.record.first_difference import ABSENT, FirstDifference, ValueDifference, first_difference, first_value
 
 ROW = (90_000_000_000, 1, 0, 12, 7, "walker-1", "step.made", {"arguments": {"to": "a", "n": 1}}, (12, 6))
 
@@ -92,9 +92,9 @@ def test_a_run_that_is_a_beginning_of_the_other(count):
     longer = many(count + 1)
     found = first_difference(longer[:count], longer, start=10)
 
-    assert found == Difference(count + 10, None, longer[count])
+    assert found == FirstDifference(count + 10, None, longer[count])
     assert found.value is None
-    assert first_difference(longer, longer[:count], start=10) == Difference(count + 10, longer[count], None)
+    assert first_difference(longer, longer[:count], start=10) == FirstDifference(count + 10, longer[count], None)
     assert first_difference(longer, stored(longer)) is None
     assert found.sentence("in the record", "in the replay") == (
         f"event {count + 10:,} is step.made of walker-1 at 1m30s in the replay, and there is none in the record"
@@ -108,7 +108,7 @@ def test_the_first_of_several_differences(place):
     right = [row(counter=event[4], priority=1) if number >= place else event for number, event in enumerate(left)]
     found = first_difference(left, right)
 
-    assert found == Difference(place + 1, left[place], right[place])
+    assert found == FirstDifference(place + 1, left[place], right[place])
     assert found.value is not None
     assert found.value.path == "priority"
 
@@ -135,7 +135,7 @@ def test_each_field(changes, path):
     changed = row(**changes)
     found = first_difference([ROW], [changed])
 
-    assert found == Difference(1, ROW, changed)
+    assert found == FirstDifference(1, ROW, changed)
     assert found.value is not None
     assert found.value.path == path
     assert f"differ in {path}" in found.sentence() or f"differs in {path}, which is " in found.sentence()

@@ -14,7 +14,7 @@ from sim.kernel import Source
 from sim.kernel.actor import identity
 from sim.record import open_run
 from sim.runner.causes import Causes, causes_of, influence_of
-from sim.runner.moments import Place, ReplayCost, moment_of
+from sim.runner.moments import ReplayCost, RunPosition, moment_of
 from sim.runner.options import ReplayOptions
 from sim.runner.trace import START, UNKNOWN, TracingSlicer
 from sim.runner.walk import Walk
@@ -152,7 +152,7 @@ def test_no_cost_is_named_of_what_is_refused(tmp_path):
         for find in (causes_of, influence_of):
             with pytest.raises(UsageError, match=r"was run with execution\.sync"):
                 find(stored, 5, options, on_cost=costs.append)
-        for place in (Place(10**9), Place(10**9, 5)):
+        for place in (RunPosition(10**9), RunPosition(10**9, 5)):
             with pytest.raises(UsageError, match=r"was run with execution\.sync"):
                 moment_of(stored, place, options, costs.append)
         object.__setattr__(stored, "info", attrs.evolve(stored.info, status="running"))
@@ -160,7 +160,7 @@ def test_no_cost_is_named_of_what_is_refused(tmp_path):
             with pytest.raises(RunError, match="is being written by another process"):
                 find(stored, 5, options, on_cost=costs.append)
         with pytest.raises(RunError, match="is being written by another process"):
-            moment_of(stored, Place(10**9), options, costs.append)
+            moment_of(stored, RunPosition(10**9), options, costs.append)
     assert costs == []
 
 

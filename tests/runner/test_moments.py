@@ -15,7 +15,7 @@ from sim.runner.checkpoints import Moments
 from sim.runner.moment import Moment
 from sim.runner.moments import arrive, moment_of, place_of
 from sim.runner.options import ReplayOptions
-from sim.runner.session import FORKS
+from sim.runner.replay_process import FORKS
 from sim.runner.walk import Walk
 from tests.helpers import command
 

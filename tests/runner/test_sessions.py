@@ -5,14 +5,16 @@ import os
 import pytest
 
 from sim.base.errors import RunError, UsageError
-from sim.runner.session import FORKS, Session, answer_all, write
+from sim.runner.replay_process import FORKS, ReplayProcess, answer_all, write
 
 pytestmark = pytest.mark.skipif(not FORKS, reason="processes are not forked here")
 
 
 def served(answer):
     """Return a session whose process answers with a function."""
-    return Session(lambda requests, answers: answer_all(requests, answers, lambda asked: write(answers, answer(asked))))
+    return ReplayProcess(
+        lambda requests, answers: answer_all(requests, answers, lambda asked: write(answers, answer(asked)))
+    )
 
 
 def test_any_error_is_an_answer():

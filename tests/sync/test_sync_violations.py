@@ -184,8 +184,8 @@ class Nearsighted(Causal):
     def verdict(self, process: Any) -> Any:
         here = None if process.history is None else process.history.at(process.step).position
         for other in self._space.histories.values() if self._space is not None else ():
-            far = self._space.reach.metric(here, other.at(other.known).position)  # type: ignore[union-attr]
-            if other.known < process.step and far <= 1.5:
+            far = self._space.reach.metric(here, other.at(other.final).position)  # type: ignore[union-attr]
+            if other.final < process.step and far <= 1.5:
                 return self._processes[other.agent_id]
         return None
 
@@ -288,7 +288,7 @@ def test_a_track_says_from_when_on_it_is_not_known():
     class Watcher(Walker):
         async def decide_action(self) -> Action | None:
             history = space_of(self).histories[self.agent_id]
-            histories.append((history, history.known - round(self.world.now / 10)))
+            histories.append((history, history.final - round(self.world.now / 10)))
             return await super().decide_action()
 
     trial(scene(walkers(4)), "causal", kinds={"walker": Watcher})

@@ -14,7 +14,7 @@ from sim.cli import main
 from sim.experiments.testing.campaign import ORDERS, SEEDS, plan
 from sim.experiments.testing.cases import Case, cases_of
 from sim.experiments.testing.results import ResultFile
-from sim.experiments.testing.trial import CaseJob, Subject, read_subject, run_case
+from sim.experiments.testing.trial import CaseJob, ScenarioUnderTest, read_subject, run_case
 from tests.testing.scenarios import FAULT, OFFICE, ORDER
 
 
@@ -73,7 +73,7 @@ def test_what_only_a_failing_model_shows_is_found_and_repeats(command):
 
 def test_a_run_repeats_an_order_by_its_keys():
     """An order of `sim test` is that of a run with `execution.order`; each number gives its own."""
-    subject = Subject(ORDER, "order.yaml")
+    subject = ScenarioUnderTest(ORDER, "order.yaml")
     hashes = {order: run_case(CaseJob(subject, Case(0, order))).hash for order in range(4)}
 
     for order in (2, 3):
@@ -81,7 +81,7 @@ def test_a_run_repeats_an_order_by_its_keys():
         scenario = package.scenario.loading.loads(ORDER, overrides=changes)
         assert package.run(scenario).hash == hashes[order]
     assert len(set(hashes.values())) > 1
-    tick = Subject(ORDER, "order.yaml", ("execution.use_autonomous_loops=false",))
+    tick = ScenarioUnderTest(ORDER, "order.yaml", ("execution.use_autonomous_loops=false",))
     assert len({run_case(CaseJob(tick, Case(0, order))).hash for order in range(4)}) > 1
 
 
@@ -97,7 +97,7 @@ def test_failures_stay_within_their_bounds():
     """Failures of models have a kind and a share within the bounds of the file, latencies a time within theirs."""
     text = FAULT.replace("retry: {requests: 1}", "retry: {requests: 1}\n  faults: [{kind: hang, share: 0.001}]")
     text = text.replace(", share: 0.5}", "}")
-    subject = Subject(text, "fault.yaml")
+    subject = ScenarioUnderTest(text, "fault.yaml")
     kinds = set()
     for number in range(1, 9):
         plain = subject.scenario()

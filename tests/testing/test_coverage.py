@@ -6,7 +6,7 @@ import pytest
 import sim
 from sim.cli import main
 from sim.experiments.testing.cases import Case
-from sim.experiments.testing.trial import CaseJob, Subject, run_case
+from sim.experiments.testing.trial import CaseJob, ScenarioUnderTest, run_case
 
 MACHINE = """\
 name: machine
@@ -78,7 +78,7 @@ def test_it_is_marked_in_the_text(report):
 
 def test_measuring_changes_nothing():
     """A run whose coverage is measured has the hash of one whose coverage is not."""
-    subject = Subject(MACHINE, "machine.yaml")
+    subject = ScenarioUnderTest(MACHINE, "machine.yaml")
     plain, measured = (run_case(CaseJob(attrs.evolve(subject, coverage=one), Case(3))) for one in (False, True))
     assert plain.problem is None
     assert measured.problem is None

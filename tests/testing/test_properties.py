@@ -9,7 +9,7 @@ import pytest
 import sim
 from sim.base.errors import UsageError
 from sim.experiments.testing.cases import Case
-from sim.experiments.testing.trial import CaseJob, Subject, read_subject, run_case
+from sim.experiments.testing.trial import CaseJob, ScenarioUnderTest, read_subject, run_case
 from sim.scenario import loads
 from tests.testing.scenarios import OFFICE
 
@@ -49,7 +49,8 @@ FORMS: list[tuple[str, str | None, float | None, str]] = [
 
 def outcome_of(properties, case=None):
     """Return the result of one run of the office with these properties."""
-    return run_case(CaseJob(Subject(f"{OFFICE}properties: {{{properties}}}\n", "office.yaml"), case or Case(0)))
+    scenario = ScenarioUnderTest(f"{OFFICE}properties: {{{properties}}}\n", "office.yaml")
+    return run_case(CaseJob(scenario, case or Case(0)))
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_each_form_finds_what_it_forbids(result, number):
 def test_a_property_without_a_value_is_not_judged():
     """An expression without a value neither holds nor does not: it is told that no run could judge it."""
     text = OFFICE.replace("state: {n: 0}", "state: {n: 0, x: null}")
-    subject = Subject(f"{text}properties: {{p: {{always: \"mean('worker', 'x') > 0\"}}}}\n", "office.yaml")
+    subject = ScenarioUnderTest(f"{text}properties: {{p: {{always: \"mean('worker', 'x') > 0\"}}}}\n", "office.yaml")
 
     found = run_case(CaseJob(subject, Case(0)))
 
@@ -97,7 +98,7 @@ def test_what_cannot_be_decided_by_the_end_is_no_violation():
 
 def violations_of(text, **given):
     """Return kind and time of the violations in one run of a scenario."""
-    found = run_case(CaseJob(Subject(text, "x.yaml", **given), Case(0)))
+    found = run_case(CaseJob(ScenarioUnderTest(text, "x.yaml", **given), Case(0)))
     assert found.problem is None, found.problem
     return {one.property: (one.kind, one.time) for one in found.violations}
 
@@ -237,7 +238,7 @@ def test_functions_are_properties(tmp_path):
     path = tmp_path / "office.yaml"
     path.write_text(OFFICE)
     report = sim.test(path, seeds=1, orders=0, properties=[nobody_rich, pays_all])
-    assert [(one.violation.property, one.violation.text.partition("\n")[0]) for one in report.found] == [
+    assert [(one.violation.property, one.violation.text.partition("\n")[0]) for one in report.violations] == [
         ("nobody_rich", "payer has 20")
     ]
     assert report.properties == ("nobody_rich", "pays")
@@ -246,7 +247,7 @@ def test_functions_are_properties(tmp_path):
     with pytest.raises(UsageError, match="not allowed"):
         sim.test(path, seeds=1, orders=0)
     report = sim.test(path, seeds=1, orders=0, allow=[__name__])
-    assert [one.violation.at_start for one in report.found] == [True]
+    assert [one.violation.at_start for one in report.violations] == [True]
     with pytest.raises(UsageError, match="always, never or eventually"):
         sim.property(form=_word("sometimes", plain=True))
     with pytest.raises(UsageError, match="the world alone"):

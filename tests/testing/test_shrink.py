@@ -8,8 +8,8 @@ from sim.base.errors import UsageError
 from sim.cli import main
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.shrink.shrinking import Shrinker
-from sim.experiments.testing.shrink.still_fails import Judge
-from sim.experiments.testing.trial import CaseJob, Subject, run_case
+from sim.experiments.testing.shrink.still_fails import SmallerScenarios
+from sim.experiments.testing.trial import CaseJob, ScenarioUnderTest, run_case
 from sim.scenario.fields import plain
 from sim.scenario.yaml_spans import joined, spans, without
 from sim.scenario.yaml_tree import read_tree
@@ -100,7 +100,7 @@ def test_small_parts_are_joined():
 
 def shrunk(text, name, case=None, keep=(), budget=2000):
     """Return a text shrunk, with the judge."""
-    judge = Judge(Subject(text, "x.yaml", only=(name,)), budget, case)
+    judge = SmallerScenarios(ScenarioUnderTest(text, "x.yaml", only=(name,)), budget, case)
     shrinker = Shrinker(text, judge, keep)
     shrinker.shrink()
     return shrinker.result(), judge
@@ -116,7 +116,7 @@ def test_a_fault_of_an_order_stays_one():
     assert "door-opened-with-key: {never: \"published('door.forced') > 0\"}" in found.text
     assert len(found.text.splitlines()) < 15
     for case, violated in ((judge.fault.violated[0], True), (judge.fault.kept[0], False)):
-        result = run_case(CaseJob(Subject(found.text, "x.yaml"), case))
+        result = run_case(CaseJob(ScenarioUnderTest(found.text, "x.yaml"), case))
         assert (result.problem, bool(result.violations)) == (None, violated)
     assert found.runs == judge.runs
     assert found.removed["lines"][1] == len(ORDER.splitlines())
@@ -169,7 +169,7 @@ def test_planted_faults_shrink_and_stay(name):
     assert found.complete
     for part in stays:
         assert part in found.text
-    result = run_case(CaseJob(Subject(found.text, "x.yaml"), judge.fault.violated[0]))
+    result = run_case(CaseJob(ScenarioUnderTest(found.text, "x.yaml"), judge.fault.violated[0]))
     assert result.problem is None
     violation = result.violation_of(broken)
     assert violation is not None

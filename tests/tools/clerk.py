@@ -46,7 +46,7 @@ class Clerk(Agent):
     def __init__(self, agent_id: str, world: World, **options: Any) -> None:
         super().__init__(agent_id, world, **options)
         tools = Tools.on(world)
-        if "shop.refund" not in tools.known:
+        if "shop.refund" not in tools.by_name:
             tools.add(
                 Tool("shop.refund", refund, "Pay back.", PARAMETERS, runs="effect", safety="unsafe", latency="5s")
             )

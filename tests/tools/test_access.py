@@ -12,7 +12,7 @@ from sim.actors import AgentLoopConfig
 from sim.base.permissions import Permission
 from sim.kernel.codec import decode, encode
 from sim.tools import Approvals, Audit, Tool, ToolAccess, Tools
-from sim.tools.access import AccessRule, AccessSettings, Grants, User
+from sim.tools.access import AccessRule, AccessSettings, AccessUser, Grants
 from sim.tools.approvals import ApprovalRule, ApprovalSettings, SimulatedPerson
 from sim.world import Action, ActionResult, Refused
 from tests.actors.helpers import Lab
@@ -111,7 +111,7 @@ class Matrix:
             ),
         )
         self.lab.world.add_service(self.access)
-        self.access.users |= {name: User(Permission(level), granted) for name, (level, granted) in USERS.items()}
+        self.access.users |= {name: AccessUser(Permission(level), granted) for name, (level, granted) in USERS.items()}
         for name, (level, kind) in AGENTS.items():
             self.lab.add(name, permission=Permission(level), group=kind)
         for name, (level, has_operations, default) in TOOLS.items():
@@ -321,7 +321,7 @@ class Revoked:
         world = self.lab.world
         self.access = ToolAccess(world, AccessSettings(rules=(AccessRule(True),)))
         world.add_service(self.access)
-        self.access.users["cyd"] = User(Permission.ADMIN)
+        self.access.users["cyd"] = AccessUser(Permission.ADMIN)
 
         def pay(arguments: Mapping[str, Any]) -> str:
             self.paid.append(world.now)
@@ -337,9 +337,9 @@ class Revoked:
         if how == "level":
             self.lab.script("a").permission = Permission.USER
         elif how == "level of the user":
-            self.access.users["cyd"] = User(Permission.USER)
+            self.access.users["cyd"] = AccessUser(Permission.USER)
         elif how == "modules of the user":
-            self.access.users["cyd"] = User(Permission.ADMIN, ("orders",))
+            self.access.users["cyd"] = AccessUser(Permission.ADMIN, ("orders",))
         elif how == "user":
             del self.access.users["cyd"]
         elif how == "chain":

@@ -256,7 +256,7 @@ def privileged(scene: Scene) -> Any:
         "users": {user.permission for user in Conversations.of(world).users.values()},
         "access": (access.settings, access.chains, {(user.permission, user.modules) for user in access.users.values()}),
         "approved": [gate.id for gate in gates if gate.status in ("approved", "used")],
-        "tools": sorted(name for name in Tools.of(world).known if not name.startswith("world.")),
+        "tools": sorted(name for name in Tools.of(world).by_name if not name.startswith("world.")),
         "artifacts": world.artifacts.state(),
     }  # fmt: skip
 

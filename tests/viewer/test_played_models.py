@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.inspect.play import Player, PlayServer
+from sim.inspect.play import PlayServer, ScenarioPlayer
 from sim.record import open_run
 from sim.runner.options import RunOptions
 from tests.viewer.test_browser import until_text
@@ -80,7 +80,7 @@ PLAYED = {
 def test_the_replay_of_a_played_run_is_the_same(name, tmp_path):
     """Stepped, changed by hand and stopped, each model has all that on record: its replay has the same events."""
     play, kinds = PLAYED[name]
-    player = Player(SCENARIOS / f"{name}.yaml", RunOptions(out=tmp_path / "runs"))
+    player = ScenarioPlayer(SCENARIOS / f"{name}.yaml", RunOptions(out=tmp_path / "runs"))
     play(player)
     eventually(lambda: all(one["time"] is not None for one in player.state()["hand"]))
     assert [one["refused"] for one in player.state()["hand"]] == [None] * len(kinds)
@@ -109,7 +109,7 @@ def _moved(one):
 @pytest.mark.parametrize("name", [name for name in PLAYED if name in ("schelling", "wolf_sheep", "contagion")])
 def test_each_control_of_a_shipped_model_is_used(name, browser, tmp_path):
     """Each control that the file declares is moved on the page: a live one changes the run, others the next setup."""
-    with PlayServer(Player(SCENARIOS / f"{name}.yaml", RunOptions(out=tmp_path / "runs"))) as server:
+    with PlayServer(ScenarioPlayer(SCENARIOS / f"{name}.yaml", RunOptions(out=tmp_path / "runs"))) as server:
         browser.open(server.url, dark=name == "contagion")
         until_text(browser, "#play-clock", "set up at 0s")
         wanted = {}

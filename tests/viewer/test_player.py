@@ -17,7 +17,7 @@ import pytest
 
 import sim
 from sim.base.errors import RunError, UsageError
-from sim.inspect.play import Player, PlayServer
+from sim.inspect.play import PlayServer, ScenarioPlayer
 from sim.inspect.play.site import Windows
 from sim.record import open_run
 from sim.runner.options import RunOptions
@@ -60,7 +60,7 @@ def walkers(tmp_path):
 @pytest.fixture
 def player(walkers, tmp_path):
     """A player of it."""
-    made = Player(walkers, RunOptions(out=tmp_path / "runs"))
+    made = ScenarioPlayer(walkers, RunOptions(out=tmp_path / "runs"))
     yield made
     made.close()
 
@@ -157,7 +157,7 @@ def controlled(tmp_path):
     """A player of a scenario with controls."""
     file = tmp_path / "walkers.yaml"
     file.write_text(WALKERS + CONTROLS, encoding="utf-8")
-    made = Player(file, RunOptions(out=tmp_path / "runs"))
+    made = ScenarioPlayer(file, RunOptions(out=tmp_path / "runs"))
     yield made
     made.close()
 
@@ -336,7 +336,7 @@ def test_a_question_is_open_when_the_run_is_resumed(tmp_path):
     """A run that is stopped while a person is asked says what happens then; resumed, it takes the answer."""
     file = tmp_path / "talk.yaml"
     file.write_text(TALK, encoding="utf-8")
-    player = Player(file, RunOptions(out=tmp_path / "runs"))
+    player = ScenarioPlayer(file, RunOptions(out=tmp_path / "runs"))
     player.answer_for("speaker", 3600)
     player.go()
     eventually(lambda: player.state()["people"]["waiting"])

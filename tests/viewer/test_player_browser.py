@@ -5,7 +5,7 @@ import json
 import pytest
 
 import sim
-from sim.inspect.play import Player, PlayServer
+from sim.inspect.play import PlayServer, ScenarioPlayer
 from sim.kernel import NS
 from sim.llm.people import Place
 from sim.record import open_run
@@ -19,7 +19,7 @@ from tests.viewer.test_player import walkers as walkers
 @pytest.fixture
 def server(walkers, tmp_path):
     """The page of a scenario that is played."""
-    with PlayServer(Player(walkers, RunOptions(out=tmp_path / "runs"))) as opened:
+    with PlayServer(ScenarioPlayer(walkers, RunOptions(out=tmp_path / "runs"))) as opened:
         yield opened
 
 
@@ -100,7 +100,7 @@ def test_charts_go_as_far_as_the_run(browser, tmp_path):
         "[...document.querySelectorAll('.charts .needle')].filter((one) => one.style.visibility === 'hidden').length"
     )
     area = "(({left, top}) => [left, top])(document.querySelector('.charts .u-over').getBoundingClientRect())"
-    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+    with PlayServer(ScenarioPlayer(file, RunOptions(out=tmp_path / "runs"))) as server:
         browser.open(server.url)
         for _ in range(4):
             server.player.step("tick")
@@ -214,7 +214,7 @@ def test_each_control_changes_the_run(browser, tmp_path):
     """A slider, a chooser and a switch change the run at once; a gate is decided and a person heard; all is listed."""
     file = tmp_path / "shop.yaml"
     file.write_text(SHOP, encoding="utf-8")
-    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+    with PlayServer(ScenarioPlayer(file, RunOptions(out=tmp_path / "runs"))) as server:
         browser.open(server.url)
         runner = server.player._played.runner
         assert runner is not None
@@ -252,7 +252,7 @@ def test_a_person_answers_as_an_agent(browser, tmp_path):
     """A person answers instead of the model, with words or a call of a tool; a replay and a branch have the answers."""
     file = tmp_path / "talk.yaml"
     file.write_text(TALK, encoding="utf-8")
-    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+    with PlayServer(ScenarioPlayer(file, RunOptions(out=tmp_path / "runs"))) as server:
         browser.open(server.url, anchor="#tab=play&agent=speaker")
         until_text(browser, ".answering", "Answer as speaker")
         browser.evaluate("document.querySelector('#play-within').value = '3000'")
@@ -294,7 +294,7 @@ def test_each_agent_has_its_own_time_and_text_for_absence(browser, tmp_path):
     values = "['within', 'otherwise'].map((name) => document.querySelector('#play-' + name).value)"
     ticked = "document.querySelector('#play-person').checked"
     choose = "location.hash = '#tab=play&agent={}'"
-    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+    with PlayServer(ScenarioPlayer(file, RunOptions(out=tmp_path / "runs"))) as server:
         runner = server.player._played.runner
         assert runner is not None
         assert runner.simulation.models is not None
@@ -333,7 +333,7 @@ def test_hostile_texts_stay_harmless_while_played(browser, tmp_path):
         + json.dumps(hostile) + "}}}]}\n",
         encoding="utf-8",
     )  # fmt: skip
-    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+    with PlayServer(ScenarioPlayer(file, RunOptions(out=tmp_path / "runs"))) as server:
         browser.open(server.url)
         click(browser, "event")
         until_text(browser, "#play-clock", "paused")

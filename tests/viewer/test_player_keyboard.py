@@ -5,7 +5,7 @@ import json
 import pytest
 
 import sim
-from sim.inspect.play import Player, PlayServer
+from sim.inspect.play import PlayServer, ScenarioPlayer
 from sim.record import open_run
 from sim.runner.options import RunOptions
 from tests.viewer.test_browser import text_of, until, until_text
@@ -111,7 +111,7 @@ def test_everything_can_be_done_by_keyboard(browser, tmp_path, dark):
     """Each button has a key, and each control can be reached with Tab and changed; no mouse is needed."""
     file = tmp_path / "walkers.yaml"
     file.write_text(FILE, encoding="utf-8")
-    with PlayServer(Player(file, RunOptions(out=tmp_path / "runs"))) as server:
+    with PlayServer(ScenarioPlayer(file, RunOptions(out=tmp_path / "runs"))) as server:
         browser.open(server.url, dark=dark)
         until_text(browser, "#play-clock", "set up at 0s")
         steps(browser, server)

@@ -25,7 +25,7 @@ class Ground:
         """Let agents a, b, c, … appear, and take them to be known for ever."""
         for name, position in zip("abcdefgh", positions, strict=False):
             self.space.enter(name, position, **options)
-            self.space.histories[name].known = 10**6
+            self.space.histories[name].final = 10**6
         return self.space
 
     def names(self, agent: str, radius: float | None = None) -> str:
@@ -109,14 +109,14 @@ def test_nobody_looks_where_somebody_may_be_of_whom_it_is_not_known():
     ground = Ground()
     ground.space.enter("a", (0, 0))
     ground.space.enter("b", (5.5, 0))
-    ground.space.histories["a"].known = 99
+    ground.space.histories["a"].final = 99
     assert ground.names("a") == ""
     ground.step = 2
     assert ground.names("a") == ""  # it cannot be nearer than 3.5
     ground.step = 3
     with pytest.raises(CausalityError, match=r"a looks at step 3, but b may be in sight: .* to step 0"):
         ground.names("a")
-    ground.space.histories["b"].known = 1
+    ground.space.histories["b"].final = 1
     assert ground.names("a") == ""
     ground.step = 9
     ground.space.strict = False
@@ -226,16 +226,16 @@ def test_neighbours_are_those_of_brute_force(walks, perception, speed, looks):
             x = min(max(x + max(-speed, min(speed, right)), 0), 19)
             y = min(max(y + max(-speed, min(speed, up)), 0), 19)
             space.show(name, (x, y), "")
-        space.histories[name].known = len(steps)
+        space.histories[name].final = len(steps)
     histories = list(space.histories.values())
     ahead = dict.fromkeys(space.histories, 0)
     for number, leap in looks:
         me = histories[number % len(histories)]
-        step = ahead[me.agent_id] = min(ahead[me.agent_id] + leap % 7, me.known)
+        step = ahead[me.agent_id] = min(ahead[me.agent_id] + leap % 7, me.final)
         found = space.neighbours(me, step)
         here = me.at(step).position
         for other in histories:
-            there = other.at(min(step, other.known)).position
-            if other is not me and space.reach.may_meet(max(0, step - other.known) + 1, here, there):
+            there = other.at(min(step, other.final)).position
+            if other is not me and space.reach.may_meet(max(0, step - other.final) + 1, here, there):
                 assert other in found
         assert found == sorted(found, key=lambda history: history.number)

@@ -55,7 +55,7 @@ from sim.kernel.codec import ABSENT, Json, JsonObject, Raw, encode, freeze
 from sim.llm.types import ChatMessage
 from sim.memory.index import words_of
 from sim.tools import ToolAccess, Tools
-from sim.tools.access import User as AccessUser
+from sim.tools.access import AccessUser as AccessUser
 from sim.world import Service, World
 from sim.world.service import Warned
 

@@ -32,7 +32,7 @@ _MOST_CALLS: Final = 1000  # calls without a result that are remembered
 
 
 @attrs.define
-class Line:
+class TranscriptLine:
     """One line of a transcript.
 
     Attributes:
@@ -67,10 +67,12 @@ class Transcript:
     channel: str
     thread: str | None
     started_ns: int
-    lines: deque[Line]
+    lines: deque[TranscriptLine]
     summary: str = ""
     total: int = 0
-    calls: dict[str, deque[Line]] = attrs.field(factory=dict)  # id of a call → lines of the calls without a result
+    calls: dict[str, deque[TranscriptLine]] = attrs.field(
+        factory=dict
+    )  # id of a call → lines of the calls without a result
 
     @property
     def place(self) -> str:
@@ -151,13 +153,13 @@ class Transcripts:
             return
         name = self.name(data.author)
         if role == "tool_call":
-            line = Line(data.id, time_ns, "tool", name, f"used {about.get('tool')}({_arguments(content)})")
+            line = TranscriptLine(data.id, time_ns, "tool", name, f"used {about.get('tool')}({_arguments(content)})")
             if len(transcript.calls) < _MOST_CALLS:
                 transcript.calls.setdefault(call, deque(maxlen=_MOST_CALLS)).append(line)
         elif (kind := _SPOKEN.get(role)) is not None:
             ending = f": {about['ending']}" if about.get("ending") else ""
             mark = f" [incomplete{ending}]" if about.get("incomplete") else ""
-            line = Line(data.id, time_ns, kind, name, f"{content}{mark}")
+            line = TranscriptLine(data.id, time_ns, kind, name, f"{content}{mark}")
         else:
             return
         transcript.lines.append(line)

@@ -77,7 +77,7 @@ class _Progress:
     """What a loop has done so far."""
 
     messages: list[ChatMessage]
-    given: int  # how many of the messages the loop was given
+    received: int  # how many of the messages the loop began with
     began_ns: int
     iterations: int = 0
     tools: int = 0
@@ -269,7 +269,7 @@ class CoreLoop:
             ending=ending,
             text="" if completion is None else completion.text,
             calls=tuple({"name": one.call.name, "arguments": one.arguments} for one in done.calls),
-            messages=tuple(done.messages[done.given :]),
+            messages=tuple(done.messages[done.received :]),
             iterations=done.iterations,
             tools=done.tools,
             tokens=done.tokens,

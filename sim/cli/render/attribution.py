@@ -11,7 +11,7 @@ from sim.base.pages import Chart, Table
 from sim.cli.declared import options_of
 from sim.cli.render.asking import confirmed
 from sim.cli.render.output import plain, print_json, say
-from sim.experiments.attribution.session import AttributionOptions
+from sim.experiments.attribution.analysis import AttributionOptions
 from sim.kernel.codec import Json
 
 Command = TypeVar("Command", bound=Callable[..., Any])

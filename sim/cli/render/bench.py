@@ -6,9 +6,9 @@ from sim.base.text import number
 from sim.cli.render.output import plain
 from sim.cli.render.table import Cell as Entry
 from sim.cli.render.table import print_table
-from sim.experiments.bench.rows import FIGURES, Bench, Row, problems_of
+from sim.experiments.bench.rows import FIGURES, Bench, BenchRow, problems_of
 from sim.experiments.points import overrides_of, short
-from sim.experiments.tables import Line, lines_table
+from sim.experiments.tables import EstimateRow, lines_table
 from sim.experiments.trial import BASES
 
 _COLUMNS = (
@@ -52,7 +52,7 @@ def _print_outcomes(bench: Bench) -> None:
     for row in bench.rows:
         cells: list[Entry] = [*bench.points[row.point].values(), *([row.mode] if several else []), row.measured]
         means = {name: row.outcomes[name].value for name in sorted(own) if name in row.outcomes}
-        lines.append(Line(cells, means, row.measured))
+        lines.append(EstimateRow(cells, means, row.measured))
     if several and own:
         click.echo(f"\noutcomes, mean over {len(bench.seeds)} seeds")
     if own or not several:
@@ -74,7 +74,7 @@ def _print_speed_ups(bench: Bench) -> None:
         print_table([*bench.points[0], *modes], lines)
 
 
-def _print_rows(rows: list[Row], seeds: int) -> None:
+def _print_rows(rows: list[BenchRow], seeds: int) -> None:
     bases = {BASES[row.basis] for row in rows if row.basis is not None}
     headings = ["mode", *(["counted in"] if len(bases) > 1 else [])]
     lines: list[list[Entry]] = [[row.mode, *([BASES[row.basis]] if len(bases) > 1 else [])] for row in rows]

@@ -35,7 +35,7 @@ class _Message(TypedDict, total=False):
     tool_calls: list[_Call]
 
 
-class Row(TypedDict, total=False):
+class ChatRow(TypedDict, total=False):
     """A row of the view `conversations`, or of the view `prompts`: the last seven."""
 
     id: int | None
@@ -96,12 +96,12 @@ def print_chat(
         say(f"sim: the latest {len(shown):,} of {len(said):,} shown; without --limit all are")
 
 
-def _table(stored: StoredRun, view: str, rows: Rows) -> list[Row]:
+def _table(stored: StoredRun, view: str, rows: Rows) -> list[ChatRow]:
     columns = stored.columns(view)
-    return [cast("Row", dict(zip(columns, row, strict=True))) for row in json_rows(columns, rows)]
+    return [cast("ChatRow", dict(zip(columns, row, strict=True))) for row in json_rows(columns, rows)]
 
 
-def _concerns(row: Row, name: str, other: str | None) -> bool:
+def _concerns(row: ChatRow, name: str, other: str | None) -> bool:
     """Return whether something was said by `name` or to it; with `other`, between the two."""
     pair = (row["speaker"], row["listener"])
     return name in pair if other is None else pair in ((name, other), (other, name))
@@ -116,12 +116,12 @@ def print_speakers(stored: StoredRun, *, as_json: bool) -> None:
     print_list(("name", "said", "heard"), [(name, said[name], heard[name]) for name in names], as_json=as_json)
 
 
-def _people(stored: StoredRun, rows: Sequence[Row]) -> dict[str, None]:
+def _people(stored: StoredRun, rows: Sequence[ChatRow]) -> dict[str, None]:
     people = dict.fromkeys(agent for (agent,) in stored.query(_AGENTS))
     return people | dict.fromkeys(who for row in rows for who in (row["speaker"], row["listener"]) if who is not None)
 
 
-def _check(stored: StoredRun, rows: Sequence[Row], names: Sequence[str]) -> None:
+def _check(stored: StoredRun, rows: Sequence[ChatRow], names: Sequence[str]) -> None:
     people = _people(stored, rows)
     for name in names:
         if name not in people:
@@ -129,7 +129,7 @@ def _check(stored: StoredRun, rows: Sequence[Row], names: Sequence[str]) -> None
             raise UsageError(f"the run has no agent or person {name[:80]!r}", hint=hint)
 
 
-def _print_prompt(row: Row, when: str) -> None:
+def _print_prompt(row: ChatRow, when: str) -> None:
     click.echo(plain(f"{when}{row['agent']} asks {row['model']} for {row['use']}: {row['status']}"))
     if row["request"] is None:
         click.echo(" " * 12 + "(the request to a model in the core is not on record)")

@@ -11,7 +11,7 @@ import attrs
 from sim.base.extras import need
 from sim.base.text import number
 from sim.cli.render.output import plain, say
-from sim.cli.render.progress import PLAIN_SECONDS, Progress
+from sim.cli.render.progress import PLAIN_SECONDS, ProgressPrinter
 from sim.cli.render.snapshot import Level, RateMeter, Snapshot, pace_text, take_snapshot, time_text
 from sim.cli.render.streams import Streams
 from sim.runner import RunController
@@ -77,7 +77,7 @@ class Screen:
             self._live = None
 
 
-class LiveProgress(Progress):
+class LiveProgress(ProgressPrinter):
     """Shows a run of this process as a live display on stderr."""
 
     def __init__(self) -> None:

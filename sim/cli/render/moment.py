@@ -13,14 +13,14 @@ from sim.kernel.duration import seconds_text
 from sim.record import StoredRun
 from sim.runner.moment import HEADINGS, AgentThen, Moment
 from sim.runner.moment_text import Listed, ahead_of, cut, facts_of, lists_of, shared_of, text_of
-from sim.runner.moments import Place, ReplayCost, moment_of
+from sim.runner.moments import ReplayCost, RunPosition, moment_of
 from sim.runner.options import ReplayOptions
 
 _LONG, _SHORT = 300, 100  # characters of a value in a line, and in a column
 
 
 def print_moment(
-    stored: StoredRun, place: Place, agent: str | None, options: Keywords, limit: int | None, *, as_json: bool
+    stored: StoredRun, place: RunPosition, agent: str | None, options: Keywords, limit: int | None, *, as_json: bool
 ) -> None:
     """Replay a run up to a place, and print its state there.
 

@@ -27,12 +27,12 @@ from sim.record.schema import TABLES
 from sim.record.views import VIEWS, described
 
 if TYPE_CHECKING:
-    from sim.runner.moments import Place
+    from sim.runner.moments import RunPosition
     from sim.tools.rights import Rights
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class PageRequest:
     """What `sim show` was asked for.
 
     Attributes:
@@ -74,19 +74,19 @@ class Page:
     """
 
     help: str
-    show: Callable[[Asked], None]
+    show: Callable[[PageRequest], None]
     named: str | None = None
     options: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
 
 
-def _events(asked: Asked) -> None:
+def _events(asked: PageRequest) -> None:
     print_events(
         asked.stored, agent=asked.agent, topic=asked.topic, first=asked.limit, last=asked.last, as_json=asked.as_json
     )
 
 
-def _chat(asked: Asked) -> None:
+def _chat(asked: PageRequest) -> None:
     if asked.name is None:
         if asked.agent is not None or asked.prompts:
             raise UsageError("--agent and --prompts need to know whose chat it is", hint="add the name: chat AGENT")
@@ -97,21 +97,21 @@ def _chat(asked: Asked) -> None:
     print_chat(asked.stored, asked.name, asked.agent, limit, prompts, as_json=asked.as_json)
 
 
-def _conversation(asked: Asked) -> None:
+def _conversation(asked: PageRequest) -> None:
     if asked.name is None:
         print_transcripts(asked.stored, asked.limit, asked.as_json)
     else:
         print_transcript(asked.stored, asked.name, asked.limit, asked.as_json)
 
 
-def _channel(asked: Asked) -> None:
+def _channel(asked: PageRequest) -> None:
     if asked.name is None:
         print_channels(asked.stored, asked.as_json)
     else:
         print_channel(asked.stored, asked.name, asked.limit, asked.as_json)
 
 
-def _task(asked: Asked) -> None:
+def _task(asked: PageRequest) -> None:
     from sim.cli.render.task import print_tasks, show_task  # the import is slow
 
     if asked.name is None:
@@ -120,40 +120,40 @@ def _task(asked: Asked) -> None:
         show_task(asked.stored, asked.name, as_json=asked.as_json)
 
 
-def _workspace(asked: Asked) -> None:
+def _workspace(asked: PageRequest) -> None:
     from sim.cli.render.story import show_files  # the import is slow
 
     show_files(asked.stored, asked.name, as_json=asked.as_json)
 
 
-def _thread(asked: Asked) -> None:
+def _thread(asked: PageRequest) -> None:
     if asked.name is None:
         print_agents(asked.stored, as_json=asked.as_json)
     else:
         print_thread(asked.stored, asked.name, asked.limit, asked.as_json)
 
 
-def _history(asked: Asked) -> None:
+def _history(asked: PageRequest) -> None:
     if asked.name is None:
         print_agents(asked.stored, as_json=asked.as_json)
     else:
         print_history(asked.stored, asked.name, asked.limit, asked.as_json)
 
 
-def _runtime(asked: Asked) -> None:
+def _runtime(asked: PageRequest) -> None:
     if asked.name is None:
         print_agents(asked.stored, as_json=asked.as_json)
     else:
         print_runtime(asked.stored, asked.name, asked.as_json)
 
 
-def _state(asked: Asked) -> None:
+def _state(asked: PageRequest) -> None:
     from sim.cli.render.moment import print_moment  # the import is slow
 
     print_moment(asked.stored, _place(asked), asked.name, _replayed(asked), asked.limit, as_json=asked.as_json)
 
 
-def _place(asked: Asked) -> "Place":
+def _place(asked: PageRequest) -> "RunPosition":
     """Return the place that `--at` names: a time, or an event."""
     from sim.runner.edited import EVENT_IDS  # the import is slow
     from sim.runner.moments import place_of
@@ -166,7 +166,7 @@ def _place(asked: Asked) -> "Place":
     return place_of(asked.stored, None, int(number))
 
 
-def _replayed(asked: Asked) -> dict[str, Json]:
+def _replayed(asked: PageRequest) -> dict[str, Json]:
     """Return the options of a replay that shows something: changed code is reported, and compared with the record."""
     return {"allow_change": True, **asked.rights.keywords}
 
@@ -175,21 +175,21 @@ _STEPS: Final = 20
 """The most steps that are shown if the user does not say how many."""
 
 
-def _causes(asked: Asked) -> None:
+def _causes(asked: PageRequest) -> None:
     from sim.cli.render.causes import print_causes  # the import is slow
 
     limit = asked.limit if asked.limited else _STEPS
     print_causes(asked.stored, _event(asked), _replayed(asked), limit, as_json=asked.as_json)
 
 
-def _influence(asked: Asked) -> None:
+def _influence(asked: PageRequest) -> None:
     from sim.cli.render.causes import print_influence  # the import is slow
 
     limit = asked.limit if asked.limited else _STEPS
     print_influence(asked.stored, _event(asked), _replayed(asked), limit, as_json=asked.as_json)
 
 
-def _event(asked: Asked) -> int:
+def _event(asked: PageRequest) -> int:
     from sim.runner.edited import EVENT_IDS  # the import is slow
 
     if asked.name is None or not asked.name.isdecimal():
@@ -197,7 +197,7 @@ def _event(asked: Asked) -> int:
     return int(asked.name)
 
 
-def _sql(asked: Asked) -> None:
+def _sql(asked: PageRequest) -> None:
     if asked.name is None:
         rows = [(name, ", ".join(asked.stored.columns(name))) for name in tables_of(asked.stored)]
         print_list(("table", "columns"), rows, as_json=asked.as_json)
@@ -268,7 +268,7 @@ OPTIONS: Final = tuple(
 """The options of `sim show` that mean something for some views only."""
 
 
-def show(asked: Asked, options: Mapping[str, str]) -> None:
+def show(asked: PageRequest, options: Mapping[str, str]) -> None:
     """Print a page or a table of a run.
 
     Args:

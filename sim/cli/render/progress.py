@@ -57,7 +57,7 @@ def say_stuck(stuck: Stuck) -> None:
         say(f"  {plain(line.strip())}")
 
 
-class Progress:
+class ProgressPrinter:
     """Shows the progress of a run at intervals, and at once what goes wrong.
 
     Args:

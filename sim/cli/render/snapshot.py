@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from sim.agents.latest_events import Listener
+from sim.agents.latest_events import ForwardingRecorder
 from sim.base.errors import ActorError
 from sim.base.text import number
 from sim.events.event_text import event_line
@@ -99,7 +99,7 @@ def take_snapshot(runner: RunController) -> Snapshot:
     world, manager = simulation.world, simulation.manager
     totals = manager.totals()
     kernel = world.kernel
-    recorder = kernel.recorder.inner if isinstance(kernel.recorder, Listener) else kernel.recorder
+    recorder = kernel.recorder.inner if isinstance(kernel.recorder, ForwardingRecorder) else kernel.recorder
     kept = recorder if isinstance(recorder, HashRecorder | RunRecorder) else None
     return Snapshot(
         title=f"{simulation.scenario.name}  seed {kernel.seed}  {runner.mode}",

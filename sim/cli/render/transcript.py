@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 import click
 
-from sim.agents.conversation.transcript import Line, Transcript, Transcripts
+from sim.agents.conversation.transcript import Transcript, TranscriptLine, Transcripts
 from sim.base.errors import UsageError
 from sim.base.expressions import did_you_mean
 from sim.cli.render.output import plain, print_json, say
@@ -110,7 +110,7 @@ def _read(stored: StoredRun, transcripts: Transcripts) -> Transcripts:
     return transcripts
 
 
-def _print_line(line: Line, clock: Callable[[int], str], width: int) -> None:
+def _print_line(line: TranscriptLine, clock: Callable[[int], str], width: int) -> None:
     when = clock(line.time_ns)
     if line.kind == "tool":
         print_text(f"{when:>10}  ", f"{line.name} {line.text}", width, more="  ")

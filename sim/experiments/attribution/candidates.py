@@ -9,7 +9,7 @@ import attrs
 from sim.base.errors import SimError
 from sim.base.text import plain
 from sim.events.topic import matches
-from sim.experiments.attribution.task import Change
+from sim.experiments.attribution.task import FutureChange
 from sim.kernel import to_text
 from sim.kernel.codec import encode, recordable
 from sim.record.reader import StoredRun
@@ -40,7 +40,7 @@ class Candidate:
 
     kind: Kind
     name: str
-    change: Change
+    change: FutureChange
     moment: StepMoment
     event: int | None = None
 
@@ -100,7 +100,7 @@ def event_candidate(edit: Edit) -> Candidate:
     """Return the candidate of one event."""
     what = f"message {edit.topic} to {edit.to}" if edit.to is not None else f"published event {edit.topic}"
     name = plain(f"event {edit.event}: {what} at {to_text(edit.time_ns)}")
-    return Candidate("event", name, Change(without=(edit,)), StepMoment(edit.time_ns), edit.event)
+    return Candidate("event", name, FutureChange(without=(edit,)), StepMoment(edit.time_ns), edit.event)
 
 
 def inputs_of(stored: StoredRun, again: ReplayOptions, scenario: Scenario, start: StepMoment) -> list[Candidate]:
@@ -115,10 +115,10 @@ def inputs_of(stored: StoredRun, again: ReplayOptions, scenario: Scenario, start
     for entry in scenario.agents:
         own = {name: dict(agent.state) for name, agent in agents.items() if _is_of(name, entry.name)}
         candidates += _states(own, start)
-    candidates += [Candidate("agent", plain(name), Change(paused=(name,)), start) for name in agents]
+    candidates += [Candidate("agent", plain(name), FutureChange(paused=(name,)), start) for name in agents]
     if start == StepMoment(0):
         candidates += [
-            Candidate("intervention", _intervention(place, one), Change(dropped=(place,)), start)
+            Candidate("intervention", _intervention(place, one), FutureChange(dropped=(place,)), start)
             for place, one in enumerate(scenario.interventions)
         ]
     return candidates
@@ -145,7 +145,7 @@ def _states(own: dict[str, dict[str, Any]], start: StepMoment) -> list[Candidate
         candidates += [
             Candidate(
                 "state", plain(f"{name}.{key} = {text.decode()[:60]} at the start (others: {usual.decode()[:60]})"),
-                Change(values=((f"agents.{name}.state.{key}", value),)), start,
+                FutureChange(values=((f"agents.{name}.state.{key}", value),)), start,
             )
             for name, text in texts.items()
             if text != usual

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from sim.experiments.attribution.significance import holm, sign_test, wilson
-from sim.experiments.attribution.task import LATE, Assigned, Future, Futures, Noted, Task
+from sim.experiments.attribution.task import LATE, Assigned, EventBetween, Future, Futures, FuturesTask
 from sim.experiments.estimate import Estimate
 from sim.kernel.rng import derive
 from sim.runner.plain import StepMoment
@@ -71,7 +71,7 @@ class Jump:
     steps: int | None
     p_value: float
     confirmed: bool
-    events: tuple[Noted, ...]
+    events: tuple[EventBetween, ...]
     assigned: tuple[Assigned, ...]
 
     @property
@@ -96,7 +96,7 @@ class Passed:
 
 
 @attrs.define
-class Search:
+class TurningSearch:
     """The search for turning points of one run.
 
     Args:
@@ -171,7 +171,7 @@ class Search:
 
     def _values(self, moments: Sequence[StepMoment], seeds: tuple[int, ...]) -> list[list[Future]]:
         """Return the futures at moments, and note whether there was no time for some."""
-        values = self.futures.values([Task(one, seeds) for one in moments])
+        values = self.futures.values([FuturesTask(one, seeds) for one in moments])
         self.cut = self.cut or any(LATE in row for row in values)
         return values
 

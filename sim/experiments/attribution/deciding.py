@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from sim.base.text import number, plain
+from sim.experiments.attribution.analysis import Analysis, AttributionOptions, session
 from sim.experiments.attribution.candidates import Candidate, EventCandidates, inputs_of
-from sim.experiments.attribution.curve import Jump, Point, Search
-from sim.experiments.attribution.halving import Found, Halving
-from sim.experiments.attribution.session import AttributionOptions, Session, session
+from sim.experiments.attribution.curve import Jump, Point, TurningSearch
+from sim.experiments.attribution.halving import Decisive, Halving
 from sim.experiments.attribution.significance import holm, sign_test
-from sim.experiments.attribution.task import LATE, SAME, Change, Future, Task
+from sim.experiments.attribution.task import LATE, SAME, Future, FutureChange, FuturesTask
 from sim.experiments.attribution.turning import jump_json, jump_text, point_json, problems_of, rows_of
 from sim.experiments.estimate import Estimate
 from sim.experiments.pool import Deadline
@@ -310,7 +310,7 @@ def why(run: str | PathLike[str], outcome: str, options: WhyOptions) -> "Explana
 class _Why:
     """One search for what decided an outcome."""
 
-    open: Session
+    open: Analysis
     options: AttributionOptions
     events: EventCandidates
     problems: list[list[Future]] = attrs.field(factory=list)
@@ -322,7 +322,7 @@ class _Why:
         with self._within(1 / 3):
             hunts, findings = self._hunt(budget // 3)
             cut += ["the leaving out of groups"] * any(hunt.cut for hunt in hunts)
-        search = Search(
+        search = TurningSearch(
             futures, open_.instants, open_.stored.info.seed, budget - budget // 3 - futures.carried_out, open_.start,
             open_.target.is_condition,
         )  # fmt: skip
@@ -354,13 +354,13 @@ class _Why:
 
     # -- with the draws on record
 
-    def _hunt(self, runs: int) -> tuple[list[Hunt], list[Found[Candidate]]]:
+    def _hunt(self, runs: int) -> tuple[list[Hunt], list[Decisive[Candidate]]]:
         again = ReplayOptions(**part_of(self.options, Rights), allow_change=self.options.allow_change)
         all_of = [
             *self.events.candidates(self.open.stored),
             *inputs_of(self.open.stored, again, self.open.scenario, self.open.start),
         ]
-        hunts, findings = [], list[Found[Candidate]]()
+        hunts, findings = [], list[Decisive[Candidate]]()
         kinds = [kind for kind in _KINDS if any(one.kind == kind for one in all_of)]
         counts = Counter(str(one.kind) for one in all_of)
         kinds.sort(key=lambda kind: counts[kind])  # what a few leave, many have
@@ -388,7 +388,9 @@ class _Why:
 
         If there is no more time, the last groups are missing.
         """
-        outcomes = self.open.futures.values([Task(_moment_of(group), (None,), _change_of(group)) for group in groups])
+        outcomes = self.open.futures.values(
+            [FuturesTask(_moment_of(group), (None,), _change_of(group)) for group in groups]
+        )
         self.problems += outcomes
         own = self.open.futures.own.value or 0.0
         in_time = itertools.takewhile(lambda one: one != [LATE], outcomes)
@@ -396,7 +398,7 @@ class _Why:
 
     # -- with new draws
 
-    def _listed(self, findings: Sequence[Found[Candidate]], jumps: Sequence[Jump]) -> list[Found[Candidate]]:
+    def _listed(self, findings: Sequence[Decisive[Candidate]], jumps: Sequence[Jump]) -> list[Decisive[Candidate]]:
         """Return the short list, the largest effect first: what was found, and events of the largest jumps.
 
         Of a jump that was not divided into single steps, no event is known to have a part in it.
@@ -407,10 +409,10 @@ class _Why:
         more = self.events.candidates(self.open.stored, numbers) if numbers else []
         more = more[: max(0, _MOST_LISTED - len(findings))]
         effects = self._effects([(one,) for one in more]) if more else []
-        others = [Found((one,), effect) for one, effect in itertools.zip_longest(more, effects)]
+        others = [Decisive((one,), effect) for one, effect in itertools.zip_longest(more, effects)]
         return sorted([*findings, *others], key=lambda one: -abs(one.effect or 0.0))
 
-    def _tested(self, search: Search, listed: list[Found[Candidate]], budget: int) -> list[Cause]:
+    def _tested(self, search: TurningSearch, listed: list[Decisive[Candidate]], budget: int) -> list[Cause]:
         """Return the short list as causes; as many as the budget suffices for are tested, the first ones."""
         if not listed or budget < 4:
             return [_cause(one, None, None, significant=False) for one in listed]
@@ -420,7 +422,10 @@ class _Why:
         tasks = []
         for one in tested:
             moment, through = _moment_of(one.items), _through(one.items)
-            tasks += [Task(moment, seeds, SAME, through), Task(moment, seeds, _change_of(one.items), through)]
+            tasks += [
+                FuturesTask(moment, seeds, SAME, through),
+                FuturesTask(moment, seeds, _change_of(one.items), through),
+            ]
         results = self.open.futures.values(tasks)
         self.problems += results
         self.tests_cut = any(LATE in row for row in results)
@@ -435,7 +440,7 @@ class _Why:
         return causes + [_cause(one, None, None, significant=False) for one in listed[len(tested) :]]
 
 
-def _cause(finding: Found[Candidate], effect: Estimate | None, p_value: float | None, *, significant: bool) -> Cause:
+def _cause(finding: Decisive[Candidate], effect: Estimate | None, p_value: float | None, *, significant: bool) -> Cause:
     """Return what was found as a cause."""
     return Cause(
         kind=finding.items[0].kind, names=tuple(item.name for item in finding.items), here=finding.effect,
@@ -546,7 +551,7 @@ def _through(group: Sequence[Candidate]) -> tuple[int, int] | None:
     return max(((one.moment.time_ns, one.event) for one in group if one.event is not None), default=None)
 
 
-def _change_of(group: Sequence[Candidate]) -> Change:
+def _change_of(group: Sequence[Candidate]) -> FutureChange:
     change = SAME
     for one in group:
         change = change.joined(one.change)

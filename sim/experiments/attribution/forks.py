@@ -28,14 +28,14 @@ from sim.experiments.attribution.task import (
     LATE,
     SAME,
     Assigned,
-    Change,
+    EventBetween,
     Future,
-    Noted,
+    FutureChange,
+    FuturesTask,
     Own,
     Passage,
     Prepared,
-    Setup,
-    Task,
+    RunSetup,
     short,
 )
 from sim.experiments.pool import NEVER, Deadline, process
@@ -76,7 +76,7 @@ class ForkedFutures:
     way = "forked"
     deadline = NEVER
 
-    def __init__(self, setup: Setup, moments: Sequence[StepMoment], jobs: int) -> None:
+    def __init__(self, setup: RunSetup, moments: Sequence[StepMoment], jobs: int) -> None:
         self.carried_out = 0
         here, there = Pipe()
         self._here: Any = here  # it has another type on Windows
@@ -85,7 +85,7 @@ class ForkedFutures:
         own: Own = self._answer()
         self.own, self.seconds, self.patterns = own.future, own.seconds, own.patterns
 
-    def values(self, tasks: list[Task]) -> list[list[Future]]:
+    def values(self, tasks: list[FuturesTask]) -> list[list[Future]]:
         """See `Futures`."""
         self._here.send(("values", (tasks, self.deadline)))
         futures: list[list[Future]] = self._answer()
@@ -148,7 +148,7 @@ def _end_group() -> None:
 # -- the coordinator
 
 
-def _coordinate(there: Any, setup: Setup, moments: tuple[StepMoment, ...], jobs: int) -> None:
+def _coordinate(there: Any, setup: RunSetup, moments: tuple[StepMoment, ...], jobs: int) -> None:
     """Start the walker, then serve requests until the program ends; then end all processes of this group."""
     _lead_group()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -173,7 +173,7 @@ def _coordinate(there: Any, setup: Setup, moments: tuple[StepMoment, ...], jobs:
 class _Coordinator:
     """Hands pieces of work to the holders, so many at the same time, and reads what comes of them."""
 
-    def __init__(self, there: Any, setup: Setup, moments: tuple[StepMoment, ...], jobs: int) -> None:
+    def __init__(self, there: Any, setup: RunSetup, moments: tuple[StepMoment, ...], jobs: int) -> None:
         self._there = there
         self._jobs = jobs
         self._moments = moments
@@ -196,7 +196,7 @@ class _Coordinator:
                 return Own(Future(line["own"], line["problem"]), line["seconds"], tuple(patterns))
         raise RunError("the replay ended early", hint=_EARLY)
 
-    def values(self, order: tuple[list[Task], Deadline]) -> list[list[Future]]:
+    def values(self, order: tuple[list[FuturesTask], Deadline]) -> list[list[Future]]:
         """Carry out tasks until a deadline; futures under way are carried out."""
         (tasks, deadline), waiting = order, []
         futures = [[LATE] * len(task.seeds) for task in tasks]
@@ -234,7 +234,7 @@ class _Coordinator:
         """Return what happened between two moments."""
         first, last = moments
         lines = self._one(self._send({"do": "between", "to": [last.time_ns, last.step], **_moment(first)}))
-        events = [Noted(*line["event"]) for line in lines if "event" in line]
+        events = [EventBetween(*line["event"]) for line in lines if "event" in line]
         return Passage(tuple(events), tuple(Assigned(*line["set"]) for line in lines if "set" in line))
 
     def _one(self, piece: int) -> list[Line]:
@@ -291,7 +291,7 @@ def _moment(moment: StepMoment) -> Line:
 # -- the walker and the holders
 
 
-def _walk(setup: Setup, moments: Sequence[StepMoment], commands: Sequence[int], out: int) -> None:
+def _walk(setup: RunSetup, moments: Sequence[StepMoment], commands: Sequence[int], out: int) -> None:
     """Repeat the run, with a fork at each moment, and stay, to see whether one of these ends early."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with open_run(Path(setup.run), verify=False) as stored, using(setup.again.definitions):
@@ -347,7 +347,7 @@ def _do(prepared: Prepared, command: Line, out: int) -> None:
     if command["do"] != "between":
         run.to(moment)
     if command["do"] == "values":
-        change, through, end = Change.from_json(command["change"]), command["through"], Deadline(command["end"])
+        change, through, end = FutureChange.from_json(command["change"]), command["through"], Deadline(command["end"])
         for place, seed in enumerate(command["seeds"]):
             if end.is_over:
                 break

@@ -29,7 +29,7 @@ FEW: Final = 1 / 3
 
 
 @attrs.frozen
-class Found(Generic[Item]):
+class Decisive(Generic[Item]):
     """Candidates without which the outcome is another one.
 
     Attributes:
@@ -108,7 +108,7 @@ class Halving(Generic[Item]):
     _items: tuple[Item, ...] = attrs.field(default=(), init=False)
     _effect_of: dict[frozenset[int], float | None] = attrs.field(factory=dict, init=False)
 
-    def search(self, items: Sequence[Item]) -> list[Found[Item]]:
+    def search(self, items: Sequence[Item]) -> list[Decisive[Item]]:
         """Return the candidates with an effect, the largest first."""
         if not items:
             return []
@@ -128,9 +128,9 @@ class Halving(Generic[Item]):
         findings.sort(key=lambda one: -abs(one.expected))  # of equal ones, the first stays the first
         return [self._finding(one) for one in findings[: self.most]]
 
-    def _finding(self, part: _Part) -> Found[Item]:
+    def _finding(self, part: _Part) -> Decisive[Item]:
         alone = [self._effect_of.get(frozenset({place})) for place in part.group]
-        return Found(self._members(part.group), part.effect, part.minimal, all(own == 0 for own in alone))
+        return Decisive(self._members(part.group), part.effect, part.minimal, all(own == 0 for own in alone))
 
     def _alone(self, group: _Group) -> list[_Part]:
         """Return those that make a difference alone, the largest first."""

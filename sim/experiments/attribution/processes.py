@@ -15,7 +15,18 @@ import attrs
 from sim.base.errors import RunError, UsageError
 from sim.base.registry import using
 from sim.experiments.attribution.target import Watched
-from sim.experiments.attribution.task import LATE, MOST_SHOWN, SAME, Future, Noted, Own, Passage, Prepared, Setup, Task
+from sim.experiments.attribution.task import (
+    LATE,
+    MOST_SHOWN,
+    SAME,
+    EventBetween,
+    Future,
+    FuturesTask,
+    Own,
+    Passage,
+    Prepared,
+    RunSetup,
+)
 from sim.experiments.pool import NEVER, Ended, WorkerPool
 from sim.experiments.trial import sentence
 from sim.kernel.codec import encode
@@ -36,8 +47,8 @@ _START: Final = 1
 class _Job:
     """One future."""
 
-    setup: Setup
-    task: Task
+    setup: RunSetup
+    task: FuturesTask
     place: tuple[int, int]
     answers: Path | None = None
 
@@ -57,7 +68,7 @@ class RebuiltFutures:
     way = "built again for each future"
     deadline = NEVER
 
-    def __init__(self, setup: Setup, jobs: int) -> None:
+    def __init__(self, setup: RunSetup, jobs: int) -> None:
         self.carried_out = 0
         self._setup = setup
         self._pool = WorkerPool(jobs)
@@ -66,7 +77,7 @@ class RebuiltFutures:
         own = _checked(answer)
         self.own, self.seconds, self.patterns = own.future, own.seconds, own.patterns
 
-    def values(self, tasks: list[Task]) -> list[list[Future]]:
+    def values(self, tasks: list[FuturesTask]) -> list[list[Future]]:
         """See `Futures`."""
         return _carried_out(self, self._pool, _future, [_Job(self._setup, *one) for one in _singles(tasks)], tasks)
 
@@ -101,7 +112,7 @@ class BranchedFutures:
     way = "branched"
     deadline = NEVER
 
-    def __init__(self, setup: Setup, jobs: int, answers: Path | None) -> None:
+    def __init__(self, setup: RunSetup, jobs: int, answers: Path | None) -> None:
         self.carried_out = 0
         self._setup, self._answers = setup, answers
         self._pool = WorkerPool(jobs)
@@ -110,7 +121,7 @@ class BranchedFutures:
         own = _checked(answer)
         self.own, self.seconds, self.patterns = own.future, own.seconds, own.patterns
 
-    def values(self, tasks: list[Task]) -> list[list[Future]]:
+    def values(self, tasks: list[FuturesTask]) -> list[list[Future]]:
         """See `Futures`."""
         jobs = [_Job(self._setup, *one, self._answers) for one in _singles(tasks)]
         return _carried_out(self, self._pool, _branched, jobs, tasks)
@@ -126,13 +137,13 @@ class BranchedFutures:
         )
         with open_run(Path(self._setup.run), verify=False) as stored:
             rows = stored.query(sql, (first.time_ns, last.time_ns, MOST_SHOWN))
-        return Passage(tuple(Noted(row[0], row[1], row[2], row[3], str(row[4])[:300]) for row in rows), ())
+        return Passage(tuple(EventBetween(row[0], row[1], row[2], row[3], str(row[4])[:300]) for row in rows), ())
 
     def close(self) -> None:
         """End what is under way: nothing is, between two calls."""
 
 
-def _singles(tasks: list[Task]) -> Iterator[tuple[Task, tuple[int, int]]]:
+def _singles(tasks: list[FuturesTask]) -> Iterator[tuple[FuturesTask, tuple[int, int]]]:
     for row, task in enumerate(tasks):
         for place, seed in enumerate(task.seeds):
             yield attrs.evolve(task, seeds=(seed,)), (row, place)
@@ -140,7 +151,7 @@ def _singles(tasks: list[Task]) -> Iterator[tuple[Task, tuple[int, int]]]:
 
 def _carried_out(
     futures: RebuiltFutures | BranchedFutures, pool: WorkerPool, work: Callable[[_Job], Future], jobs: list[_Job],
-    tasks: list[Task],
+    tasks: list[FuturesTask],
 ) -> list[list[Future]]:  # fmt: skip
     outcomes = [[LATE] * len(task.seeds) for task in tasks]
     with pool:
@@ -164,12 +175,12 @@ def _checked(answer: Own | Ended) -> Own:
 
 
 @contextlib.contextmanager
-def _prepared(setup: Setup) -> Iterator[Prepared]:
+def _prepared(setup: RunSetup) -> Iterator[Prepared]:
     with open_run(Path(setup.run), verify=False) as stored, using(setup.again.definitions):
         yield Prepared(stored, setup)
 
 
-def _own(setup: Setup) -> Own:
+def _own(setup: RunSetup) -> Own:
     begun, patterns = time.process_time(), tuple[str, ...]()
     try:
         with open_run(Path(setup.run), verify=False) as stored, using(setup.again.definitions):
@@ -202,7 +213,7 @@ def recorded_result(stored: StoredRun) -> RunResult:
     )  # fmt: skip
 
 
-def _own_by_replay(setup: Setup) -> Own:
+def _own_by_replay(setup: RunSetup) -> Own:
     begun, watched = time.process_time(), setup.target.watch()
     try:
         own = _replayed(setup, watched)
@@ -212,7 +223,7 @@ def _own_by_replay(setup: Setup) -> Own:
     return Own(own, time.process_time() - begun, patterns)
 
 
-def _replayed(setup: Setup, watched: Watched) -> Future:
+def _replayed(setup: RunSetup, watched: Watched) -> Future:
     from sim.runner.replaying import replay  # the import is slow
 
     replayed = replay(setup.run, begun=watched, **part_of(setup.again, Decisions), **setup.again.keywords)

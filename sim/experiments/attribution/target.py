@@ -7,12 +7,12 @@ from typing import Final
 
 import attrs
 
-from sim.agents.outcomes import OF_POOLS, Call
+from sim.agents.outcomes import OF_POOLS, FunctionCall
 from sim.base.errors import UsageError
 from sim.experiments.outcomes import Definition, KnownOutcomes, is_count
 from sim.experiments.pool_clock import PoolClock
 from sim.experiments.trial import outcomes_of
-from sim.experiments.values import Found
+from sim.experiments.values import TrialValues
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController
 from sim.scenario import Scenario
@@ -23,7 +23,7 @@ _SIGNS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 
 @attrs.frozen
-class Target:
+class ExplainedOutcome:
     """An outcome that is to be explained.
 
     Attributes:
@@ -40,7 +40,9 @@ class Target:
     limit: float = 0.0
 
     @classmethod
-    def parse(cls, text: str, scenario: Scenario, *, code: Sequence[str] = (), condition: bool = False) -> "Target":
+    def parse(
+        cls, text: str, scenario: Scenario, *, code: Sequence[str] = (), condition: bool = False
+    ) -> "ExplainedOutcome":
         """Return the target that a text describes.
 
         Args:
@@ -90,7 +92,7 @@ class Target:
             value = outcomes_of(result)[0].get(self.name, 0.0 if is_count(self.name) else None)
         else:
             asked = () if watched.runner is None else watched.runner.interventions.asked
-            value = Found(result, asked, watched.pools).values([self.definition])[self.definition.name]
+            value = TrialValues(result, asked, watched.pools).values([self.definition])[self.definition.name]
         if value is None or self.sign is None:
             return value
         return float(_SIGNS[self.sign](value, self.limit))
@@ -100,14 +102,16 @@ class Target:
 class Watched:
     """What is seen of one run for a target beside its result: its runner, and its pools if the target is about them."""
 
-    target: Target
+    target: ExplainedOutcome
     runner: RunController | None = None
     pools: PoolClock | None = None
 
     def __call__(self, runner: RunController) -> None:
         """Begin to watch a run, before its first step."""
         self.runner = runner
-        calls: list[Call] = [] if self.target.definition is None else [*self.target.definition.measurement.calls]
+        calls: list[FunctionCall] = (
+            [] if self.target.definition is None else [*self.target.definition.measurement.calls]
+        )
         if any(call.function in OF_POOLS for call in calls):
             world = runner.simulation.world
             self.pools = PoolClock(world.kernel, world.pools, calls)

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from sim.base.errors import SimError
-from sim.experiments.attribution.target import Target, Watched
+from sim.experiments.attribution.target import ExplainedOutcome, Watched
 from sim.experiments.pool import Deadline
 from sim.kernel.codec import encode, recordable
 from sim.record.reader import StoredRun
@@ -16,7 +16,7 @@ from sim.world.edits import Edit
 
 
 @attrs.frozen
-class Change:
+class FutureChange:
     """What is other in a future than on record.
 
     Attributes:
@@ -31,9 +31,9 @@ class Change:
     paused: tuple[str, ...] = ()
     dropped: tuple[int, ...] = ()
 
-    def joined(self, other: "Change") -> "Change":
+    def joined(self, other: "FutureChange") -> "FutureChange":
         """Return both changes as one."""
-        return Change(
+        return FutureChange(
             self.without + other.without, self.values + other.values, self.paused + other.paused,
             self.dropped + other.dropped,
         )  # fmt: skip
@@ -46,7 +46,7 @@ class Change:
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Change":
+    def from_json(cls, data: dict[str, Any]) -> "FutureChange":
         """Return the change that a mapping describes."""
         values = tuple((key, value) for key, value in data["values"])
         return cls(tuple(map(Edit.from_json, data["without"])), values, tuple(data["paused"]), tuple(data["dropped"]))
@@ -58,12 +58,12 @@ MOST_SHOWN: Final = 200
 _LONGEST: Final = 1000
 """Bytes of a text of a passage, as a string of JSON: so a line of four of them is written to a pipe as one."""
 
-SAME: Final = Change()
+SAME: Final = FutureChange()
 """No change."""
 
 
 @attrs.frozen
-class Task:
+class FuturesTask:
     """Futures of one moment.
 
     Attributes:
@@ -76,7 +76,7 @@ class Task:
 
     moment: StepMoment
     seeds: tuple[int | None, ...]
-    change: Change = SAME
+    change: FutureChange = SAME
     through: tuple[int, int] | None = None
 
 
@@ -98,7 +98,7 @@ LATE: Final = Future(None, "it did not begin before the time limit")
 
 
 @attrs.frozen
-class Noted:
+class EventBetween:
     """An event between two moments.
 
     Attributes:
@@ -139,12 +139,12 @@ class Passage:
         assigned: the state variables that have changed, at most as many.
     """
 
-    events: tuple[Noted, ...]
+    events: tuple[EventBetween, ...]
     assigned: tuple[Assigned, ...]
 
 
 @attrs.frozen
-class Setup:
+class RunSetup:
     """What processes need to build a run again.
 
     Attributes:
@@ -155,7 +155,7 @@ class Setup:
 
     run: str
     again: ReplayOptions
-    target: Target
+    target: ExplainedOutcome
 
 
 @attrs.frozen
@@ -194,7 +194,7 @@ class Futures(Protocol):
     patterns: tuple[str, ...]
     deadline: Deadline
 
-    def values(self, tasks: "list[Task]") -> list[list[Future]]:
+    def values(self, tasks: "list[FuturesTask]") -> list[list[Future]]:
         """Return the outcomes of the futures of each task, in the order of its seeds; `LATE` if one did not begin."""
 
     def steps(self, time_ns: int) -> int:
@@ -225,7 +225,7 @@ def short(text: str, most: int = _LONGEST) -> str:
 class Prepared:
     """A plain run that is watched for a target."""
 
-    def __init__(self, stored: StoredRun, setup: Setup) -> None:
+    def __init__(self, stored: StoredRun, setup: RunSetup) -> None:
         self.watched: Watched = setup.target.watch()
         self.run = PlainRun(stored, setup.again, self.watched)
         self._target = setup.target
@@ -237,7 +237,7 @@ class Prepared:
         number, before = run.events, run.states()
         rows = run.noted(lambda: run.to_next(first, last))
         noted = [
-            Noted(number + place + 1, row[0], short(row[5]), short(row[6]), short(_text(row[7])))
+            EventBetween(number + place + 1, row[0], short(row[5]), short(row[6]), short(_text(row[7])))
             for place, row in enumerate(rows[:MOST_SHOWN])
         ]
         assigned = [
@@ -250,9 +250,9 @@ class Prepared:
         return Passage(tuple(noted), tuple(assigned[:MOST_SHOWN]))
 
     def future(
-        self, seed: int | None, change: Change, through: tuple[int, int] | None = None, *, quick: bool = True
+        self, seed: int | None, change: FutureChange, through: tuple[int, int] | None = None, *, quick: bool = True
     ) -> Future:
-        """Run to the end from here, and return its outcome; see `Task`."""
+        """Run to the end from here, and return its outcome; see `FuturesTask`."""
         run = self.run
         run.edit(change.without)
         if change.values:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from sim.base.text import plain
-from sim.experiments.attribution.curve import Jump, Passed, Point, Search
-from sim.experiments.attribution.session import AttributionOptions, session
-from sim.experiments.attribution.task import LATE, Future, Noted
+from sim.experiments.attribution.analysis import AttributionOptions, session
+from sim.experiments.attribution.curve import Jump, Passed, Point, TurningSearch
+from sim.experiments.attribution.task import LATE, EventBetween, Future
 from sim.kernel import to_seconds, to_text
 from sim.runner.event_loop import with_definitions
 from sim.runner.options import taking
@@ -153,7 +153,7 @@ def turning_point(run: str | PathLike[str], condition: str, options: TurningOpti
     with session(run, condition, options, condition=True) as open_:
         if open_ is None:
             return None
-        search = Search(open_.futures, open_.instants, open_.stored.info.seed, options.budget, open_.start)
+        search = TurningSearch(open_.futures, open_.instants, open_.stored.info.seed, options.budget, open_.start)
         search.explore()
         jumps, points = search.jumps(), search.points()
         problems = problems_of([*search.futures_at.values(), *search.fresh.values()])
@@ -217,7 +217,7 @@ def _happened(jump: Jump) -> list[str]:
     return texts
 
 
-def _event_text(event: Noted) -> str:
+def _event_text(event: EventBetween) -> str:
     return plain(f"event {event.number} {event.topic} of {event.actor} {event.text[:80]}")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from sim.experiments.bench.page import render
-from sim.experiments.bench.rows import Bench, Row, bench_of
+from sim.experiments.bench.rows import Bench, BenchRow, bench_of
 from sim.experiments.points import Point
 from sim.experiments.trial import Trial
 from sim.kernel.codec import Json, JsonObject
@@ -44,7 +44,7 @@ def to_json(bench: Bench) -> dict[str, Json]:
     }  # fmt: skip
 
 
-def _row(row: Row, point: Point) -> dict[str, Json]:
+def _row(row: BenchRow, point: Point) -> dict[str, Json]:
     values = attrs.asdict(row)
     for name in ("concurrency", "singles"):  # the trials contain them
         del values[name]

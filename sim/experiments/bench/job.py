@@ -7,7 +7,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.experiments.bench.concurrency import Concurrency
-from sim.experiments.measure import Measured, Watch, answers_of, attempt, book_of, measured, run_trial, scenario_of
+from sim.experiments.measure import Measured, TrialWatch, answers_of, attempt, book_of, measured, run_trial, scenario_of
 from sim.experiments.modes import MODES, ORACLE, PARALLEL, BenchMode
 from sim.experiments.plan import TrialJob
 from sim.experiments.points import MODE, Point, overrides_of
@@ -29,7 +29,7 @@ class _Meter:
         study: whether to note which agents each agent sees, for an oracle.
     """
 
-    watch: Watch
+    watch: TrialWatch
     seen: Seen | None = None
     study: bool = False
     concurrency: Concurrency | None = None
@@ -97,7 +97,7 @@ def run_modes(job: TrialJob) -> list[Measured]:
         for turn, (index, mode) in enumerate(zip(job.points, modes, strict=True)):
             if mode.name == ORACLE and seen is None:
                 seen = _study(setting)
-            watch = Watch(job.plan, answers_of(job, book))
+            watch = TrialWatch(job.plan, answers_of(job, book))
             meter = _Meter(watch, seen if mode.name == ORACLE else None, study=asked and mode.name == PARALLEL)
             measured.append(Measured(_trial(setting, Trial(index, job.seed, mode.name, turn), meter)))
             if meter.study:
@@ -119,7 +119,7 @@ def _warm(setting: _Setting, mode: BenchMode) -> None:
 
 def _study(setting: _Setting) -> Seen:
     """Run a job with barriers, and return which agents see each other."""
-    meter = _Meter(Watch(setting.job.plan), study=True)
+    meter = _Meter(TrialWatch(setting.job.plan), study=True)
     with contextlib.suppress(UsageError):  # the run of the oracle will report the error
         run_trial(setting.job, (*setting.overrides, "execution.sync=barrier"), meter, mode="tick", out=None)
     return meter.studied()

@@ -3,7 +3,7 @@
 from sim.base.pages import Markup, tag
 from sim.base.pages.markup import Child
 from sim.experiments.bench.page_parts import bar, figure, how_drawn, section, table
-from sim.experiments.bench.rows import Bench, Outcome, Row
+from sim.experiments.bench.rows import Bench, BenchRow, OutcomeDifference
 from sim.experiments.charts import Bar, bars, half
 from sim.experiments.estimate import Estimate
 from sim.experiments.modes import PARALLEL
@@ -54,14 +54,14 @@ def outcomes(bench: Bench) -> Markup | None:
     return section("Outcomes", note, charts, tables)
 
 
-def _compared(bench: Bench, index: int) -> tuple[Row | None, list[Row]]:
+def _compared(bench: Bench, index: int) -> tuple[BenchRow | None, list[BenchRow]]:
     rows = bench.of_point(index)
     return next((row for row in rows if row.mode == PARALLEL), None), [
         row for row in rows if "outcome_distance" in row.figures
     ]
 
 
-def _chart(bench: Bench, index: int, rows: list[Row]) -> Markup:
+def _chart(bench: Bench, index: int, rows: list[BenchRow]) -> Markup:
     noise = bench.noise[index]
     chart = bars(
         "distance of the outcomes by mode", [_bar(row) for row in rows], mark=None if noise is None else noise * 100,
@@ -76,12 +76,12 @@ def _folded(bench: Bench, index: int, shown: Markup) -> Markup:
     return tag("details", tag("summary", f"Outcome by outcome: {label}"), shown) if label else shown
 
 
-def _bar(row: Row) -> Bar:
+def _bar(row: BenchRow) -> Bar:
     singles = row.singles.get("outcome_distance", ())
     return bar(row.mode, row.mode, row.figures["outcome_distance"], singles, "%")
 
 
-def _table(base: Row, compared: list[Row]) -> Markup:
+def _table(base: BenchRow, compared: list[BenchRow]) -> Markup:
     """Return the table of outcomes. Modes with the same record as tick-parallel need no columns."""
     alike = [row.mode for row in compared if row.equal == row.compared]
     others = [row for row in compared if row.mode not in alike]
@@ -106,13 +106,13 @@ def _table(base: Row, compared: list[Row]) -> Markup:
     return tag("div", table(headings, lines, heat=heat), note)
 
 
-def _tells(row: Row, name: str) -> bool:
+def _tells(row: BenchRow, name: str) -> bool:
     """Whether an outcome is not 0 for at least one seed."""
     outcome = row.outcomes.get(name)
     return outcome is not None and bool(outcome.value.mean or outcome.value.half)
 
 
-def _difference(outcome: Outcome) -> Child:
+def _difference(outcome: OutcomeDifference) -> Child:
     share, apart = outcome.relative, outcome.distance
     if share is None:
         return "from 0" if apart is not None and apart.mean else None
@@ -122,5 +122,5 @@ def _difference(outcome: Outcome) -> Child:
     return [f"{percent.mean:+.3g} %", tag("span", f" {half(percent)}", class_="half")]
 
 
-def _warmth(outcome: Outcome) -> int:
+def _warmth(outcome: OutcomeDifference) -> int:
     return 0 if outcome.distance is None else sum(outcome.distance.mean >= step for step in _HEAT)

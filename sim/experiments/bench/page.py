@@ -7,8 +7,8 @@ from sim.base.pages import Markup, document, tag
 from sim.experiments.bench.outcomes import outcomes, varied_outcomes
 from sim.experiments.bench.page_notes import about, meaning
 from sim.experiments.bench.page_parts import bar, colour, figure, how_drawn, section, series, spread, table
-from sim.experiments.bench.rows import FIGURES, Bench, Row, bench_of
-from sim.experiments.charts import Bar, Series, bands, bars, lines, number
+from sim.experiments.bench.rows import FIGURES, Bench, BenchRow, bench_of
+from sim.experiments.charts import Bar, ChartLine, bands, bars, lines, number
 from sim.experiments.estimate import Estimate
 from sim.experiments.modes import PARALLEL
 from sim.experiments.points import as_number, label_of, short
@@ -92,13 +92,13 @@ def _makespans(bench: Bench) -> Markup | None:
     return section("Makespan", note, tag("div", cards, class_="cards wide")) if cards else None
 
 
-def _bar(row: Row, name: str, unit: str, factor: float = 1) -> Bar:
+def _bar(row: BenchRow, name: str, unit: str, factor: float = 1) -> Bar:
     value = row.figures[name]
     scaled = Estimate(value.n, value.mean * factor, None if value.half is None else value.half * factor)
     return bar(row.mode, row.mode, scaled, [one * factor for one in row.singles.get(name, ())], unit)
 
 
-def _counted(rows: Sequence[Row], unit: str) -> str:
+def _counted(rows: Sequence[BenchRow], unit: str) -> str:
     kinds = dict.fromkeys(BASES[row.basis] for row in rows)
     return f"{' and '.join(kinds)}, {unit}" + (": not comparable with each other" if len(kinds) > 1 else "")
 
@@ -166,7 +166,7 @@ def _flights(bench: Bench) -> Markup | None:
         if rows and len(cards) < _CARDS:
             end = max(_end(row) for row in rows)
             unit, size = _unit(end)
-            curves = [Series(row.mode, colour(row.mode), _steps(row, size)) for row in rows]
+            curves = [ChartLine(row.mode, colour(row.mode), _steps(row, size)) for row in rows]
             chart = bands("calls in flight over time", curves, end / size, unit)
             cards.append(chart.card(label_of(point) or "Calls in flight", _counted(rows, unit)))
     if not cards:
@@ -175,12 +175,12 @@ def _flights(bench: Bench) -> Markup | None:
     return section("Calls in flight", note, tag("div", cards, class_="cards wide"))
 
 
-def _steps(row: Row, size: float) -> list[tuple[float, Estimate]]:
+def _steps(row: BenchRow, size: float) -> list[tuple[float, Estimate]]:
     """Return the calls in flight over time, with 0 after the last part."""
     return [(at / size, Estimate(1, calls, None)) for at, calls in (*row.concurrency, (_end(row), 0.0))]
 
 
-def _end(row: Row) -> float:
+def _end(row: BenchRow) -> float:
     """Return the end of the last part of the time."""
     first, last = row.concurrency[0][0], row.concurrency[-1][0]
     return last + (last - first) / max(1, len(row.concurrency) - 1)
@@ -212,7 +212,7 @@ def _heading(name: str) -> str:
     return f"{FIGURES[name].heading} {FIGURES[name].unit}".strip()
 
 
-def _equal(row: Row) -> str | None:
+def _equal(row: BenchRow) -> str | None:
     return f"{row.equal} of {row.compared}" if row.compared else None
 
 

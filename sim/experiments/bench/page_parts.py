@@ -6,8 +6,8 @@ import attrs
 
 from sim.base.pages import Markup, tag
 from sim.base.pages.markup import Child
-from sim.experiments.bench.rows import Row
-from sim.experiments.charts import Bar, Series, half, number
+from sim.experiments.bench.rows import BenchRow
+from sim.experiments.charts import Bar, ChartLine, half, number
 from sim.experiments.estimate import FEW, Estimate
 from sim.experiments.modes import MODES
 
@@ -52,7 +52,7 @@ def figure(value: Estimate | None, unit: str = "") -> Child:
     return [number(value.mean) + unit, tag("span", f" {half(value)}", class_="half") if value.half else None]
 
 
-def spread(rows: Sequence[Row], figure: str) -> str:
+def spread(rows: Sequence[BenchRow], figure: str) -> str:
     """Return the range of a figure over several rows as text; empty if it is unknown."""
     means = [row.figures[figure].mean for row in rows if figure in row.figures]
     if not means:
@@ -68,7 +68,7 @@ def bar(name: str, mode: str, value: Estimate, singles: Sequence[float], unit: s
     return Bar(name, colour(mode), value, f"{said}, {count}" if count else f"{said} {half(value)}", singles)
 
 
-def how_drawn(rows: Sequence[Row]) -> str:
+def how_drawn(rows: Sequence[BenchRow]) -> str:
     """Return what the charts of some rows draw."""
     few = any(0 < row.measured < FEW for row in rows)
     return "each seed as a point, and their mean" if few else "mean over seeds, with its 95 % interval"
@@ -76,9 +76,9 @@ def how_drawn(rows: Sequence[Row]) -> str:
 
 def series(
     mode: str, values: Sequence[tuple[float, Estimate]], singles: Sequence[Sequence[tuple[float, float]]]
-) -> Series:
+) -> ChartLine:
     """Return the line of a mode; where there are single values, they are drawn in place of the interval."""
     drawn = [
         (at, attrs.evolve(value, half=None) if own else value) for (at, value), own in zip(values, singles, strict=True)
     ]
-    return Series(mode, colour(mode), drawn, [own for own in singles if own])
+    return ChartLine(mode, colour(mode), drawn, [own for own in singles if own])

@@ -58,7 +58,7 @@ FIGURES: Final = {
 
 
 @attrs.frozen
-class Outcome:
+class OutcomeDifference:
     """One outcome, compared with tick-parallel with the same seed.
 
     Attributes:
@@ -75,7 +75,7 @@ class Outcome:
 
 
 @attrs.frozen
-class Row:
+class BenchRow:
     """One mode with one combination of varied values, over all seeds.
 
     Attributes:
@@ -101,7 +101,7 @@ class Row:
     singles: Mapping[str, Sequence[float]]
     compared: int
     equal: int
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, OutcomeDifference]
     concurrency: tuple[tuple[float, float], ...]
 
 
@@ -123,7 +123,7 @@ class Bench:
     points: tuple[Point, ...]
     trials: tuple[Trial, ...]
     missing: int
-    rows: tuple[Row, ...]
+    rows: tuple[BenchRow, ...]
     noise: tuple[float | None, ...]
     sessions: Sequence[Mapping[str, Any]]
 
@@ -154,12 +154,12 @@ class Bench:
         bad = {"failed", "refused"} if bench_of(self.plan).named else {"failed"}
         return [trial for trial in self.trials if trial.status in bad]
 
-    def of_point(self, point: int) -> list[Row]:
+    def of_point(self, point: int) -> list[BenchRow]:
         """Return the rows of one combination."""
         return [row for row in self.rows if row.point == point]
 
 
-def problems_of(rows: Iterable[Row]) -> dict[str, list[str]]:
+def problems_of(rows: Iterable[BenchRow]) -> dict[str, list[str]]:
     """Return the modes that have a problem, by problem."""
     modes_by_problem: dict[str, list[str]] = {}
     for row in rows:
@@ -232,7 +232,7 @@ def _noise(base: Sequence[Trial]) -> float | None:
     return fmean(outcome_distance(one.outcomes, other.outcomes) for one, other in pairs) if pairs else None
 
 
-def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> Row:
+def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> BenchRow:
     measured = _measured(trials)
     bases = {trial.basis for trial in measured.values()}
     basis = next(iter(bases)) if len(bases) == 1 else None
@@ -249,7 +249,7 @@ def _row(point: int, mode: str, trials: Seeds, base: Seeds, oracle: Seeds) -> Ro
     if figures["cpu_call"] is not None:
         del figures["cpu_iteration"]
     same = _paired(measured, base, lambda trial, other: trial.hash == other.hash)
-    return Row(
+    return BenchRow(
         point=point,
         mode=mode,
         basis=basis,
@@ -278,7 +278,7 @@ def _apart(trial: Trial, base: Trial) -> float:
     return outcome_distance(trial.outcomes, base.outcomes) * 100
 
 
-def _outcomes(trials: Seeds, base: Seeds) -> dict[str, Outcome]:
+def _outcomes(trials: Seeds, base: Seeds) -> dict[str, OutcomeDifference]:
     names = dict.fromkeys(name for trial in (*base.values(), *trials.values()) for name in trial.outcomes)
     outcomes = {}
     for name in names:
@@ -288,7 +288,9 @@ def _outcomes(trials: Seeds, base: Seeds) -> dict[str, Outcome]:
             shares = _paired(trials, base, partial(_share, name))
             apart = _paired(trials, base, partial(_distance, name))
             singles = values if len(values) < FEW else []
-            outcomes[name] = Outcome(value, Estimate.of(_floats(shares)), Estimate.of(_floats(apart)), singles)
+            outcomes[name] = OutcomeDifference(
+                value, Estimate.of(_floats(shares)), Estimate.of(_floats(apart)), singles
+            )
     return outcomes
 
 

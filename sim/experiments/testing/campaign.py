@@ -13,7 +13,7 @@ from sim.experiments.testing.cases import Case, cases_of, check_faults
 from sim.experiments.testing.decorator import PropertyFunction
 from sim.experiments.testing.report import TestReport, report_of
 from sim.experiments.testing.results import ResultFile
-from sim.experiments.testing.trial import CaseJob, CaseResult, Subject, check_until, read_subject, run_case
+from sim.experiments.testing.trial import CaseJob, CaseResult, ScenarioUnderTest, check_until, read_subject, run_case
 from sim.scenario.packaged import find_scenario
 from sim.tools.rights import Rights
 
@@ -33,7 +33,7 @@ class Campaign:
         ScenarioError, UsageError: if the scenario is not valid, has no properties, or lacks one that is named.
     """
 
-    def __init__(self, subject: Subject, cases: Sequence[Case]) -> None:
+    def __init__(self, subject: ScenarioUnderTest, cases: Sequence[Case]) -> None:
         self.subject = subject
         self.cases = tuple(cases)
         scenario = subject.scenario()
@@ -107,7 +107,7 @@ def plan(
         faults: whether each seed is also run with failures and latencies of models, within the bounds in `testing`.
         case: the only run; None: those that the numbers say.
         first_seed: the first seed; None: that of the scenario.
-        options: further arguments of `Subject`.
+        options: further arguments of `ScenarioUnderTest`.
 
     Raises:
         ScenarioError, UsageError: if the scenario is not valid, or cannot be tested so.

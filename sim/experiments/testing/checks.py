@@ -12,10 +12,10 @@ import attrs
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.events.topic import matches
 from sim.experiments.testing.decorator import PropertyFunction
-from sim.experiments.testing.view import View
+from sim.experiments.testing.view import PropertyView
 from sim.experiments.testing.violations import Finding, Kind
 from sim.kernel.duration import to_ns, to_text
-from sim.scenario.properties import Moment, Property
+from sim.scenario.properties import Occasion, Property
 from sim.world.world import Inhabitant
 
 
@@ -49,13 +49,13 @@ class Check(Protocol):
     met: int
     undecided: int
 
-    def start(self, view: View) -> Finding | None:
+    def start(self, view: PropertyView) -> Finding | None:
         """Look at the run before its first step."""
 
     def event(self, happened: Happened) -> Finding | None:
         """Take note of an event. The instant is not over yet."""
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """Look at the run after an instant, in which the agents in `active` have acted."""
 
     def end(self, end_ns: int, samples: Mapping[str, Sequence[float | None]]) -> Finding | None:
@@ -70,7 +70,7 @@ class _Quiet:
         self.met = 0
         self.undecided = 0
 
-    def start(self, view: View) -> Finding | None:
+    def start(self, view: PropertyView) -> Finding | None:
         """See `Check`."""
         return None
 
@@ -78,7 +78,7 @@ class _Quiet:
         """See `Check`."""
         return None
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
         return None
 
@@ -87,7 +87,7 @@ class _Quiet:
         return None
 
 
-def _error(view: View, error: ExpressionError, agent: str = "") -> Finding:
+def _error(view: PropertyView, error: ExpressionError, agent: str = "") -> Finding:
     return Finding("error", view.now_ns, f"it cannot be evaluated: {error}", agent)
 
 
@@ -107,7 +107,7 @@ class Subjects:
         self._changes_alone = own and not expression.names & computed
         """Whether only what an agent does itself can change its value."""
 
-    def values(self, view: View, active: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
+    def values(self, view: PropertyView, active: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
         """Yield the values with the names of their agents; after an instant, only those that can have changed.
 
         Raises:
@@ -122,7 +122,7 @@ class Subjects:
             except ExpressionError as error:
                 raise ExpressionError(f"{agent.agent_id}: {error}", hint=error.hint) from error
 
-    def _changed(self, view: View, active: Sequence[str] | None) -> list[Inhabitant]:
+    def _changed(self, view: PropertyView, active: Sequence[str] | None) -> list[Inhabitant]:
         assert self.group is not None
         if active is None or view.changed_outside or not self._changes_alone:
             return view.members(self.group)
@@ -147,15 +147,15 @@ class Holds(_Quiet):
         self._subjects = subjects
         self._wanted = wanted
 
-    def start(self, view: View) -> Finding | None:
+    def start(self, view: PropertyView) -> Finding | None:
         """See `Check`."""
         return self._look(view, None)
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
         return self._look(view, active)
 
-    def _look(self, view: View, active: Sequence[str] | None) -> Finding | None:
+    def _look(self, view: PropertyView, active: Sequence[str] | None) -> Finding | None:
         try:
             for agent, value in self._subjects.values(view, active):
                 if value is None:  # no value is neither true nor false
@@ -184,15 +184,15 @@ class Eventually(_Quiet):
         self._since: dict[str, int] = {}
         self._met: set[str] = set()
 
-    def start(self, view: View) -> Finding | None:
+    def start(self, view: PropertyView) -> Finding | None:
         """See `Check`."""
         return self._look(view, None)
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
         return self._late(view.now_ns - 1) or self._look(view, active)
 
-    def _look(self, view: View, active: Sequence[str] | None) -> Finding | None:
+    def _look(self, view: PropertyView, active: Sequence[str] | None) -> Finding | None:
         if self._subjects.group is None and self._met:
             return None
         try:
@@ -270,7 +270,7 @@ class Follows(_Quiet):
         group: the group whose agents it is about; None: it is about the world.
     """
 
-    def __init__(self, after: Moment, then: Moment, within_ns: int, group: str | None) -> None:
+    def __init__(self, after: Occasion, then: Occasion, within_ns: int, group: str | None) -> None:
         super().__init__()
         self._within = within_ns
         self._after = None if after.when is None else Subjects(after.when, group)
@@ -282,7 +282,7 @@ class Follows(_Quiet):
         self._due: list[_Due] = []
         self._answered: list[Happened] = []  # at this instant, after which it is known what an expression was at it
 
-    def start(self, view: View) -> Finding | None:
+    def start(self, view: PropertyView) -> Finding | None:
         """See `Check`."""
         return self._look(view, None)
 
@@ -303,11 +303,11 @@ class Follows(_Quiet):
             return Finding("error", happened.time_ns, f"it cannot be evaluated: {error}", happened.actor)
         return None
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
         return self._late(view.now_ns - 1) or self._look(view, active)
 
-    def _look(self, view: View, active: Sequence[str] | None) -> Finding | None:
+    def _look(self, view: PropertyView, active: Sequence[str] | None) -> Finding | None:
         try:
             if self._after is not None:
                 for agent, value in self._after.values(view, active):
@@ -393,7 +393,7 @@ class Blocked(_Quiet):
         self._group = group
         self._since: dict[str, tuple[object, int, str]] = {}
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
         self.judged += 1
         late = self._late(view.now_ns - 1)
@@ -410,7 +410,7 @@ class Blocked(_Quiet):
         self._since = waiting
         return None
 
-    def _concerns(self, view: View, agent: str) -> bool:
+    def _concerns(self, view: PropertyView, agent: str) -> bool:
         inhabitant = view.world.agents.get(agent)
         return inhabitant is not None and (self._group is None or view.world.in_group(inhabitant, self._group))
 
@@ -440,17 +440,17 @@ class Idle(_Quiet):
         self._group = group
         self._since: dict[str, int] = {}
 
-    def start(self, view: View) -> Finding | None:
+    def start(self, view: PropertyView) -> Finding | None:
         """See `Check`."""
         self._since = dict.fromkeys(self._living(view), 0)
         return None
 
-    def _living(self, view: View) -> list[str]:
+    def _living(self, view: PropertyView) -> list[str]:
         if self._group is not None:
             return view.world.group(self._group)
         return [name for name, agent in view.world.agents.items() if agent.alive]
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
         self.judged += 1
         late = self._late(view.now_ns - 1)
@@ -487,11 +487,11 @@ class Conserved(_Quiet):
         self._tolerance = tolerance
         self._first: float | None = None
 
-    def start(self, view: View) -> Finding | None:
+    def start(self, view: PropertyView) -> Finding | None:
         """See `Check`."""
         return self.look(view, ())
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
         try:
             value = view.value(self._expression)
@@ -552,11 +552,11 @@ class Coded(_Quiet):
         self._function = function
         self._met = False
 
-    def start(self, view: View) -> Finding | None:
+    def start(self, view: PropertyView) -> Finding | None:
         """See `Check`."""
         return self.look(view, ())
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
         form = self._function.form
         if form == "eventually" and self._met:
@@ -597,11 +597,11 @@ class Seldom(_Quiet):
         self._next = 0
         self._active: dict[str, None] = {}
 
-    def start(self, view: View) -> Finding | None:
+    def start(self, view: PropertyView) -> Finding | None:
         """See `Check`."""
         return self._counted(self._inner.start(view))
 
-    def look(self, view: View, active: Sequence[str]) -> Finding | None:
+    def look(self, view: PropertyView, active: Sequence[str]) -> Finding | None:
         """See `Check`."""
         self._active.update(dict.fromkeys(active))
         if view.now_ns < self._next:

@@ -21,7 +21,7 @@ WHATS: Final[tuple[What, ...]] = ("rule", "condition", "action", "state", "trans
 
 
 @attrs.frozen
-class Part:
+class ScenarioPart:
     """A part of a scenario that a run can reach.
 
     Attributes:
@@ -49,12 +49,12 @@ class Coverage:
         text: the text of the file.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[ScenarioPart, ...]
     counts: Mapping[str, int]
     text: str
 
     @property
-    def missed(self) -> list[Part]:
+    def missed(self) -> list[ScenarioPart]:
         """The parts that no run reached."""
         return [part for part in self.parts if not self.counts.get(part.key)]
 
@@ -78,7 +78,7 @@ class Coverage:
         )
 
 
-def parts_of(scenario: Scenario, text: str) -> tuple[Part, ...]:
+def parts_of(scenario: Scenario, text: str) -> tuple[ScenarioPart, ...]:
     """Return the parts of a scenario that a run can reach.
 
     Args:
@@ -87,9 +87,9 @@ def parts_of(scenario: Scenario, text: str) -> tuple[Part, ...]:
     """
     parts = [part for number, entry in enumerate(scenario.agents) for part in _of_entry(number, entry)]
     tools = scenario.models.tools if scenario.models is not None else {}
-    parts += [Part("tool", f"tool {name}", ("models", "tools", name), f"tool {name}") for name in tools]
+    parts += [ScenarioPart("tool", f"tool {name}", ("models", "tools", name), f"tool {name}") for name in tools]
     functions = getattr(scenario.sections.get("tools"), "functions", {})
-    parts += [Part("tool", f"tool {name}", ("tools", "functions", name), f"tool {name}") for name in functions]
+    parts += [ScenarioPart("tool", f"tool {name}", ("tools", "functions", name), f"tool {name}") for name in functions]
     root = spans(text)
     return tuple(
         attrs.evolve(part, line=_line(text, root, part.path)) for part in {one.key: one for one in parts}.values()
@@ -107,23 +107,23 @@ def _line(text: str, root: Any, path: Path) -> int:
     return 1
 
 
-def _of_entry(number: int, entry: Agent) -> Iterator[Part]:
+def _of_entry(number: int, entry: Agent) -> Iterator[ScenarioPart]:
     for place, rule in enumerate(entry.rules):
         path: Path = ("agents", number, "rules", place)
         named = f"rule {place + 1} of {entry.name}"
-        yield Part("rule", f"rule {entry.name} {place}", path, named)
+        yield ScenarioPart("rule", f"rule {entry.name} {place}", path, named)
         for at, operand in enumerate(operands(rule.when)):
             for truth in (True, False):
                 text = f"{operand} is {str(truth).lower()}"
-                yield Part("condition", f"condition {entry.name} {place} {at} {truth}", (*path, "when"), text)
+                yield ScenarioPart("condition", f"condition {entry.name} {place} {at} {truth}", (*path, "when"), text)
         for at, action in enumerate(rule.do):
-            yield Part(
+            yield ScenarioPart(
                 "action", f"action {entry.name} {place} {at}", (*path, "do", at), f"{action.kind} of {entry.name}"
             )
     for name in states_of(entry):
         values = _values(entry, name)
         for value in values:
-            yield Part(
+            yield ScenarioPart(
                 "state", f"state {entry.name} {name} {value}", ("agents", number, "state", name), f"{name} = {value}"
             )
         for place, rule in enumerate(entry.rules):
@@ -131,7 +131,9 @@ def _of_entry(number: int, entry: Agent) -> Iterator[Part]:
             before = _required(rule, name)
             if after is not None and before is not None and after != before:
                 key = f"transition {entry.name} {name} {before} {after}"
-                yield Part("transition", key, ("agents", number, "rules", place, "set"), f"{name}: {before} -> {after}")
+                yield ScenarioPart(
+                    "transition", key, ("agents", number, "rules", place, "set"), f"{name}: {before} -> {after}"
+                )
 
 
 def operands(when: Expression) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from sim.experiments.testing.report import Found, TestReport
+from sim.experiments.testing.report import TestReport, ViolationKind
 
 _NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, even escaped (section 2.2 of its recommendation)."""
@@ -18,7 +18,7 @@ def junit(reports: Sequence[TestReport]) -> str:
 
 
 def _suite(report: TestReport) -> str:
-    failures = len({one.violation.property for one in report.found})
+    failures = len({one.violation.property for one in report.violations})
     errors = int(bool(report.failed) or not report.complete)
     skipped = len(report.never_judged)
     head = (
@@ -53,7 +53,7 @@ def _element(report: TestReport, name: str, parts: list[str]) -> str:
     return "\n".join([f"{head}>", *parts, "    </testcase>"]) if parts else f"{head}/>"
 
 
-def _failure(failure: Found) -> str:
+def _failure(failure: ViolationKind) -> str:
     one = failure.violation
     who = f" ({one.agent})" if one.agent else ""
     message = f"at {one.time:g} s{who}: {one.text}"

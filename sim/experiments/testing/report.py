@@ -9,14 +9,14 @@ import attrs
 
 from sim.experiments.testing.cases import Case
 from sim.experiments.testing.coverage import Coverage, parts_of
-from sim.experiments.testing.trial import CaseResult, Subject
+from sim.experiments.testing.trial import CaseResult, ScenarioUnderTest
 from sim.experiments.testing.violations import Violation
 from sim.kernel.codec import Json
 from sim.scenario import Scenario
 
 
 @attrs.frozen
-class Found:
+class ViolationKind:
     """A kind of violation of a property, over all runs of a test.
 
     Attributes:
@@ -46,7 +46,7 @@ class TestReport:
         properties: the names of the properties that were checked.
         planned: the number of runs that were planned.
         results: the results, in the order of the plan.
-        found: the first violation of each property and kind.
+        violations: the first violation of each property and kind.
         coverage: what the runs reached of the scenario; None: that was not noted.
     """
 
@@ -57,7 +57,7 @@ class TestReport:
     properties: tuple[str, ...]
     planned: int
     results: tuple[CaseResult, ...]
-    found: tuple[Found, ...]
+    violations: tuple[ViolationKind, ...]
     coverage: Coverage | None = None
 
     @property
@@ -73,12 +73,12 @@ class TestReport:
     @property
     def ok(self) -> bool:
         """Whether all planned runs were carried out, none failed, and no property was violated."""
-        return self.complete and not self.found and not self.failed
+        return self.complete and not self.violations and not self.failed
 
     @property
     def never_judged(self) -> list[str]:
         """The properties of which no run could say whether they hold, for example since `after` never happened."""
-        violated = {one.violation.property for one in self.found}
+        violated = {one.violation.property for one in self.violations}
         ended = [one for one in self.results if one.problem is None]
         return [
             name
@@ -95,9 +95,9 @@ class TestReport:
                 counts[name] = counts.get(name, 0) + count
         return counts
 
-    def of(self, name: str) -> list[Found]:
+    def of(self, name: str) -> list[ViolationKind]:
         """Return the violations of a property."""
-        return [one for one in self.found if one.violation.property == name]
+        return [one for one in self.violations if one.violation.property == name]
 
     def to_json(self) -> dict[str, Json]:
         """Return the report as JSON."""
@@ -109,7 +109,7 @@ class TestReport:
             "planned": self.planned,
             "runs": len(self.results),
             "properties": list(self.properties),
-            "violations": [one.to_json() for one in self.found],
+            "violations": [one.to_json() for one in self.violations],
             "failed": [{**attrs.asdict(one.case), "problem": one.problem} for one in self.failed],
             "with_errors": sum(one.errors > 0 for one in self.results),
             "never_judged": self.never_judged,
@@ -125,7 +125,11 @@ def _coverage_to_json(coverage: Coverage) -> dict[str, Any]:
 
 
 def report_of(
-    subject: Subject, scenario: Scenario, properties: Sequence[str], cases: Sequence[Case], done: dict[Case, CaseResult]
+    subject: ScenarioUnderTest,
+    scenario: Scenario,
+    properties: Sequence[str],
+    cases: Sequence[Case],
+    done: dict[Case, CaseResult],
 ) -> TestReport:
     """Return the report of the runs that are done.
 
@@ -144,7 +148,9 @@ def report_of(
             key = (one.property, one.kind)
             first.setdefault(key, (one, result.case))
             counts[key] = counts.get(key, 0) + 1
-    failures = tuple(Found(one, case, counts[key], command_for(subject, case)) for key, (one, case) in first.items())
+    failures = tuple(
+        ViolationKind(one, case, counts[key], command_for(subject, case)) for key, (one, case) in first.items()
+    )
     coverage = None
     if subject.coverage:
         total: Counter[str] = Counter()
@@ -157,12 +163,12 @@ def report_of(
         properties=tuple(properties),
         planned=len(cases),
         results=results,
-        found=failures,
+        violations=failures,
         coverage=coverage,
     )
 
 
-def command_for(subject: Subject, case: Case) -> str:
+def command_for(subject: ScenarioUnderTest, case: Case) -> str:
     """Return the command that runs a case of a subject alone."""
     words = ["sim", "test", subject.file, *case.options.split()]
     words += [word for change in subject.overrides for word in ("--set", change)]

@@ -10,7 +10,7 @@ import attrs
 
 from sim.base.errors import RunError, UsageError
 from sim.experiments.testing.cases import Case
-from sim.experiments.testing.trial import CaseResult, Subject
+from sim.experiments.testing.trial import CaseResult, ScenarioUnderTest
 from sim.kernel.codec import decode_as, encode
 from sim.record.files import versions
 
@@ -36,7 +36,7 @@ class Header:
     version: str
 
     @classmethod
-    def of(cls, subject: Subject) -> "Header":
+    def of(cls, subject: ScenarioUnderTest) -> "Header":
         """Return the header for the results of a subject."""
         return cls(
             _digest_of(subject), subject.overrides, str(subject.until), subject.only,
@@ -44,7 +44,7 @@ class Header:
         )  # fmt: skip
 
 
-def _digest_of(subject: Subject) -> str:
+def _digest_of(subject: ScenarioUnderTest) -> str:
     whole = hashlib.sha256(f"{subject.text}\n{subject.digest}".encode())
     for name in subject.rights.allow:
         try:
@@ -71,7 +71,7 @@ class ResultFile:
         RunError: if the file cannot be read or written.
     """
 
-    def __init__(self, path: Path, subject: Subject) -> None:
+    def __init__(self, path: Path, subject: ScenarioUnderTest) -> None:
         self._path = path
         self.done: dict[Case, CaseResult] = {}
         header = Header.of(subject)

@@ -18,7 +18,7 @@ from sim.experiments.testing.checks import Check, Coded, check_of
 from sim.experiments.testing.coverage import Observer
 from sim.experiments.testing.decorator import PropertyFunction, named_property
 from sim.experiments.testing.violations import Violation
-from sim.experiments.testing.watch import Watch
+from sim.experiments.testing.watch import PropertyWatch
 from sim.experiments.trial import sentence
 from sim.kernel import to_ns
 from sim.runner.event_loop import blocking
@@ -31,7 +31,7 @@ from sim.tools.rights import NO_RIGHTS, Rights
 
 
 @attrs.frozen
-class Subject:
+class ScenarioUnderTest:
     """What is tested: a scenario, and what the operator gives to it.
 
     Attributes:
@@ -134,7 +134,7 @@ class CaseResult:
 class CaseJob:
     """A run to carry out."""
 
-    subject: Subject
+    subject: ScenarioUnderTest
     case: Case
 
 
@@ -146,7 +146,7 @@ def run_case(job: CaseJob) -> CaseResult:
         plain = subject.scenario()
         changes = case.overrides(plain)
         scenario = subject.scenario(changes) if changes else plain
-        watch = Watch(subject.checks(scenario), subject.most_steps, until_found=subject.until_found)
+        watch = PropertyWatch(subject.checks(scenario), subject.most_steps, until_found=subject.until_found)
         if subject.coverage:
             watch.observer = Observer()
         options = RunOptions(seed=case.seed, until=subject.until, begun=watch, **_hosting(subject.rights))
@@ -188,8 +188,8 @@ def check_until(until: str | float | None) -> None:
         raise UsageError("a run must last longer than 0 s")
 
 
-def read_subject(path: Path, **arguments: Any) -> Subject:
-    """Return the subject of a file; see `Subject`.
+def read_subject(path: Path, **arguments: Any) -> ScenarioUnderTest:
+    """Return the subject of a file; see `ScenarioUnderTest`.
 
     Raises:
         ScenarioError: if the file cannot be read.
@@ -198,4 +198,4 @@ def read_subject(path: Path, **arguments: Any) -> Subject:
     digest = ""
     with contextlib.suppress(SimError, OSError):  # the scenario is read again, and what is wrong is said then
         digest = scenario_digest(path)
-    return Subject(text, str(path), digest=digest, **arguments)
+    return ScenarioUnderTest(text, str(path), digest=digest, **arguments)

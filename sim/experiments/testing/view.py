@@ -12,7 +12,7 @@ from sim.world.dispatcher import PendingAction
 from sim.world.world import Inhabitant
 
 
-class View:
+class PropertyView:
     """Reads a run. It changes nothing.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sim.events.event_text import event_line, short
 from sim.experiments.testing.checks import Check, Happened
 from sim.experiments.testing.coverage import Observer
-from sim.experiments.testing.view import View
+from sim.experiments.testing.view import PropertyView
 from sim.experiments.testing.violations import DONE, Finding, Violation
 from sim.kernel import to_ns, to_seconds
 from sim.kernel.codec import decode, encode
@@ -23,7 +23,7 @@ _KEPT: Final = 400  # of the latest events, from which a story is taken
 _SILENT: Final = ("metric.sample", "agent.state")
 
 
-class Watch:
+class PropertyWatch:
     """Notes events, asks the checks, and passes all rows on. Give it to a run as `begun`.
 
     Args:
@@ -55,7 +55,7 @@ class Watch:
 
     def __call__(self, runner: RunController) -> None:
         """Begin to watch a run, before its first step."""
-        self._view = View(runner)
+        self._view = PropertyView(runner)
         if self.observer is not None:
             self.observer.begin(runner)
         for name, check in tuple(self._open.items()):

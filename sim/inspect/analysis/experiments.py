@@ -29,7 +29,7 @@ from sim.experiments.experiment import (
 )
 from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.fit_plan import make_fit
-from sim.experiments.fit_tables import Found, candidates_rows, found_by
+from sim.experiments.fit_tables import FitFindings, candidates_rows, found_by
 from sim.experiments.folder import begin, go_on, table_and_page, write
 from sim.experiments.integrity import check_experiment
 from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
@@ -52,9 +52,9 @@ from sim.inspect.analysis.experiment_options import (
 )
 from sim.kernel.codec import JsonObject
 from sim.record import run_folder
-from sim.record.archive import is_archive, unpacked_experiment
 from sim.record.frames import Frame, Library, frame
 from sim.record.integrity import Integrity
+from sim.record.zip_archives import is_archive, unpacked_experiment
 from sim.runner.event_loop import beside_the_loop, is_cancelled, with_definitions
 from sim.runner.options import taking
 from sim.runner.progress import bar
@@ -104,7 +104,7 @@ class Experiment:
         self.plan, self.hash = results.plan, results.hash()
         self.estimates: tuple[PointEstimates, ...] = tuple(evaluate(results))
         self.complete = not left(results)
-        self.fit: Found | None = None if self.plan.fit is None else found_by(results)
+        self.fit: FitFindings | None = None if self.plan.fit is None else found_by(results)
         self.differences = tuple(differences(results))
         self._singles = {signed: singles_of(results, differences=signed) for signed in (False, True)}
         self.reach = tuple(reach(results))

@@ -16,7 +16,7 @@ from sim.kernel import to_seconds
 from sim.kernel.codec import Json, JsonObject, encode
 from sim.kernel.rows import RecordedEvent
 from sim.record import RunInfo, StoredRun
-from sim.record.first_difference import Difference, first_difference, first_value
+from sim.record.first_difference import FirstDifference, first_difference, first_value
 
 _HASH = re.compile("[0-9a-f]{64}")
 
@@ -104,7 +104,7 @@ class Comparison:
 
     runs: tuple[str, str]
     settings: Pairs
-    difference: Difference | None
+    difference: FirstDifference | None
     equal_events: int
     after: tuple[list[RecordedEvent], list[RecordedEvent]]
     outcomes: Pairs

@@ -13,7 +13,7 @@ input, as from a terminal. The page is served by another process, which reads th
     site      the process of the page
 """
 
-from sim.inspect.play.player import Player
+from sim.inspect.play.player import ScenarioPlayer
 from sim.inspect.play.server import PlayOptions, PlayServer, play
 
-__all__ = ["PlayOptions", "PlayServer", "Player", "play"]
+__all__ = ["PlayOptions", "PlayServer", "ScenarioPlayer", "play"]

@@ -10,7 +10,7 @@ from sim.base.errors import UsageError
 from sim.kernel import to_text
 from sim.llm.people import People
 from sim.runner import RunController
-from sim.scenario.controls import Control as Knob
+from sim.scenario.controls import ControlledKey as Knob
 from sim.scenario.controls import controls_of
 from sim.tools.approvals import Approvals
 
@@ -19,7 +19,7 @@ _LONGEST: Final = 300  # characters of the arguments of a call
 
 
 @attrs.define
-class Done:
+class DoneByHand:
     """Something that was done by hand.
 
     Attributes:
@@ -35,7 +35,7 @@ class Done:
     refused: str | None = None
 
 
-class Changes:
+class ManualChanges:
     """What people change in one run. Each change is an input of the run, so it is on record.
 
     Args:
@@ -52,7 +52,7 @@ class Changes:
         self._news = news
         self._knobs: dict[str, Knob] = {knob.name: knob for knob in controls_of(runner.simulation.scenario)}
         self.values = {name: knob.value for name, knob in self._knobs.items()}
-        self.done: list[Done] = []
+        self.done: list[DoneByHand] = []
 
     def knob(self, name: str) -> Knob:
         """Return a control.
@@ -72,7 +72,7 @@ class Changes:
         """
         knob = self.knob(name)
         value, key = knob.taken(value), knob.settings.key
-        done = Done(f"{knob.settings.label or name} = {value}", {"set": {key: value}})
+        done = DoneByHand(f"{knob.settings.label or name} = {value}", {"set": {key: value}})
 
         def applied() -> None:
             self.values[name] = value
@@ -86,7 +86,7 @@ class Changes:
             UsageError: if there is no such agent.
         """
         alone = {"where": f"me == {agent!r}", "send": {"data": text}}  # an entry can have many agents
-        self._control(Done(f"said to {agent}: {text}", alone)).tell(agent, text)
+        self._control(DoneByHand(f"said to {agent}: {text}", alone)).tell(agent, text)
 
     def approve(self, gate: str, *, deny: bool) -> None:
         """Decide about a gate.
@@ -94,13 +94,13 @@ class Changes:
         Raises:
             UsageError: if there is no such gate.
         """
-        done = Done(f"{'denied' if deny else 'approved'} {gate}", None)
+        done = DoneByHand(f"{'denied' if deny else 'approved'} {gate}", None)
         self._control(done).approve(gate, deny=deny)
 
     def answer_for(self, agent: str, seconds: float, otherwise: str | None) -> None:
         """Let a person answer as an agent instead of its model; see `Control.answer_for`."""
         what = f"answers as {agent}, within {seconds:g} s each" if seconds else f"the model of {agent} answers again"
-        self._control(Done(what, None)).answer_for(agent, seconds, otherwise=otherwise)
+        self._control(DoneByHand(what, None)).answer_for(agent, seconds, otherwise=otherwise)
 
     def answer(self, question: str, text: str, call: Mapping[str, Any] | None) -> None:
         """Answer a call of an agent; see `Control.answer`."""
@@ -109,7 +109,9 @@ class Changes:
         if asked is None:
             raise UsageError(f"{question:.60} does not wait for an answer any more")
         said = f"{call.get('tool')} {call.get('args')}" if call is not None else text or "what its model says"
-        self._control(Done(f"answered as {asked.agent}: {said}"[:_LONGEST], None)).answer(question, text, call=call)
+        self._control(DoneByHand(f"answered as {asked.agent}: {said}"[:_LONGEST], None)).answer(
+            question, text, call=call
+        )
 
     def questions(self) -> dict[str, Any] | None:
         """Return the agents for whom people answer, and the calls that wait; None if no agent has a model."""
@@ -166,7 +168,7 @@ class Changes:
             for name, knob in self._knobs.items()
         ]
 
-    def _control(self, done: Done, applied: Callable[[], None] | None = None) -> Control:
+    def _control(self, done: DoneByHand, applied: Callable[[], None] | None = None) -> Control:
         """Return what submits one input, which is on the list from then on."""
         host, kernel = self._runner.host, self._runner.simulation.world.kernel
 

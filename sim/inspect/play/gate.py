@@ -19,7 +19,7 @@ does something next."""
 
 
 @attrs.frozen
-class Step:
+class PendingStep:
     """A step that is asked for.
 
     Attributes:
@@ -57,7 +57,7 @@ class PlayGate:
         self._on_hold = runner.host.held  # whether people hold it from a terminal
         self._recorder = cast(RunRecorder, runner.simulation.world.kernel.recorder)
         self._lock = threading.Lock()
-        self._step: Step | None = None
+        self._step: PendingStep | None = None
         self._seen = 0  # the number of events when the gate was last asked
         self._flushed = (-1, 0.0)  # the number of events that the writer has, and since when
         self._passing = False
@@ -84,7 +84,7 @@ class PlayGate:
         period = self._runner.simulation.scenario.execution.tick.period
         now = self._host.kernel.now
         until = (now // period + 1) * period
-        self._let(Step(kind, agent, self._recorder.events, 0 if loop is None else loop.iteration_count, until))
+        self._let(PendingStep(kind, agent, self._recorder.events, 0 if loop is None else loop.iteration_count, until))
 
     def hold(self) -> None:
         """Hold the run at the end of the present instant."""
@@ -97,7 +97,7 @@ class PlayGate:
         self.speed = speed
         self._host.look_up()
 
-    def _let(self, step: Step | None) -> None:
+    def _let(self, step: PendingStep | None) -> None:
         with self._lock:
             self._step, self.going, self.went = step, True, True
         self._host.look_up()
@@ -123,7 +123,7 @@ class PlayGate:
             self._flush(at_once=held, again=ended)
         return held
 
-    def _done(self, step: Step) -> bool:
+    def _done(self, step: PendingStep) -> bool:
         events = self._recorder.events
         if step.kind == "event":
             return events > step.events

@@ -11,7 +11,7 @@ import attrs
 
 from sim.base.errors import RunError, SimError, UsageError
 from sim.host.pacing import check_speed
-from sim.inspect.play.changes import Changes
+from sim.inspect.play.changes import ManualChanges
 from sim.inspect.play.gate import Kind, PlayGate
 from sim.kernel.duration import seconds_text
 from sim.record import RunRecorder
@@ -43,7 +43,7 @@ class _Played:
         self._source, self._options, self._changed = scenario, options, news
         self.runner: RunController | None = None
         self.gate: PlayGate | None = None
-        self.changes: Changes | None = None
+        self.changes: ManualChanges | None = None
         self.folder: Path | None = None
         self.result: RunResult | None = None
         self.error: BaseException | None = None
@@ -80,7 +80,7 @@ class _Played:
 
     def _begun(self, runner: RunController) -> None:
         self.folder = cast(RunRecorder, runner.simulation.world.kernel.recorder).folder
-        self.changes = Changes(runner, self._news)
+        self.changes = ManualChanges(runner, self._news)
         self.runner, self.gate = runner, PlayGate(runner, self._news)
         if self._options.begun is not None:
             self._options.begun(runner)
@@ -90,7 +90,7 @@ class _Played:
         self._changed()
 
 
-class Player:
+class ScenarioPlayer:
     """Plays a scenario. Its methods can be called from any thread.
 
     Args:
@@ -350,11 +350,11 @@ class Player:
         return f"finished: {done.stopped_by}" if done.stopped_by else "finished"
 
     @property
-    def _changes(self) -> Changes:
+    def _changes(self) -> ManualChanges:
         assert self._played.changes is not None, "a run that has begun has a list of changes"
         return self._played.changes
 
-    def _under_way(self) -> Changes:
+    def _under_way(self) -> ManualChanges:
         """Return the changes of a run that is not over."""
         if self._played.ended:
             raise UsageError("the run is over", hint="set up another one")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sim.inspect.play.gate import Kind
-from sim.inspect.play.player import Player
+from sim.inspect.play.player import ScenarioPlayer
 from sim.kernel.codec import Record, reader
 
 LARGEST: Final = 65_536
@@ -14,7 +14,7 @@ LARGEST: Final = 65_536
 class Request(Record, frozen=True, tag_field="do", tag=str.lower, forbid_unknown_fields=True):
     """A request of a window. In JSON, `do` has its name."""
 
-    def carry_out(self, player: Player) -> str:
+    def carry_out(self, player: ScenarioPlayer) -> str:
         """Carry it out, and return what the page says about it.
 
         Raises:
@@ -26,8 +26,8 @@ class Request(Record, frozen=True, tag_field="do", tag=str.lower, forbid_unknown
 class Setup(Request, frozen=True):
     """End the run, and set up another one with the same seed."""
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.setup`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.setup`."""
         player.setup()
         return ""
 
@@ -35,8 +35,8 @@ class Setup(Request, frozen=True):
 class Again(Request, frozen=True):
     """End the run, and set up another one with the next seed."""
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.again`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.again`."""
         player.again()
         return ""
 
@@ -44,8 +44,8 @@ class Again(Request, frozen=True):
 class Go(Request, frozen=True):
     """Let the run continue."""
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.go`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.go`."""
         player.go()
         return ""
 
@@ -59,8 +59,8 @@ class Hold(Request, frozen=True):
 
     why: str = ""
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.hold`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.hold`."""
         player.hold(self.why)
         return ""
 
@@ -76,8 +76,8 @@ class Step(Request, frozen=True):
     kind: Kind
     agent: str = ""
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.step`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.step`."""
         player.step(self.kind, self.agent)
         return ""
 
@@ -91,8 +91,8 @@ class Pace(Request, frozen=True):
 
     speed: float | None
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.pace`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.pace`."""
         player.pace(self.speed)
         return ""
 
@@ -100,8 +100,8 @@ class Pace(Request, frozen=True):
 class Stop(Request, frozen=True):
     """End the run where it is."""
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.stop`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.stop`."""
         player.stop()
         return ""
 
@@ -117,8 +117,8 @@ class Set(Request, frozen=True):
     name: str
     value: Any
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.set`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.set`."""
         player.set(self.name, self.value)
         return ""
 
@@ -134,8 +134,8 @@ class Tell(Request, frozen=True):
     agent: str
     text: str
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.say`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.say`."""
         player.say(self.agent, self.text)
         return ""
 
@@ -151,8 +151,8 @@ class Approve(Request, frozen=True):
     gate: str
     deny: bool
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.decide`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.decide`."""
         player.decide(self.gate, deny=self.deny)
         return ""
 
@@ -170,8 +170,8 @@ class AnswerFor(Request, frozen=True):
     seconds: float
     otherwise: str | None = None
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.answer_for`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.answer_for`."""
         player.answer_for(self.agent, self.seconds, self.otherwise)
         return ""
 
@@ -189,8 +189,8 @@ class Answer(Request, frozen=True):
     text: str
     call: dict[str, Any] | None = None
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.answer`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.answer`."""
         player.answer(self.question, self.text, self.call)
         return ""
 
@@ -204,8 +204,8 @@ class Write(Request, frozen=True):
 
     file: str
 
-    def carry_out(self, player: Player) -> str:
-        """See `Player.write`."""
+    def carry_out(self, player: ScenarioPlayer) -> str:
+        """See `ScenarioPlayer.write`."""
         return player.write(self.file)
 
 

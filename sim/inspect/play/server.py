@@ -21,7 +21,7 @@ from sim.base.shown import shown
 from sim.base.text import plain
 from sim.inspect.play.gate import UPDATES
 from sim.inspect.play.pipe import Pipe
-from sim.inspect.play.player import Player
+from sim.inspect.play.player import ScenarioPlayer
 from sim.inspect.play.requests import read_request
 from sim.runner.options import RunOptions, taking
 from sim.runner.running import Source
@@ -109,7 +109,7 @@ class PlayServer:
         UsageError: if the port cannot be used.
     """
 
-    def __init__(self, player: Player, port: int = 0, page: PageProcess | None = None) -> None:
+    def __init__(self, player: ScenarioPlayer, port: int = 0, page: PageProcess | None = None) -> None:
         self.player = player
         self._page = PageProcess(port) if page is None else page
         self._ended = threading.Event()
@@ -213,7 +213,7 @@ def play(scenario: Source, options: PlayOptions) -> PlayServer:
     """
     page = PageProcess(options.port or 0)
     try:
-        player = Player(scenario, options)
+        player = ScenarioPlayer(scenario, options)
     except BaseException:
         page.close()
         raise

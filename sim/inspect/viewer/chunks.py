@@ -10,7 +10,7 @@ from sim.inspect.viewer.blocks import Blocks
 from sim.inspect.viewer.contacts import PAYMENT, Contact, Contacts
 from sim.inspect.viewer.names import NameTable, Topics
 from sim.inspect.viewer.series import Series
-from sim.inspect.viewer.states import STATES, States
+from sim.inspect.viewer.states import STATES, NameStates
 from sim.kernel.codec import encode
 from sim.kernel.rows import RecordedEvent
 
@@ -73,7 +73,7 @@ class Chunks:
         errors: the number and the seconds of events that tell of an error.
     """
 
-    def __init__(self, blocks: Blocks, names: NameTable, topics: Topics, states: States) -> None:
+    def __init__(self, blocks: Blocks, names: NameTable, topics: Topics, states: NameStates) -> None:
         self._blocks, self._names, self._topics, self._states = blocks, names, topics, states
         self._contacts = Contacts(names)
         self._open: _Open | None = None

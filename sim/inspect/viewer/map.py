@@ -16,7 +16,7 @@ MOST_PLACES: Final = 100_000
 _MOST_EDGES: Final = 200_000
 
 
-class Map:
+class GroundMap:
     """The ground on which agents stand. Without a scenario it is found out from the places that agents enter.
 
     Args:

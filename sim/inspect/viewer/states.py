@@ -10,7 +10,7 @@ import attrs
 from sim.actors import AgentState
 from sim.events.coerce import mapping
 from sim.events.topic import is_own
-from sim.inspect.viewer.map import Map
+from sim.inspect.viewer.map import GroundMap
 from sim.inspect.viewer.names import NameTable, Topics
 from sim.inspect.viewer.starts import Money, Start
 from sim.kernel.codec import Json, JsonObject, encode
@@ -76,7 +76,7 @@ def _json(value: Any) -> str:
     return encode(value).decode()[:_LONGEST]
 
 
-class States:
+class NameStates:
     """The state of all names after the events so far.
 
     Args:
@@ -91,7 +91,7 @@ class States:
         activities: the activities that others see.
     """
 
-    def __init__(self, names: NameTable, ground: Map, start: Start, money: Money) -> None:
+    def __init__(self, names: NameTable, ground: GroundMap, start: Start, money: Money) -> None:
         self._names, self._map, self._start, self._money = names, ground, start, money
         self._fields: list[list[Any]] = [[], [], [], [], [], []]
         self.variables: dict[str, Variable] = {}

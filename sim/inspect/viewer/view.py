@@ -8,10 +8,10 @@ from sim.inspect.viewer.calls import Calls
 from sim.inspect.viewer.chunks import Chunks
 from sim.inspect.viewer.contacts import KINDS
 from sim.inspect.viewer.folds import Folds
-from sim.inspect.viewer.map import Map
+from sim.inspect.viewer.map import GroundMap
 from sim.inspect.viewer.names import ROLES, NameTable, Topics
 from sim.inspect.viewer.starts import Money, start_of
-from sim.inspect.viewer.states import MOST_VALUES, STATES, States
+from sim.inspect.viewer.states import MOST_VALUES, STATES, NameStates
 from sim.kernel.codec import Json, decode, json_items
 from sim.kernel.rows import RecordedEvent
 from sim.record import StoredRun
@@ -41,9 +41,9 @@ class View:
         scenario = recorded_scenario(stored)
         start = start_of(stored, scenario)
         self._names, self._topics = NameTable(), Topics()
-        self._map = Map(scenario, start.graph)
+        self._map = GroundMap(scenario, start.graph)
         self._groups = Groups(scenario)
-        self._states = States(self._names, self._map, start, Money(scenario))
+        self._states = NameStates(self._names, self._map, start, Money(scenario))
         many = many or blocks
         self.chunks = Chunks(many, self._names, self._topics, self._states)
         self.calls = Calls(many, self._names)

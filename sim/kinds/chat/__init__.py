@@ -13,18 +13,27 @@ if TYPE_CHECKING:
     from sim.kinds.chat.agents import ChatAgent
     from sim.kinds.chat.records import AgentResponse, FileRecord, IncomingMessage, Job
     from sim.kinds.chat.service import Chats
-    from sim.kinds.chat.settings import BudgetSettings, ChatAgentSettings, ChatSettings, Page, Persona
+    from sim.kinds.chat.settings import BudgetSettings, ChatAgentSettings, ChatSettings, CorpusPage, Persona
 
 __all__ = [
-    "AgentResponse", "BudgetSettings", "ChatAgent", "ChatAgentSettings", "ChatSettings", "Chats", "FileRecord",
-    "IncomingMessage", "Job", "Page", "Persona",
+    "AgentResponse",
+    "BudgetSettings",
+    "ChatAgent",
+    "ChatAgentSettings",
+    "ChatSettings",
+    "Chats",
+    "CorpusPage",
+    "FileRecord",
+    "IncomingMessage",
+    "Job",
+    "Persona",
 ]  # fmt: skip
 
 _HOMES = {
     "agents": "ChatAgent",
     "records": "AgentResponse FileRecord IncomingMessage Job",
     "service": "Chats",
-    "settings": "BudgetSettings ChatAgentSettings ChatSettings Page Persona",
+    "settings": "BudgetSettings ChatAgentSettings ChatSettings CorpusPage Persona",
 }
 
 if not TYPE_CHECKING:

@@ -222,9 +222,9 @@ def _prepare(plan: WorldPlan) -> None:
     """Note the template, and let each tool outside be tried once more after a failure, if that does no harm."""
     chats, registry = Chats.of(plan.world), Tools.on(plan.world)
     chats.template = next(entry.name for entry in plan.scenario.agents if is_kind(entry, "chat_agent"))
-    for name, tool in registry.known.items():
+    for name, tool in registry.by_name.items():
         if tool.runs != "core" and tool.safety != "unsafe" and not tool.retries:
-            registry.known[name] = attrs.evolve(tool, retries=1)
+            registry.by_name[name] = attrs.evolve(tool, retries=1)
 
 
 def _check(scenario: Any, until_ns: int | None) -> None:

@@ -11,7 +11,7 @@ from sim.kinds.chat.settings import BudgetSettings
 from sim.world import World
 
 
-class Budgets:
+class UserBudgets:
     """The budgets of all users.
 
     Args:

@@ -13,7 +13,7 @@ import attrs
 from sim.agents.conversation import Conversations, User
 from sim.kernel import Timer, to_seconds
 from sim.kernel.codec import ABSENT, Json, JsonObject, freeze
-from sim.kinds.chat.budget import Budgets
+from sim.kinds.chat.budget import UserBudgets
 from sim.kinds.chat.events import FileKept, JobChanged, UserLocated
 from sim.kinds.chat.records import Attachment, FileRecord, IncomingMessage, Job
 from sim.kinds.chat.settings import ChatSettings, Persona
@@ -56,7 +56,7 @@ class Chats(Service):
 
     def __init__(self, world: World, settings: ChatSettings) -> None:
         self.settings = settings
-        self.budgets = Budgets(world, settings.budget)
+        self.budgets = UserBudgets(world, settings.budget)
         self.template = ""
         self.workers: dict[tuple[str, str, str | None], str] = {}
         self.active: dict[tuple[str, str, str | None], int] = {}

@@ -93,7 +93,7 @@ class ChatLimits(LoopLimits):
 
 
 @attrs.frozen
-class Page:
+class CorpusPage:
     """A page of the corpus, which `research.web_search` searches.
 
     Args:
@@ -143,7 +143,7 @@ class ChatSettings:
     context: Tokens = 16_000
     summarise: bool = True
     idle: PositiveDuration = 1800 * NS
-    corpus: Mapping[str, Page] = attrs.field(factory=dict)
+    corpus: Mapping[str, CorpusPage] = attrs.field(factory=dict)
     jobs: Count = 20
     files: Count = 100
     file_length: Annotated[int, Range(1, 1_000_000)] = 100_000

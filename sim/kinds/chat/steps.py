@@ -176,7 +176,7 @@ def get_available_tools(turn: Turn, behalf: tuple[str, ...]) -> list[Tool]:
         registry.find(name)  # tools of actions exist once they were asked for
     # Of the actions of the world, those that `chat.tools` names: others may be known because another agent used them.
     names = [
-        name for name, tool in registry.known.items()
+        name for name, tool in registry.by_name.items()
         if tool.module in modules and (not name.startswith(WORLD) or name in settings.tools)
     ]  # fmt: skip
     return registry.offered(turn.agent, names, behalf)

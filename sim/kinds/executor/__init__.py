@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sim.kinds.executor.execution import Execution
     from sim.kinds.executor.loop import StepDraft
     from sim.kinds.executor.loop_detection import LoopDetector
-    from sim.kinds.executor.planning import Plan, Planner
+    from sim.kinds.executor.planning import PlannedStep, Planner
     from sim.kinds.executor.records import CriterionResult, PlannedAction, Result, Step, TaskState, ValidationResult
     from sim.kinds.executor.service import Executors
     from sim.kinds.executor.settings import Criterion, ExecutionTask, ExecutorSettings, ExecutorsSettings, Project
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaseAgent", "Criterion", "CriterionResult", "Execution", "ExecutionTask", "ExecutorSettings",
-    "Executors", "ExecutorsSettings", "LoopDetector", "Plan", "PlannedAction", "Planner", "Project", "Result", "Step",
-    "StepDraft", "TaskState", "ValidationResult", "Validator",
+    "Executors", "ExecutorsSettings", "LoopDetector", "PlannedAction", "PlannedStep", "Planner", "Project", "Result",
+    "Step", "StepDraft", "TaskState", "ValidationResult", "Validator",
 ]  # fmt: skip
 
 _HOMES = {
@@ -33,7 +33,7 @@ _HOMES = {
     "execution": "Execution",
     "loop": "StepDraft",
     "loop_detection": "LoopDetector",
-    "planning": "Plan Planner",
+    "planning": "PlannedStep Planner",
     "records": "CriterionResult PlannedAction Result Step TaskState ValidationResult",
     "service": "Executors",
     "settings": "Criterion ExecutionTask ExecutorSettings ExecutorsSettings Project",

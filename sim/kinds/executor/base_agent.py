@@ -11,7 +11,7 @@ from sim.kinds.executor.execution import Execution
 from sim.kinds.executor.loop import StepDraft, execute_with_retry, should_terminate, update_state
 from sim.kinds.executor.loop_detection import LoopDetector
 from sim.kinds.executor.orchestrator import evaluate_confidence, execute_tool
-from sim.kinds.executor.planning import Plan, Planner
+from sim.kinds.executor.planning import PlannedStep, Planner
 from sim.kinds.executor.records import Ending, PlannedAction, Result, Step, ValidationResult
 from sim.kinds.executor.service import WAKE_UP, Executors
 from sim.kinds.executor.settings import ExecutorSettings
@@ -85,7 +85,7 @@ class BaseAgent(Agent):
 
     # -- the parts of a step, in their order
 
-    async def plan_next_step(self, planner: Planner) -> Plan | None:
+    async def plan_next_step(self, planner: Planner) -> PlannedStep | None:
         """Plan the action of a step; None if there is no plan.
 
         Args:
@@ -93,7 +93,7 @@ class BaseAgent(Agent):
         """
         return await planner.first()
 
-    async def execute_step_with_retry(self, execution: Execution, draft: StepDraft, plan: Plan | None) -> None:
+    async def execute_step_with_retry(self, execution: Execution, draft: StepDraft, plan: PlannedStep | None) -> None:
         """Execute a plan; after each failure wait, and try a different one.
 
         Args:

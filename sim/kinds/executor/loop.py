@@ -17,7 +17,7 @@ from sim.kernel.duration import to_text
 from sim.kernel.waits import sleep_ns
 from sim.kinds.executor.execution import Execution, refused_or_silent
 from sim.kinds.executor.orchestrator import create_gate, handle_denial
-from sim.kinds.executor.planning import Plan, Planner
+from sim.kinds.executor.planning import PlannedStep, Planner
 from sim.kinds.executor.records import Attempt, Ending, PlannedAction, Result, Step, TaskState, ValidationResult
 from sim.kinds.executor.service import Executors
 from sim.kinds.executor.task_time import TimeUp
@@ -223,7 +223,7 @@ def _without_plan(execution: Execution, draft: StepDraft) -> Turned | None:
 # -- 2. execute
 
 
-async def execute_with_retry(execution: Execution, draft: StepDraft, plan: Plan | None) -> None:
+async def execute_with_retry(execution: Execution, draft: StepDraft, plan: PlannedStep | None) -> None:
     """Execute a plan; after each failure wait, and try a different one. The draft gets the attempts, at least one.
 
     Args:

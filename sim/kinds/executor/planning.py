@@ -34,7 +34,7 @@ _RESULT: Final = 500  # characters of the results of steps before
 
 
 @attrs.frozen
-class Plan:
+class PlannedStep:
     """A planned action with its reasoning, and how many plans before it were refused, because they had been tried."""
 
     reasoning: str
@@ -64,14 +64,14 @@ class Planner:
     failure: LoopResult | None = None
     fault: str | None = None
 
-    async def first(self) -> Plan | None:
+    async def first(self) -> PlannedStep | None:
         """Return the plan of a step; None if there is none."""
         execution = self.execution
         system = prompt(f"{execution.settings.prompt}\n\n{INSTRUCTIONS}".strip())
         self.messages = [ChatMessage("system", system), ChatMessage("user", situation(execution))]
         return await self._different(())
 
-    async def again(self, result: Result, only: Sequence[str]) -> Plan | None:
+    async def again(self, result: Result, only: Sequence[str]) -> PlannedStep | None:
         """Return a plan that differs from all that were tried in this step; None if there is none.
 
         Args:
@@ -83,7 +83,7 @@ class Planner:
         self._answer(result, ONLY + ", ".join(wire) if wire else DIFFERENTLY)
         return await self._different(only)
 
-    async def _different(self, only: Sequence[str]) -> Plan | None:
+    async def _different(self, only: Sequence[str]) -> PlannedStep | None:
         for refused in range(self.execution.executors.settings.same_plans + 1):
             plan = await self.ask(only)
             if plan is None:
@@ -105,7 +105,7 @@ class Planner:
         parameters = tool.canonical(action.parameters)
         return encode([tool.name, tool.operation_of(parameters), parameters])
 
-    def plan(self, reasoning: str, tool: str, arguments: JsonObject) -> Plan:
+    def plan(self, reasoning: str, tool: str, arguments: JsonObject) -> PlannedStep:
         """Return a plan, and note its reasoning.
 
         Args:
@@ -118,7 +118,7 @@ class Planner:
         """
         return self._plan(reasoning, Tools.of(self.execution.world).find(tool), arguments)
 
-    async def ask(self, only: Sequence[str]) -> Plan | None:
+    async def ask(self, only: Sequence[str]) -> PlannedStep | None:
         """Return the next plan; None, with `fault`, if there is none.
 
         Args:
@@ -147,10 +147,10 @@ class Planner:
         self.fault = result.error or _UNFINISHED.get(stop or "", "the model planned nothing")
         return None
 
-    def _plan(self, reasoning: str, tool: Tool, arguments: JsonObject) -> Plan:
+    def _plan(self, reasoning: str, tool: Tool, arguments: JsonObject) -> PlannedStep:
         self.execution.state.decision_reasoning.append(cut(reasoning, _RESULT))
         operation = tool.operation_of(arguments) or tool.name.rpartition(".")[2]
-        return Plan(reasoning, PlannedAction(tool.name, operation, arguments))
+        return PlannedStep(reasoning, PlannedAction(tool.name, operation, arguments))
 
     def _answer(self, result: Result, then: str) -> None:
         """Tell the model what became of its last plan, and what is wanted now."""

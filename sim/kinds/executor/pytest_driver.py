@@ -50,7 +50,7 @@ class Outcomes:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.found: dict[str, dict[str, str]] = {}
+        self.tests: dict[str, dict[str, str]] = {}
         self._inside = f"{folder}/"
 
     def pytest_plugin_registered(self, plugin: object, manager: Any) -> None:
@@ -60,11 +60,11 @@ class Outcomes:
         options = manager.parse_hookimpl_opts
 
         def of_others(plugin: object, name: str) -> Any:
-            found = options(plugin, name)
-            if found is None or name in _HOOKS:
-                return found
+            hook_options = options(plugin, name)
+            if hook_options is None or name in _HOOKS:
+                return hook_options
             code = getattr(getattr(plugin, name), "__code__", None)
-            return None if isinstance(code, CodeType) and code.co_filename.startswith(self._inside) else found
+            return None if isinstance(code, CodeType) and code.co_filename.startswith(self._inside) else hook_options
 
         manager.parse_hookimpl_opts = of_others
 
@@ -75,7 +75,7 @@ class Outcomes:
     def pytest_collection_finish(self, session: Any) -> None:
         """Count each test as failed until there is a report of it."""
         for item in session.items:
-            self.found.setdefault(item.nodeid, {"outcome": "failed", "message": "the test run ended before it"})
+            self.tests.setdefault(item.nodeid, {"outcome": "failed", "message": "the test run ended before it"})
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note the call of a test, and a preparation that failed or skipped it."""
@@ -88,12 +88,12 @@ class Outcomes:
             self._note(report)
 
     def _note(self, report: Any) -> None:
-        known = self.found.get(report.nodeid, {})
+        noted = self.tests.get(report.nodeid, {})
         failed = report.outcome == "failed" or self._skipped_by_code(report)
-        if known.get("outcome") == "failed" and known.get("reported"):
+        if noted.get("outcome") == "failed" and noted.get("reported"):
             return  # a test that failed is not saved by what comes after it
         outcome, message = ("failed", _message(report)) if failed else (report.outcome, "")
-        self.found[report.nodeid] = {"outcome": outcome, "message": message, "reported": "yes"}
+        self.tests[report.nodeid] = {"outcome": outcome, "message": message, "reported": "yes"}
 
     def _skipped_by_code(self, report: Any) -> bool:
         """Return whether the code under test, and not the test, skipped a test."""
@@ -123,7 +123,7 @@ def _plain(line: str) -> str:
     return _ADDRESS.sub("0x", _MARK.sub("", line))[:_LONGEST]
 
 
-class Coverage:
+class LineCoverage:
     """Counts the lines of the modules in a folder that are run.
 
     Args:
@@ -132,7 +132,7 @@ class Coverage:
 
     def __init__(self, folder: Path) -> None:
         self._inside = f"{folder}/"
-        self._known = {str(path): _lines(path) for path in sorted(folder.rglob("*.py")) if not _is_test(path)}
+        self._countable = {str(path): _lines(path) for path in sorted(folder.rglob("*.py")) if not _is_test(path)}
         self._run: dict[str, set[int]] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -151,9 +151,9 @@ class Coverage:
 
     def percent(self) -> float | None:
         """Return the share of lines that ran, in per cent; None if there is no module."""
-        known = sum(len(lines) for lines in self._known.values())
-        run = sum(len(lines & self._run.get(name, set())) for name, lines in self._known.items())
-        return round(100 * run / known, 1) if known else None
+        countable = sum(len(lines) for lines in self._countable.values())
+        run = sum(len(lines & self._run.get(name, set())) for name, lines in self._countable.items())
+        return round(100 * run / countable, 1) if countable else None
 
 
 def _lines(path: Path) -> set[int]:
@@ -162,11 +162,11 @@ def _lines(path: Path) -> set[int]:
         waiting = [compile(path.read_text(encoding="utf-8"), str(path), "exec")]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
-    found: set[int] = set()
+    numbers: set[int] = set()
     for code in waiting:
-        found |= {line for _, _, line in code.co_lines() if line}
+        numbers |= {line for _, _, line in code.co_lines() if line}
         waiting += [one for one in code.co_consts if isinstance(one, CodeType)]
-    return found
+    return numbers
 
 
 def run(paths: list[str]) -> dict[str, Any]:
@@ -179,29 +179,29 @@ def run(paths: list[str]) -> dict[str, Any]:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # noqa: TID251 - of the sandbox, where this is the main program
     folder = Path.cwd()
     sys.path.insert(0, str(folder))  # after all that the driver needs is imported: a workspace can have a `json.py`
-    outcomes, coverage, told, errors = Outcomes(folder), Coverage(folder), io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(errors):
+    outcomes, coverage, printed, errors = Outcomes(folder), LineCoverage(folder), io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
         sys.settrace(coverage)
         threading.settrace(coverage)
         code = int(pytest.main([*_OPTIONS, *paths], plugins=[outcomes]))
         sys.settrace(None)
-    report = _report(outcomes.found)
+    report = _report(outcomes.tests)
     if code in _FAULTS:
-        marked = [line for line in told.getvalue().splitlines() if _MARK.match(line)]
+        marked = [line for line in printed.getvalue().splitlines() if _MARK.match(line)]
         lines = [*marked, *(line.strip() for line in errors.getvalue().splitlines() if line.strip())]
         report["ended"] = f"pytest cannot run: {_plain(lines[-1]) if lines else f'exit code {code}'}"
     return {**report, "exit_code": code, "coverage": coverage.percent()}
 
 
-def _report(found: dict[str, dict[str, str]]) -> dict[str, Any]:
+def _report(outcomes: dict[str, dict[str, str]]) -> dict[str, Any]:
     """Return the numbers of tests by file and outcome, and a list of tests, those that failed first."""
     files: dict[str, dict[str, int]] = {}
-    for name, one in sorted(found.items()):
+    for name, one in sorted(outcomes.items()):
         counts = files.setdefault(name.partition("::")[0], dict.fromkeys(("passed", "failed", "skipped"), 0))
         counts[one["outcome"]] += 1
-    order = sorted(found, key=lambda name: (found[name]["outcome"] != "failed", name))
+    order = sorted(outcomes, key=lambda name: (outcomes[name]["outcome"] != "failed", name))
     tests = [
-        {"name": name[:_LONGEST_NAME], "outcome": found[name]["outcome"], "message": found[name]["message"]}
+        {"name": name[:_LONGEST_NAME], "outcome": outcomes[name]["outcome"], "message": outcomes[name]["message"]}
         for name in order[:_MOST_TESTS]
     ]
     return {"files": files, "tests": tests}

@@ -69,7 +69,7 @@ class TestOutcome(TypedDict):
     message: str
 
 
-class TestReport(TypedDict):
+class PytestReport(TypedDict):
     """What a test run found; see `perform_tests`."""
 
     exit_code: int
@@ -82,7 +82,7 @@ class TestReport(TypedDict):
     ended: NotRequired[str]
 
 
-class KeptReport(TestReport):
+class KeptReport(PytestReport):
     """The latest test run of a task: of which files or tests, and after how many changes of the project."""
 
     path: str

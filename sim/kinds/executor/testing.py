@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from sim.base.errors import RunError, UsageError
 from sim.kernel import Effect, perform
 from sim.kernel.codec import JsonObject, decode
-from sim.kinds.executor.records import TaskState, TestCounts, TestOutcome, TestReport
+from sim.kinds.executor.records import PytestReport, TaskState, TestCounts, TestOutcome
 from sim.kinds.executor.service import Executors
 from sim.kinds.executor.workspace import is_in
 from sim.tools import Tools
@@ -35,7 +35,7 @@ MOST_FILES: Final = 900
 _GRACE: Final = 86_400.0  # the limits of the command end it; other commands may have to be waited for
 
 
-async def perform_tests(world: World, state: TaskState, path: str) -> TestReport:
+async def perform_tests(world: World, state: TaskState, path: str) -> PytestReport:
     """Run tests of the project of a task.
 
     Args:
@@ -60,7 +60,7 @@ async def perform_tests(world: World, state: TaskState, path: str) -> TestReport
         return _ended(str(error))
     processes = Tools.of(world).processes
 
-    async def call(request: JsonObject, key: str) -> TestReport:
+    async def call(request: JsonObject, key: str) -> PytestReport:
         return _report(await processes.run({**request, "stdin": key}, key), key)
 
     effect = Effect(
@@ -71,7 +71,7 @@ async def perform_tests(world: World, state: TaskState, path: str) -> TestReport
     if outcome.kind == "ok":
         executors.tests_fault = None
         executors.counts["test_reports"] += 1
-        return cast("TestReport", dict(outcome.value))  # what `call` returned, now or when it was recorded
+        return cast("PytestReport", dict(outcome.value))  # what `call` returned, now or when it was recorded
     value = outcome.value if isinstance(outcome.value, Mapping) else {}
     why = str(value.get("message") or outcome.kind)
     if executors.counts["test_reports"] and value.get("type") != UsageError.__name__:
@@ -94,7 +94,7 @@ def _command(files: Mapping[str, str], path: str, seconds: float) -> Command:
     return Command(arguments, files, limits=limits)
 
 
-def _report(result: ProcessResult, secret: str) -> TestReport:
+def _report(result: ProcessResult, secret: str) -> PytestReport:
     """Return what the driver printed. Without that, the code under test has ended the run: this is a failed test.
 
     Raises:
@@ -107,7 +107,7 @@ def _report(result: ProcessResult, secret: str) -> TestReport:
     return _ended(f"the test run was ended: {result['killed_by'] or result['exit_code']}")
 
 
-def _checked(raw: Any) -> TestReport:
+def _checked(raw: Any) -> PytestReport:
     """Return a report with exactly what it should have, and sums that fit; raise what Python raises otherwise."""
     if "fault" in raw:
         raise RunError(str(raw["fault"]))
@@ -116,7 +116,7 @@ def _checked(raw: Any) -> TestReport:
         {"name": str(one["name"]), "outcome": str(one["outcome"]), "message": str(one["message"])}
         for one in raw["tests"]
     ]
-    report: TestReport = {
+    report: PytestReport = {
         "exit_code": int(raw["exit_code"]),
         "coverage": None if raw["coverage"] is None else float(raw["coverage"]),
         "passed": sum(one["passed"] for one in files.values()),
@@ -134,7 +134,7 @@ def _counts(raw: Any) -> TestCounts:
     return {"passed": int(raw["passed"]), "failed": int(raw["failed"]), "skipped": int(raw["skipped"])}
 
 
-def _ended(why: str) -> TestReport:
+def _ended(why: str) -> PytestReport:
     """Return the report of a run that brought none: one failed test."""
     return {
         "exit_code": -1, "coverage": None, "passed": 0, "failed": 1, "skipped": 0, "files": {}, "tests": [],
@@ -142,12 +142,12 @@ def _ended(why: str) -> TestReport:
     }  # fmt: skip
 
 
-async def _run(world: World, agent: Inhabitant, path: str = "") -> TestReport:
+async def _run(world: World, agent: Inhabitant, path: str = "") -> PytestReport:
     return await perform_tests(world, Executors.of(world).state_of(agent.agent_id), path)
 
 
 @action("run_tests", wait=_run, ends=True, everywhere=False, draws=False)
-def run_tests(world: World, agent: Inhabitant, report: TestReport, path: str = "") -> TestReport:
+def run_tests(world: World, agent: Inhabitant, report: PytestReport, path: str = "") -> PytestReport:
     """Run the tests of the project with pytest, and return how many passed and which failed.
 
     Args:
@@ -159,7 +159,7 @@ def run_tests(world: World, agent: Inhabitant, report: TestReport, path: str = "
     return report
 
 
-def keep_report(executors: Executors, state: TaskState, path: str, report: TestReport) -> None:
+def keep_report(executors: Executors, state: TaskState, path: str, report: PytestReport) -> None:
     """Keep the latest test run of a task, for the validation of its steps."""
     changes = executors.workspace.changes.get(state.project_id, 0)
     state.metadata["tests"] = {**report, "path": path, "changes": changes}

@@ -14,8 +14,8 @@ from sim.kinds.executor.records import (
     Method,
     Metrics,
     PlannedAction,
+    PytestReport,
     Result,
-    TestReport,
     ValidationResult,
 )
 from sim.kinds.executor.settings import Criterion
@@ -94,7 +94,7 @@ def _fault(
     return f"the progress fell from {before:g} to {progress:g}" if progress < before else None
 
 
-def _by_tests(criterion: Criterion, report: TestReport | None) -> CriterionResult:
+def _by_tests(criterion: Criterion, report: PytestReport | None) -> CriterionResult:
     path = criterion.tests or ""
     if report is not None and "ended" in report:
         return CriterionResult(criterion.text, "tests", 0.0, False, str(report["ended"]))

@@ -24,7 +24,7 @@ Policy = Callable[["Feed", Member], Iterator[Found]]
 
 
 @attrs.frozen
-class Shown:
+class ShownPost:
     """A post that a user is shown.
 
     Attributes:
@@ -90,16 +90,16 @@ SIMPLE_POLICIES: Final[Mapping[str, Policy]] = {
 }  # fmt: skip
 
 
-def choose(feed: "Feed", member: Member) -> list[Shown]:
+def choose(feed: "Feed", member: Member) -> list[ShownPost]:
     """Return what a user is shown now: not what it wrote or has seen, and nothing of those that it mutes."""
     settings = feed.settings
     if settings.policy == "mixed":
         return _mixed(feed, member)
     if feed.own_policy is not None:
         source = _by_value(feed, member, feed.own_policy)
-        return [Shown(post, via, "own") for post, via in islice(source, settings.shown)]
+        return [ShownPost(post, via, "own") for post, via in islice(source, settings.shown)]
     source = _allowed(feed, member, SIMPLE_POLICIES[settings.policy])
-    return [Shown(post, via, settings.policy) for post, via in islice(source, settings.shown)]
+    return [ShownPost(post, via, settings.policy) for post, via in islice(source, settings.shown)]
 
 
 def _allowed(feed: "Feed", member: Member, policy: Policy) -> Iterator[Found]:
@@ -114,14 +114,14 @@ def _allowed(feed: "Feed", member: Member, policy: Policy) -> Iterator[Found]:
         yield post, via
 
 
-def _mixed(feed: "Feed", member: Member) -> list[Shown]:
+def _mixed(feed: "Feed", member: Member) -> list[ShownPost]:
     """Fill each place by the policy that lags most behind its weight; of equal ones, by the first of `mix`."""
     sources = {
         name: [weight, 0.0, _allowed(feed, member, SIMPLE_POLICIES[name])]
         for name, weight in feed.settings.mix.items()
         if weight
     }
-    chosen: dict[int, Shown] = {}
+    chosen: dict[int, ShownPost] = {}
     while sources and len(chosen) < feed.settings.shown:
         name = min(sources, key=lambda one: (sources[one][1] + 1) / sources[one][0])  # type: ignore[operator]
         entry: Any = sources[name]
@@ -130,7 +130,7 @@ def _mixed(feed: "Feed", member: Member) -> list[Shown]:
             del sources[name]
             continue
         entry[1] += 1
-        chosen[next_post[0].number] = Shown(next_post[0], next_post[1], name)
+        chosen[next_post[0].number] = ShownPost(next_post[0], next_post[1], name)
     return list(chosen.values())
 
 

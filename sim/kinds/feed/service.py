@@ -9,7 +9,7 @@ from sim.kernel import NS
 from sim.kernel.codec import ABSENT
 from sim.kinds.feed.events import PostReposted, PostsShown, PostVoted, PostWritten, TieChanged, UserJoined
 from sim.kinds.feed.follows import Graph
-from sim.kinds.feed.policies import Ranking, Shown, choose
+from sim.kinds.feed.policies import Ranking, ShownPost, choose
 from sim.kinds.feed.posts import Member, Post, words_of
 from sim.kinds.feed.settings import CHANCES, FeedSettings, Reactions, probability
 from sim.world import Refused, Service, Warned, World
@@ -173,7 +173,7 @@ class Feed(Service):
     def _age(self, post: Post) -> float:
         return (self._world.kernel.now - post.time_ns) / NS
 
-    def shown_to_user(self, shown: Shown) -> dict[str, Any]:
+    def shown_to_user(self, shown: ShownPost) -> dict[str, Any]:
         """Return what a user sees of a post that it is shown."""
         post = shown.post
         about = {name: _OF_POST[name](post) for name in _OF_POST if name != "score"}
@@ -181,7 +181,7 @@ class Feed(Service):
 
     # -- what users do; each is refused before anything has changed
 
-    def show(self, name: str) -> list[Shown]:
+    def show(self, name: str) -> list[ShownPost]:
         """Show a user its feed, and record what it saw."""
         member = self.member(name)
         shown = choose(self, member)

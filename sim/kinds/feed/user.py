@@ -9,7 +9,7 @@ from sim.base.errors import UsageError
 from sim.base.expressions import no_such
 from sim.kernel import NS
 from sim.kinds.feed.actions import ACTIONS
-from sim.kinds.feed.policies import Shown
+from sim.kinds.feed.policies import ShownPost
 from sim.kinds.feed.service import FEED_USER, Chances, Feed
 from sim.kinds.feed.settings import MODEL, FeedSettings
 from sim.world import Action, ActionResult, Refused
@@ -91,7 +91,7 @@ class FeedUser(Agent):
             feed.write(self.agent_id, *post)
         return {"shown": len(shown), "reactions": done, "wrote": post is not None}
 
-    def react(self, shown: Shown, place: int) -> Iterable[str]:
+    def react(self, shown: ShownPost, place: int) -> Iterable[str]:
         """Yield the reactions to a post, out of `REACTIONS`. A subclass can override it.
 
         Args:
@@ -116,7 +116,7 @@ class FeedUser(Agent):
     def _chance_of(self) -> Chances:
         return self._chances or Feed.of(self.world).chances(self.reactions, self.agent_id)
 
-    def _do(self, feed: Feed, shown: Shown, kind: str) -> int:
+    def _do(self, feed: Feed, shown: ShownPost, kind: str) -> int:
         """React to a post, and return 1, or 0 if the user has reacted in this way before."""
         post, me = shown.post, self.agent_id
         try:
@@ -162,7 +162,7 @@ def _variables(feed: FeedSettings, entry: Any) -> Iterable[tuple[str, str]]:
         yield "interests", "the policy interest"
     if feed.own_policy is not None and "interest" in feed.own_policy.names:
         yield "interests", "interest in feed.policy"
-    named = None if entry.params is None else entry.params.known.get("reactions", "")
+    named = None if entry.params is None else entry.params.shared_values.get("reactions", "")
     first = next(iter(feed.reactions), "")
     for name, one in feed.reactions.items():
         chances = [] if named is not None and name != (named or first) else map(one.chance, REACTIONS)

@@ -50,7 +50,7 @@ def place_in(text: str) -> str | None:
     return places[-1].lower() if places else None
 
 
-class Plan(Record, frozen=True):
+class DayPlan(Record, frozen=True):
     """A plan: its items in the order of their beginnings, and how many lines of its text are not among them.
 
     Those that are `unreadable` have no readable time or no words; those that are `surplus` come after the 40th item.
@@ -61,7 +61,7 @@ class Plan(Record, frozen=True):
     surplus: int
 
 
-def read_plan(text: str) -> Plan:
+def read_plan(text: str) -> DayPlan:
     """Return the plan that a text has.
 
     Args:
@@ -85,7 +85,7 @@ def read_plan(text: str) -> Plan:
         items.append(
             Item(start=start, end=end if end is None or end > start else None, what=what, place=place_in(what))
         )
-    return Plan(items=sorted(items, key=lambda item: item.start), unreadable=unreadable, surplus=surplus)
+    return DayPlan(items=sorted(items, key=lambda item: item.start), unreadable=unreadable, surplus=surplus)
 
 
 def _minute(hour: str, minute: str, half: str | None) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sim.agents.engine import prompt
 from sim.agents.interview import Question, answer_in_form
 from sim.base.errors import LimitError
-from sim.kinds.generative.plans import NAMES, Plan, read_plan, shown
+from sim.kinds.generative.plans import NAMES, DayPlan, read_plan, shown
 from sim.kinds.generative.service import Generative
 from sim.llm.service import Models
 from sim.llm.types import ChatMessage, ModelError, ModelRequest
@@ -85,7 +85,7 @@ async def importance_of(world: World, agent: Any, text: str, instead: int) -> in
 
 async def planned(
     world: World, agent: Any, level: str, memories: Sequence[Memory], above: Sequence[str], because: str
-) -> Plan:
+) -> DayPlan:
     """Return a plan of a model; it is empty if no model answered.
 
     Args:

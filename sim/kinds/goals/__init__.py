@@ -1,8 +1,8 @@
 """Goals, tasks and user agents: assistants that work for people (seed 001).
 
 Modules: `kinds` (what each kind can do), `settings` (what a scenario says of them), `records` and `service` (all that
-is known of them), `agents` and `orchestrator` (one run), `prompts` and `texts`, `tools`, `retry`, `archive` (past
-sessions), `health` (the monitor), `actions` (what people do), `section` and `views`.
+is known of them), `agents` and `orchestrator` (one run), `prompts` and `texts`, `tools`, `retry`, `session_archive`
+(past sessions), `health` (the monitor), `actions` (what people do), `section` and `views`.
 """
 
 from typing import TYPE_CHECKING
@@ -11,22 +11,30 @@ from sim.base.late import late_names
 
 if TYPE_CHECKING:
     from sim.kinds.goals.agents import OrchestratedAgent, define_agent_kind
-    from sim.kinds.goals.health import HealthMonitor
+    from sim.kinds.goals.health import GoalHealthMonitor
     from sim.kinds.goals.kinds import AgentKind
-    from sim.kinds.goals.records import AgentRecord
+    from sim.kinds.goals.records import GoalAgent
     from sim.kinds.goals.service import Goals
     from sim.kinds.goals.settings import AgentSettings, GoalsSettings, HealthSettings, RetrySettings
 
 __all__ = [
-    "AgentKind", "AgentRecord", "AgentSettings", "Goals", "GoalsSettings", "HealthMonitor", "HealthSettings",
-    "OrchestratedAgent", "RetrySettings", "define_agent_kind",
+    "AgentKind",
+    "AgentSettings",
+    "GoalAgent",
+    "GoalHealthMonitor",
+    "Goals",
+    "GoalsSettings",
+    "HealthSettings",
+    "OrchestratedAgent",
+    "RetrySettings",
+    "define_agent_kind",
 ]  # fmt: skip
 
 _HOMES = {
     "agents": "OrchestratedAgent define_agent_kind",
-    "health": "HealthMonitor",
+    "health": "GoalHealthMonitor",
     "kinds": "AgentKind",
-    "records": "AgentRecord",
+    "records": "GoalAgent",
     "service": "Goals",
     "settings": "AgentSettings GoalsSettings HealthSettings RetrySettings",
 }

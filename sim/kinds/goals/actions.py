@@ -7,7 +7,7 @@ from sim.base.expressions import did_you_mean
 from sim.base.permissions import Permission
 from sim.kernel.codec import Json, freeze
 from sim.kinds.goals.events import ToolsEnabled
-from sim.kinds.goals.records import AgentRecord
+from sim.kinds.goals.records import GoalAgent
 from sim.kinds.goals.service import Goals
 from sim.kinds.goals.settings import AgentSettings
 from sim.world import Inhabitant, Refused, World
@@ -68,7 +68,7 @@ def write_to_agent(world: World, agent: Inhabitant, to: str, text: str) -> dict[
     return {"thread": record.conversation, "message": _post(goals, record, text)}
 
 
-def _post(goals: Goals, record: AgentRecord, text: str) -> int:
+def _post(goals: Goals, record: GoalAgent, text: str) -> int:
     if record.ended:
         raise Refused(f"{record.agent_id} is {record.status}")
     if not text.strip():

@@ -10,14 +10,14 @@ from sim.base.errors import UsageError
 from sim.kernel import to_duration
 from sim.kernel.codec import JsonObject
 from sim.kinds.goals.events import HealthChecked
-from sim.kinds.goals.orchestrator import Stuck
-from sim.kinds.goals.records import AgentRecord
+from sim.kinds.goals.orchestrator import StuckRun
+from sim.kinds.goals.records import GoalAgent
 from sim.kinds.goals.service import Goals
 from sim.world import Action, Inhabitant, World
 from sim.world.action import action
 
 
-class HealthMonitor(Agent):
+class GoalHealthMonitor(Agent):
     """An agent that checks the health of all goals, tasks and user agents: every five minutes by default, and whenever
     the retry of a paused task is due, so that it happens when the thread said that it would.
     """
@@ -67,16 +67,16 @@ def check_health(world: World, agent: Inhabitant) -> Mapping[str, int]:
     return +counts
 
 
-def _cancel(world: World, goals: Goals, record: AgentRecord) -> bool:
+def _cancel(world: World, goals: Goals, record: GoalAgent) -> bool:
     """Cancel a run that is stuck. One that waits for the approval of a person is not."""
     agent: Any = world.agents.get(record.agent_id)
     assert record.job is not None, "the agent runs"
-    if agent is None or not agent.loop.interrupt(Stuck(record.job.id)):
+    if agent is None or not agent.loop.interrupt(StuckRun(record.job.id)):
         return False
     return _tell(goals, record, "stuck")
 
 
-def _tell(goals: Goals, record: AgentRecord, what: str) -> bool:
+def _tell(goals: Goals, record: GoalAgent, what: str) -> bool:
     goals.report(HealthChecked(agent=record.agent_id, found=what))
     return True
 
@@ -104,4 +104,4 @@ def _check(scenario: Any, until_ns: int | None) -> None:
         raise UsageError(f"agents.{monitors[-1].name}: one health monitor is enough", hint="remove the others")
 
 
-define_family(Family("health_monitor", HealthMonitor, check=_check, actions=(check_health,), draws=()))
+define_family(Family("health_monitor", GoalHealthMonitor, check=_check, actions=(check_health,), draws=()))

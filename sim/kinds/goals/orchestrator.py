@@ -11,11 +11,11 @@ from sim.agents.engine import FINISHED, CoreLoop, LoopLimits, LoopResult
 from sim.base.errors import Cancelled, Interrupt
 from sim.base.permissions import Permission
 from sim.kernel.codec import JsonObject
-from sim.kinds.goals import archive, retry
+from sim.kinds.goals import retry, session_archive
 from sim.kinds.goals.events import RunEnded, RunStarted
 from sim.kinds.goals.kinds import SEARCH_HISTORY, SEND_MESSAGE
 from sim.kinds.goals.prompts import system_prompt
-from sim.kinds.goals.records import AgentRecord, Job, Reason
+from sim.kinds.goals.records import AgentRun, GoalAgent, Reason
 from sim.kinds.goals.service import ORCHESTRATOR, Goals
 from sim.kinds.goals.texts import context_message, stopped, stuck_for
 from sim.llm.types import ChatMessage, ModelRequest
@@ -25,7 +25,7 @@ from sim.world.action import action
 
 
 @attrs.frozen
-class Stuck:
+class StuckRun:
     """The cause of the interrupt with which the health monitor cancels a run."""
 
     job: str
@@ -64,13 +64,13 @@ async def _orchestrate(world: World, agent: Inhabitant, reason: Reason) -> Ran:
     job = goals.claim_execution_lock(record, reason)
     before = (record.calls, record.tokens, record.cost_micro)
     try:
-        await archive.archive_ended_sessions(world, goals, record)
+        await session_archive.archive_ended_sessions(world, goals, record)
         result = await _run(world, agent, goals, record, job)
         ran = _conclude(world, goals, record, job, result)
         if job.context.get("type") == "feed_generation" and result.ending in FINISHED:
-            await archive.close_feed(world, goals, record)
+            await session_archive.close_feed(world, goals, record)
     except Interrupt as interrupt:
-        if not isinstance(interrupt.cause, Stuck):
+        if not isinstance(interrupt.cause, StuckRun):
             raise
         ran = _stuck(goals, record, job)
     except Cancelled:  # the agent was stopped: what is pending stays pending
@@ -81,7 +81,7 @@ async def _orchestrate(world: World, agent: Inhabitant, reason: Reason) -> Ran:
     return _report(goals, record, ran, before)
 
 
-def _report(goals: Goals, record: AgentRecord, ran: Ran, before: tuple[int, int, int]) -> Ran:
+def _report(goals: Goals, record: GoalAgent, ran: Ran, before: tuple[int, int, int]) -> Ran:
     """Publish what a run did, with all that its calls cost, also if it was cancelled."""
     calls, tokens, cost = record.calls - before[0], record.tokens - before[1], record.cost_micro - before[2]
     ran = attrs.evolve(ran, calls=calls, tokens=tokens, cost_micro=cost)
@@ -100,14 +100,14 @@ def orchestrate(world: World, agent: Inhabitant, ran: Ran, reason: str) -> JsonO
     return attrs.asdict(ran)
 
 
-def _begin_with(goals: Goals, record: AgentRecord, reason: Reason) -> None:
+def _begin_with(goals: Goals, record: GoalAgent, reason: Reason) -> None:
     """Write the message with which a check-in or a feed begins; other runs begin with what is pending."""
     text = context_message(reason)
     if text is not None and record.job is None:
         goals.conversations.append(record.conversation, "user", ORCHESTRATOR, text, audience="model")
 
 
-async def _run(world: World, agent: Inhabitant, goals: Goals, record: AgentRecord, job: Job) -> LoopResult:
+async def _run(world: World, agent: Inhabitant, goals: Goals, record: GoalAgent, job: AgentRun) -> LoopResult:
     """Build the context and run the engine on it."""
     conversations, settings = goals.conversations, goals.settings
     tools = offered_tools(world, agent, goals, record)
@@ -128,11 +128,11 @@ async def _run(world: World, agent: Inhabitant, goals: Goals, record: AgentRecor
     session = record.kind.archives and settings.archive
     history = conversations.history(record.conversation, session=session, whole=True)
     result = await loop.run([ChatMessage("system", system), *history])
-    archive.count_saved(goals, record, result.iterations)
+    session_archive.count_saved(goals, record, result.iterations)
     return result
 
 
-def offered_tools(world: World, agent: Inhabitant, goals: Goals, record: AgentRecord) -> list[Tool]:
+def offered_tools(world: World, agent: Inhabitant, goals: Goals, record: GoalAgent) -> list[Tool]:
     """Return the tools of an agent: its system tools, and those that are enabled for it.
 
     `search_agent_history` is offered only when there is history.
@@ -141,12 +141,12 @@ def offered_tools(world: World, agent: Inhabitant, goals: Goals, record: AgentRe
     return Tools.of(world).offered(agent, [*system, *record.tools], (record.user_id,))
 
 
-def _limits(goals: Goals, record: AgentRecord) -> LoopLimits:
+def _limits(goals: Goals, record: GoalAgent) -> LoopLimits:
     limits = goals.settings.limits
     return attrs.evolve(limits, history=goals.settings.task_history) if record.kind.finishes else limits
 
 
-def _conclude(world: World, goals: Goals, record: AgentRecord, job: Job, result: LoopResult) -> Ran:
+def _conclude(world: World, goals: Goals, record: GoalAgent, job: AgentRun, result: LoopResult) -> Ran:
     """Decide what follows from a run: a retry, the end of a task, or that the agent waits."""
     ended = record.ended  # by its person, during the run
     goals.take_in(record, job)
@@ -165,7 +165,7 @@ def _conclude(world: World, goals: Goals, record: AgentRecord, job: Job, result:
     return Ran(job.id, job.reason, result.ending, result.iterations, result.tools)
 
 
-def _stuck(goals: Goals, record: AgentRecord, job: Job) -> Ran:
+def _stuck(goals: Goals, record: GoalAgent, job: AgentRun) -> Ran:
     """Give up a run that the health monitor has cancelled. What it should have answered, the next run answers.
 
     After as many runs in a row as other errors are retried, it is left: something hangs each time.
@@ -184,7 +184,7 @@ def _stuck(goals: Goals, record: AgentRecord, job: Job) -> Ran:
 async def _archive_last(world: World, agent: Inhabitant) -> int:
     goals = Goals.of(world)
     record = goals.get(agent.agent_id)
-    await archive.archive_last_session(world, goals, record)
+    await session_archive.archive_last_session(world, goals, record)
     return record.archived
 
 

@@ -7,7 +7,7 @@ from sim.agents.engine.core_loop import cut
 from sim.kernel import to_seconds
 from sim.kernel.codec import Json
 from sim.kinds.goals.kinds import SYSTEM_TOOLS
-from sim.kinds.goals.records import AgentRecord
+from sim.kinds.goals.records import GoalAgent
 from sim.kinds.goals.service import Goals
 from sim.tools.tool import wire_name
 from sim.world import World
@@ -16,7 +16,7 @@ _LONGEST_NOTE: Final = 500  # characters of a note in a prompt
 _MOST_LEARNINGS: Final = 50
 
 
-def system_prompt(world: World, goals: Goals, record: AgentRecord, offered: list[str]) -> str:
+def system_prompt(world: World, goals: Goals, record: GoalAgent, offered: list[str]) -> str:
     """Return the system prompt of an agent.
 
     Args:
@@ -38,19 +38,19 @@ def system_prompt(world: World, goals: Goals, record: AgentRecord, offered: list
     return prompt("", sections)
 
 
-def about(goals: Goals, record: AgentRecord) -> dict[str, Json]:
+def about(goals: Goals, record: GoalAgent) -> dict[str, Json]:
     """Return what an agent is, for interviews. Its memories, which have its notes and learnings, are not included."""
     return {"role": record.kind.role, "goal": _about(goals, record), "instructions": record.instructions}
 
 
-def _about(goals: Goals, record: AgentRecord) -> list[str]:
+def _about(goals: Goals, record: GoalAgent) -> list[str]:
     """Return what an agent is about. Of a task, this includes what its goal is about."""
     goal = goals.records.get(record.goal, record)
     lines = [f"title: {record.title}", f"description: {record.description or goal.description}"]
     return [" ".join(line.split()) for line in lines if not line.endswith(": ")]
 
 
-def notes_context(goals: Goals, record: AgentRecord) -> list[str]:
+def notes_context(goals: Goals, record: GoalAgent) -> list[str]:
     """Return the newest notes of an agent, oldest first, one line each."""
     if not goals.settings.notes:
         return []
@@ -58,13 +58,13 @@ def notes_context(goals: Goals, record: AgentRecord) -> list[str]:
     return [" ".join(cut(hit.memory.content, _LONGEST_NOTE).split()) for hit in reversed(hits)]
 
 
-def learnings(goals: Goals, record: AgentRecord) -> list[str]:
+def learnings(goals: Goals, record: GoalAgent) -> list[str]:
     """Return the newest learnings of an agent with their numbers, oldest first, one line each."""
     hits = goals.memories.recall(record.agent_id, "", kind="learning", limit=_MOST_LEARNINGS)
     return [f"{hit.memory.id}: {' '.join(hit.memory.content.split())}" for hit in reversed(hits)]
 
 
-def goals_context(goals: Goals, record: AgentRecord) -> list[str]:
+def goals_context(goals: Goals, record: GoalAgent) -> list[str]:
     """Return all goals of a user with their newest note, one line each."""
     lines = []
     for one in goals.agents_of(record.user):
@@ -75,7 +75,7 @@ def goals_context(goals: Goals, record: AgentRecord) -> list[str]:
     return lines
 
 
-def past_sessions(world: World, goals: Goals, record: AgentRecord) -> list[str]:
+def past_sessions(world: World, goals: Goals, record: GoalAgent) -> list[str]:
     """Return the summaries of the last archived sessions, oldest first, one line each."""
     if not goals.settings.summaries:
         return []

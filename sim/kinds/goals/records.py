@@ -31,7 +31,7 @@ class Retry:
 
 
 @attrs.frozen
-class Job:
+class AgentRun:
     """A run that is under way: the execution lock of an agent.
 
     Args:
@@ -50,7 +50,7 @@ class Job:
 
 
 @attrs.define
-class AgentRecord:
+class GoalAgent:
     """One agent.
 
     Attributes:
@@ -103,7 +103,7 @@ class AgentRecord:
     updated_ns: int
     pending: list[tuple[int, Reason]] = attrs.field(factory=list)
     asked_ns: int | None = None
-    job: Job | None = None
+    job: AgentRun | None = None
     jobs: int = 0
     retry: Retry | None = None
     check_in_ns: int | None = None

@@ -8,7 +8,7 @@ from sim.agents.engine import LoopResult
 from sim.kernel.codec import Json
 from sim.kernel.duration import NS
 from sim.kinds.goals.events import RunRetried
-from sim.kinds.goals.records import AgentRecord, Job, Retry
+from sim.kinds.goals.records import AgentRun, GoalAgent, Retry
 from sim.kinds.goals.service import Goals
 from sim.kinds.goals.settings import RetrySettings
 from sim.kinds.goals.texts import failed_permanently, recovered_after, retry_in
@@ -41,7 +41,7 @@ def delay_ns(settings: RetrySettings, attempt: int, draw: float, least: float = 
     return max(backoff + round(backoff * settings.jitter * draw), round(least * NS))
 
 
-def schedule(world: World, goals: Goals, record: AgentRecord, job: Job, result: LoopResult) -> None:
+def schedule(world: World, goals: Goals, record: GoalAgent, job: AgentRun, result: LoopResult) -> None:
     """Schedule a retry of a run, or give up; the thread says which.
 
     Args:
@@ -74,7 +74,7 @@ def schedule(world: World, goals: Goals, record: AgentRecord, job: Job, result: 
         goals.pause(record, f"{error}, retry {attempt} of {most}")
 
 
-def give_up(goals: Goals, record: AgentRecord, error: str) -> None:
+def give_up(goals: Goals, record: GoalAgent, error: str) -> None:
     """Say that a run has failed permanently. A task ends with it."""
     _write(goals, record, failed_permanently(error), {"retryable": False})
     record.retry = None
@@ -83,14 +83,14 @@ def give_up(goals: Goals, record: AgentRecord, error: str) -> None:
         goals.end(record, "ended", failed_permanently(error))
 
 
-def recovered(goals: Goals, record: AgentRecord) -> None:
+def recovered(goals: Goals, record: GoalAgent) -> None:
     """Say in the place of the error that a retry succeeded, if there was one."""
     if record.retry is not None:
         _write(goals, record, recovered_after(record.retry.error, record.retry.attempt), {"retryable": False})
         record.retry = None
 
 
-def _write(goals: Goals, record: AgentRecord, text: str, about: dict[str, Json]) -> int:
+def _write(goals: Goals, record: GoalAgent, text: str, about: dict[str, Json]) -> int:
     """Write an error into the thread, or in the place of the one that the thread has; return its number."""
     conversations = goals.conversations
     if record.retry is not None:

@@ -15,7 +15,7 @@ from sim.kernel.calendar import Calendar, Daily
 from sim.kernel.codec import Json, JsonObject, freeze
 from sim.kinds.goals.events import GoalCreated, GoalReplied, GoalStatusChanged
 from sim.kinds.goals.kinds import AgentKind, Made, Stage
-from sim.kinds.goals.records import AgentRecord, Job, Reason
+from sim.kinds.goals.records import AgentRun, GoalAgent, Reason
 from sim.kinds.goals.settings import DAY_NS, AgentSettings, GoalsSettings
 from sim.kinds.goals.texts import retry_cancelled, task_result
 from sim.llm.service import Models
@@ -63,7 +63,7 @@ class Goals(Service):
 
     def __init__(self, world: World, settings: GoalsSettings) -> None:
         self.settings = settings
-        self.records: dict[str, AgentRecord] = {}
+        self.records: dict[str, GoalAgent] = {}
         self.costs: dict[str, int] = {}
         self.templates: dict[str, AgentKind] = {}
         self.offers: dict[str, tuple[str, ...]] = {}
@@ -87,7 +87,7 @@ class Goals(Service):
         """The notes, the learnings and the archive."""
         return Memories.of(self._world)
 
-    def get(self, agent_id: str) -> AgentRecord:
+    def get(self, agent_id: str) -> GoalAgent:
         """Return an agent.
 
         Raises:
@@ -98,7 +98,7 @@ class Goals(Service):
             raise Refused(f"{agent_id!r:.80} is no goal, task or user agent")
         return record
 
-    def owned(self, user: str, agent_id: str) -> AgentRecord:
+    def owned(self, user: str, agent_id: str) -> GoalAgent:
         """Return an agent of a user.
 
         Raises:
@@ -117,9 +117,9 @@ class Goals(Service):
         template: str,
         settings: AgentSettings,
         *,
-        made_by: AgentRecord | None = None,
+        made_by: GoalAgent | None = None,
         context: JsonObject | None = None,
-    ) -> AgentRecord:
+    ) -> GoalAgent:
         """Make an agent of a template, and start it.
 
         Args:
@@ -166,9 +166,9 @@ class Goals(Service):
         settings: AgentSettings,
         *,
         available: tuple[str, ...],
-        made_by: AgentRecord | None = None,
+        made_by: GoalAgent | None = None,
         context: JsonObject | None = None,
-    ) -> AgentRecord:
+    ) -> GoalAgent:
         """Make an agent known, with a thread of its own.
 
         Args:
@@ -182,7 +182,7 @@ class Goals(Service):
         now, user = self._world.kernel.now, settings.user
         person = self.conversations.resolve_user(PLATFORM, user)
         thread = self.conversations.resolve(person, PLATFORM, agent_id)
-        record = self.records[agent_id] = AgentRecord(
+        record = self.records[agent_id] = GoalAgent(
             agent_id=agent_id,
             kind=kind,
             user=user,
@@ -218,7 +218,7 @@ class Goals(Service):
         )  # fmt: skip
         return record
 
-    def _add_to_board(self, record: AgentRecord, parent: AgentRecord) -> int:
+    def _add_to_board(self, record: GoalAgent, parent: GoalAgent) -> int:
         board, kind = self._world.tasks, record.kind
         words = {word: _BOARD[stage] for stage, word in kind.statuses.items()}
         board.define_words(kind.name, words)
@@ -228,7 +228,7 @@ class Goals(Service):
         )  # fmt: skip
         return board.update(task.id, parent.agent_id, status="active").id
 
-    def _set_check_in(self, record: AgentRecord) -> None:
+    def _set_check_in(self, record: GoalAgent) -> None:
         """Set when an agent checks in next, if it does."""
         if record.kind.checks_in and self.settings.check_in is not None:
             record.check_in_ns = self._world.kernel.now + self.settings.check_in
@@ -238,7 +238,7 @@ class Goals(Service):
         now, calendar = self._world.kernel.now, self._world.calendar or Calendar.parse("2000-01-01T00:00")
         return Daily.parse(self.settings.feed or "00:00").after(now, calendar) or now + DAY_NS
 
-    def welcome(self, user: str) -> AgentRecord | None:
+    def welcome(self, user: str) -> GoalAgent | None:
         """Make the user agent of a user who has none, if the scenario has a template for it; return the user agent."""
         own = next((one for one in self.agents_of(user) if one.kind.overview), None)
         if own is not None or not any(kind.overview for kind in self.templates.values()):
@@ -246,13 +246,13 @@ class Goals(Service):
         template = self.template("user agent")
         return self.spawn(user, template, AgentSettings(user, "All goals", tools=self.offers[template]))
 
-    def agents_of(self, user: str) -> list[AgentRecord]:
+    def agents_of(self, user: str) -> list[GoalAgent]:
         """Return the agents of a user, without tasks: user agent and goals, oldest first."""
         return [self.records[id] for id in self._users.get(user, ())]
 
     # -- messages
 
-    def post(self, record: AgentRecord, text: str) -> int:
+    def post(self, record: GoalAgent, text: str) -> int:
         """Keep a message of a person in the thread of an agent, and schedule a run; return its number."""
         message = self.conversations.append(record.conversation, "user", record.user_id, text)
         if record.asked_ns is None:
@@ -260,24 +260,24 @@ class Goals(Service):
         self._expect(record, message.id, "message")
         return message.id
 
-    def instruct(self, record: AgentRecord, text: str, reason: Reason) -> None:
+    def instruct(self, record: GoalAgent, text: str, reason: Reason) -> None:
         """Keep a message of the runtime for the model of an agent, and schedule a run."""
         message = self.conversations.append(record.conversation, "user", ORCHESTRATOR, text, audience="model")
         self._expect(record, message.id, reason)
 
-    def _expect(self, record: AgentRecord, number: int, reason: Reason) -> None:
+    def _expect(self, record: GoalAgent, number: int, reason: Reason) -> None:
         record.pending.append((number, reason))
         record.updated_ns = self._world.kernel.now
         self.schedule(record)
 
-    def schedule(self, record: AgentRecord) -> None:
+    def schedule(self, record: GoalAgent) -> None:
         """Wake an agent, unless it is about to look for work anyway."""
         agent: Any = self._world.agents.get(record.agent_id)
         if agent is None or record.job is not None or len(agent.mailbox):
             return
         deliver(self._world, Message(ORCHESTRATOR, record.agent_id, WAKE_UP, freeze(None), self._world.kernel.now))
 
-    def say(self, record: AgentRecord, text: str) -> None:
+    def say(self, record: GoalAgent, text: str) -> None:
         """Say something to the person, in the thread of an agent.
 
         Raises:
@@ -299,7 +299,7 @@ class Goals(Service):
 
     # -- work
 
-    def work(self, record: AgentRecord) -> Reason | None:
+    def work(self, record: GoalAgent) -> Reason | None:
         """Return why an agent should run now; None if there is no reason, or a run is under way."""
         now = self._world.kernel.now
         if record.job is not None or record.ended or record.stage == "paused":
@@ -318,14 +318,14 @@ class Goals(Service):
         """Return when the retries of paused agents are due, in simulated nanoseconds."""
         return [record.retry.due_ns for record in self.at("paused") if record.retry is not None]
 
-    def next_due_ns(self, record: AgentRecord) -> int | None:
+    def next_due_ns(self, record: GoalAgent) -> int | None:
         """Return when an agent has work by itself, in simulated nanoseconds; None: never."""
         if record.ended or record.stage == "paused":
             return None
         due = [None if record.retry is None else record.retry.due_ns, record.feed_ns, record.check_in_ns]
         return min((time for time in due if time is not None), default=None)
 
-    def claim_execution_lock(self, record: AgentRecord, reason: Reason) -> Job:
+    def claim_execution_lock(self, record: GoalAgent, reason: Reason) -> AgentRun:
         """Begin a run.
 
         Raises:
@@ -342,19 +342,19 @@ class Goals(Service):
             context = dict(record.retry.context)
         if reason == "feed_generation":
             record.feed_ns = self._next_feed_ns()
-        job = Job(f"{record.agent_id}:{record.jobs}", self._world.kernel.now, reason, claim.seen, context)
+        job = AgentRun(f"{record.agent_id}:{record.jobs}", self._world.kernel.now, reason, claim.seen, context)
         record.job = job
         self.set_stage(record, "running")
         return job
 
-    def release_execution_lock(self, record: AgentRecord) -> None:
+    def release_execution_lock(self, record: GoalAgent) -> None:
         """End a run. If nothing else was decided about the agent, it waits for work or for its tasks."""
         self.conversations.release(record.conversation)
         record.job = None
         if record.stage == "running":
             self.set_stage(record, "delegating" if record.children else "idle")
 
-    def take_in(self, record: AgentRecord, job: Job) -> None:
+    def take_in(self, record: GoalAgent, job: AgentRun) -> None:
         """Note that a run has taken in the messages that it knew."""
         record.pending = [one for one in record.pending if one[0] > job.seen]
         if not record.pending:
@@ -383,11 +383,11 @@ class Goals(Service):
 
     # -- stages
 
-    def at(self, *stages: Stage) -> list[AgentRecord]:
+    def at(self, *stages: Stage) -> list[GoalAgent]:
         """Return the agents that stand at one of these stages."""
         return [self.records[id] for stage in stages for id in self.stages.get(stage, ())]
 
-    def set_stage(self, record: AgentRecord, stage: Stage) -> None:
+    def set_stage(self, record: GoalAgent, stage: Stage) -> None:
         """Change where an agent stands; a change of its status is published, and shown on the board of tasks."""
         before = record.status
         self.stages[record.stage].pop(record.agent_id, None)
@@ -397,7 +397,7 @@ class Goals(Service):
         if record.status != before:
             self.report(GoalStatusChanged(agent=record.agent_id, before=before, status=record.status))
 
-    def end(self, record: AgentRecord, stage: Stage, result: str) -> None:
+    def end(self, record: GoalAgent, stage: Stage, result: str) -> None:
         """End an agent: its tasks are cancelled, its parent is informed, and its loop stops after the iteration.
 
         Args:
@@ -427,7 +427,7 @@ class Goals(Service):
         elif agent is not None:
             agent.shutdown()
 
-    def has_last_session(self, record: AgentRecord) -> bool:
+    def has_last_session(self, record: GoalAgent) -> bool:
         """Return whether an agent has a session that is not archived yet, though it should be."""
         if not (record.kind.archives and self.settings.archive):
             return False
@@ -435,14 +435,14 @@ class Goals(Service):
             self.conversations.history(record.conversation, session=True, whole=True)
         )
 
-    def end_countdown(self, record: AgentRecord, why: str) -> None:
+    def end_countdown(self, record: GoalAgent, why: str) -> None:
         """Say in the place of an announced retry that it does not happen."""
         if record.retry is not None:
             text = retry_cancelled(record.retry.error, why)
             self.conversations.revise(record.conversation, record.retry.message, text, {"retryable": False})
             record.retry = None
 
-    def _tell_parent(self, record: AgentRecord, result: str) -> None:
+    def _tell_parent(self, record: GoalAgent, result: str) -> None:
         parent = None if record.parent is None else self.records.get(record.parent)
         if parent is None:
             return
@@ -451,20 +451,20 @@ class Goals(Service):
             return
         self.instruct(parent, task_result(record, result), "child_ended")
 
-    def pause(self, record: AgentRecord, why: str) -> None:
+    def pause(self, record: GoalAgent, why: str) -> None:
         """Pause a task; the health monitor resumes it."""
         self.set_stage(record, "paused")
         if record.task is not None:
             self._world.tasks.update(record.task, record.agent_id, status="paused", note=why[:200])
 
-    def resume(self, record: AgentRecord) -> None:
+    def resume(self, record: GoalAgent) -> None:
         """Let a paused task continue, and schedule a run."""
         self.set_stage(record, "idle")
         if record.task is not None:
             self._world.tasks.update(record.task, record.agent_id, status="active")
         self.schedule(record)
 
-    def forget(self, record: AgentRecord) -> None:
+    def forget(self, record: GoalAgent) -> None:
         """Delete an agent that has ended, with its thread."""
         self.stages[record.stage].pop(record.agent_id, None)
         del self.records[record.agent_id]
@@ -515,7 +515,7 @@ def _mean(numbers: deque[float]) -> float | None:
     return round(sum(copied) / len(copied), 3) if copied else None
 
 
-def _state(record: AgentRecord) -> dict[str, Json]:
+def _state(record: GoalAgent) -> dict[str, Json]:
     """Return an agent for the digest; its conversation is in the digest of conversations."""
     plain = attrs.asdict(record, filter=lambda field, value: field.name != "kind")
     return {**plain, "kind": record.kind.name, "children": list(record.children)}

@@ -5,7 +5,7 @@ from typing import Final
 from sim.agents.engine import Ending
 from sim.agents.engine.core_loop import cut
 from sim.agents.engine.prompt import section
-from sim.kinds.goals.records import AgentRecord, Reason
+from sim.kinds.goals.records import GoalAgent, Reason
 
 CHECK_IN: Final = "Look at your goal. If there is something to do or to ask, do it; otherwise answer without tools."
 FEED: Final = "What happened across all goals since the last feed? Send the person what matters, in a few sentences."
@@ -28,12 +28,12 @@ def context_message(reason: Reason) -> str | None:
     return texts.get(reason)
 
 
-def task_instructions(record: AgentRecord) -> str:
+def task_instructions(record: GoalAgent) -> str:
     """Return the first message to the model of a task."""
     return section("task", [record.title, record.instructions])
 
 
-def task_result(record: AgentRecord, result: str) -> str:
+def task_result(record: GoalAgent, result: str) -> str:
     """Return the message to the model of a goal when a task of it has ended."""
     return section(
         "task_result", cut(result, 4000), task=record.agent_id, title=record.title, status=record.status or record.stage

@@ -14,7 +14,7 @@ from sim.kinds.goals.kinds import (
     SEARCH_NOTES,
     SEND_MESSAGE,
 )
-from sim.kinds.goals.records import AgentRecord
+from sim.kinds.goals.records import GoalAgent
 from sim.kinds.goals.service import Goals
 from sim.kinds.goals.settings import DAY_NS, AgentSettings
 from sim.kinds.goals.texts import task_instructions
@@ -61,7 +61,7 @@ def create_task(world: Given[World], agent: Given[Inhabitant], title: str, instr
     return f"Task created: {made.agent_id}"
 
 
-def _check_limits(world: World, goals: Goals, parent: AgentRecord) -> None:
+def _check_limits(world: World, goals: Goals, parent: GoalAgent) -> None:
     """Refuse a task if its parent has too many, or has made too many today."""
     settings, today = goals.settings, world.kernel.now // DAY_NS
     if len(parent.children) >= settings.open_tasks:
@@ -72,7 +72,7 @@ def _check_limits(world: World, goals: Goals, parent: AgentRecord) -> None:
         raise Refused(f"{settings.tasks_per_day} tasks were made today already: no more until tomorrow")
 
 
-def _inherited(parent: AgentRecord) -> dict[str, Json]:
+def _inherited(parent: GoalAgent) -> dict[str, Json]:
     """Return the context of a task: that of the run of its parent, with `type` as `origin_type`.
 
     So its provenance is kept, and it does not run as a check-in or a feed itself.

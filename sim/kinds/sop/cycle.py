@@ -17,7 +17,7 @@ from sim.kernel.codec import Json, JsonObject, decode
 from sim.kinds.sop import texts
 from sim.kinds.sop.channels import Channels
 from sim.kinds.sop.events import AssessmentFailed, CycleDone
-from sim.kinds.sop.service import Desk, Found, Sops
+from sim.kinds.sop.service import Desk, FoundItem, Sops
 from sim.kinds.sop.settings import Assessment, Procedure
 from sim.llm.tokens import APPROXIMATE
 from sim.memory.load import LoadedMemories
@@ -31,7 +31,7 @@ _NOTHING = ("", "nothing", "none")
 
 
 @attrs.frozen
-class Survey:
+class Situation:
     """What an employee sees at the beginning of a cycle.
 
     Attributes:
@@ -48,7 +48,7 @@ class Survey:
 
 
 @attrs.frozen
-class Note:
+class CycleNote:
     """Something that an employee remembers at the end of a cycle.
 
     Attributes:
@@ -79,7 +79,7 @@ class Choice:
     """
 
     kind: Literal["create", "advance"]
-    trigger: Found | None = None
+    trigger: FoundItem | None = None
     task: Task | None = None
 
 
@@ -133,7 +133,7 @@ def work_cycle(world: World, agent: Inhabitant, did: Did) -> JsonObject:
 # -- 1. survey
 
 
-def survey(world: World, sops: Sops, desk: Desk) -> Survey:
+def survey(world: World, sops: Sops, desk: Desk) -> Situation:
     """Load the active tasks, have the watchers that are due look, and load the memories.
 
     Args:
@@ -144,7 +144,7 @@ def survey(world: World, sops: Sops, desk: Desk) -> Survey:
     new = sops.watch(sops.due_watchers(agent_id=desk.agent.agent_id))
     sops.say_lost(desk)
     agent_id = desk.agent.agent_id
-    return Survey(sops.active(agent_id), new, load_memories(world, sops, agent_id), sops.stats(desk))
+    return Situation(sops.active(agent_id), new, load_memories(world, sops, agent_id), sops.stats(desk))
 
 
 def load_memories(world: World, sops: Sops, agent_id: str) -> LoadedMemories | None:
@@ -161,7 +161,7 @@ def load_memories(world: World, sops: Sops, agent_id: str) -> LoadedMemories | N
 # -- 2. assess
 
 
-async def assess(world: World, sops: Sops, desk: Desk, seen: Survey, *, by_clock: bool) -> list[Note]:
+async def assess(world: World, sops: Sops, desk: Desk, seen: Situation, *, by_clock: bool) -> list[CycleNote]:
     """Look for patterns worth noting: by rules, and if the role wants it by one call of a model.
 
     Args:
@@ -179,7 +179,7 @@ async def assess(world: World, sops: Sops, desk: Desk, seen: Survey, *, by_clock
     return notes
 
 
-def _patterns(world: World, sops: Sops, desk: Desk, seen: Survey) -> list[Note]:
+def _patterns(world: World, sops: Sops, desk: Desk, seen: Situation) -> list[CycleNote]:
     now, notes = world.kernel.now, []
     for index, pattern in enumerate(desk.settings.patterns):
         noted = desk.noted.get(index)
@@ -194,12 +194,12 @@ def _patterns(world: World, sops: Sops, desk: Desk, seen: Survey) -> list[Note]:
         sops.faults.ends(what)
         if holds:
             text = sops.text_or_usual(desk, f"The pattern {pattern.when.text} holds", pattern.text, stats=seen.stats)
-            notes.append(Note(text, pattern.kind, pattern.importance, posted=pattern.post))
+            notes.append(CycleNote(text, pattern.kind, pattern.importance, posted=pattern.post))
             desk.noted[index] = now
     return notes
 
 
-async def _ask(world: World, sops: Sops, desk: Desk, seen: Survey, asked: Assessment) -> list[Note]:
+async def _ask(world: World, sops: Sops, desk: Desk, seen: Situation, asked: Assessment) -> list[CycleNote]:
     """Ask the model about the situation. Without an answer, the rules alone decide."""
     arguments: dict[str, Json] = {"prompt": situation(world, desk, seen), "system": asked.system, "use": "assess"}
     if asked.tier:
@@ -217,10 +217,10 @@ async def _ask(world: World, sops: Sops, desk: Desk, seen: Survey, asked: Assess
     text = " ".join(str(result.data["text"]).split())
     if text.lower().rstrip(".") in _NOTHING:
         return []
-    return [Note(text[: asked.most], source="model", posted=True)]
+    return [CycleNote(text[: asked.most], source="model", posted=True)]
 
 
-def situation(world: World, desk: Desk, seen: Survey) -> str:
+def situation(world: World, desk: Desk, seen: Situation) -> str:
     """Return the situation of an employee as a prompt: its role, its tasks, and what it remembers."""
     settings = desk.settings
     sections = [
@@ -260,7 +260,7 @@ def _rank(sops: Sops, desk: Desk, choice: Choice) -> float:
     return choice.task.priority if choice.task is not None else _priority(sops, desk, choice.trigger)
 
 
-def _priority(sops: Sops, desk: Desk, trigger: Found | None) -> float:
+def _priority(sops: Sops, desk: Desk, trigger: FoundItem | None) -> float:
     assert trigger is not None, "a choice is a trigger or a task"
     procedure = sops.settings.procedures[trigger.procedure]
     try:
@@ -273,7 +273,7 @@ def _priority(sops: Sops, desk: Desk, trigger: Found | None) -> float:
 # -- 4. execute
 
 
-def execute(world: World, sops: Sops, desk: Desk, choice: Choice, did: Did) -> tuple[Did, list[Note]]:
+def execute(world: World, sops: Sops, desk: Desk, choice: Choice, did: Did) -> tuple[Did, list[CycleNote]]:
     """Take one major action; return what the cycle did so far, and what is to be remembered of it.
 
     Args:
@@ -299,18 +299,18 @@ def execute(world: World, sops: Sops, desk: Desk, choice: Choice, did: Did) -> t
         task = sops.enqueue(desk, choice.task)
         words = f"Advanced Task #{task.id} to step {progress.step + 1}"
         did = attrs.evolve(did, actions=(*did.actions, words), advanced=did.advanced + 1)
-        note = Note(f"{words} ({step.name}) of {task.title}", "working_note", task=task.id)
+        note = CycleNote(f"{words} ({step.name}) of {task.title}", "working_note", task=task.id)
         return did, [note]
     return did, [_remembered(sops, desk, task)]
 
 
-def _remembered(sops: Sops, desk: Desk, task: Task) -> Note:
+def _remembered(sops: Sops, desk: Desk, task: Task) -> CycleNote:
     """Return the memory of a new task."""
     procedure = procedure_of(sops, task)
     text = f"Processed new task #{task.id}: {task.title}"
     if procedure.remember is not None:
         text = sops.text_or_usual(desk, text, procedure.remember, **sops.names(task))
-    return Note(text, importance=desk.settings.importance, task=task.id)
+    return CycleNote(text, importance=desk.settings.importance, task=task.id)
 
 
 def procedure_of(sops: Sops, task: Task) -> Procedure:
@@ -321,7 +321,9 @@ def procedure_of(sops: Sops, task: Task) -> Procedure:
 # -- 5. report
 
 
-def report(world: World, sops: Sops, desk: Desk, seen: Survey, did: Did, notes: list[Note], *, by_clock: bool) -> Did:
+def report(
+    world: World, sops: Sops, desk: Desk, seen: Situation, did: Did, notes: list[CycleNote], *, by_clock: bool
+) -> Did:
     """Post the summary and the heartbeat, keep the memories, and set the clock to the next cycle.
 
     Args:
@@ -354,18 +356,18 @@ def report(world: World, sops: Sops, desk: Desk, seen: Survey, did: Did, notes: 
     return attrs.evolve(did, notes=kept)
 
 
-def _concluded(sops: Sops, desk: Desk) -> list[Note]:
+def _concluded(sops: Sops, desk: Desk) -> list[CycleNote]:
     """Return the memories of the tasks that were completed since the last cycle."""
     notes = []
     for task in sops.take_concluded(desk):
         procedure = procedure_of(sops, task)
         usual = f"Completed task #{task.id}: {task.title}"
         text = sops.text_or_usual(desk, usual, procedure.concluded, **sops.names(task))
-        notes.append(Note(text, "decision_log", task=task.id))
+        notes.append(CycleNote(text, "decision_log", task=task.id))
     return notes
 
 
-def _summarize(world: World, desk: Desk, seen: Survey, did: Did, notes: list[Note]) -> None:
+def _summarize(world: World, desk: Desk, seen: Situation, did: Did, notes: list[CycleNote]) -> None:
     """Post to the channel of the employee what happened; nothing if nothing happened."""
     lines = [
         *(f"New: #{task.id} {task.title}" for task in seen.new),
@@ -376,7 +378,7 @@ def _summarize(world: World, desk: Desk, seen: Survey, did: Did, notes: list[Not
         Channels.of(world).post(desk.channel, desk.settings.title, "\n".join(lines))
 
 
-def _remember(world: World, sops: Sops, desk: Desk, notes: list[Note]) -> int:
+def _remember(world: World, sops: Sops, desk: Desk, notes: list[CycleNote]) -> int:
     """Keep notes as memories; return how many."""
     memories, kept = sops.memories(), 0
     if memories is None:

@@ -61,7 +61,7 @@ waits for time, an event or a person."""
 
 
 @attrs.frozen
-class Found:
+class FoundItem:
     """Something that becomes a task by a major action.
 
     Args:
@@ -76,7 +76,7 @@ class Found:
 
 
 @attrs.frozen
-class Draft:
+class TaskDraft:
     """A task that is about to be made.
 
     Args:
@@ -95,7 +95,7 @@ class Draft:
 
 
 @attrs.frozen
-class Progress:
+class TaskProgress:
     """How far a task is.
 
     Args:
@@ -139,7 +139,7 @@ class Desk:
     heartbeat: Heartbeat
     cycles: int = 0
     noted: dict[int, int] = attrs.field(factory=dict)
-    triggers: deque[Found] = attrs.field(factory=deque)
+    triggers: deque[FoundItem] = attrs.field(factory=deque)
     hurried: deque[int] = attrs.field(factory=deque)
     lost: int = 0
     unsaid: int = 0
@@ -166,7 +166,7 @@ class Sops(Service):
         self.settings = settings
         self.desks: dict[str, Desk] = {}
         self.watchers = {name: WatcherState(name, watcher) for name, watcher in settings.watchers.items()}
-        self.progress: dict[int, Progress] = {}
+        self.progress: dict[int, TaskProgress] = {}
         self.queue: deque[int] = deque()
         self.evaluator = Evaluator(world)
         self._world = world
@@ -338,7 +338,7 @@ class Sops(Service):
             desk.triggers.popleft()
             desk.lost += 1
             desk.unsaid += 1
-        desk.triggers.append(Found(procedure, freeze(item), self._world.kernel.now))
+        desk.triggers.append(FoundItem(procedure, freeze(item), self._world.kernel.now))
         self.counts["triggers"] += 1
         self._world.event_bus.report(TriggerFired(agent=desk.agent.agent_id, procedure=procedure))
 
@@ -397,7 +397,7 @@ class Sops(Service):
 
     def _take(self, watcher: WatcherState, desk: Desk, look: Look) -> list[Task]:
         """Make the tasks of a look; what cannot become one is a dead letter."""
-        drafts, unfit = list[Draft](), list(look.unfit)
+        drafts, unfit = list[TaskDraft](), list(look.unfit)
         for key, item in look.new.items():
             try:
                 drafts.append(self.draft(desk, watcher.settings.sop, item, watcher))
@@ -432,7 +432,7 @@ class Sops(Service):
         """Post a warning of an employee."""
         self.faults.say(desk.settings.title, warning)
 
-    def reject(self, desk: Desk, trigger: Found, why: str) -> None:
+    def reject(self, desk: Desk, trigger: FoundItem, why: str) -> None:
         """Take a trigger away of which no task can be made, and say so: no later cycle could make it either."""
         desk.triggers.remove(trigger)
         desk.lost += 1
@@ -447,7 +447,7 @@ class Sops(Service):
 
     # -- tasks
 
-    def draft(self, desk: Desk, name: str, item: Any, watcher: WatcherState | None = None) -> "Draft":
+    def draft(self, desk: Desk, name: str, item: Any, watcher: WatcherState | None = None) -> "TaskDraft":
         """Return a task that can be made from a procedure.
 
         Args:
@@ -471,9 +471,9 @@ class Sops(Service):
         kept = freeze(item)
         if not self._fits(kept):
             raise Refused(f"{name} of {len(kept):,} bytes is too long for a task")
-        return Draft(name, title, round(priority), kept, agent.agent_id if watcher is None else watcher.name)
+        return TaskDraft(name, title, round(priority), kept, agent.agent_id if watcher is None else watcher.name)
 
-    def make(self, desk: Desk, draft: "Draft") -> Task:
+    def make(self, desk: Desk, draft: "TaskDraft") -> Task:
         """Make a task."""
         procedure, now = self.settings.procedures[draft.procedure], self._world.kernel.now
         task = self._world.tasks.create(
@@ -481,7 +481,7 @@ class Sops(Service):
             kind=KIND, due_ns=None if procedure.due is None else now + procedure.due,
             stalled_after_ns=procedure.patience,
         )  # fmt: skip
-        self.progress[task.id] = Progress(draft.procedure)
+        self.progress[task.id] = TaskProgress(draft.procedure)
         self.counts["created"] += 1
         self._announce(task)
         return task
@@ -491,7 +491,7 @@ class Sops(Service):
         item = decode(task.data)
         return {"task": task.to_json(), "data": item, "item": item, "results": decode(self.progress[task.id].results)}
 
-    def step(self, task: int) -> tuple[Procedure, Step, Progress]:
+    def step(self, task: int) -> tuple[Procedure, Step, TaskProgress]:
         """Return the procedure, the next step and the progress of a task.
 
         Raises:
@@ -620,7 +620,7 @@ class Sops(Service):
         self.counts["skipped" if skipped else "steps"] += 1
         passed = StepSkipped if skipped else StepDone
         self._world.event_bus.report(passed(name=step.name, step=following, task=task.id))
-        self.progress[task.id] = Progress(progress.procedure, following, results=results)
+        self.progress[task.id] = TaskProgress(progress.procedure, following, results=results)
         if following >= len(procedure.steps):
             self._conclude(task, procedure, by)
         else:
@@ -628,7 +628,7 @@ class Sops(Service):
                 self._world.tasks.update(task.id, by, status="in_progress", note=f"{step.name} is done")
             self._announce(task)
 
-    def _with_result(self, task: Task, step: Step, progress: Progress, result: Any) -> Raw:
+    def _with_result(self, task: Task, step: Step, progress: TaskProgress, result: Any) -> Raw:
         """Return the results of a task with that of a step; one too long for the record is left out, with a warning."""
         earlier = decode(progress.results)
         results = freeze({**earlier, step.name: result})

@@ -11,7 +11,7 @@ They can also call the functions of rules, for the employee.
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from sim.agents.toolbox import Toolbox, User
+from sim.agents.toolbox import Toolbox, ToolboxAgent
 from sim.base.expressions import PURE_FUNCTIONS, Expression
 from sim.kernel.codec import JsonObject
 from sim.world import World
@@ -35,7 +35,7 @@ class Evaluator:
         self._world = world
         self._toolbox = Toolbox(world)
 
-    def value(self, value: Any, user: User, **names: Any) -> Any:
+    def value(self, value: Any, user: ToolboxAgent, **names: Any) -> Any:
         """Return a value: of an expression, of a template, or the value itself if it is neither.
 
         Args:
@@ -59,7 +59,7 @@ class Evaluator:
         """
         return bool(where.evaluate(names, PURE_FUNCTIONS))
 
-    def text(self, value: Any, user: User, **names: Any) -> str:
+    def text(self, value: Any, user: ToolboxAgent, **names: Any) -> str:
         """Return a value as a text; see `value`."""
         evaluated = self.value(value, user, **names)
         return evaluated if isinstance(evaluated, str) else str(evaluated)

@@ -1,6 +1,6 @@
 """The town: a workload with the published statistics of the town of Generative Agents.
 
-`generate` creates a `Trace` from a seed: the position and the model calls of each agent in each step. `villagers`
+`generate` creates a `TownTrace` from a seed: the position and the model calls of each agent in each step. `villagers`
 creates the class of agents that replay it. `critical_path` is a lower bound of the makespan.
 
 Modules: `routine` (the day of each resident), `generation` (adds the model calls), `trace`, `villager`, `family`,
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sim.kinds.town.bounds import critical_path
     from sim.kinds.town.family import VILLAGER
     from sim.kinds.town.generation import MAX_AGENTS, generate
-    from sim.kinds.town.trace import DAY_STEPS, Path, Trace, TraceCall
+    from sim.kinds.town.trace import DAY_STEPS, Path, TownTrace, TraceCall
     from sim.kinds.town.villager import Villager, villagers
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "MAX_AGENTS",
     "VILLAGER",
     "Path",
-    "Trace",
+    "TownTrace",
     "TraceCall",
     "Villager",
     "critical_path",
@@ -35,7 +35,7 @@ _HOMES = {
     "bounds": "critical_path",
     "family": "VILLAGER",
     "generation": "MAX_AGENTS generate",
-    "trace": "DAY_STEPS Path Trace TraceCall",
+    "trace": "DAY_STEPS Path TownTrace TraceCall",
     "villager": "Villager villagers",
 }
 

@@ -1,10 +1,10 @@
 """A lower bound of the makespan of a trace."""
 
-from sim.kinds.town.trace import Trace, TraceCall
+from sim.kinds.town.trace import TownTrace, TraceCall
 from sim.llm.behaviour import ServerSpec
 
 
-def critical_path(trace: Trace, server: ServerSpec) -> float:
+def critical_path(trace: TownTrace, server: ServerSpec) -> float:
     """Return the critical path of a trace: the length of its longest chain of dependent calls.
 
     No number of replicas makes a run shorter than this. A call depends on the previous call in its chain. A step of an

@@ -8,7 +8,7 @@ from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family,
 from sim.base.errors import UsageError
 from sim.kernel import Kernel, to_text
 from sim.kinds.town.generation import MAX_AGENTS, generate
-from sim.kinds.town.trace import DAY_NS, STEP_NS, Trace
+from sim.kinds.town.trace import DAY_NS, STEP_NS, TownTrace
 from sim.kinds.town.villager import Villager, villagers
 from sim.world.section import Duration, define_section, draws_nothing
 from sim.world.space import Reach, Space, chebyshev, manhattan, within
@@ -95,7 +95,7 @@ def _prepare(plan: WorldPlan) -> Make | None:
     return make
 
 
-def space_of(trace: Trace, kernel: Kernel) -> Space:
+def space_of(trace: TownTrace, kernel: Kernel) -> Space:
     """Return the space of a town."""
     reach = Reach(chebyshev, trace.radius, trace.speed, manhattan)  # villagers walk along rows and columns
     return Space(reach, within(trace.width, trace.height), lambda: kernel.now // STEP_NS)

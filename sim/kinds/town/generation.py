@@ -27,7 +27,7 @@ import attrs
 from sim.base.errors import UsageError
 from sim.kernel.rng import Stream, derive
 from sim.kinds.town.routine import HEIGHT, HOUR, TOWN, WIDTH, Resident, path, residents
-from sim.kinds.town.trace import DAY_STEPS, Path, Trace, TraceCall
+from sim.kinds.town.trace import DAY_STEPS, Path, TownTrace, TraceCall
 
 MAX_AGENTS = 10_000
 """The maximum number of agents, because x coordinates are stored in 16 bits."""
@@ -97,7 +97,7 @@ _MEDIANS = _scaled()
 
 def generate(
     seed: int, agents: int = TOWN, first_step: int = 0, steps: int = DAY_STEPS, name: str = "villager"
-) -> Trace:
+) -> TownTrace:
     """Generate the trace of a window of a day.
 
     A part of a trace does not depend on the other parts. With the same seed, the first 25 of 1,000 agents do the same
@@ -121,7 +121,7 @@ def generate(
         )
     towns = -(-agents // TOWN)
     parts = [part for town in range(towns) for part in _town(seed, town, first_step, steps)][:agents]
-    return Trace(
+    return TownTrace(
         width=WIDTH * towns,
         height=HEIGHT,
         first_step=first_step,

@@ -38,7 +38,7 @@ class Path:
 
 
 @attrs.frozen
-class Trace:
+class TownTrace:
     """The parts of all agents in a window of a day.
 
     Distances are Chebyshev distances, because an agent of Generative Agents perceives a square.

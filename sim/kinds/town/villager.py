@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from sim.actors import Agent
 from sim.base.errors import UsageError
 from sim.base.permissions import Permission
-from sim.kinds.town.trace import Trace, TraceCall
+from sim.kinds.town.trace import TownTrace, TraceCall
 from sim.llm import ChatMessage, ModelRequest, Models, Sampling
 from sim.llm.tokens import APPROXIMATE, count_request
 from sim.world import Action, Sharing, Sighting, World
@@ -36,7 +36,7 @@ class Villager(Agent):
         UsageError: if the trace has no part with this name.
     """
 
-    trace: ClassVar[Trace]
+    trace: ClassVar[TownTrace]
     reach: Sharing | None = "space"
 
     def __init__(
@@ -79,7 +79,7 @@ class Villager(Agent):
         return self.world.space.near(self.agent_id)
 
 
-def villagers(trace: Trace, agent: type[Villager] = Villager) -> type[Villager]:
+def villagers(trace: TownTrace, agent: type[Villager] = Villager) -> type[Villager]:
     """Return a class of agents that replay a trace; each agent has the part with its name.
 
     Args:

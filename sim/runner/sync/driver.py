@@ -267,8 +267,8 @@ class SyncDriver:
 
     def _stands_still(self, process: LogicalProcess, step: int) -> None:
         """Mark the visible state of an agent as known up to the beginning of `step`, and wake its watchers."""
-        if process.history is not None and step > process.history.known:
-            process.history.known = step
+        if process.history is not None and step > process.history.final:
+            process.history.final = step
         self._tell_watchers(process)
 
     def _tell_watchers(self, process: LogicalProcess) -> None:

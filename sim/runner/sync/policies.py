@@ -198,11 +198,11 @@ class Causal(SyncPolicy):
             return self._shared(process)
         here, may_meet = history.at(step).position, space.reach.may_meet
         for other in space.neighbours(history, step):
-            latest = other.known
+            latest = other.final
             if latest < step and may_meet(step - latest, here, other.at(latest).position):
                 return self._processes[other.agent_id]
         for name in history.partners:
-            if space.histories[name].known < step:
+            if space.histories[name].final < step:
                 return self._processes[name]
         return None
 
@@ -289,10 +289,10 @@ class CausalRadius(SyncPolicy):
         if space is None or history is None or theirs is None:
             return False
         behind = (
-            process.step - theirs.known
-        )  # up to tick `known` the position is final, also for an agent that has stopped or sleeps
+            process.step - theirs.final
+        )  # up to tick `final` the position is final, also for an agent that has stopped or sleeps
         return behind > 0 and space.reach.near(
-            behind + 1, history.at(process.step).position, theirs.at(theirs.known).position
+            behind + 1, history.at(process.step).position, theirs.at(theirs.final).position
         )
 
 
@@ -319,7 +319,7 @@ class Oracle(SyncPolicy):
         if self._space is None or process.loop.agent.reach == "shared":
             return self._shared(process)
         for name in self._seen.get((process.agent_id, process.step), ()):
-            if self._space.histories[name].known < process.step:
+            if self._space.histories[name].final < process.step:
                 return self._processes[name]
         return None
 

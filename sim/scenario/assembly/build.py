@@ -27,7 +27,7 @@ from sim.scenario.assembly.place_variables import make_variables
 from sim.scenario.assembly.sync_checks import check_sync, reach_of
 from sim.scenario.assembly.world_builder import limits_per_tick, set_up_world, to_rate
 from sim.scenario.params import ParamsTemplate, default_params
-from sim.scenario.population import Row
+from sim.scenario.population import AgentRow
 from sim.scenario.scopes import WHERE_NAMES
 from sim.scenario.sleep import SleepSpec
 from sim.scenario.values import ValueTemplate
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 Use = Callable[[Any], Any]  # named, so that it is built once and not for each agent
 _MAX_SPAWNED = 100_000  # living agents more than at the start, so that copies of copies end before memory does
-_NO_ROW: Final = Row("", {})
+_NO_ROW: Final = AgentRow("", {})
 
 
 @attrs.frozen
@@ -120,7 +120,7 @@ def build(
         _let_spawn(manager, factory, scenario)
     begin_islands()
     if known_tools(scenario) is None:  # a kind of another package has brought its tools now
-        _check_patterns(scenario, tools.known, world.actions.kinds())
+        _check_patterns(scenario, tools.by_name, world.actions.kinds())
     return Simulation(
         scenario=scenario,
         world=world,
@@ -206,7 +206,7 @@ def _check_needs(scenario: schema.Scenario, entry: schema.Agent) -> None:
             raise scenario.located(UsageError(f"agents.{entry.name} {why}, which needs `{key}`", hint=hint))
     if family.fits is not None and family.agent.Params is not None:
         params = default_params(family.agent.Params) if entry.params is None else entry.params
-        _check_fit(scenario, entry, family, params.known)
+        _check_fit(scenario, entry, family, params.shared_values)
 
 
 def _check_fit(scenario: schema.Scenario, entry: schema.Agent, family: Family, params: Mapping[str, Any]) -> None:
@@ -362,11 +362,11 @@ class AgentFactory:
         self._at_start = len(starts)
         return tuple(starts)
 
-    def _rows(self, entry: schema.Agent) -> Iterable[Row]:
+    def _rows(self, entry: schema.Agent) -> Iterable[AgentRow]:
         """Return the agents of an entry that exist from the start: those of its table, or equal ones."""
         if entry.population is not None:
             return entry.population.agents(self._world.draws(entry.name, "sample"))
-        return (Row(name, {}) for name in entry.agent_names())
+        return (AgentRow(name, {}) for name in entry.agent_names())
 
     def spawn_for(self, parent: str, agent: str, count: int = 1, state: JsonObject | None = None) -> list[str]:
         """Start copies of an entry and return their names: entry, parent and number.
@@ -435,7 +435,7 @@ class AgentFactory:
         index: int,
         state: JsonObject | None = None,
         part: str = "",
-        row: Row | None = None,
+        row: AgentRow | None = None,
     ) -> "AgentSpec":
         """Evaluate the start values of an agent, without changing anything.
 
@@ -467,7 +467,7 @@ class AgentFactory:
         def start(key: str, value: ValueTemplate, use: Use = lambda result: result) -> Any:
             if value.constant:
                 return computed(entry, key, name, lambda: use(value.evaluate({}, {})))
-            functions = self._functions(Subject(name, world.draws(name, "start", key)))
+            functions = self._functions(EvaluatedFor(name, world.draws(name, "start", key)))
             return computed(entry, key, name, lambda: use(value.evaluate(names, functions)))
 
         instead, names = state or {}, dict(self._names(name, index, group))
@@ -562,7 +562,7 @@ class AgentFactory:
         names = self._names(name, index, group)
 
         def compute(key: str, value: ValueTemplate, use: Callable[[Any], Any]) -> Any:
-            subject = Subject(name, self._world.draws(name, "params", key))
+            subject = EvaluatedFor(name, self._world.draws(name, "params", key))
             return computed(entry, f"params.{key}", name, lambda: use(value.evaluate(names, self._functions(subject))))
 
         try:
@@ -579,7 +579,7 @@ class AgentFactory:
     def _names(self, name: str, index: int, group: str) -> Names:
         return {"now": self._world.now, "me": name, "index": index, "group": group, "pi": PI}
 
-    def _functions(self, agent: "Agent | Subject") -> Functions:
+    def _functions(self, agent: "Agent | EvaluatedFor") -> Functions:
         return self.toolbox.used_by(agent)
 
 
@@ -596,7 +596,7 @@ def computed(entry: schema.Agent, key: str, name: str, compute: Callable[[], Any
 
 
 @attrs.define
-class Subject:
+class EvaluatedFor:
     """For whom an expression is evaluated, and the draws that it uses, which are not those of the agent's rules."""
 
     agent_id: str

@@ -16,7 +16,7 @@ from sim.agents import PolicyAgent
 from sim.base.errors import LimitError, ScenarioError, UsageError
 from sim.base.expressions import Expression, did_you_mean
 from sim.scenario import schema
-from sim.scenario.assembly.build import Simulation, Subject
+from sim.scenario.assembly.build import EvaluatedFor, Simulation
 from sim.scenario.assembly.world_builder import set_limits, set_prices, to_rate
 from sim.scenario.live_changes import StateChange, merged, read_changes, symbols_of
 from sim.scenario.overrides import GIVEN, Override
@@ -213,7 +213,7 @@ class LiveParameters:
         if value.constant:
             return value.evaluate({}, {})
         draws = world.draws(agent.agent_id, "intervention", *purpose)
-        subject = Subject(agent.agent_id, draws)
+        subject = EvaluatedFor(agent.agent_id, draws)
         functions = self._simulation.factory.toolbox.used_by(subject)
         try:
             return value.evaluate(self._names(agent), functions)

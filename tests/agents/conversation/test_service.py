@@ -8,7 +8,7 @@ from sim.base.errors import ActorError, UsageError
 from sim.base.permissions import Permission
 from sim.llm.types import ChatMessage, ToolCall
 from sim.tools import ToolAccess
-from sim.tools.access import User as AccessUser
+from sim.tools.access import AccessUser as AccessUser
 
 HALF_AN_HOUR = 1800
 

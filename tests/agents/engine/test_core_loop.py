@@ -211,7 +211,7 @@ def test_a_tool_that_is_not_offered_is_told_from_one_that_does_not_exist(name: s
     (warned,) = sim.Tools.of(scene.world).warnings()
     assert said in warned.text
     assert "__" not in seen["error"] + noted["data"]["reason"] + warned.text
-    assert name.startswith("notes") or name not in sim.Tools.of(scene.world).known
+    assert name.startswith("notes") or name not in sim.Tools.of(scene.world).by_name
 
 
 class Dotted(Worker):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sim
 from sim.base.errors import ScenarioError, UsageError
-from sim.kinds.generative.plans import NAMES, Item, Plan, item_at, place_in, read_plan
+from sim.kinds.generative.plans import NAMES, DayPlan, Item, item_at, place_in, read_plan
 from sim.kinds.generative.scores import DECAY, WEIGHTS, normalised, ranked, recencies
 from sim.kinds.town.generation import generate
 from sim.record import open_run
@@ -163,7 +163,9 @@ def test_the_constants_are_those_that_were_published():
 def test_a_line_of_a_plan_is_read_as_models_write_it(line, item):
     """Times of 12 and of 24 hours, ranges, bullets and numbers are understood; the place is the last that is named."""
     start, end, what, place = item
-    assert read_plan(line) == Plan(items=[Item(start=start, end=end, what=what, place=place)], unreadable=0, surplus=0)
+    assert read_plan(line) == DayPlan(
+        items=[Item(start=start, end=end, what=what, place=place)], unreadable=0, surplus=0
+    )
 
 
 @given(st.text(max_size=300))
@@ -176,7 +178,7 @@ def test_any_text_can_be_read_as_a_plan(text):
 
 def test_a_line_without_words_is_no_item():
     """What an agent does is a word at least: small models write lines of times only, which others would remember."""
-    assert read_plan("17:00 19:\n12:00 :\n17:00-19:00 21:30\n18:00 - tea") == Plan(
+    assert read_plan("17:00 19:\n12:00 :\n17:00-19:00 21:30\n18:00 - tea") == DayPlan(
         items=[Item(start=1080, end=None, what="tea", place=None)], unreadable=3, surplus=0
     )
 

@@ -6,7 +6,7 @@ from statistics import fmean, pstdev
 import pytest
 
 from sim.base.errors import UsageError
-from sim.kinds.town import DAY_STEPS, Trace, generate
+from sim.kinds.town import DAY_STEPS, TownTrace, generate
 from sim.kinds.town.generation import CALLS_BY_HOUR
 from sim.kinds.town.routine import HEIGHT, HOUR, WIDTH
 from sim.llm.behaviour import ServerSpec
@@ -17,7 +17,7 @@ ALONE = ServerSpec(prefill_rate=6500.0, decode_rate=18.0)  # as in scenarios/tow
 @pytest.fixture(
     scope="module", params=[(1, 2), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.proof)], ids=["two", "five"]
 )
-def days(request: pytest.FixtureRequest) -> list[Trace]:
+def days(request: pytest.FixtureRequest) -> list[TownTrace]:
     """Make a day of 25 agents for each seed, of which the first is 1."""
     return [generate(seed) for seed in request.param]
 
@@ -60,7 +60,7 @@ def test_a_barrier_keeps_as_few_calls_in_flight_as_published(days):
     assert [in_flight(day) for day in days] == pytest.approx([1.94] * len(days), rel=0.10)
 
 
-def in_flight(trace: Trace) -> float:
+def in_flight(trace: TownTrace) -> float:
     """Return how many calls are under way on average if all wait for the slowest in each step."""
     work, length = 0.0, [0.0] * DAY_STEPS
     for chains in trace.calls:

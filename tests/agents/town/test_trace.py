@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 
-from sim.kinds.town import Path, Trace, TraceCall, critical_path, generate
+from sim.kinds.town import Path, TownTrace, TraceCall, critical_path, generate
 from sim.kinds.town.routine import HOUR
 from sim.llm.behaviour import ServerSpec
 
@@ -12,9 +12,9 @@ SERVER = ServerSpec(prefill_rate=100.0, decode_rate=10.0, decode_total=None)
 ONE = TraceCall(100, 10)  # takes 2 s
 
 
-def trace(*people: tuple[list[int], dict[int, int]], first_step: int = 0) -> Trace:
+def trace(*people: tuple[list[int], dict[int, int]], first_step: int = 0) -> TownTrace:
     """Return a trace of agents on a line: where each is at the start of each step, and how often it calls in which."""
-    return Trace(
+    return TownTrace(
         width=100,
         height=1,
         first_step=first_step,

@@ -7,7 +7,7 @@ import pytest
 
 from sim.base.errors import UsageError
 from sim.kernel.codec import decode
-from sim.kinds.town import Trace, generate, villagers
+from sim.kinds.town import TownTrace, generate, villagers
 from sim.kinds.town.routine import HEIGHT, HOUR, WIDTH
 from sim.record import HashRecorder
 from sim.runner import RunController
@@ -44,7 +44,7 @@ class Town:
         sync: how the agents wait for each other.
     """
 
-    def __init__(self, trace: Trace, until: str, sync: str = "barrier") -> None:
+    def __init__(self, trace: TownTrace, until: str, sync: str = "barrier") -> None:
         text = TOWN.replace("UNTIL", until).replace("COUNT", str(len(trace.agents))).replace("SYNC", sync)
         self.recorder = HashRecorder(keep=True)
         simulation = build(
@@ -67,7 +67,7 @@ def value(data: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def played() -> tuple[Trace, Town]:
+def played() -> tuple[TownTrace, Town]:
     """Play five minutes at noon, to their end."""
     trace = generate(1, first_step=NOON, steps=30)
     return trace, Town(trace, "6m")

@@ -15,7 +15,7 @@ import attrs
 
 from sim.base.errors import UsageError
 from sim.base.expressions import Expression
-from sim.experiments.testing.shrink.still_fails import ENDLESS, Judge
+from sim.experiments.testing.shrink.still_fails import ENDLESS, SmallerScenarios
 from sim.kernel.duration import to_ns, to_seconds, to_text
 from sim.scenario.fields import plain
 from sim.scenario.yaml_spans import Path, Span, joined, plain_value, replaced, spans, without
@@ -56,7 +56,11 @@ class Shrinker:
     """
 
     def __init__(
-        self, text: str, judge: Judge, keep: Sequence[str] = (), progress: Callable[[int, int], object] | None = None
+        self,
+        text: str,
+        judge: SmallerScenarios,
+        keep: Sequence[str] = (),
+        progress: Callable[[int, int], object] | None = None,
     ) -> None:
         self._first = self._text = text
         self._judge = judge

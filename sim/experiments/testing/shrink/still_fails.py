@@ -13,7 +13,7 @@ import attrs
 
 from sim.base.errors import ScenarioError, UsageError
 from sim.experiments.testing.cases import Case
-from sim.experiments.testing.trial import CaseJob, CaseResult, Subject, run_case
+from sim.experiments.testing.trial import CaseJob, CaseResult, ScenarioUnderTest, run_case
 from sim.experiments.testing.violations import DONE, Violation
 
 _SEEDS: Final = 12  # seeds, orders and failures that are tried to find a run that violates the property
@@ -29,7 +29,7 @@ ENDLESS: Final = ("unmet", "too few")
 
 
 @attrs.frozen
-class Fault:
+class FaultToKeep:
     """The fault that must stay.
 
     Attributes:
@@ -62,7 +62,7 @@ class Fault:
     latest: float
 
 
-class Judge:
+class SmallerScenarios:
     """Decides about smaller scenarios, within a number of runs.
 
     Args:
@@ -78,7 +78,7 @@ class Judge:
         UsageError: if no run violates the property.
     """
 
-    def __init__(self, subject: Subject, budget: int, case: Case | None = None) -> None:
+    def __init__(self, subject: ScenarioUnderTest, budget: int, case: Case | None = None) -> None:
         self._subject = attrs.evolve(subject, until_found=True)
         self._budget = budget
         self.runs = 0
@@ -90,7 +90,7 @@ class Judge:
         """Whether no runs are left."""
         return self.runs >= self._budget
 
-    def _run(self, subject: Subject, case: Case) -> CaseResult:
+    def _run(self, subject: ScenarioUnderTest, case: Case) -> CaseResult:
         self.runs += 1
         return run_case(CaseJob(subject, case))
 
@@ -107,7 +107,7 @@ class Judge:
         if scenario.testing is not None and scenario.models is not None:
             yield from (Case(first + number, 0, number + 1) for number in range(_SEEDS))
 
-    def _find(self, case: Case | None) -> Fault:
+    def _find(self, case: Case | None) -> FaultToKeep:
         name = self._subject.only[0]
         violated: list[tuple[Case, Violation]] = []
         errors: set[str] = set()
@@ -129,7 +129,7 @@ class Judge:
         cases = [one for one, _ in violated]
         self._subject = attrs.evolve(self._subject, most_steps=max(_FEWEST_STEPS, _SLOWER * steps))
         found_all = [one for _, one in violated]
-        return Fault(
+        return FaultToKeep(
             property=name,
             kind=found_all[0].kind,
             entries=frozenset(one.entry for one in found_all),
@@ -182,7 +182,7 @@ class Judge:
         self.witness = shown[0]
         return True
 
-    def _violates(self, subject: Subject, case: Case) -> bool:
+    def _violates(self, subject: ScenarioUnderTest, case: Case) -> bool:
         return self._run(subject, case).violation_of(self.fault.property) is not None
 
     def _same(self, result: CaseResult) -> bool:

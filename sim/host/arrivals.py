@@ -13,7 +13,7 @@ from sim.kernel.effects import EffectHandle, Outcome
 from sim.kernel.kernel import Kernel
 
 
-class Inbox:
+class Arrivals:
     """Queues arrivals until the host places them at the end of an instant, and waits until they are on disk.
 
     Args:

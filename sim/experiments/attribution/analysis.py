@@ -1,4 +1,4 @@
-"""A session of attribution: a run, what is to be explained, and futures of it, as they can be had here."""
+"""The analysis of a run: a run, what is to be explained, and futures of it, as they can be had here."""
 
 import contextlib
 import tempfile
@@ -14,15 +14,15 @@ from sim.base.shown import shown
 from sim.experiments.attribution.curve import grid_of
 from sim.experiments.attribution.forks import FORKS, ForkedFutures
 from sim.experiments.attribution.processes import BranchedFutures, RebuiltFutures
-from sim.experiments.attribution.target import Target
-from sim.experiments.attribution.task import Futures, Setup
+from sim.experiments.attribution.target import ExplainedOutcome
+from sim.experiments.attribution.task import Futures, RunSetup
 from sim.experiments.pool import Deadline, cores
 from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import decode
 from sim.llm import Access
-from sim.record.archive import archive_of
 from sim.record.files import SCENARIO
 from sim.record.reader import StoredRun, open_run, run_folder
+from sim.record.zip_archives import archive_of
 from sim.runner.options import Decisions, ReplayOptions, check_above_zero
 from sim.runner.plain import StepMoment, needs_outside
 from sim.runner.rebuild import check_endpoint, check_not_running, models_asked, scenario_text
@@ -105,7 +105,7 @@ class AttributionOptions(Decisions, Rights):
 
 
 @attrs.frozen
-class Session:
+class Analysis:
     """What an analysis of one run works with.
 
     Attributes:
@@ -121,7 +121,7 @@ class Session:
 
     stored: StoredRun
     scenario: Scenario
-    target: Target
+    target: ExplainedOutcome
     futures: Futures
     instants: tuple[int, ...]
     start: StepMoment
@@ -154,7 +154,7 @@ class Session:
 @contextlib.contextmanager
 def session(
     run: str | PathLike[str], outcome: str, options: AttributionOptions, *, condition: bool
-) -> Iterator[Session | None]:
+) -> Iterator[Analysis | None]:
     """Open a run for an analysis, and have its cost confirmed; None: it was not.
 
     Args:
@@ -180,9 +180,9 @@ def session(
                 " begin at one moment",
                 hint="run it without, if its agents allow that: --set execution.sync=null",
             )
-        target = Target.parse(outcome, scenario, code=options.allow, condition=condition)
+        target = ExplainedOutcome.parse(outcome, scenario, code=options.allow, condition=condition)
         outside, instants = needs_outside(stored), _instants(stored)
-        setup = Setup(str(stored.path.resolve()), again, target)
+        setup = RunSetup(str(stored.path.resolve()), again, target)
         money = False
         if outside:
             money = check_endpoint(stored, again) is not None
@@ -198,7 +198,7 @@ def session(
             return
         deadline = futures.deadline = Deadline.after(options.max_wall)  # from here, as a person may have been asked
         start = StepMoment(1) if outside else StepMoment(0)
-        yield Session(
+        yield Analysis(
             stored=stored, scenario=scenario, target=target, futures=futures, instants=instants, start=start,
             answers=answers, deadline=deadline,
         )  # fmt: skip
@@ -216,7 +216,7 @@ def _check_ended(stored: StoredRun) -> None:
 
 
 def _futures(
-    setup: Setup, instants: tuple[int, ...], jobs: int, outside: str | None, options: AttributionOptions,
+    setup: RunSetup, instants: tuple[int, ...], jobs: int, outside: str | None, options: AttributionOptions,
     stack: contextlib.ExitStack,
 ) -> Futures:  # fmt: skip
     if outside:

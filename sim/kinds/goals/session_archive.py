@@ -7,7 +7,7 @@ from sim.agents.conversation.records import Session
 from sim.agents.engine.core_loop import cut
 from sim.base.errors import LimitError
 from sim.kinds.goals.events import FeedSent
-from sim.kinds.goals.records import AgentRecord
+from sim.kinds.goals.records import GoalAgent
 from sim.kinds.goals.service import Goals
 from sim.llm.serialization import message_to_json
 from sim.llm.service import Models
@@ -29,7 +29,7 @@ _EXTRACT: Final = 100  # characters of each message in the fallback
 _EXTRACTED: Final = 3  # messages of the person in the fallback
 
 
-async def archive_ended_sessions(world: World, goals: Goals, record: AgentRecord) -> None:
+async def archive_ended_sessions(world: World, goals: Goals, record: GoalAgent) -> None:
     """Archive the sessions of an agent that have ended since its last run.
 
     Args:
@@ -44,7 +44,7 @@ async def archive_ended_sessions(world: World, goals: Goals, record: AgentRecord
         await _archive(world, goals, record, session)
 
 
-async def archive_last_session(world: World, goals: Goals, record: AgentRecord) -> None:
+async def archive_last_session(world: World, goals: Goals, record: GoalAgent) -> None:
     """End and archive the session of an agent that has ended.
 
     Args:
@@ -56,7 +56,7 @@ async def archive_last_session(world: World, goals: Goals, record: AgentRecord) 
     await archive_ended_sessions(world, goals, record)
 
 
-async def close_feed(world: World, goals: Goals, record: AgentRecord) -> None:
+async def close_feed(world: World, goals: Goals, record: GoalAgent) -> None:
     """End and archive the session in which a feed was generated."""
     goals.counts["feeds"] += 1
     goals.report(FeedSent(agent=record.agent_id, user=record.user))
@@ -65,7 +65,7 @@ async def close_feed(world: World, goals: Goals, record: AgentRecord) -> None:
         await archive_ended_sessions(world, goals, record)
 
 
-async def _archive(world: World, goals: Goals, record: AgentRecord, session: Session) -> None:
+async def _archive(world: World, goals: Goals, record: GoalAgent, session: Session) -> None:
     """Archive one session. It happens once, whatever ends during the call of the summariser."""
     messages = goals.conversations.session_history(session)
     if not messages:  # errors alone are no session
@@ -90,7 +90,7 @@ async def _archive(world: World, goals: Goals, record: AgentRecord, session: Ses
     goals.counts["archived"] += 1
 
 
-async def _summary(world: World, goals: Goals, record: AgentRecord, messages: Sequence[ChatMessage]) -> str | None:
+async def _summary(world: World, goals: Goals, record: GoalAgent, messages: Sequence[ChatMessage]) -> str | None:
     """Return a summary by the model for `summarize`; None if none answers."""
     lines = [f"{message.role}: {text}" for message in messages if (text := " ".join(text_of(message).split()))]
     question = (ChatMessage("system", _SYSTEM), ChatMessage("user", cut("\n".join(lines), _LONGEST) or "(nothing)"))
@@ -117,7 +117,7 @@ def text_of(message: ChatMessage) -> str:
     return "\n".join(part for part in (message.content, *calls) if part)
 
 
-def count_saved(goals: Goals, record: AgentRecord, calls: int) -> None:
+def count_saved(goals: Goals, record: GoalAgent, calls: int) -> None:
     """Count the tokens that calls would have had in addition, had the archived sessions stayed in the history.
 
     Args:

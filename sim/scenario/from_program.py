@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sim.base.errors import Problem, ScenarioError
-from sim.scenario.table_files import Table, TableError, is_table, table_from
+from sim.scenario.table_files import TableError, TableFile, is_table, table_from
 from sim.scenario.yaml_tree import MAX_DEPTH, Map, Mark, Seq
 
 FILE: Final = ""
 """The name of the file of what is in none."""
 
 
-def text_of(data: Mapping[str, Any]) -> tuple[str, dict[str, Table]]:
+def text_of(data: Mapping[str, Any]) -> tuple[str, dict[str, TableFile]]:
     """Return the text of a scenario that is given as a mapping, as JSON, which YAML includes, and the tables in it.
 
     A table of an entry, such as a DataFrame, stands under the name of the entry.
@@ -21,7 +21,7 @@ def text_of(data: Mapping[str, Any]) -> tuple[str, dict[str, Table]]:
     Raises:
         ScenarioError: if a value is none that a scenario can have.
     """
-    tables: dict[str, Table] = {}
+    tables: dict[str, TableFile] = {}
     copy: dict[str, Any] = {key: _plain(value, str(key)) for key, value in data.items() if key != "agents"}
     if "agents" in data:
         copy["agents"] = _agents(data["agents"], tables)
@@ -29,7 +29,7 @@ def text_of(data: Mapping[str, Any]) -> tuple[str, dict[str, Table]]:
     return json.dumps(ordered, ensure_ascii=False, indent=1), tables
 
 
-def _agents(agents: Any, tables: dict[str, Table]) -> Any:
+def _agents(agents: Any, tables: dict[str, TableFile]) -> Any:
     if not isinstance(agents, list | tuple):
         return _plain(agents, "agents")
     entries = []

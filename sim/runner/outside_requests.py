@@ -17,11 +17,11 @@ from typing import Any, Literal, Self, get_args
 from sim.actors import Control
 from sim.base.errors import SimError, UsageError
 from sim.kernel.codec import decode
-from sim.record.inbox import INBOX, LARGEST, POLL, Answer, InboxFile, Request, Verb
+from sim.record.inbox import INBOX, LARGEST, POLL, InboxAnswer, InboxFile, InboxRequest, Verb
 from sim.runner.runner import RunController
 
 
-class InboxReader:
+class OutsideRequests:
     """Takes in what people ask of a run, in a thread, for as long as it is entered as a context manager.
 
     Args:
@@ -98,7 +98,7 @@ class InboxReader:
                 self._last = request.id
         self._fenced = requests is None
 
-    def _submit(self, request: Request) -> Answer | None:
+    def _submit(self, request: InboxRequest) -> InboxAnswer | None:
         """Submit a request to the run, or return what is wrong with it."""
         control = Control(self._manager, submit=partial(self._wrap, request.key))
         try:
@@ -108,9 +108,9 @@ class InboxReader:
                 raise UsageError(f"no run takes a request of the kind {request.kind!r:.80}")
             getattr(control, request.kind)(**decode(request.data))
         except UsageError as error:
-            return Answer("wrong", reason=str(error), hint=error.hint)
+            return InboxAnswer("wrong", reason=str(error), hint=error.hint)
         except (SimError, TypeError, ValueError, RecursionError) as error:
-            return Answer("wrong", reason=f"the arguments of {request.kind} are not valid: {error}"[:500])
+            return InboxAnswer("wrong", reason=f"the arguments of {request.kind} are not valid: {error}"[:500])
         self._open[request.key] = None
         return None
 
@@ -123,9 +123,9 @@ class InboxReader:
         for key in list(self._open):
             if (applied := answers.get(key)) is not None:
                 outcome: Literal["done", "refused"] = "done" if applied.refused is None else "refused"
-                file.answer(self._epoch, key, Answer(outcome, applied.time_ns, applied.refused))
+                file.answer(self._epoch, key, InboxAnswer(outcome, applied.time_ns, applied.refused))
             elif self.finished:
-                file.answer(self._epoch, key, Answer("refused", reason="the run has ended"))
+                file.answer(self._epoch, key, InboxAnswer("refused", reason="the run has ended"))
             else:
                 continue
             del self._open[key]

@@ -1,4 +1,4 @@
-"""The archive of sessions: past conversations with their summaries, found again by their words."""
+"""Past sessions of conversations with their summaries, found again by their words: the archive of a memory."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ _NOT_SEARCHED = frozenset({"id", "role", "tool_call_id"})  # values that are no 
 
 
 @event_type("session.archived")
-class Session(Published, frozen=True, gc=False, kw_only=True):
+class ArchivedSession(Published, frozen=True, gc=False, kw_only=True):
     """One archived session.
 
     Attributes:
@@ -38,7 +38,7 @@ class Session(Published, frozen=True, gc=False, kw_only=True):
 class SessionHit(Record, frozen=True):
     """A session that a search found, and its score in millionths (0: the search had no words)."""
 
-    session: Session
+    session: ArchivedSession
     score: int
 
 
@@ -48,14 +48,14 @@ class SessionArchive:
     __slots__ = ("_index", "_messages", "_sessions")
 
     def __init__(self) -> None:
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, ArchivedSession] = {}
         self._messages: dict[str, Raw] = {}
         self._index: Index | None = None  # made by the first search
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def get(self, session: str) -> Session | None:
+    def get(self, session: str) -> ArchivedSession | None:
         """Return a session by its id, or None."""
         return self._sessions.get(session)
 
@@ -70,14 +70,14 @@ class SessionArchive:
         messages: list[Any] = decode(self._messages[session])
         return messages
 
-    def add(self, session: Session, messages: Raw) -> None:
+    def add(self, session: ArchivedSession, messages: Raw) -> None:
         """Add a session."""
         self._sessions[session.session] = session
         self._messages[session.session] = messages
         if self._index is not None:
             self._index.add(len(self._sessions), _text(session, messages))
 
-    def latest(self, limit: int) -> tuple[Session, ...]:
+    def latest(self, limit: int) -> tuple[ArchivedSession, ...]:
         """Return the latest sessions, oldest first, as they belong in a prompt."""
         return tuple(self._sessions.values())[-limit:]
 
@@ -120,7 +120,7 @@ def freeze_messages(messages: Sequence[JsonObject], most_bytes: int, owner: str)
     return raw
 
 
-def _text(session: Session, messages: Raw) -> str:
+def _text(session: ArchivedSession, messages: Raw) -> str:
     return "\n".join([session.summary, *_strings(decode(messages))])
 
 

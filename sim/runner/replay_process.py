@@ -1,6 +1,6 @@
-"""A session: a forked process that keeps a replay, and answers questions about it until it is closed (edge).
+"""The process of a replay: forked, it keeps the replay, and answers questions about it until it is closed (edge).
 
-Questions and answers are JSON, a line each. Where a process cannot be forked, there is no session.
+Questions and answers are JSON, a line each. Where a process cannot be forked, there is none.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ FORKS: Final = sys.platform == "linux"
 """Whether processes are forked: elsewhere, one that has threads cannot be forked safely, or not at all."""
 
 
-_BEGUN: Final = WeakSet["Session"]()  # a process that is forked has their pipes too, which must not stay open there
+_BEGUN: Final = WeakSet["ReplayProcess"]()  # a forked process has their pipes too, which must not stay open there
 
 
-class Session:
-    """The process of a session. It begins with the first question, or before that if it is asked to.
+class ReplayProcess:
+    """A process that keeps a replay. It begins with the first question, or before that if it is asked to.
 
     Args:
         serve: what it does: it gets the descriptors from which it reads questions, and to which it writes answers.
@@ -96,8 +96,8 @@ class Session:
             self._process = 0
 
 
-def _let_go(others: Iterable[Session]) -> None:
-    """Give the pipes of other sessions up in a process that was forked; otherwise theirs would never end."""
+def _let_go(others: Iterable[ReplayProcess]) -> None:
+    """Give the pipes of other such processes up in a process that was forked; otherwise theirs would never end."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for other in others:
         for descriptor in other.descriptors:
