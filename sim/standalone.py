@@ -171,9 +171,13 @@ class World(world.World):
 
     def _joined(self) -> Host:
         host = self._host = Host(
-            self.kernel, speed=self._speed, clock=self._real_time, held=self._is_held, drives=True,
+            self.kernel,
+            speed=self._speed,
+            clock=self._real_time,
+            held=self._is_held,
+            drives=True,
             strict=self._strict,
-        )  # fmt: skip
+        )
         self.attach(host)
         return host
 

@@ -137,20 +137,32 @@ def metadata_of(study: ArchivedStudy, details: Details, files: Mapping[str, tupl
     """
     people = [_person(author, number) for number, author in enumerate(details.authors, 1)]
     root = {
-        "@id": "./", "@type": "Dataset", "name": study.title, "description": study.description,
-        "datePublished": study.date, "license": {"@id": _licence(details)["@id"]},
+        "@id": "./",
+        "@type": "Dataset",
+        "name": study.title,
+        "description": study.description,
+        "datePublished": study.date,
+        "license": {"@id": _licence(details)["@id"]},
         "author": [{"@id": person["@id"]} for person in people],
-        "hasPart": [{"@id": path} for path in sorted(files)], "mentions": [{"@id": "#run"}, {"@id": "#replay"}],
-    }  # fmt: skip
+        "hasPart": [{"@id": path} for path in sorted(files)],
+        "mentions": [{"@id": "#run"}, {"@id": "#replay"}],
+    }
     action = {
-        "@id": "#run", "@type": "CreateAction", "name": f"Simulation: {study.title}", "instrument": {"@id": "#sim"},
-        "object": {"@id": study.scenario}, "result": [{"@id": path} for path in study.results],
+        "@id": "#run",
+        "@type": "CreateAction",
+        "name": f"Simulation: {study.title}",
+        "instrument": {"@id": "#sim"},
+        "object": {"@id": study.scenario},
+        "result": [{"@id": path} for path in study.results],
         "agent": [{"@id": person["@id"]} for person in people],
-        **({"startTime": study.begun} if study.begun else {}), **({"endTime": study.ended} if study.ended else {}),
-    }  # fmt: skip
+        **({"startTime": study.begun} if study.begun else {}),
+        **({"endTime": study.ended} if study.ended else {}),
+    }
     graph = [
         {
-            "@id": METADATA, "@type": "CreativeWork", "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
+            "@id": METADATA,
+            "@type": "CreativeWork",
+            "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
             "about": {"@id": "./"},
         },
         {key: value for key, value in root.items() if value != []},
@@ -158,15 +170,20 @@ def metadata_of(study: ArchivedStudy, details: Details, files: Mapping[str, tupl
         *people,
         _licence(details),
         {
-            "@id": "#sim", "@type": "SoftwareApplication", "name": "sim", "version": study.sim,
+            "@id": "#sim",
+            "@type": "SoftwareApplication",
+            "name": "sim",
+            "version": study.sim,
             "softwareRequirements": f"Python {study.python}",
         },
         {key: value for key, value in action.items() if value != []},
         {
-            "@id": "#replay", "@type": "PropertyValue", "name": "replay",
+            "@id": "#replay",
+            "@type": "PropertyValue",
+            "name": "replay",
             "value": json.dumps(study.replay, sort_keys=True),
         },
-    ]  # fmt: skip
+    ]
     return (json.dumps({"@context": _CONTEXT, "@graph": graph}, indent=2, ensure_ascii=True) + "\n").encode()
 
 
@@ -195,9 +212,13 @@ def read_metadata(data: bytes) -> tuple[dict[str, tuple[int, str]], dict[str, Js
 def citation_of(study: ArchivedStudy, details: Details) -> bytes:
     """Return a citation file. Each text in it is a JSON string without escaped surrogates, as YAML reads it."""
     lines = [
-        "cff-version: 1.2.0", 'message: "If you use these data, please cite them as below."', "type: dataset",
-        f"title: {_quoted(study.title)}", f"abstract: {_quoted(study.description)}", "authors:",
-    ]  # fmt: skip
+        "cff-version: 1.2.0",
+        'message: "If you use these data, please cite them as below."',
+        "type: dataset",
+        f"title: {_quoted(study.title)}",
+        f"abstract: {_quoted(study.description)}",
+        "authors:",
+    ]
     for author in details.authors:
         if author.given_names:
             lines += [f"  - family-names: {_quoted(author.family)}", f"    given-names: {_quoted(author.given_names)}"]
@@ -211,9 +232,14 @@ def citation_of(study: ArchivedStudy, details: Details) -> bytes:
     if details.licence is not None:
         lines += [f'license: "{details.licence}"']
     lines += [
-        "references:", "  - type: software", '    title: "sim"', f"    version: {_quoted(study.sim)}",
-        "    authors:", '      - name: "The sim authors"', "",
-    ]  # fmt: skip
+        "references:",
+        "  - type: software",
+        '    title: "sim"',
+        f"    version: {_quoted(study.sim)}",
+        "    authors:",
+        '      - name: "The sim authors"',
+        "",
+    ]
     return "\n".join(lines).encode()
 
 
@@ -243,8 +269,12 @@ def _person(author: Author, number: int) -> dict[str, Json]:
     if not author.given_names:
         return {"@id": id, "@type": "Organization", "name": author.name}
     return {
-        "@id": id, "@type": "Person", "name": author.name, "familyName": author.family, "givenName": author.given_names,
-    }  # fmt: skip
+        "@id": id,
+        "@type": "Person",
+        "name": author.name,
+        "familyName": author.family,
+        "givenName": author.given_names,
+    }
 
 
 def _licence(details: Details) -> dict[str, Json]:
@@ -252,15 +282,21 @@ def _licence(details: Details) -> dict[str, Json]:
         text = "The authors have not stated a licence."
         return {"@id": "#licence", "@type": "CreativeWork", "name": "not stated", "description": text}
     return {
-        "@id": f"https://spdx.org/licenses/{details.licence}", "@type": "CreativeWork", "name": details.licence,
+        "@id": f"https://spdx.org/licenses/{details.licence}",
+        "@type": "CreativeWork",
+        "name": details.licence,
         "description": f"The licence {details.licence} of the SPDX list.",
-    }  # fmt: skip
+    }
 
 
 def _file(path: str, size: int, sha256: str) -> dict[str, Json]:
     name = path.rpartition("/")[2]
     kind = _TYPES.get(f".{name.rpartition('.')[2]}", "application/octet-stream")
     return {
-        "@id": path, "@type": "File", "name": name, "contentSize": str(size), "sha256": sha256,
+        "@id": path,
+        "@type": "File",
+        "name": name,
+        "contentSize": str(size),
+        "sha256": sha256,
         "encodingFormat": kind,
-    }  # fmt: skip
+    }

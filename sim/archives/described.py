@@ -151,10 +151,17 @@ def _past_of(stored: StoredRun, text: str, software: Software, until_ns: int | N
         if origin.at_ns == 0 and origin.seed is not None:
             facts["seed"] = origin.seed
     scenario = _checked(lambda: loads(text, str(stored.path / SCENARIO), overrides))
-    past = _Past(Subject(
-        scenario=scenario, text=text, paces=(Pace(info.run_mode, scenario),), overrides=overrides, facts=facts,
-        models=tuple(recorded.get("model") or ()), sources=_sources(software),
-    ))  # fmt: skip
+    past = _Past(
+        Subject(
+            scenario=scenario,
+            text=text,
+            paces=(Pace(info.run_mode, scenario),),
+            overrides=overrides,
+            facts=facts,
+            models=tuple(recorded.get("model") or ()),
+            sources=_sources(software),
+        )
+    )
     for change in changes_of(stored):
         if until_ns is None or change.at_ns < until_ns:
             past.add(change)
@@ -223,9 +230,14 @@ def _subject_of_sweep(plan: Plan, text: str, software: Software) -> Subject:
     overrides, unchecked = (*plan.overrides, *chosen), list[str]()
     scenario = _checked(lambda: load(plan.file, overrides))  # without `allow`: no code of agents is run to describe it
     first = Subject(
-        scenario=scenario, text=text, paces=_paces(plan, scenario, overrides, unchecked), overrides=overrides,
-        facts=_facts(plan), models=plan.models, sources=_sources(software),
-    )  # fmt: skip
+        scenario=scenario,
+        text=text,
+        paces=_paces(plan, scenario, overrides, unchecked),
+        overrides=overrides,
+        facts=_facts(plan),
+        models=plan.models,
+        sources=_sources(software),
+    )
     unique = {overrides_of(point): {k: v for k, v in point.items() if k != MODE} for point in plan.points}
     points = list(unique.values())
     if not any(points):

@@ -122,9 +122,14 @@ def run(command: Sequence[str], folder: Path, variables: Mapping[str, str], seco
         RunError: if it takes longer, or prints too much.
     """
     with subprocess.Popen(  # noqa: S603  # the operator asks for this, see `sim verify --replay`
-        command, cwd=folder, env=dict(variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, start_new_session=True,
-    ) as process:  # fmt: skip
+        command,
+        cwd=folder,
+        env=dict(variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         outputs = [_Output(process, stream) for stream in (process.stdout, process.stderr)]

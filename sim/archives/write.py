@@ -156,8 +156,9 @@ def _trials(folder: Path) -> dict[str, bytes | Path]:
     if len(files) > MOST_FILES - _OTHER_FILES:
         raise UsageError(
             f"{folder} has {len(files):,} files of {len(names):,} recorded trials, and an archive at most"
-            f" {MOST_FILES:,} files", hint="carry the plan out again without `record`, or in parts",
-        )  # fmt: skip
+            f" {MOST_FILES:,} files",
+            hint="carry the plan out again without `record`, or in parts",
+        )
     return files
 
 
@@ -166,11 +167,15 @@ def _study_of_run(stored: StoredRun, text: str, details: Details) -> ArchivedStu
     return ArchivedStudy(
         title=details.title or f"A run of the simulation {info.name} (seed {info.seed})",
         description=_description(text) or f"A recorded run of the scenario {info.name}.",
-        date=details.date or info.started_at[:10], begun=info.started_at, ended=info.ended_at,
-        sim=str(info.versions.get("sim", "unknown")), python=str(info.versions.get("python", "unknown")),
-        scenario=f"{RUN}{info.id}/{SCENARIO}", results=[f"{RUN}{info.id}/{DATABASE}"],
+        date=details.date or info.started_at[:10],
+        begun=info.started_at,
+        ended=info.ended_at,
+        sim=str(info.versions.get("sim", "unknown")),
+        python=str(info.versions.get("python", "unknown")),
+        scenario=f"{RUN}{info.id}/{SCENARIO}",
+        results=[f"{RUN}{info.id}/{DATABASE}"],
         replay={"run": f"{RUN}{info.id}", "allow": list(info.options.get("allow", ()))},
-    )  # fmt: skip
+    )
 
 
 def _study_of_plan(plan: Plan, description: str, folder: Path, details: Details) -> ArchivedStudy:
@@ -179,10 +184,15 @@ def _study_of_plan(plan: Plan, description: str, folder: Path, details: Details)
     return ArchivedStudy(
         title=details.title or f"An experiment with the simulation {plan.name}",
         description=description or f"An experiment with the scenario {plan.name}.",
-        date=details.date or made.date().isoformat(), begun=None, ended=None, sim=own["sim"], python=own["python"],
-        scenario=f"{EXPERIMENT_FOLDER}{SCENARIO}", results=[f"{EXPERIMENT_FOLDER}{table_and_page(plan)[0]}"],
+        date=details.date or made.date().isoformat(),
+        begun=None,
+        ended=None,
+        sim=own["sim"],
+        python=own["python"],
+        scenario=f"{EXPERIMENT_FOLDER}{SCENARIO}",
+        results=[f"{EXPERIMENT_FOLDER}{table_and_page(plan)[0]}"],
         replay={"experiment": EXPERIMENT_FOLDER.rstrip("/"), "allow": list(plan.allow), "asks": bool(plan.models)},
-    )  # fmt: skip
+    )
 
 
 def _description(text: str) -> str:
@@ -210,8 +220,11 @@ def _write(
 ) -> Archive:
     """Write an archive under a hidden name, and rename it when it is complete."""
     files: dict[str, bytes | Path] = {
-        **own, **software.files, DESCRIPTION: description.encode(), CITATION: citation_of(study, details),
-    }  # fmt: skip
+        **own,
+        **software.files,
+        DESCRIPTION: description.encode(),
+        CITATION: citation_of(study, details),
+    }
     try:
         with draft_folder(target.parent, ".archive") as folder:
             draft = folder / target.name

@@ -77,10 +77,14 @@ class Child:
         """
         try:
             process = await anyio.open_process(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if errors else subprocess.DEVNULL,
-                env=dict(environment), cwd=folder, start_new_session=True,
-            )  # fmt: skip
+                env=dict(environment),
+                cwd=folder,
+                start_new_session=True,
+            )
         except OSError as error:
             hint = _HINT if error.errno in _SHORT else None
             raise RunError(f"{what} cannot be started: {error.strerror or error}", hint=hint) from error

@@ -56,10 +56,19 @@ def shown(
     number = least is not None or above is not None
     return {
         KEY: Shown(
-            help=text, written=written, metavar=metavar, words=words, number=number, least=least, most=most,
-            above=above, many=many, flag=flag, show_default=show_default,
+            help=text,
+            written=written,
+            metavar=metavar,
+            words=words,
+            number=number,
+            least=least,
+            most=most,
+            above=above,
+            many=many,
+            flag=flag,
+            show_default=show_default,
         )
-    }  # fmt: skip
+    }
 
 
 def shown_fields(record: type) -> dict[str, Shown]:

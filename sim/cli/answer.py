@@ -62,9 +62,15 @@ def command(
 
 
 def _asked(
-    name: str, text: str | None, *, within: str | None, otherwise: str | None, tool: str | None, args: str | None,
+    name: str,
+    text: str | None,
+    *,
+    within: str | None,
+    otherwise: str | None,
+    tool: str | None,
+    args: str | None,
     model: bool,
-) -> tuple[Verb, str, dict[str, Any]]:  # fmt: skip
+) -> tuple[Verb, str, dict[str, Any]]:
     """Return what is asked of the run, what happens then, and the arguments.
 
     Raises:

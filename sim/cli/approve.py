@@ -31,7 +31,13 @@ def command(run: str, gate: str, note: str, out: Path, *, deny: bool, wait: floa
     The run must be under way.
     """
     return ask_run(
-        find_run(out, run, running=True), "approve",
-        f"{gate} is {'denied' if deny else 'approved'}", wait=wait, no_wait=no_wait,
-        as_json=as_json, gate=gate, deny=deny, note=note,
-    )  # fmt: skip
+        find_run(out, run, running=True),
+        "approve",
+        f"{gate} is {'denied' if deny else 'approved'}",
+        wait=wait,
+        no_wait=no_wait,
+        as_json=as_json,
+        gate=gate,
+        deny=deny,
+        note=note,
+    )

@@ -23,17 +23,28 @@ from sim.cli.run import import_from_here
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @click.option("--title", help="Default: made from the name of the scenario.")
 @click.option(
-    "--author", "authors", multiple=True, metavar="NAME",
+    "--author",
+    "authors",
+    multiple=True,
+    metavar="NAME",
     help='"Family, Given", or with an ORCID: "Family, Given, 0000-0002-1825-0097". Without a comma: an organization.',
-)  # fmt: skip
+)
 @click.option("--licence", metavar="ID", help="The licence of the data, as an SPDX identifier such as CC-BY-4.0.")
 @click.option("--date", metavar="YYYY-MM-DD", help="The date of publication. Default: when the run began.")
 @OUT
 @common
 def command(
-    run: str, target: Path, *, force: bool, title: str | None, authors: tuple[str, ...], licence: str | None,
-    date: str | None, out: Path, as_json: bool,
-) -> None:  # fmt: skip
+    run: str,
+    target: Path,
+    *,
+    force: bool,
+    title: str | None,
+    authors: tuple[str, ...],
+    licence: str | None,
+    date: str | None,
+    out: Path,
+    as_json: bool,
+) -> None:
     """Write the archive of RUN: of a run (a folder, or the beginning of a name in `sim list`), or of an experiment (its
     folder).
 

@@ -83,11 +83,21 @@ def command(
 
     surveys = [
         ask(
-            folder, asked, at=at, agents=agents, models=models, access=access, other_endpoint=other_endpoint,
-            allow_change=allow_change, on_interrupt="return", confirm=confirm, **host, **rights.keywords,
+            folder,
+            asked,
+            at=at,
+            agents=agents,
+            models=models,
+            access=access,
+            other_endpoint=other_endpoint,
+            allow_change=allow_change,
+            on_interrupt="return",
+            confirm=confirm,
+            **host,
+            **rights.keywords,
         )
         for at in times or (None,)
-    ]  # fmt: skip
+    ]
     if only_estimate:
         _print_costs(surveys, as_json=as_json)
         return 0

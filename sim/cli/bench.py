@@ -24,9 +24,12 @@ from sim.experiments.modes import MODES
 )
 @click.argument("scenario", type=PATH, required=False)
 @click.option(
-    "--mode", "modes", multiple=True, type=click.Choice(list(MODES)),
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(list(MODES)),
     help="A mode to compare; repeatable. Default: the two tick modes, autonomous and causal.",
-)  # fmt: skip
+)
 @click.option(
     "--seed", "seeds", multiple=True, type=click.IntRange(0, MAX_SEED), help="A seed; replaces --seeds. Repeatable."
 )

@@ -28,17 +28,23 @@ from sim.runner.rebuild import models_asked
 from sim.tools.rights import Rights
 
 _ARM = click.option(
-    "--arm", "arms", multiple=True, metavar="NAME:KEY=VALUE",
+    "--arm",
+    "arms",
+    multiple=True,
+    metavar="NAME:KEY=VALUE",
     help="Compare arms instead: what an arm changes at that time. The same NAME again changes more. Repeatable.",
-)  # fmt: skip
+)
 _TURNING = click.option(
-    "--turning-point", metavar="CONDITION",
+    "--turning-point",
+    metavar="CONDITION",
     help="Estimate instead how likely this outcome was at each moment, and which steps changed that.",
-)  # fmt: skip
+)
 _TO = click.option(
-    "--to", type=PATH, metavar="PATH",
+    "--to",
+    type=PATH,
+    metavar="PATH",
     help="With --arm: the folder of the results. Default: experiments/NAME-NUMBER. With --turning-point: an SVG file.",
-)  # fmt: skip
+)
 _ANSWERS = (
     "sim: before the time of the branch, answers of models, tools and people are those on record;"
     " after it, models and tools are called again, which can cost money"
@@ -74,9 +80,14 @@ _COMPARISON = (
 )
 @options_of(BranchOptions, "at_event", "without", "replace")
 @options_of(
-    BranchOptions, "overrides", "tags", "seed", "until", seed="The seed of random draws after that time.",
+    BranchOptions,
+    "overrides",
+    "tags",
+    "seed",
+    "until",
+    seed="The seed of random draws after that time.",
     until="The simulated time at which the branch ends.",
-)  # fmt: skip
+)
 @options_of(BranchOptions, "models")
 @_TURNING
 @attribution_options
@@ -125,28 +136,46 @@ def command(
     _refuse({"--budget": budget, "--yes": yes}, "is for futures", "add --turning-point CONDITION")
     if outside and not quiet:
         say(_ANSWERS)
+    host |= {"until": until, "allow_change": allow_change, "other_endpoint": other_endpoint}
     if arms:
         _refuse({**single, "--quiet": quiet}, "is for a single branch", _TO_ARMS)
-        return _arms(
-            folder, at, arms, rights, comparison, options, until=until, allow_change=allow_change, as_json=as_json,
-            other_endpoint=other_endpoint, **host,
-        )  # fmt: skip
+        return _arms(folder, at, arms, rights, comparison, options, as_json=as_json, **host)
     _refuse(_named(comparison), "compares arms", "add --arm NAME:KEY=VALUE")
     access = access_of(options, models or asked)
     with at_work(rights, quiet=quiet) as working:
         result = branch(
-            folder, at=at, at_event=at_event, without=without, replace=_replaced(replace), overrides=overrides,
-            seed=seed, until=until, out=out, effects=decided(effects), models=models, tags=tags, record=not no_record,
-            allow_change=allow_change, access=access, other_endpoint=other_endpoint, **host, **working,
-        )  # fmt: skip
+            folder,
+            at=at,
+            at_event=at_event,
+            without=without,
+            replace=_replaced(replace),
+            overrides=overrides,
+            seed=seed,
+            out=out,
+            effects=decided(effects),
+            models=models,
+            tags=tags,
+            record=not no_record,
+            access=access,
+            **host,
+            **working,
+        )
     return print_live(result, as_json=as_json, quiet=quiet)
 
 
 def _arms(
-    folder: Path, at: str | None, arms: tuple[str, ...], rights: Rights,
-    comparison: Keywords, options: Keywords,
-    *, until: str | None, allow_change: bool, as_json: bool, **host: Any,
-) -> int:  # fmt: skip
+    folder: Path,
+    at: str | None,
+    arms: tuple[str, ...],
+    rights: Rights,
+    comparison: Keywords,
+    options: Keywords,
+    *,
+    until: str | None,
+    allow_change: bool,
+    as_json: bool,
+    **host: Any,
+) -> int:
     """Compare several futures with a baseline, and print the results."""
     if at is None:
         raise UsageError("the time at which the arms begin is missing", hint="give it: --at DURATION")
@@ -155,9 +184,14 @@ def _arms(
     jobs, on, to = (comparison.pop(name) for name in ("jobs", "on", "to"))
     ceilings = {name: comparison.pop(name) for name in ("ceiling", "ceiling_tokens")}
     plan = make_arms(
-        folder, at=at, arms=arms_of(arms), until=until, allow=rights.allow,
-        allow_change=allow_change, **chosen(comparison),
-    )  # fmt: skip
+        folder,
+        at=at,
+        arms=arms_of(arms),
+        until=until,
+        allow=rights.allow,
+        allow_change=allow_change,
+        **chosen(comparison),
+    )
     hosting = hosting_of(plan, options, rights, allow_change=allow_change, **host, **ceilings)
     check_workers(plan, jobs, on, hosting.ray)
     with contextlib.closing(begin(plan, to)) as results:
@@ -167,7 +201,7 @@ def _arms(
 
 def _explain(
     folder: Path, condition: str, rights: Rights, *, to: Path | None, yes: bool, as_json: bool, **settings: Any
-) -> int:  # fmt: skip
+) -> int:
     """Estimate how likely a condition was at each moment of a run, and print that."""
     check_picture(to)
     if rights.allow:

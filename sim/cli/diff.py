@@ -40,9 +40,12 @@ _LABELS = {
 @click.argument("left", metavar="RUN")
 @click.argument("right", metavar="RUN")
 @click.option(
-    "--limit", type=click.IntRange(0, 2**63 - 1), default=5, show_default=True,
+    "--limit",
+    type=click.IntRange(0, 2**63 - 1),
+    default=5,
+    show_default=True,
     help="Events of each run after the first difference; 0: all.",
-)  # fmt: skip
+)
 @OUT
 @common
 def command(left: str, right: str, limit: int, out: Path, as_json: bool) -> None:

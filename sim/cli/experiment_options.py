@@ -19,13 +19,15 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PRECISION = (
     click.option(
-        "--until-precision", "share", metavar="PERCENT",
+        "--until-precision",
+        "share",
+        metavar="PERCENT",
         help="Add seeds until half of each 95 % interval is at most this share of the mean, for example 5%.",
     ),
     click.option(
         "--most-seeds", type=click.IntRange(2, 100_000), help=f"With --until-precision. Default: {MOST_SEEDS}."
     ),
-)  # fmt: skip
+)
 
 
 def seed_options(count: str, *, fixed: bool = False) -> Callable[[Command], Command]:
@@ -85,8 +87,11 @@ def hosting_of(
     if access is not None:
         access.check_key()
     hosting = TrialHosting(
-        **attrs.evolve(rights, allow=plan.allow).keywords, access=access, stuck=say_stuck,
-        ceiling_micro=None if ceiling is None else to_micro(ceiling), **options,
-    )  # fmt: skip
+        **attrs.evolve(rights, allow=plan.allow).keywords,
+        access=access,
+        stuck=say_stuck,
+        ceiling_micro=None if ceiling is None else to_micro(ceiling),
+        **options,
+    )
     hosting.reached(access)
     return hosting

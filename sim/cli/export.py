@@ -41,9 +41,11 @@ _OF_EXPERIMENTS = ("figure", "table", "results", "candidates")
 @click.argument("view")
 @click.argument("name", required=False)
 @click.option(
-    "--format", "form", type=click.Choice(list(dict.fromkeys((*_FORMATS.values(), *_TABLES.values())))),
+    "--format",
+    "form",
+    type=click.Choice(list(dict.fromkeys((*_FORMATS.values(), *_TABLES.values())))),
     help="Of a view, or of a table of an experiment (latex, csv, md). Default: as PATH ends.",
-)  # fmt: skip
+)
 @click.option("--over", metavar="KEY", help="The horizontal axis of a figure: a varied key, or `time`.")
 @click.option("--columns", type=click.IntRange(1, 2), help="A figure: one column wide (85 mm, default) or two.")
 @click.option("--log", type=click.Choice(["x", "y", "xy"]), help="The logarithmic axes of a figure.")

@@ -13,10 +13,12 @@ from sim.experiments.options import SearchOptions
 from sim.runner.options import RunOptions
 
 _VARY = click.option(
-    "--vary", multiple=True, metavar="KEY=VALUES",
+    "--vary",
+    multiple=True,
+    metavar="KEY=VALUES",
     help="Where to look for a value: low..high, or a,b,c; KEY,KEY=[a,1],[b,2] for keys that change together. "
     "Repeatable.",
-)  # fmt: skip
+)
 
 
 @click.command(

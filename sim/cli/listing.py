@@ -64,11 +64,16 @@ def _fields(info: RunInfo) -> dict[str, Json]:
     from_run = None
     if origin is not None:
         from_run = {
-            "run": origin.get("run"), "time": to_seconds(whole(origin.get("at_ns"))), "set": origin.get("set", []),
-            "seed": origin.get("seed"), "models": origin.get("model", []),
-        }  # fmt: skip
+            "run": origin.get("run"),
+            "time": to_seconds(whole(origin.get("at_ns"))),
+            "set": origin.get("set", []),
+            "seed": origin.get("seed"),
+            "models": origin.get("model", []),
+        }
     more = {
-        "origin": from_run, "set": options.get("set", []), "models": options.get("model", []),
+        "origin": from_run,
+        "set": options.get("set", []),
+        "models": options.get("model", []),
         "tags": options.get("tags", []),
-    }  # fmt: skip
+    }
     return {**{name: getattr(info, name) for name in _KEPT}, **more}

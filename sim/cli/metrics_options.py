@@ -23,17 +23,22 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option(
-        "--metrics", "address", metavar="[HOST:]PORT",
+        "--metrics",
+        "address",
+        metavar="[HOST:]PORT",
         help="Serve metrics for Prometheus during the run, at /metrics and /healthz. Without a host, only this machine "
         "can connect. Port 0: any free port.",
     ),
     click.option("--linger", is_flag=True, help="Serve metrics after the run too, until Ctrl-C."),
     click.option("--metrics-file", type=PATH, metavar="FILE", help="Write metrics to a file at the end (.prom)."),
     click.option(
-        "--metrics-agent", "watched", multiple=True, metavar="NAME",
+        "--metrics-agent",
+        "watched",
+        multiple=True,
+        metavar="NAME",
         help="Separate series for an agent, or for agents that match, such as 'writer-*'; at most 50.",
     ),
-)  # fmt: skip
+)
 
 
 def metrics_options(command: Command) -> Command:

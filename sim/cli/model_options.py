@@ -71,27 +71,48 @@ _ENDPOINT = (
 _BATCHING = Batching()
 _BATCHES = (
     click.option(
-        "--batch/--no-batch", default=None,
+        "--batch/--no-batch",
+        default=None,
         help="Answer calls to endpoints in batches, at a lower price; or online. Default: online, or as in the record.",
     ),
-    click.option("--batch-poll", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-                 help=f"Real time between two looks at a batch. Default: {_BATCHING.poll:g}."),
-    click.option("--batch-wait", metavar="DURATION",
-                 help="The longest real time of a batch, which is then cancelled. Default:"
-                 f" {_BATCHING.wait / 3600:g}h."),
-    click.option("--batch-price", type=click.FloatRange(0, 1), metavar="SHARE",
-                 help="The price in a batch, as a share of the full price."
-                 f" Default: {_BATCHING.price:g}."),
-    click.option("--batch-requests", type=click.IntRange(1), metavar="N",
-                 help=f"The most requests of a batch. Default: {_BATCHING.requests}."),
-    click.option("--batch-bytes", type=click.IntRange(1), metavar="N",
-                 help=f"The most bytes of a batch. Default: {_BATCHING.bytes}."),
-)  # fmt: skip
+    click.option(
+        "--batch-poll",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help=f"Real time between two looks at a batch. Default: {_BATCHING.poll:g}.",
+    ),
+    click.option(
+        "--batch-wait",
+        metavar="DURATION",
+        help=f"The longest real time of a batch, which is then cancelled. Default: {_BATCHING.wait / 3600:g}h.",
+    ),
+    click.option(
+        "--batch-price",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help=f"The price in a batch, as a share of the full price. Default: {_BATCHING.price:g}.",
+    ),
+    click.option(
+        "--batch-requests",
+        type=click.IntRange(1),
+        metavar="N",
+        help=f"The most requests of a batch. Default: {_BATCHING.requests}.",
+    ),
+    click.option(
+        "--batch-bytes",
+        type=click.IntRange(1),
+        metavar="N",
+        help=f"The most bytes of a batch. Default: {_BATCHING.bytes}.",
+    ),
+)
 
 MODEL = click.option(
-    "--model", "models", multiple=True, metavar="[TIER=]PROVIDER:NAME",
+    "--model",
+    "models",
+    multiple=True,
+    metavar="[TIER=]PROVIDER:NAME",
     help="A language model instead of the scenario's, for one tier or all; for example openai:NAME.",
-)  # fmt: skip
+)
 ENDPOINT = (
     "profile", "base_url", "endpoints", "endpoint_keys", "headers", "requests_per_minute", "tokens_per_minute",
     "concurrency", "stream", "batch", "batch_poll", "batch_wait", "batch_price", "batch_requests", "batch_bytes",
@@ -99,9 +120,13 @@ ENDPOINT = (
 """The names of the options of endpoints, without `--other-endpoint`."""
 _ESTIMATE = (
     click.option("--estimate", "only_estimate", is_flag=True, help="Estimate the cost of models; do not run."),
-    click.option("--probe", type=click.IntRange(1, 50), metavar="N",
-                 help="With --estimate: make N calls for real, and scale the others by them. They cost money."),
-)  # fmt: skip
+    click.option(
+        "--probe",
+        type=click.IntRange(1, 50),
+        metavar="N",
+        help="With --estimate: make N calls for real, and scale the others by them. They cost money.",
+    ),
+)
 
 
 def model_options(command: Command) -> Command:

@@ -32,6 +32,11 @@ def command(run: str, values: tuple[str, ...], out: Path, *, wait: float, no_wai
     """
     values_by_key = {override.key: plain(override.value) for override in parse_all(values)}
     return ask_run(
-        find_run(out, run, running=True), "set",
-        f"{', '.join(values_by_key)} set", wait=wait, no_wait=no_wait, as_json=as_json, values=values_by_key
-    )  # fmt: skip
+        find_run(out, run, running=True),
+        "set",
+        f"{', '.join(values_by_key)} set",
+        wait=wait,
+        no_wait=no_wait,
+        as_json=as_json,
+        values=values_by_key,
+    )

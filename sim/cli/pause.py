@@ -31,6 +31,4 @@ def command(run: str, agent: str | None, out: Path, *, wait: float, no_wait: boo
     folder = find_run(out, run, running=True)
     if agent is None:
         return ask_run(folder, "pause_all", "the run pauses", wait=wait, no_wait=no_wait, as_json=as_json)
-    return ask_run(
-        folder, "pause", f"{agent} pauses", wait=wait, no_wait=no_wait, as_json=as_json, agent_id=agent
-    )  # fmt: skip
+    return ask_run(folder, "pause", f"{agent} pauses", wait=wait, no_wait=no_wait, as_json=as_json, agent_id=agent)

@@ -20,9 +20,13 @@ WAIT = 10.0
 def wait_options(command: Command) -> Command:
     """Add the options that say how long to wait for the answer."""
     wait = click.option(
-        "--wait", type=click.FloatRange(0, 86_400), default=WAIT, show_default=True, metavar="SECONDS",
+        "--wait",
+        type=click.FloatRange(0, 86_400),
+        default=WAIT,
+        show_default=True,
+        metavar="SECONDS",
         help="How long to wait until the run has taken it in.",
-    )  # fmt: skip
+    )
     none = click.option("--no-wait", is_flag=True, help="Do not wait for the answer.")
     return wait(none(command))
 

@@ -34,10 +34,15 @@ def command(run: str, topic: str, data: str | None, out: Path, *, wait: float, n
     The run must be under way. The source of the event is `host`.
     """
     return ask_run(
-        find_run(out, run, running=True), "publish",
-        f"{topic} is published", wait=wait, no_wait=no_wait, as_json=as_json,
-        topic=topic, data=_data(data),
-    )  # fmt: skip
+        find_run(out, run, running=True),
+        "publish",
+        f"{topic} is published",
+        wait=wait,
+        no_wait=no_wait,
+        as_json=as_json,
+        topic=topic,
+        data=_data(data),
+    )
 
 
 def _data(text: str | None) -> Any:

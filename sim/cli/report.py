@@ -27,21 +27,33 @@ _WHAT = ("sensitivity", "variance")
 @click.argument("run")
 @click.argument("what", required=False, type=click.Choice(_WHAT))
 @click.option(
-    "--to", "target", type=PATH, metavar="FILE",
+    "--to",
+    "target",
+    type=PATH,
+    metavar="FILE",
     help=f"The file to write. Default: {REPORT} or sensitivity.html in the folder.",
-)  # fmt: skip
+)
 @click.option("--outcome", "outcomes", multiple=True, metavar="NAME", help="This outcome alone. Repeatable.")
 @click.option(
-    "--across", multiple=True, metavar="NAME=OUTCOME,...",
+    "--across",
+    multiple=True,
+    metavar="NAME=OUTCOME,...",
     help="Of variance: outcomes that are the levels of one more source. Repeatable.",
-)  # fmt: skip
+)
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @OUT
 @common
 def command(
-    run: str, what: str | None, target: Path | None, *, outcomes: tuple[str, ...], across: tuple[str, ...], force: bool,
-    out: Path, as_json: bool,
-) -> None:  # fmt: skip
+    run: str,
+    what: str | None,
+    target: Path | None,
+    *,
+    outcomes: tuple[str, ...],
+    across: tuple[str, ...],
+    force: bool,
+    out: Path,
+    as_json: bool,
+) -> None:
     """Write the page of `sim view` so that it opens at its overview: settings, totals, charts, limits, costs, errors,
     agents. It is one HTML file that needs no network and can be shared. RUN is a folder, or the beginning of a name in
     `sim list`. The run can still be running; then the page has what is on record now.
@@ -107,7 +119,7 @@ def _report_variance(folder: Path, outcomes: tuple[str, ...], across: tuple[str,
 
 def _report_sensitivity(
     folder: Path, target: Path | None, outcomes: tuple[str, ...], *, force: bool, as_json: bool
-) -> None:  # fmt: skip
+) -> None:
     """Print the sensitivity of the outcomes of a sweep, and write its page."""
     from sim.experiments.integrity import check_experiment  # the imports are slow
     from sim.experiments.results import Results

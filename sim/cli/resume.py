@@ -61,7 +61,15 @@ def command(
     access = access_of(endpoint, models_of(folder))
     with at_work(rights, quiet=quiet) as options:
         result = resume(
-            folder, effects=decided(effects), undecided=undecided, take_over=take_over, allow_loss=allow_loss,
-            allow_change=allow_change, access=access, other_endpoint=other_endpoint, **host, **options,
-        )  # fmt: skip
+            folder,
+            effects=decided(effects),
+            undecided=undecided,
+            take_over=take_over,
+            allow_loss=allow_loss,
+            allow_change=allow_change,
+            access=access,
+            other_endpoint=other_endpoint,
+            **host,
+            **options,
+        )
     return print_live(result, as_json=as_json, quiet=quiet, undecided=undecided)

@@ -24,9 +24,11 @@ REPLAY_RIGHTS = tuple(name for name in shown_fields(Rights) if name != "mcp")
 
 ALLOW = options_of(Rights, "allow")
 _MCP_ENV = click.option(
-    "--mcp-env", multiple=True, metavar="NAME=VARIABLE",
+    "--mcp-env",
+    multiple=True,
+    metavar="NAME=VARIABLE",
     help="An environment variable that the program of an --mcp gets; else it gets none.",
-)  # fmt: skip
+)
 
 
 def mcp_options(command: Command) -> Command:

@@ -77,9 +77,10 @@ def host_options(command: Command) -> Command:
 @OUT
 @NO_RECORD
 @click.option(
-    "--shards", metavar="N[@ray]",
+    "--shards",
+    metavar="N[@ray]",
     help="Run the islands of the scenario in so many processes, also of --ray. The hash is that of one process.",
-)  # fmt: skip
+)
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")
 @click.option(
@@ -129,10 +130,8 @@ def command(
             with redirect_stdout(sys.stderr):
                 options["expected"] = _expected(scenario, options)
         options["on_interrupt"] = "return"  # so that the summary of an interrupted run is printed
-        result = _run(
-            scenario, metrics, shards, quiet=quiet, verbose=verbose, live=live, out=None if no_record else out,
-            **options,
-        )  # fmt: skip
+        options["out"] = None if no_record else out
+        result = _run(scenario, metrics, shards, quiet=quiet, verbose=verbose, live=live, **options)
         print_result(result, as_json=as_json, quiet=quiet)
         metrics.linger()
     if strict and result.errors:

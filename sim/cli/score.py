@@ -60,8 +60,13 @@ def command(
     access, line = access_of(endpoint, models_in(endpoint, models)), _Progress()
     with redirect_stdout(sys.stderr):
         scores = score(
-            folders, measures=file, names=names, access=access, confirm=confirm, progress=line,
-        )  # fmt: skip
+            folders,
+            measures=file,
+            names=names,
+            access=access,
+            confirm=confirm,
+            progress=line,
+        )
     line.clear()
     if only_estimate:
         kept = sum(one.judge != QUERY for one in scores)

@@ -83,9 +83,20 @@ def command(
     with reading(out, run) as stored:
         if view is not None:
             asked = PageRequest(
-                stored=stored, view=view, name=name, agent=agent, topic=topic, last=last, prompts=prompts, again=again,
-                at=at, limit=limit or None, limited="limit" in options, rights=rights, as_json=as_json,
-            )  # fmt: skip
+                stored=stored,
+                view=view,
+                name=name,
+                agent=agent,
+                topic=topic,
+                last=last,
+                prompts=prompts,
+                again=again,
+                at=at,
+                limit=limit or None,
+                limited="limit" in options,
+                rights=rights,
+                as_json=as_json,
+            )
             show(asked, options)
             return
         malformed = _malformed(stored)

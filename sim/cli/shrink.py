@@ -100,12 +100,15 @@ def _print(shrunk: Shrunk, target: Path, command: str, *, as_json: bool) -> None
     if as_json:
         print_json(
             {
-                "file": target, "lines": len(shrunk.text.splitlines()), "runs": shrunk.runs,
+                "file": target,
+                "lines": len(shrunk.text.splitlines()),
+                "runs": shrunk.runs,
                 "complete": shrunk.complete,
                 "removed": {what: {"removed": gone, "of": of} for what, (gone, of) in shrunk.removed.items()},
-                "simplified": list(shrunk.simplified), "command": command,
+                "simplified": list(shrunk.simplified),
+                "command": command,
             }
-        )  # fmt: skip
+        )
         return
     gone = ", ".join(f"{count} of {of} {what}" for what, (count, of) in shrunk.removed.items()) or "nothing"
     click.echo(plain(f"{target}: {len(shrunk.text.splitlines())} lines, after {shrunk.runs} runs"))

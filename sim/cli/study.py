@@ -31,25 +31,31 @@ from sim.tools.rights import Rights
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 VARY = click.option(
-    "--vary", multiple=True, metavar="KEY=VALUES",
+    "--vary",
+    multiple=True,
+    metavar="KEY=VALUES",
     help="Values of a key: a,b,c or low..high:n; low..high for designs that sample; KEY,KEY=[a,1],[b,2] for keys "
     "that change together. Repeatable: all combinations.",
-)  # fmt: skip
+)
 _PLANNED = (
     VARY,
     click.option(
-        "--points", type=PATH, metavar="FILE",
+        "--points",
+        type=PATH,
+        metavar="FILE",
         help="Combinations in a CSV file (keys in the first line) or a JSON Lines file, as they are.",
     ),
     click.option(
-        "--design", type=click.Choice([one for one in get_args(Design) if one not in ("list", "fit")]),
+        "--design",
+        type=click.Choice([one for one in get_args(Design) if one not in ("list", "fit")]),
         help="Default: factorial. For sensitivity indices: saltelli, morris or fast.",
     ),
     click.option(
-        "--samples", type=click.IntRange(1, 100_000),
+        "--samples",
+        type=click.IntRange(1, 100_000),
         help="Combinations of a latin or sobol design; N of a design for sensitivity, which has several for each.",
     ),
-)  # fmt: skip
+)
 _RUNS = options_of(
     RunOptions, "until", "overrides", until="The simulated time of each run.", overrides="Change a value in all runs."
 )
@@ -89,14 +95,25 @@ def study_options(
         fixed: whether the number of seeds is fixed; see `seed_options`.
     """
     recording = options_of(
-        RunOptions, "recording",
+        RunOptions,
+        "recording",
         recording=f"How much is recorded of each trial. Default: what the scenario says, otherwise {level}.",
-    )  # fmt: skip
+    )
     to = click.option("--to", "out", type=PATH, metavar="FOLDER", help=f"Folder for the results. Default: {folder}.")
     groups = (
-        *planned, seed_options(seeds, fixed=fixed), _RUNS, recording, *_CARRIED_OUT, rights_options, MODEL,
-        endpoint_options, worker_options, host_options, to, common,
-    )  # fmt: skip
+        *planned,
+        seed_options(seeds, fixed=fixed),
+        _RUNS,
+        recording,
+        *_CARRIED_OUT,
+        rights_options,
+        MODEL,
+        endpoint_options,
+        worker_options,
+        host_options,
+        to,
+        common,
+    )
 
     def add(command: Command) -> Command:
         for option in reversed(groups):

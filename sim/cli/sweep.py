@@ -26,9 +26,11 @@ from sim.runner.options import RunOptions
 )
 @click.argument("scenario", type=PATH, required=False)
 @click.option(
-    "--baseline", multiple=True, metavar="KEY=VALUE",
+    "--baseline",
+    multiple=True,
+    metavar="KEY=VALUE",
     help="The combination with which all others are compared, seed by seed. Repeatable.",
-)  # fmt: skip
+)
 @click.option("--second-order", is_flag=True, default=None, help="Of saltelli: also what pairs of inputs do together.")
 @options_of(RunOptions, "mode", mode="Default: that of the scenario.")
 @study_options("10", "samples", "experiments/NAME-NUMBER")

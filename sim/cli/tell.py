@@ -36,7 +36,13 @@ def command(
     if text == "-":
         text = sys.stdin.read()
     return ask_run(
-        find_run(out, run, running=True), "tell",
-        f"{agent} got the message", wait=wait, no_wait=no_wait, as_json=as_json,
-        agent_id=agent, text=text, topic=topic,
-    )  # fmt: skip
+        find_run(out, run, running=True),
+        "tell",
+        f"{agent} got the message",
+        wait=wait,
+        no_wait=no_wait,
+        as_json=as_json,
+        agent_id=agent,
+        text=text,
+        topic=topic,
+    )

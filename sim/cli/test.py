@@ -41,9 +41,10 @@ from sim.tools.rights import Rights
 @click.argument("scenarios", type=PATH, nargs=-1, required=True)
 @click.option("--seeds", type=click.IntRange(1, 100_000), help=f"Number of seeds, run as declared. Default: {SEEDS}.")
 @click.option(
-    "--orders", type=click.IntRange(0, 100_000),
+    "--orders",
+    type=click.IntRange(0, 100_000),
     help=f"Number of further runs with a shuffled order of simultaneous events. Default: {ORDERS}.",
-)  # fmt: skip
+)
 @click.option("--faults", is_flag=True, help="Run each seed also with failures and latencies of models.")
 @options_of(RunOptions, "seed", seed="Run this seed alone.")
 @click.option("--order", type=click.IntRange(0), help="With --seed: this shuffled order; 0: as declared.")
@@ -51,18 +52,26 @@ from sim.tools.rights import Rights
 @click.option("--property", "only", multiple=True, metavar="NAME", help="Check this property only; repeatable.")
 @click.option("--coverage", is_flag=True, help="Tell what no run has reached, and mark it in the text of the file.")
 @options_of(
-    RunOptions, "until", "overrides", until="The simulated time of each run.",
+    RunOptions,
+    "until",
+    "overrides",
+    until="The simulated time of each run.",
     overrides="Change a value of the scenarios.",
-)  # fmt: skip
+)
 @ALLOW
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Number of parallel processes. Default: one per core.")
 @click.option("--to", "out", type=PATH, metavar="FOLDER", help="Keep results here; the same command continues a test.")
 @click.option("--junit", "junit_file", type=PATH, metavar="FILE", help="Write the results as JUnit XML.")
 @common
 def command(
-    scenarios: tuple[Path, ...], *, jobs: int | None, out: Path | None, junit_file: Path | None, as_json: bool,
+    scenarios: tuple[Path, ...],
+    *,
+    jobs: int | None,
+    out: Path | None,
+    junit_file: Path | None,
+    as_json: bool,
     **options: Any,
-) -> int:  # fmt: skip
+) -> int:
     """Run SCENARIOS with many seeds and orders of simultaneous events, and look for violations of their `properties`.
 
     The first violation of each kind is shown with its seed, order, time and agent, the events before it, and the
@@ -104,11 +113,17 @@ def _campaigns(scenarios: Sequence[Path], options: Keywords) -> list[Campaign]:
         path, allow = find_and_allow(one, options["allow"])
         campaigns.append(
             plan(
-                path, **counts, faults=options["faults"], case=case, until=options["until"], only=options["only"],
+                path,
+                **counts,
+                faults=options["faults"],
+                case=case,
+                until=options["until"],
+                only=options["only"],
                 coverage=options["coverage"],
-                overrides=options["overrides"], rights=Rights(allow=allow),
+                overrides=options["overrides"],
+                rights=Rights(allow=allow),
             )
-        )  # fmt: skip
+        )
     return campaigns
 
 

@@ -39,9 +39,11 @@ from sim.record.zip_archives import EXPERIMENT, is_archive
     help="An audit record that an earlier `sim verify` printed as the last; it must still be there, unchanged.",
 )
 @click.option(
-    "--replay", "again", is_flag=True,
+    "--replay",
+    "again",
+    is_flag=True,
     help="Of an archive: also repeat it in a new environment, with the code in the archive. This runs that code.",
-)  # fmt: skip
+)
 @click.option(
     "--own", is_flag=True, help="With --replay: with the sim that is installed here, not the one in the archive."
 )
@@ -52,7 +54,7 @@ from sim.record.zip_archives import EXPERIMENT, is_archive
 @common
 def command(
     run: str, out: Path, *, audit_head: str | None, again: bool, own: bool, python: str | None, as_json: bool
-) -> int:  # fmt: skip
+) -> int:
     """Verify that the record of RUN is complete and unchanged: all events, effects, inputs, figures and audit records.
 
     RUN can also be the folder of an experiment, whose table and page are derived from its results and compared; or an
@@ -175,9 +177,14 @@ def _experiment(folder: Path) -> _Report:
 
     checked = check_experiment(folder)
     fields: dict[str, Any] = {
-        "experiment": checked.id, "trials": checked.trials, "missing": checked.missing, "recorded": checked.runs,
-        "results": checked.hash, "sealed": checked.sealed, "notes": list(checked.notes),
-    }  # fmt: skip
+        "experiment": checked.id,
+        "trials": checked.trials,
+        "missing": checked.missing,
+        "recorded": checked.runs,
+        "results": checked.hash,
+        "sealed": checked.sealed,
+        "notes": list(checked.notes),
+    }
     lines = []
     if checked.id is not None:
         recorded = f", the runs of {checked.runs:,} of them" if checked.runs else ""

@@ -50,9 +50,16 @@ from sim.tools.rights import NO_RIGHTS, Rights
 @OUT
 @common
 def command(
-    run: str, target: Path | None, *, force: bool, serve: int | None, again: bool, out: Path, as_json: bool,
+    run: str,
+    target: Path | None,
+    *,
+    force: bool,
+    serve: int | None,
+    again: bool,
+    out: Path,
+    as_json: bool,
     rights: Rights,
-) -> None:  # fmt: skip
+) -> None:
     """Write a page that plays RUN: a map, states, charts and messages, moved by one bar of time. RUN is a folder, or
     the beginning of a name in `sim list`. The page is one HTML file that needs no network and can be shared.
 

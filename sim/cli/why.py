@@ -57,7 +57,13 @@ def command(
     limits = {"budget": budget, "answers": answers, "max_wall": max_wall}
     arguments: Keywords = {name: value for name, value in limits.items() if value is not None}
     explained = why(
-        folder, outcome, jobs=jobs, allow_change=allow_change, access=access_of(options, asked),
-        confirm=confirm(yes=yes), **arguments, **rights.keywords,
-    )  # fmt: skip
+        folder,
+        outcome,
+        jobs=jobs,
+        allow_change=allow_change,
+        access=access_of(options, asked),
+        confirm=confirm(yes=yes),
+        **arguments,
+        **rights.keywords,
+    )
     return print_explained(explained, to=to, as_json=as_json)

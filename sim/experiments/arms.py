@@ -220,9 +220,14 @@ def _naming_the_arm(name: str) -> Iterator[None]:
 
 
 def _check_arm(
-    text: str, file: Path, own: tuple[str, ...], overrides: Sequence[str], allow: tuple[str, ...], at_ns: int,
+    text: str,
+    file: Path,
+    own: tuple[str, ...],
+    overrides: Sequence[str],
+    allow: tuple[str, ...],
+    at_ns: int,
     until: Duration | None,
-) -> Scenario:  # fmt: skip
+) -> Scenario:
     """Check when an arm ends, and what it changes: at time 0 anything, later live parameters; return the scenario."""
     scenario = loads(text, str(file), own if at_ns else (*own, *overrides), allow)
     end_ns = scenario.end_ns if until is None else to_ns(until)

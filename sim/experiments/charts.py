@@ -96,14 +96,22 @@ class Drawing:
         rows, names = legend_of([(series.name, series.colour) for series in self.series], WIDTH)
         top = _TITLE + 20.0 * rows
         drawn = tag(
-            "svg", tag("rect", width="100%", height="100%", fill="var(--card)"),
+            "svg",
+            tag("rect", width="100%", height="100%", fill="var(--card)"),
             tag("text", label, x=10, y=18, font_weight=600, fill="var(--ink)"),
             tag("g", names, transform=f"translate(0 {_TITLE:g})"),
-            tag("g", self.parts, transform=f"translate(0 {top:g})"), xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {WIDTH:g} {self.height + top:g}", width=WIDTH, height=self.height + top, role="img",
-            aria_label=label, font_family="system-ui, sans-serif", font_size="11.5", fill="var(--soft)",
+            tag("g", self.parts, transform=f"translate(0 {top:g})"),
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {WIDTH:g} {self.height + top:g}",
+            width=WIDTH,
+            height=self.height + top,
+            role="img",
+            aria_label=label,
+            font_family="system-ui, sans-serif",
+            font_size="11.5",
+            fill="var(--soft)",
             style="max-width: 100%; height: auto",
-        )  # fmt: skip
+        )
         # In text, quotes are escaped, so only whole values of attributes are replaced.
         return Chart(label, re.sub(r'"var\(--(\w+)\)"', lambda match: f'"{colours[match[1]]}"', drawn))
 
@@ -148,21 +156,39 @@ def bars(label: str, rows: Sequence[Bar], *, mark: float | None = None, marked: 
     ]
     for index, bar in enumerate(rows):
         top = _ABOVE + 30 * index + 5
-        drawn = _dotted(bar, x, top + 10) if bar.singles else [
-            tag("rect", tag("title", f"{bar.name}: {bar.said}"), x=x(min(bar.value.mean, 0.0)), y=top,
-                width=max(1.5, abs(x(bar.value.mean) - x(0.0))), height=20.0, rx=3, fill=bar.colour),
-            _whisker(x(bar.value.low), x(bar.value.high), top + 10) if bar.value.half else "",
-        ]  # fmt: skip
-        parts.append((
-            _text(left - 8, top + 14, _cut(bar.name), "end", "name"), *drawn,
-            _text(x(max(bar.ends[1], 0.0)) + 7, top + 14, bar.said, "start", "said"),
-        ))  # fmt: skip
+        drawn = (
+            _dotted(bar, x, top + 10)
+            if bar.singles
+            else [
+                tag(
+                    "rect",
+                    tag("title", f"{bar.name}: {bar.said}"),
+                    x=x(min(bar.value.mean, 0.0)),
+                    y=top,
+                    width=max(1.5, abs(x(bar.value.mean) - x(0.0))),
+                    height=20.0,
+                    rx=3,
+                    fill=bar.colour,
+                ),
+                _whisker(x(bar.value.low), x(bar.value.high), top + 10) if bar.value.half else "",
+            ]
+        )
+        parts.append(
+            (
+                _text(left - 8, top + 14, _cut(bar.name), "end", "name"),
+                *drawn,
+                _text(x(max(bar.ends[1], 0.0)) + 7, top + 14, bar.said, "start", "said"),
+            )
+        )
     if mark is not None:
-        parts.append((
-            _line(x(mark), _ABOVE - 4, x(mark), floor, "soft", dashed=True),
-            _text(x(mark) + 4, floor - 4, marked, "start")
-            if x(mark) + _WORD * len(marked) < WIDTH else _text(x(mark) - 4, floor - 4, marked, "end"),
-        ))  # fmt: skip
+        parts.append(
+            (
+                _line(x(mark), _ABOVE - 4, x(mark), floor, "soft", dashed=True),
+                _text(x(mark) + 4, floor - 4, marked, "start")
+                if x(mark) + _WORD * len(marked) < WIDTH
+                else _text(x(mark) - 4, floor - 4, marked, "end"),
+            )
+        )
     return Drawing(label, height, parts)
 
 
@@ -184,20 +210,31 @@ def dots(label: str, rows: Sequence[Bar]) -> Drawing:
         return middle + value / (marks[-1] or 1) * half_width
 
     parts: list[Iterable[Markup | str]] = [
-        (_line(x(at), _ABOVE, x(at), height - _BELOW, "soft" if at == 0 else "grid"),
-         _text(x(at), height - 8, number(at), "middle"))
+        (
+            _line(x(at), _ABOVE, x(at), height - _BELOW, "soft" if at == 0 else "grid"),
+            _text(x(at), height - 8, number(at), "middle"),
+        )
         for at in sorted({*marks, *(-at for at in marks)})
-    ]  # fmt: skip
+    ]
     for index, bar in enumerate(rows):
         y = _ABOVE + 26 * index + 13
-        drawn = _dotted(bar, x, y) if bar.singles else [
-            _whisker(x(bar.value.low), x(bar.value.high), y) if bar.value.half else "",
-            tag("circle", tag("title", f"{bar.name}: {bar.said}"), cx=x(bar.value.mean), cy=y, r=5, fill=bar.colour),
-        ]  # fmt: skip
-        parts.append((
-            _text(left - 8, y + 4, bar.name, "end", "name"), *drawn,
-            _text(WIDTH - said + 10, y + 4, bar.said, "start", "said"),
-        ))  # fmt: skip
+        drawn = (
+            _dotted(bar, x, y)
+            if bar.singles
+            else [
+                _whisker(x(bar.value.low), x(bar.value.high), y) if bar.value.half else "",
+                tag(
+                    "circle", tag("title", f"{bar.name}: {bar.said}"), cx=x(bar.value.mean), cy=y, r=5, fill=bar.colour
+                ),
+            ]
+        )
+        parts.append(
+            (
+                _text(left - 8, y + 4, bar.name, "end", "name"),
+                *drawn,
+                _text(WIDTH - said + 10, y + 4, bar.said, "start", "said"),
+            )
+        )
     return Drawing(label, height, parts)
 
 
@@ -267,10 +304,12 @@ def scatter(label: str, points: Sequence[tuple[str, float]], axis: str) -> Drawi
     parts: list[Iterable[Markup | str]] = [_levels(marks, y)]
     parts.append([_text(x(at), height - 22, _cut(name), "middle") for at, name in ends])
     parts.append([_text((_LEFT + WIDTH) / 2, height - 4, axis, "middle", "said")])
-    parts.append([
-        tag("circle", cx=f"{x(at):.1f}", cy=f"{y(value):.1f}", r=2.2, fill="var(--c0)", fill_opacity=0.45)
-        for at, (_, value) in zip(places, points, strict=True)
-    ])  # fmt: skip
+    parts.append(
+        [
+            tag("circle", cx=f"{x(at):.1f}", cy=f"{y(value):.1f}", r=2.2, fill="var(--c0)", fill_opacity=0.45)
+            for at, (_, value) in zip(places, points, strict=True)
+        ]
+    )
     return Drawing(label, height, parts)
 
 
@@ -313,12 +352,19 @@ def bands(label: str, curves: Sequence[ChartLine], end: float, axis: str) -> Dra
             level = value.mean / (most or 1) * (band - 8)
             path.append(f"H{x(at):.1f}V{floor - level:.1f}")
         peak = max(value.mean for _, value in series.values)
-        parts.append((
-            tag("path", tag("title", f"{series.name}: up to {number(peak)}"), d="".join(path) + f"V{floor:.1f}Z",
-                fill=series.colour),
-            _line(left, floor, WIDTH - 70, floor, "line"), _text(left - 8, floor - 12, series.name, "end", "name"),
-            _text(x(series.values[-1][0]) + 5, floor - 5, f"up to {number(peak)}", "start"),
-        ))  # fmt: skip
+        parts.append(
+            (
+                tag(
+                    "path",
+                    tag("title", f"{series.name}: up to {number(peak)}"),
+                    d="".join(path) + f"V{floor:.1f}Z",
+                    fill=series.colour,
+                ),
+                _line(left, floor, WIDTH - 70, floor, "line"),
+                _text(left - 8, floor - 12, series.name, "end", "name"),
+                _text(x(series.values[-1][0]) + 5, floor - 5, f"up to {number(peak)}", "start"),
+            )
+        )
     return Drawing(label, height, parts)
 
 
@@ -401,10 +447,15 @@ def _point(x: float, value: Estimate, y: Scale, series: ChartLine, words: str) -
     if not value.half:
         return [dot]
     return [
-        tag("path", d=f"M{x - 4:.1f} {y(value.high):.1f}h8m-4 0V{y(value.low):.1f}m-4 0h8", stroke=series.colour,
-            fill="none", stroke_width=1.2),
+        tag(
+            "path",
+            d=f"M{x - 4:.1f} {y(value.high):.1f}h8m-4 0V{y(value.low):.1f}m-4 0h8",
+            stroke=series.colour,
+            fill="none",
+            stroke_width=1.2,
+        ),
         dot,
-    ]  # fmt: skip
+    ]
 
 
 def _dotted(bar: Bar, x: Scale, y: float) -> list[Markup]:
@@ -432,9 +483,14 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, *, dashed: bo
 
 def _path(points: str, colour: str, *, faint: bool = False) -> Markup:
     return tag(
-        "polyline", points=points, fill="none", stroke=colour, stroke_width=1.1 if faint else 1.8,
-        stroke_opacity=0.5 if faint else None, stroke_linejoin="round",
-    )  # fmt: skip
+        "polyline",
+        points=points,
+        fill="none",
+        stroke=colour,
+        stroke_width=1.1 if faint else 1.8,
+        stroke_opacity=0.5 if faint else None,
+        stroke_linejoin="round",
+    )
 
 
 def _text(x: float, y: float, text: str, anchor: str, kind: str | None = None) -> Markup:

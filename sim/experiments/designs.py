@@ -197,10 +197,11 @@ def _range(key: str, rest: str, hint: str) -> VariedKey:
         raise UsageError(f"a range has 2 to {MOST_POINTS:,} values, not {count:,}", hint=hint)
     parts = count - 1
     texts = [
-        str(int(low) + (int(high - low) * 2 * step + parts) // (2 * parts)) if whole
+        str(int(low) + (int(high - low) * 2 * step + parts) // (2 * parts))
+        if whole
         else number_text(low + (high - low) * step / parts)
         for step in range(count)
-    ]  # fmt: skip
+    ]
     if len(set(texts)) < count:
         larger = f"for other numbers: {key}={low:.1f}..{high:.1f}:{count}" if whole else "take fewer, or a wider range"
         raise UsageError(f"{rest!r:.60} does not have {count:,} different values", hint=larger)

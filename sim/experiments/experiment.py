@@ -457,13 +457,14 @@ def to_json(results: Results, estimates: Sequence[PointEstimates]) -> dict[str, 
     """Return the results of an experiment as JSON."""
     plan = results.plan
     document: dict[str, Json] = {
-        "folder": str(results.folder), "id": plan.id, "hash": results.hash(), "plan": plan.to_json(),
+        "folder": str(results.folder),
+        "id": plan.id,
+        "hash": results.hash(),
+        "plan": plan.to_json(),
         "rows": [attrs.asdict(one) for one in estimates],
-        "without_value": [
-            {"outcome": name, "trials": count, "of": of} for name, count, of in results.without_value()
-        ],
+        "without_value": [{"outcome": name, "trials": count, "of": of} for name, count, of in results.without_value()],
         "problems": [{"point": point, "seed": seed, "problem": why} for point, seed, why in results.problems()],
-    }  # fmt: skip
+    }
     if plan.compared_with is not None:
         document["differences"] = [attrs.asdict(one) for one in differences(results)]
     if plan.arms:

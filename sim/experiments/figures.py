@@ -64,11 +64,13 @@ def _series(rows: Sequence[PointEstimates], name: str, key: str, few: Mapping[st
         groups = {"": [one for points in groups.values() for one in points]}
     return [
         ChartLine(
-            rest or name, _COLOURS[index], sorted(((at, value) for at, value, _ in points), key=lambda pair: pair[0]),
+            rest or name,
+            _COLOURS[index],
+            sorted(((at, value) for at, value, _ in points), key=lambda pair: pair[0]),
             [[(at, one) for one in own] for at, _, own in points],
         )
         for index, (rest, points) in enumerate(groups.items())
-    ]  # fmt: skip
+    ]
 
 
 def band_drawing(plan: Plan, bands: Sequence[Band], metric: str, *, signed: bool = False) -> Drawing:
@@ -85,12 +87,13 @@ def band_drawing(plan: Plan, bands: Sequence[Band], metric: str, *, signed: bool
     scale, unit = next(pair for pair in _UNITS if end >= 2 * pair[0] or pair[0] == 1)
     series = [
         ChartLine(
-            plan.label(band.point) or metric, _COLOURS[band.point % len(_COLOURS)],
+            plan.label(band.point) or metric,
+            _COLOURS[band.point % len(_COLOURS)],
             [(at / scale, attrs.evolve(one, half=None) if band.singles else one) for at, one in band.moments],
             [[(at / scale, value) for at, value in one] for one in band.singles],
         )
         for band in own[:_LINES]
-    ]  # fmt: skip
+    ]
     label = f"difference in {metric} from the baseline over time" if signed else f"{metric} over time"
     drawing = areas(label, series, f"simulated {unit}", signed=signed)
     return _part(drawing, len(series), len(own), "arms" if plan.arms else "combinations")

@@ -33,12 +33,14 @@ def fit_sections(results: Results) -> Markup:
     size = tag("p", f"{what}{early}; loss {plan.loss}; {fitted.verdict}.", class_="note")
     cards = [*_compared(fit, fitted), *_losses(fit)]
     parts = [
-        tag("h2", "Fit"), size, tag("p", _NOTE, class_="note"),
+        tag("h2", "Fit"),
+        size,
+        tag("p", _NOTE, class_="note"),
         table_of(best_table(results, fitted), 1) if fitted.best else None,
         table_of(intervals_table(fitted), 1) if fitted.intervals else None,
         tag("ul", [tag("li", one) for one in fitted.notes]) if fitted.notes else None,
         tag("div", cards, class_="cards wide") if cards else None,
-    ]  # fmt: skip
+    ]
     return tag("section", parts)
 
 

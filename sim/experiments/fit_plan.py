@@ -63,9 +63,14 @@ def make_fit(file: Path, options: FitOptions) -> Plan:
     count = SEEDS if chosen.count is None else chosen.count
     held_out = count if chosen.held_out is None else chosen.held_out
     fit = FitPlan(
-        targets=targets, loss=chosen.loss, sampler=chosen.sampler, candidates=chosen.candidates,
-        batch=min(chosen.batch_size, chosen.candidates), held_out=held_out, version=optuna_version(),
-    )  # fmt: skip
+        targets=targets,
+        loss=chosen.loss,
+        sampler=chosen.sampler,
+        candidates=chosen.candidates,
+        batch=min(chosen.batch_size, chosen.candidates),
+        held_out=held_out,
+        version=optuna_version(),
+    )
     check_search(variables, fit)
     fit.check_loss()
     if (most := fit.most_trials(count)) > MOST_TRIALS:
@@ -100,9 +105,7 @@ def _named(target: Target, varied: Varied) -> Target:
 def _ends(variables: Sequence[VariedKey]) -> tuple[Point, ...]:
     """Return the combinations of all lowest and of all highest values, and those with each value of a list."""
     most = max((len(one.values) for one in variables if one.low is None), default=2)
-    return tuple(
-        each({one.key: _end(one, place, most) for one in variables}) for place in range(most)
-    )  # fmt: skip
+    return tuple(each({one.key: _end(one, place, most) for one in variables}) for place in range(most))
 
 
 def _end(one: VariedKey, place: int, most: int) -> str:

@@ -109,13 +109,21 @@ def found_by(results: Results) -> FitFindings:
     intervals = tuple(_value(one, fit, agreeing or nearest) for one in variables) if agreeing or nearest else ()
     lacking = [one for one in fit.candidates if one.lack and one.same_as is None and fit.is_finished(one)]
     notes = [
-        *_notes(fit, results, lacking), *_not_reproduced(fit, best, limits), *_left_open(variables, intervals, agreeing)
-    ]  # fmt: skip
+        *_notes(fit, results, lacking),
+        *_not_reproduced(fit, best, limits),
+        *_left_open(variables, intervals, agreeing),
+    ]
     return FitFindings(
-        best, bool(sound) if has_limits else None, agreeing, nearest, intervals,
+        best,
+        bool(sound) if has_limits else None,
+        agreeing,
+        nearest,
+        intervals,
         by_chance=tuple(limits[0]) if len(best) == 1 else (),
-        ended_early=sum(one.ended_early for one in fit.candidates), without_loss=len(lacking), notes=tuple(notes),
-    )  # fmt: skip
+        ended_early=sum(one.ended_early for one in fit.candidates),
+        without_loss=len(lacking),
+        notes=tuple(notes),
+    )
 
 
 def _by_chance(fit: Fit, one: TriedCombination) -> list[float | None]:
@@ -343,18 +351,27 @@ def fit_to_json(results: Results) -> dict[str, Json]:
     """Return what a fit has found as JSON."""
     fitted, plan = found_by(results), fit_of(results.plan)
     return {
-        "targets": [target.name for target in plan.targets], "loss": plan.loss,
+        "targets": [target.name for target in plan.targets],
+        "loss": plan.loss,
         "best": [
             {
-                "candidate": one.number, "values": dict(one.point), "seeds": one.seeds, "failed": one.failed,
+                "candidate": one.number,
+                "values": dict(one.point),
+                "seeds": one.seeds,
+                "failed": one.failed,
                 "losses": [None if loss is None else attrs.asdict(loss) for loss in one.losses],
                 "held_out": [None if loss is None else attrs.asdict(loss) for loss in one.held_out],
             }
             for one in fitted.best
         ],
         "intervals": [attrs.asdict(one) for one in fitted.intervals],
-        "reproduced": fitted.reproduced, "agreeing": [one.number for one in fitted.agreeing],
-        "nearest": [one.number for one in fitted.nearest], "by_chance": list(fitted.by_chance),
-        "candidates": len(results.plan.points), "planned": plan.candidates, "ended_early": fitted.ended_early,
-        "without_loss": fitted.without_loss, "notes": list(fitted.notes),
-    }  # fmt: skip
+        "reproduced": fitted.reproduced,
+        "agreeing": [one.number for one in fitted.agreeing],
+        "nearest": [one.number for one in fitted.nearest],
+        "by_chance": list(fitted.by_chance),
+        "candidates": len(results.plan.points),
+        "planned": plan.candidates,
+        "ended_early": fitted.ended_early,
+        "without_loss": fitted.without_loss,
+        "notes": list(fitted.notes),
+    }

@@ -112,9 +112,14 @@ class Fit:
         done = {one: status for one, (status, _) in shown.seals.items()}
         steps = [*shown.steps.values()]
         made = cls(
-            results.plan, [], done, ended_before=len(shown.ended_before), thinned=kept_text(steps),
-            compared=shown.compared, raced=shown.raced,
-        )  # fmt: skip
+            results.plan,
+            [],
+            done,
+            ended_before=len(shown.ended_before),
+            thinned=kept_text(steps),
+            compared=shown.compared,
+            raced=shown.raced,
+        )
         none = [dict[int, Curve]() for _ in fit_of(results.plan).targets]
         first: dict[tuple[tuple[str, str], ...], int] = {}
         for number, point in enumerate(results.plan.points):
@@ -144,11 +149,17 @@ class Fit:
         lacks = (lack_of(target, runs, fit.loss) for target, runs in zip(fit.targets, own, strict=True) if runs)
         done = next((turn for turn, seed in enumerate(every) if (number, seed) not in self.done), len(every))
         return TriedCombination(
-            number, point, done, seeds=max(map(len, own)), failed=in_search,
+            number,
+            point,
+            done,
+            seeds=max(map(len, own)),
+            failed=in_search,
             lack="failed" if in_search else next((one for one in lacks if one is not None), None),
-            losses=self._losses(own, whole=not in_search), ended_early=False,
-            held_out=self._losses(later, whole=len(failed) == in_search), curves=tuple(map(dict, curves)),
-        )  # fmt: skip
+            losses=self._losses(own, whole=not in_search),
+            ended_early=False,
+            held_out=self._losses(later, whole=len(failed) == in_search),
+            curves=tuple(map(dict, curves)),
+        )
 
     def _losses(self, runs: Sequence[Mapping[int, Curve]], *, whole: bool) -> tuple[Estimate | None, ...]:
         """Return the loss for each target; none if runs failed."""

@@ -214,9 +214,10 @@ def _shares(method: Method, inputs: int, values: Any, *, second_order: bool) -> 
         count = len(values) // block_of(method, inputs, 1, second_order=second_order)[1]
     pairs = {
         (one, other): _estimate(count, shares["S2"][one][other], shares["S2_conf"][one][other])
-        for one in range(inputs) if second_order
+        for one in range(inputs)
+        if second_order
         for other in range(one + 1, inputs)
-    }  # fmt: skip
+    }
     return Indices(
         _estimates(count, shares["S1"], shares["S1_conf"]),
         _estimates(count, shares["ST"], shares["ST_conf"]),

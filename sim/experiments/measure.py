@@ -285,9 +285,17 @@ def _run_arm(job: TrialJob, overrides: Sequence[str], watch: TrialWatch, runs: P
     plan, hosting = job.plan, job.hosting
     assert plan.past is not None, "arms have a past"
     return branch(
-        plan.past.run, at=plan.past.at, seed=job.seed, until=plan.until, overrides=overrides, out=runs,
-        record=runs is not None, begun=watch, **part_of(hosting, Decisions), **_hosted(job),
-    )  # fmt: skip
+        plan.past.run,
+        at=plan.past.at,
+        seed=job.seed,
+        until=plan.until,
+        overrides=overrides,
+        out=runs,
+        record=runs is not None,
+        begun=watch,
+        **part_of(hosting, Decisions),
+        **_hosted(job),
+    )
 
 
 def _hosted(job: TrialJob) -> Keywords:

@@ -58,31 +58,43 @@ MODES: Final = {
     mode.name: mode
     for mode in (
         BenchMode(
-            "tick-sequential", "Agents act one after another, each on the state that the last one left.",
-            "tick", ("execution.tick.concurrency=sequential",), "sequential",
+            "tick-sequential",
+            "Agents act one after another, each on the state that the last one left.",
+            "tick",
+            ("execution.tick.concurrency=sequential",),
+            "sequential",
         ),
         BenchMode(
-            PARALLEL, "All agents act at once on the state at the start of the tick; a barrier waits for the slowest.",
-            "tick", ("execution.tick.concurrency=parallel",), "barrier",
+            PARALLEL,
+            "All agents act at once on the state at the start of the tick; a barrier waits for the slowest.",
+            "tick",
+            ("execution.tick.concurrency=parallel",),
+            "barrier",
         ),
         BenchMode(
-            "autonomous", "No barrier: each agent acts at its own pace; outcomes can differ.",
-            "autonomous", (), "free",
+            "autonomous",
+            "No barrier: each agent acts at its own pace; outcomes can differ.",
+            "autonomous",
+            (),
+            "free",
         ),
         _synchronised(
-            "causal", "As tick-parallel, but an agent runs ahead when nothing that it can see can still change.",
+            "causal",
+            "As tick-parallel, but an agent runs ahead when nothing that it can see can still change.",
             "causal",
         ),
         _synchronised(
-            "causal-radius", "As causal, with the published rule: wait for agents near in space and behind in time.",
+            "causal-radius",
+            "As causal, with the published rule: wait for agents near in space and behind in time.",
             "causal-radius",
         ),
         _synchronised(
-            ORACLE, "The bound with equal events: wait only for agents to be seen, known from an earlier run.",
+            ORACLE,
+            "The bound with equal events: wait only for agents to be seen, known from an earlier run.",
             "causal",
         ),
     )
-}  # fmt: skip
+}
 DEFAULT: Final = ("tick-sequential", PARALLEL, "autonomous", "causal")
 
 

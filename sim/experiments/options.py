@@ -85,9 +85,11 @@ class Study(Options):
         default=(),
         metadata=shown(
             "What matters: a name, or an expression such as 'mean(gini, from=200s)'. Repeatable. Default: `outcomes`.",
-            written="--outcome", metavar="OUTCOME", many=True,
+            written="--outcome",
+            metavar="OUTCOME",
+            many=True,
         ),
-    )  # fmt: skip
+    )
     answers: Answers | None = attrs.field(
         default=None,
         metadata=shown(
@@ -115,9 +117,11 @@ class SearchOptions(Options):
         default=(),
         metadata=shown(
             "Data in a CSV file: a column `time` and metrics, or one row of outcomes. Repeatable: a Pareto front.",
-            written="--target", metavar="FILE", many=True,
+            written="--target",
+            metavar="FILE",
+            many=True,
         ),
-    )  # fmt: skip
+    )
     loss: Loss = attrs.field(
         default="rmse",
         metadata=shown("How far a model is from the data. Default: rmse.", words=get_args(Loss)),

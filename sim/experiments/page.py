@@ -38,11 +38,16 @@ def render(results: Results, estimates: Sequence[PointEstimates], table: str, fi
     heading = "All arms" if plan.arms else "All combinations"
     every = tag("section", tag("h2", heading), tag("p", note, class_="note"), _table(estimates, names, plan))
     parts = [
-        head(results, estimates, names, table), first,
+        head(results, estimates, names, table),
+        first,
         _differences(results, said) if plan.compared_with is not None else None,
-        _outcomes(results, estimates, said), _over_time(results), every, _reach(results) if plan.arms else None,
-        _without_value(results), _problems(results),
-    ]  # fmt: skip
+        _outcomes(results, estimates, said),
+        _over_time(results),
+        every,
+        _reach(results) if plan.arms else None,
+        _without_value(results),
+        _problems(results),
+    ]
     main = tag("main", parts)
     return document(f"{plan.name}: {'arms' if plan.arms else plan.verb}", main, style=page_style())
 
@@ -86,10 +91,17 @@ def _differences(results: Results, said: Mapping[str, str]) -> Markup:
     ]
     headings = [what, "outcome", "seeds", "baseline", "difference", "least effect", "seeds that differ"]
     lines = [
-        [one.arm, one.outcome, str(one.difference.n), written(one.baseline), written(one.difference),
-         "" if one.least_effect is None else number(one.least_effect), str(one.changed)]
+        [
+            one.arm,
+            one.outcome,
+            str(one.difference.n),
+            written(one.baseline),
+            written(one.difference),
+            "" if one.least_effect is None else number(one.least_effect),
+            str(one.changed),
+        ]
         for one in compared
-    ]  # fmt: skip
+    ]
     note = (
         f"Mean over seeds of {what} minus baseline, with common random numbers, ± half the width of its 95 % interval. "
         "The least effect is the difference that 80 of 100 experiments of this size would show."
@@ -98,9 +110,12 @@ def _differences(results: Results, said: Mapping[str, str]) -> Markup:
     start = results.plan.compared_with
     named = "" if results.plan.arms or start is None else f", {results.plan.label(start)}"
     return tag(
-        "section", tag("h2", f"Differences from the baseline{named}"), tag("p", note, class_="note"),
-        tag("div", cards[:_CARDS], class_="cards wide"), rows_table(headings, lines, 2),
-    )  # fmt: skip
+        "section",
+        tag("h2", f"Differences from the baseline{named}"),
+        tag("p", note, class_="note"),
+        tag("div", cards[:_CARDS], class_="cards wide"),
+        rows_table(headings, lines, 2),
+    )
 
 
 def _over_time(results: Results) -> Markup | None:
@@ -132,9 +147,11 @@ def _over_time(results: Results) -> Markup | None:
         thinning(trials),
     ]
     return tag(
-        "section", tag("h2", "Over time"), tag("p", " ".join(filter(None, notes)), class_="note"),
+        "section",
+        tag("h2", "Over time"),
+        tag("p", " ".join(filter(None, notes)), class_="note"),
         tag("div", cards, class_="cards wide"),
-    )  # fmt: skip
+    )
 
 
 def _seeds_over_time(bands: Iterable[Band]) -> tuple[int, int]:
@@ -159,10 +176,12 @@ def _reach(results: Results) -> Markup | None:
         f"{_AGENTS} agents of each arm."
     )
     return tag(
-        "section", tag("h2", "Agents reached"), tag("p", note, class_="note"),
+        "section",
+        tag("h2", "Agents reached"),
+        tag("p", note, class_="note"),
         tag("div", tag("div", reach_drawing(arms).html()), class_="cards wide"),
         folded(rows_table(["arm", "agent", "seeds", "median time"], lines, 2), len(lines)),
-    )  # fmt: skip
+    )
 
 
 def folded(table: Markup, count: int) -> Markup:

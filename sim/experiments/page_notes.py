@@ -34,9 +34,13 @@ def head(results: Results, estimates: Sequence[PointEstimates], names: Sequence[
     plan = results.plan
     title = tag("div", tag("h1", plan.name), _state(results), class_="title")
     return tag(
-        "header", title, tag("p", _what(plan), class_="lead"), made(results), _tiles(results, estimates, names),
+        "header",
+        title,
+        tag("p", _what(plan), class_="lead"),
+        made(results),
+        _tiles(results, estimates, names),
         _data(names, table),
-    )  # fmt: skip
+    )
 
 
 def without_times(page: bytes) -> bytes:
@@ -146,9 +150,10 @@ def about(plan: Plan, name: str, recorded: Collection[str], metrics: Collection[
         word = next(prefix for prefix in COUNTS if name.startswith(prefix))
         what = name.removeprefix(word)
         said = {
-            done: f"how many times {what} was done", refused: f"how many times {what} was refused",
+            done: f"how many times {what} was done",
+            refused: f"how many times {what} was refused",
             agents: f"how many agents are {what} at the end",
-        }[word]  # fmt: skip
+        }[word]
     elif name.startswith("mean_"):
         said = f"the mean of what was observed as {name.removeprefix('mean_')}"
     else:

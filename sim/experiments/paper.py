@@ -42,18 +42,37 @@ _LANES: Final = 5  # of single seeds beside a mean
 _LONGEST: Final = 38  # characters of a line beside an axis
 _UNITS: Final[Sequence[tuple[int, str]]] = ((86400, "days"), (3600, "h"), (60, "min"), (1, "s"))
 _STYLE: Final[JsonObject] = {
-    "font.size": 8, "axes.labelsize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7,
-    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "axes.spines.top": False,
-    "axes.spines.right": False, "axes.linewidth": 0.6, "lines.linewidth": 1.2, "legend.frameon": False,
-    "pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "sim", "savefig.dpi": 300, "axes.unicode_minus": True,
-}  # fmt: skip
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.2,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "sim",
+    "savefig.dpi": 300,
+    "axes.unicode_minus": True,
+}
 """The look. Fonts of type 42 are those that journals accept in a PDF."""
 
 
 def outcome_figure(
-    plan: Plan, spots: Sequence[Spot], outcome: str, over: str | None, *, columns: Columns = 1, log: Log = "",
+    plan: Plan,
+    spots: Sequence[Spot],
+    outcome: str,
+    over: str | None,
+    *,
+    columns: Columns = 1,
+    log: Log = "",
     signed: bool = False,
-) -> "Figure":  # fmt: skip
+) -> "Figure":
     """Return the figure of an outcome, or of its differences from the baseline.
 
     Single seeds are faint points. Intervals are those of the estimates: 95 %, Student's t.
@@ -104,14 +123,21 @@ def band_figure(
             for samples in () if signed else trials.get(band.point, {}).values():
                 own = samples.values.get(metric, [None] * len(samples.times))
                 axes.plot(
-                    [time / scale for time in samples.times], [math.nan if value is None else value for value in own],
-                    color=colour, alpha=_FAINT / 2, linewidth=0.4,
-                )  # fmt: skip
+                    [time / scale for time in samples.times],
+                    [math.nan if value is None else value for value in own],
+                    color=colour,
+                    alpha=_FAINT / 2,
+                    linewidth=0.4,
+                )
             estimates = [one for _, one in drawn.moments]
             axes.fill_between(
-                times, [one.low for one in estimates], [one.high for one in estimates], color=colour, alpha=0.2,
+                times,
+                [one.low for one in estimates],
+                [one.high for one in estimates],
+                color=colour,
+                alpha=0.2,
                 linewidth=0,
-            )  # fmt: skip
+            )
             axes.plot(times, [one.mean for one in estimates], color=colour, label=_plain(plan.label(band.point)))
         counts = [one.n for band in bands for _, one in band.drawn().moments]
         if min(counts) < max(counts):  # runs that have ended have no later samples
@@ -219,9 +245,17 @@ def _bars(
     """Draw means with their intervals; a single seed has none."""
     half = [one.half or 0.0 for one in estimates]
     axes.errorbar(
-        places, [one.mean for one in estimates], yerr=half if any(half) else None, fmt=form, color=colour, capsize=2,
-        markersize=4, label=label or None, elinewidth=0.9, capthick=0.9,
-    )  # fmt: skip
+        places,
+        [one.mean for one in estimates],
+        yerr=half if any(half) else None,
+        fmt=form,
+        color=colour,
+        capsize=2,
+        markersize=4,
+        label=label or None,
+        elinewidth=0.9,
+        capthick=0.9,
+    )
 
 
 def _y_log(plan: Plan, name: str, log: Log, *, signed: bool, over_time: bool = False) -> bool:

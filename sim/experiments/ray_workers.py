@@ -163,8 +163,10 @@ def _at(job: TrialJob, folder: Path) -> TrialJob:
     """Return a job with the paths of this machine."""
     here, past, hosting = _files_in(folder, job.plan), job.plan.past, job.hosting
     plan = attrs.evolve(
-        job.plan, file=str(here / SCENARIO), past=past and attrs.evolve(past, run=str(here)),
-    )  # fmt: skip
+        job.plan,
+        file=str(here / SCENARIO),
+        past=past and attrs.evolve(past, run=str(here)),
+    )
     answers = None if hosting.answers is None else folder / ANSWERS
     runs = None if hosting.runs is None else folder / "runs"
     return attrs.evolve(job, plan=plan, hosting=attrs.evolve(hosting, answers=answers, runs=runs, scratch=None))

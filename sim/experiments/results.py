@@ -397,9 +397,13 @@ class Results:
                 raise self._damaged(f"the calls in flight of point {point}, seed {seed}, are {error}") from error
             by_name = {name: value for name, value, _ in outcomes}
             yield Trial(
-                point=point, seed=seed, mode=mode_of(self.plan, self.plan.points[point]), outcomes=by_name,
-                own=tuple(name for name, _, own in outcomes if own), **{**figures, "concurrency": concurrency},
-            )  # fmt: skip
+                point=point,
+                seed=seed,
+                mode=mode_of(self.plan, self.plan.points[point]),
+                outcomes=by_name,
+                own=tuple(name for name, _, own in outcomes if own),
+                **{**figures, "concurrency": concurrency},
+            )
 
     def sessions(self) -> list[dict[str, Json]]:
         """Return when and on which machine the trials were measured, for each process that did it."""
@@ -407,11 +411,14 @@ class Results:
         try:
             return [
                 {
-                    "began": str(began), "seconds": float(seconds), "jobs": int(jobs),
-                    "machine": dict(json.loads(machine)), "versions": dict(json.loads(used)),
+                    "began": str(began),
+                    "seconds": float(seconds),
+                    "jobs": int(jobs),
+                    "machine": dict(json.loads(machine)),
+                    "versions": dict(json.loads(used)),
                 }
                 for began, seconds, jobs, machine, used in rows
-            ]  # fmt: skip
+            ]
         except (TypeError, ValueError) as error:
             raise self._damaged(f"a line of `sessions` is wrong: {error}") from error
 

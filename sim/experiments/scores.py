@@ -175,9 +175,14 @@ def _summary(name: str, judge: str, scores: Sequence[Score], options: Sequence[s
     scored = [score for score in scores if score.value is not None or score.option is not None]
     runs, agents = (len(set(own)) for own in ([one.run for one in scored], [one.agent for one in scored]))
     return ScoreSummary(
-        measure=name, judge=judge, runs=runs, agents=agents, missing=len(scores) - len(scored), mean=Estimate.of(units),
+        measure=name,
+        judge=judge,
+        runs=runs,
+        agents=agents,
+        missing=len(scores) - len(scored),
+        mean=Estimate.of(units),
         options={option: chosen[option] for option in options},
-    )  # fmt: skip
+    )
 
 
 def split(scores: Iterable[Score]) -> dict[str, list[Component]]:

@@ -240,9 +240,13 @@ def _scenario_of(stored: StoredRun) -> Scenario:
 
 
 def _take_in(
-    stored: StoredRun, measures: Measures, names: Sequence[str], access: Access, scores: list[Score],
+    stored: StoredRun,
+    measures: Measures,
+    names: Sequence[str],
+    access: Access,
+    scores: list[Score],
     pending: list[_Pending],
-) -> None:  # fmt: skip
+) -> None:
     """Add the scores of a run that are known, and those that judges have to give."""
     for name in names:
         if name not in measures.measures:
@@ -363,9 +367,13 @@ def _evidence(stored: StoredRun, name: str, measure: Measure, agent: str) -> lis
 
 
 async def _ask_all(
-    pending: Sequence[_Pending], kept: int, scores: list[Score], access: Access,
-    confirm: Callable[[ScoreCost], bool] | None, progress: Callable[[int, int], None] | None,
-) -> None:  # fmt: skip
+    pending: Sequence[_Pending],
+    kept: int,
+    scores: list[Score],
+    access: Access,
+    confirm: Callable[[ScoreCost], bool] | None,
+    progress: Callable[[int, int], None] | None,
+) -> None:
     """Have the judges asked, each by the models of its measures; keep each score as soon as it is there."""
     by_scenario: dict[int, list[_Pending]] = {}
     for one in pending:
@@ -377,9 +385,12 @@ async def _ask_all(
             worlds.append((world, _models(world, own[0].scenario, access), own))
         plans = [models.plan(Judge(), one.request) for _, models, own in worlds for one in own]
         cost = ScoreCost(
-            len(pending), kept, sum(plan.input_tokens for plan in plans), sum(plan.cost_micro for plan in plans) / 1e6,
+            len(pending),
+            kept,
+            sum(plan.input_tokens for plan in plans),
+            sum(plan.cost_micro for plan in plans) / 1e6,
             any(plan.outside for plan in plans),
-        )  # fmt: skip
+        )
         if confirm is not None and not confirm(cost):
             return
         done = 0
@@ -425,7 +436,11 @@ async def _ask_some(world: World, models: Models, pending: Sequence[_Pending], k
 def _scored(score: Score, answer: SurveyAnswer) -> Score:
     value = answer.value
     return attrs.evolve(
-        score, value=float(value) if isinstance(value, int | float) else None,
-        option=value if isinstance(value, str) else None, answer=answer.answer, error=answer.error,
-        tokens=answer.tokens, cost_micro=answer.cost_micro,
-    )  # fmt: skip
+        score,
+        value=float(value) if isinstance(value, int | float) else None,
+        option=value if isinstance(value, str) else None,
+        answer=answer.answer,
+        error=answer.error,
+        tokens=answer.tokens,
+        cost_micro=answer.cost_micro,
+    )

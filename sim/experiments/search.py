@@ -80,9 +80,11 @@ class Search:
                 # All of a batch are chosen before one of them is known: those that are chosen count as bad, so that the
                 # next ones are elsewhere. Several objectives have no joint model of all keys in Optuna.
                 sampler = optuna.samplers.TPESampler(
-                    seed=seed, n_startup_trials=max(10, fit.candidates // 5), constant_liar=True,
+                    seed=seed,
+                    n_startup_trials=max(10, fit.candidates // 5),
+                    constant_liar=True,
                     multivariate=len(fit.targets) == 1,
-                )  # fmt: skip
+                )
             self._study: Any = optuna.create_study(directions=["minimize"] * len(fit.targets), sampler=sampler)
         self._variables = variables
         self._asked: list[Any] = []
@@ -90,8 +92,9 @@ class Search:
     def ask(self, count: int) -> tuple[Point, ...]:
         """Return the next candidates."""
         with _quiet():
-            self._asked = [self._study.ask({one.key: self._distribution(one) for one in self._variables})
-                           for _ in range(count)]  # fmt: skip
+            self._asked = [
+                self._study.ask({one.key: self._distribution(one) for one in self._variables}) for _ in range(count)
+            ]
         return tuple(each({one.key: _text(trial.params[one.key]) for one in self._variables}) for trial in self._asked)
 
     def tell(self, losses: Sequence[Losses | None]) -> None:

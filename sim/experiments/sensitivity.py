@@ -167,9 +167,11 @@ def _used(by_point: Mapping[int, Mapping[int, float]], blocks: int, size: int) -
             best = (rank, whole, sorted(seeds))
     _, whole, chosen = best
     return _Used(
-        whole, [point for at in whole for point in members[at]],
-        tuple(chosen), tuple(seed for seed in every if seed not in chosen),
-    )  # fmt: skip
+        whole,
+        [point for at in whole for point in members[at]],
+        tuple(chosen),
+        tuple(seed for seed in every if seed not in chosen),
+    )
 
 
 def _of_outcome(plan: Plan, method: Method, name: str, values: Mapping[int, Values], rows: Any) -> Sensitivity:
@@ -179,8 +181,9 @@ def _of_outcome(plan: Plan, method: Method, name: str, values: Mapping[int, Valu
     used = _used(by_point, blocks, size)
     same_seeds = {
         point: {seed: by_seed[seed] for seed in used.seeds}
-        for point, by_seed in by_point.items() if by_seed.keys() >= {*used.seeds}
-    }  # fmt: skip
+        for point, by_seed in by_point.items()
+        if by_seed.keys() >= {*used.seeds}
+    }
     means = {point: mean_of([*by_seed.values()]) for point, by_seed in same_seeds.items()}
     chosen = [means[point] for point in used.points]
     note = _too_few(method, len(used.blocks), blocks) or why_not(method, len(keys), chosen, second_order=pairs)
@@ -214,9 +217,7 @@ def _is_finite(indices: Indices) -> bool:
 def _names(plan: Plan) -> list[str]:
     """Return how the inputs are called; keys that change together are one."""
     every = plan.points[0]
-    return [
-        ", ".join(short(key, every) for key in variable(text).keys) for text in plan.vary
-    ]  # fmt: skip
+    return [", ".join(short(key, every) for key in variable(text).keys) for text in plan.vary]
 
 
 def _too_few(method: Method, whole: int, blocks: int) -> str:
@@ -279,9 +280,10 @@ def _chance(by_point: Mapping[int, Mapping[int, float]]) -> VarianceShares | Non
     seeds = {seed for by_seed in by_point.values() for seed in by_seed}
     cells: dict[Level, tuple[float]] = {
         (str(point), str(seed)): (value,)
-        for point, by_seed in by_point.items() if len(by_seed) == len(seeds)
+        for point, by_seed in by_point.items()
+        if len(by_seed) == len(seeds)
         for seed, value in by_seed.items()
-    }  # fmt: skip
+    }
     if len(seeds) < 2 or not cells:
         return None
     shares = {part.source: part.share for part in components(cells, ("inputs", "seeds"))}
@@ -347,15 +349,22 @@ def to_json(results: Results, sensitivities: Sequence[Sensitivity]) -> dict[str,
     """Return the sensitivity of the outcomes of a sweep as JSON."""
     plan = results.plan
     return {
-        "folder": str(results.folder), "id": plan.id, "design": plan.design, "samples": plan.samples,
+        "folder": str(results.folder),
+        "id": plan.id,
+        "design": plan.design,
+        "samples": plan.samples,
         "outcomes": [
             {
-                "outcome": one.outcome, "samples": one.blocks, "left_out": one.left_out, "seeds": one.seeds,
+                "outcome": one.outcome,
+                "samples": one.blocks,
+                "left_out": one.left_out,
+                "seeds": one.seeds,
                 "seeds_left_out": one.seeds_left_out,
                 "inputs": [attrs.asdict(each) for each in one.inputs],
                 "pairs": [{"inputs": keys, **attrs.asdict(pair)} for keys, pair in one.pairs.items()],
-                "chance": None if one.chance is None else attrs.asdict(one.chance), "note": one.note or None,
+                "chance": None if one.chance is None else attrs.asdict(one.chance),
+                "note": one.note or None,
             }
             for one in sensitivities
         ],
-    }  # fmt: skip
+    }

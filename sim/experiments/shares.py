@@ -140,6 +140,7 @@ def shares_text(shares: Shares) -> str:
 def shares_json(results: Results, shares: Sequence[Shares]) -> dict[str, Json]:
     """Return the shares of the outcomes of a sweep as JSON."""
     return {
-        "folder": str(results.folder), "id": results.plan.id,
+        "folder": str(results.folder),
+        "id": results.plan.id,
         "outcomes": [{**attrs.asdict(one), "note": one.note or None} for one in shares],
-    }  # fmt: skip
+    }

@@ -32,10 +32,14 @@ def estimates_cells(plan: Plan, rows: Sequence[PointEstimates]) -> tuple[list[st
     keys = [] if plan.arms else list(plan.points[0])
     heads = [*(["arm"] if plan.arms else []), *(short(key, plan.points[0]) for key in keys), "seeds"]
     cells: list[list[Cell]] = [
-        [*([row.label] if plan.arms else []), *(row.point[key] for key in keys), row.seeds,
-         *(row.outcomes.get(name) for name in names)]
+        [
+            *([row.label] if plan.arms else []),
+            *(row.point[key] for key in keys),
+            row.seeds,
+            *(row.outcomes.get(name) for name in names),
+        ]
         for row in rows
-    ]  # fmt: skip
+    ]
     return [*heads, *map(plan.shown, names)], cells
 
 
@@ -60,10 +64,14 @@ def table_text(heads: Sequence[str], rows: Sequence[Sequence[Cell]], form: Form)
 def _latex(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     columns = "".join("l" if _is_text(rows, place) else "r" for place in range(len(heads)))
     lines = [
-        f"\\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(map(_escaped, heads)) + r" \\", r"\midrule",
+        f"\\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(map(_escaped, heads)) + r" \\",
+        r"\midrule",
         *(" & ".join(_latex_cell(cell, row) for cell in row) + r" \\" for row in rows),
-        r"\bottomrule", r"\end{tabular}",
-    ]  # fmt: skip
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
     return "\n".join(lines) + "\n"
 
 

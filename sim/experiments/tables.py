@@ -73,10 +73,17 @@ def differences_table(differences: Iterable[Difference], what: str = "arm") -> T
     most = max((max(one.difference.n, one.baseline.n) for one in differences), default=0)
     partial = any(one.difference.n < most for one in differences)  # some have no value for some seeds
     rows: list[list[Cell]] = [
-        [one.arm, one.outcome, *([one.difference.n] if partial else []), rounded(one.difference.mean),
-         rounded(one.difference.half), rounded(one.least_effect), one.changed]
+        [
+            one.arm,
+            one.outcome,
+            *([one.difference.n] if partial else []),
+            rounded(one.difference.mean),
+            rounded(one.difference.half),
+            rounded(one.least_effect),
+            one.changed,
+        ]
         for one in differences
-    ]  # fmt: skip
+    ]
     seeds = ["n"] if partial else []
     return [what, "outcome", *seeds, "difference", "±", "least effect", "seeds that differ"], rows
 

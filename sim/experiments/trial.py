@@ -113,9 +113,12 @@ def _is_number(value: object) -> bool:
 
 
 def figures_of(
-    result: RunResult, cpu_seconds: float, *, with_models: bool = True,
+    result: RunResult,
+    cpu_seconds: float,
+    *,
+    with_models: bool = True,
     defined: Mapping[str, float | None] | None = None,
-) -> dict[str, Json]:  # fmt: skip
+) -> dict[str, Json]:
     """Return the fields of a `Trial` for a run that has ended.
 
     Args:

@@ -119,9 +119,14 @@ async def _answer(world: World, agent: Inhabitant, conversation: str) -> _Answer
                 keep(message)
 
         loop = CoreLoop(
-            world, agent, Tools.of(world).offered(agent, settings.tools, behalf), limits=settings.limits,
-            request=ModelRequest((), use=settings.use), behalf=behalf, note=note,
-        )  # fmt: skip
+            world,
+            agent,
+            Tools.of(world).offered(agent, settings.tools, behalf),
+            limits=settings.limits,
+            request=ModelRequest((), use=settings.use),
+            behalf=behalf,
+            note=note,
+        )
         system = ChatMessage("system", _prompt(world, agent, record))
         result = await loop.run([system, *conversations.history(conversation)])
         if isinstance(result.cause, Skipped):
@@ -158,9 +163,12 @@ def answer(world: World, agent: Any, answered: _Answered, conversation: str) -> 
         about = {"incomplete": True, "ending": "max_tokens"} if cut_off else {}
         conversations.append(conversation, "assistant", agent.agent_id, result.text, about, seen=answered.seen)
     return {
-        "ending": result.ending, "iterations": result.iterations, "tools": result.tools, "tokens": result.tokens,
+        "ending": result.ending,
+        "iterations": result.iterations,
+        "tools": result.tools,
+        "tokens": result.tokens,
         "cost_micro": result.cost_micro,
-    }  # fmt: skip
+    }
 
 
 def _prompt(world: World, agent: Assistant, conversation: Conversation) -> str:

@@ -123,8 +123,7 @@ class Memories(Service):
         settings, held = self.settings, self._agents.get(agent_id, _NONE)
         kind = self._checked_kind(next(iter(settings.kinds)) if kind is None else kind)
         importance = settings.kinds[kind] if importance is None else check_importance(importance)
-        content = content.strip()
-        if not content:
+        if not (content := content.strip()):
             raise UsageError("the memory needs a text")
         if source not in SOURCES:
             raise UsageError(f"the source of a memory is one of {', '.join(SOURCES)}, not {source!r:.60}")
@@ -137,12 +136,18 @@ class Memories(Service):
             self._counts["repeated"] += 1
             return same
         if len(held) >= settings.most:
-            hint = "prune or forget memories first"
-            raise LimitError("memories", len(held) + 1, settings.most, agent_id, hint=hint)
+            raise LimitError("memories", len(held) + 1, settings.most, agent_id, hint="prune or forget memories first")
         memory = Memory(
-            agent=agent_id, content=content, created_ns=self._now, expires_ns=expires_ns, id=held.last + 1,
-            importance=importance, kind=kind, related_task_id=related_task_id, source=source,
-        )  # fmt: skip
+            agent=agent_id,
+            content=content,
+            created_ns=self._now,
+            expires_ns=expires_ns,
+            id=held.last + 1,
+            importance=importance,
+            kind=kind,
+            related_task_id=related_task_id,
+            source=source,
+        )
         self._insert(memory)
         return memory
 
@@ -364,9 +369,14 @@ class Memories(Service):
         if any(held.get(memory.id) is not memory for memory in old):
             return PruneReport(failures={agent_id: "a memory was changed while its summary was made"})
         summary = Memory(
-            agent=agent_id, content=content, created_ns=self._now, id=held.last + 1,
-            importance=self.settings.kinds["context"], kind="context", source="summary",
-        )  # fmt: skip
+            agent=agent_id,
+            content=content,
+            created_ns=self._now,
+            id=held.last + 1,
+            importance=self.settings.kinds["context"],
+            kind="context",
+            source="summary",
+        )
         self._insert(summary)
         if self.settings.originals == "archive":
             for memory in old:
@@ -448,9 +458,15 @@ class Memories(Service):
             raise LimitError("characters of a summary", len(summary), self.settings.longest, agent_id)
         raw = freeze_messages(messages, self.settings.session_bytes, agent_id)
         new = ArchivedSession(
-            agent=agent_id, completed_ns=completed_ns, message_count=len(messages), reason=reason, session=session,
-            started_ns=started_ns, summary=summary, token_count=token_count,
-        )  # fmt: skip
+            agent=agent_id,
+            completed_ns=completed_ns,
+            message_count=len(messages),
+            reason=reason,
+            session=session,
+            started_ns=started_ns,
+            summary=summary,
+            token_count=token_count,
+        )
         self._world.event_bus.report(new)  # first: it refuses what cannot be recorded
         archive.add(new, raw)
         self._archives[agent_id] = archive

@@ -41,8 +41,13 @@ VIEWS["sessions"] = view_of(
     ArchivedSession,
     "One row a past session of an agent, with its summary.",
     {
-        "agent": "$agent", "session": "$session", "summary": "$summary", "reason": "$reason",
-        "messages": "$message_count", "tokens": "$token_count", "started": "($started_ns) / 1e9",
+        "agent": "$agent",
+        "session": "$session",
+        "summary": "$summary",
+        "reason": "$reason",
+        "messages": "$message_count",
+        "tokens": "$token_count",
+        "started": "($started_ns) / 1e9",
         "completed": "($completed_ns) / 1e9",
     },
-)  # fmt: skip
+)

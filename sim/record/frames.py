@@ -22,8 +22,9 @@ JSON_COLUMNS: Final = frozenset({
 """The columns that hold JSON text in the views that have them. `result` is missing: in `actions` it is often text."""
 
 _MORE_JSON: Final[Mapping[str, frozenset[str]]] = {
-    "agent_execution_steps": frozenset({"result"}), "tasks": frozenset({"depends_on", "result"}),
-}  # fmt: skip
+    "agent_execution_steps": frozenset({"result"}),
+    "tasks": frozenset({"depends_on", "result"}),
+}
 """The further columns that hold JSON text, by view."""
 
 MOST_PARTS: Final = 200
@@ -192,9 +193,13 @@ def _arrow(columns: Columns) -> Frame:
     import pyarrow as pa
 
     types = {
-        "none": pa.null(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(),
-        "text": pa.string(), "object": pa.string(),
-    }  # fmt: skip
+        "none": pa.null(),
+        "bool": pa.bool_(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "text": pa.string(),
+        "object": pa.string(),
+    }
     made = {}
     for name, cells in columns.items():
         kind = _kind(cells)

@@ -34,7 +34,7 @@ from sim.record.files import (
     is_settled,
     recover,
     slug,
-)  # fmt: skip
+)
 from sim.record.hashing import RunHash, StreamHash, Written, arrival_hash, final_hash, result_hash
 from sim.record.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.record.integrity import Integrity, judge

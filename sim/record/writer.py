@@ -232,7 +232,7 @@ class Tables:
             "INSERT INTO effects (id, actor, ordinal, kind, request_hash, request, parts, latency, safety, time_ns,"
             " events_before, hash_before) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?, ?)",
             (self._last_effect, actor, ordinal, kind, request_hash, skeleton, ids, *place),
-        )  # fmt: skip
+        )
         self._hash.add_effect(actor, ordinal, kind, request_hash)
         fact = (id, actor, ordinal, kind, request_hash, *place)
         self._seal.add("intent", *fact)
@@ -295,9 +295,14 @@ class Tables:
         self.flush()
         total = final_hash(self._hash.lanes, digest, level)
         self._set_run(
-            status=status, ended_at=wall_label(), sim_ns=sim_ns, events=self._events, hash=total,
-            digest=encode(dict(digest)), summary=encode(dict(summary)),
-        )  # fmt: skip
+            status=status,
+            ended_at=wall_label(),
+            sim_ns=sim_ns,
+            events=self._events,
+            hash=total,
+            digest=encode(dict(digest)),
+            summary=encode(dict(summary)),
+        )
         self._ended = True
         reach("run.finishing")
         return total, Written(self._hash.stream, self._hash.lanes)

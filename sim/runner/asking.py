@@ -210,9 +210,12 @@ class _Survey:
         models = Models.of(world)
         plans = [models.plan(agent, ModelRequest(messages, use=USE)) for agent, _, messages in prompts]
         self.cost = SurveyCost(
-            len(respondents), len(self.questions), sum(plan.input_tokens for plan in plans),
-            sum(plan.cost_micro for plan in plans) / 1e6, any(plan.outside for plan in plans),
-        )  # fmt: skip
+            len(respondents),
+            len(self.questions),
+            sum(plan.input_tokens for plan in plans),
+            sum(plan.cost_micro for plan in plans) / 1e6,
+            any(plan.outside for plan in plans),
+        )
         return prompts
 
     def _respondents(self, runner: RunController) -> list[Agent]:

@@ -78,9 +78,12 @@ async def _branch(folder: Path, options: BranchOptions) -> RunResult:
         if at_ns > (end := end_of(stored)):
             raise UsageError(f"the record of {folder} ends at {to_text(end)}, before {to_text(at_ns)}")
         origin = Origin(
-            run=stored.info.id, at_ns=at_ns, overrides=tuple(options.overrides), seed=options.seed,
+            run=stored.info.id,
+            at_ns=at_ns,
+            overrides=tuple(options.overrides),
+            seed=options.seed,
             models=options.models,
-        )  # fmt: skip
+        )
         rebuilt = RecordedSpec.from_record(stored, again, checked=True, until=options.until)
         rebuilt.edit(edits)
         rebuilt.check_branch(folder, at_ns, origin.overrides, origin.models)

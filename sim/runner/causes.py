@@ -109,9 +109,11 @@ class Causes:
         links: dict[str, list[tuple[int, int]]] = {"caused": [], "message": [], "state that was read": [], "pool": []}
         for place, step in enumerate(steps):
             ways = (
-                ("caused", (step.cause,)), ("message", [at for at, _ in step.took]),
-                ("state that was read", step.read), ("pool", step.used.values()),
-            )  # fmt: skip
+                ("caused", (step.cause,)),
+                ("message", [at for at, _ in step.took]),
+                ("state that was read", step.read),
+                ("pool", step.used.values()),
+            )
             for way, froms in ways:
                 links[way] += [(places[one], place) for one in froms if one in places]
         dots = [
@@ -129,12 +131,17 @@ class Causes:
         places = {step.step: f"#{place}" for place, step in enumerate(self.steps, 1)}
         rows = [
             (
-                places[step.step], step.agent, seconds_text(step.time), None if step.events is None else step.events[0],
-                step.by if step.cause is None else places.get(step.cause, "left out"), len(step.took), step.reads,
+                places[step.step],
+                step.agent,
+                seconds_text(step.time),
+                None if step.events is None else step.events[0],
+                step.by if step.cause is None else places.get(step.cause, "left out"),
+                len(step.took),
+                step.reads,
                 "yes" if step.drew else "",
             )
             for step in self.steps[:SHOWN]
-        ]  # fmt: skip
+        ]
         return Table(("step", "agent", "time", "event", "caused by", "messages", "states read", "drew"), rows)
 
     def __repr__(self) -> str:
@@ -171,9 +178,13 @@ class Influence:
 
 
 def causes_of(
-    stored: StoredRun, event: int, options: ReplayOptions, *, most: int | None = 20,
+    stored: StoredRun,
+    event: int,
+    options: ReplayOptions,
+    *,
+    most: int | None = 20,
     on_cost: Callable[[ReplayCost], object] | None = None,
-) -> Causes:  # fmt: skip
+) -> Causes:
     """Return what led to an event. The run is replayed up to it; nothing is executed outside, nothing written.
 
     Args:
@@ -390,15 +401,22 @@ def _folded(trace: Trace, step: int, last: int) -> CausalStep:
     cause = trace.causes[top]
     read = sorted(trace.read.get(top, {}))
     return CausalStep(
-        step=step, agent=trace.names[trace.who[step]], time=to_seconds(trace.times[step]),
+        step=step,
+        agent=trace.names[trace.who[step]],
+        time=to_seconds(trace.times[step]),
         events=_events(trace, step),
         by="step" if cause >= 0 else {START: "start", OUTSIDE: "outside"}.get(cause, "unknown"),
-        cause=cause if cause >= 0 else None, woken=trace.woken[top] or None,
+        cause=cause if cause >= 0 else None,
+        woken=trace.woken[top] or None,
         took=tuple((at, number or None) for at, number in trace.took.get(top, ())),
-        read=tuple(read[:MOST_READ]), reads=len(read), used=trace.used.get(top, {}),
-        before=trace.before[top] if trace.before[top] >= 0 else None, folded=folded,
-        since=to_seconds(trace.times[top]), drew=drew,
-    )  # fmt: skip
+        read=tuple(read[:MOST_READ]),
+        reads=len(read),
+        used=trace.used.get(top, {}),
+        before=trace.before[top] if trace.before[top] >= 0 else None,
+        folded=folded,
+        since=to_seconds(trace.times[top]),
+        drew=drew,
+    )
 
 
 def _events(trace: Trace, step: int) -> tuple[int, int] | None:
@@ -449,6 +467,9 @@ def _influence(trace: Trace, event: int) -> Influence:
             agents.setdefault(trace.names[trace.who[step]], to_seconds(trace.times[step]))
     later = array("q", trace.step_of[event + 1 :])
     return Influence(
-        event, (count - 1, total - first - 1), (sum(step >= 0 and marked[step] for step in later), len(later)),
-        agents, len({trace.who[step] for step in range(first + 1, total)}),
-    )  # fmt: skip
+        event,
+        (count - 1, total - first - 1),
+        (sum(step >= 0 and marked[step] for step in later), len(later)),
+        agents,
+        len({trace.who[step] for step in range(first + 1, total)}),
+    )

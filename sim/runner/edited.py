@@ -69,9 +69,13 @@ def editable(
     for number, time_ns, source, counter, topic, sent, to in rows:
         is_message = topic == MESSAGE
         edit = Edit(
-            event=number, source=source, counter=counter, time_ns=time_ns, topic=str(sent) if is_message else topic,
+            event=number,
+            source=source,
+            counter=counter,
+            time_ns=time_ns,
+            topic=str(sent) if is_message else topic,
             to=str(to) if is_message else None,
-        )  # fmt: skip
+        )
         if (time_ns, edit.topic, edit.to) not in outside:
             edits.append(edit)
     return tuple(edits)
@@ -143,9 +147,15 @@ def _edit(stored: StoredRun, number: int, replaced: Mapping[int, Any]) -> Edit:
     if fault := json_fault(other, "the new data"):
         raise UsageError(f"event {number}: {fault}")
     return Edit(
-        event=number, source=source, counter=counter, time_ns=time_ns, topic=topic, to=to,
-        replaced=number in replaced, data=other,
-    )  # fmt: skip
+        event=number,
+        source=source,
+        counter=counter,
+        time_ns=time_ns,
+        topic=topic,
+        to=to,
+        replaced=number in replaced,
+        data=other,
+    )
 
 
 def _from_outside(stored: StoredRun, time_ns: int, topic: str, to: str | None) -> bool:

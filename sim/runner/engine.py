@@ -85,9 +85,14 @@ def controller(
     kernel.recorder = at_level(simulation.world, kept.keeper, simulation.scenario.recording.level)
     kernel.effects.namespace = kept.uid
     runner = RunController(
-        simulation, until_ns=spec.until_ns, mode=spec.mode, speed=spec.speed,
-        progress=watcher, history=past, live=then,
-    )  # fmt: skip
+        simulation,
+        until_ns=spec.until_ns,
+        mode=spec.mode,
+        speed=spec.speed,
+        progress=watcher,
+        history=past,
+        live=then,
+    )
     if simulation.models is not None:
         simulation.models.begin(kernel.effects.namespace, runner.host, kept.folder)
     kernel.recorder = listening(simulation.world, kernel.recorder)
@@ -171,9 +176,12 @@ class _Execution:
                 raise KeyboardInterrupt
             raise RunError("interrupted during the replay of the record: the run is unchanged")
         return runner.finish(
-            status, self.kept.keeper, run=None if self.kept.folder is None else str(self.kept.folder),
-            backend=running_on(), wall_seconds=time.monotonic() - started,
-        )  # fmt: skip
+            status,
+            self.kept.keeper,
+            run=None if self.kept.folder is None else str(self.kept.folder),
+            backend=running_on(),
+            wall_seconds=time.monotonic() - started,
+        )
 
     @contextlib.contextmanager
     def _limited(self, runner: RunController) -> Iterator[None]:

@@ -166,9 +166,19 @@ def _dry_run(scenario: Scenario, options: EstimateOptions, trace: _Trace) -> Map
             runner.simulation.models.trace = trace.add
 
     dry = attrs.evolve(
-        options, access=(options.access or Access()).offline(), out=None, clock="virtual", speed=None, overrides=(),
-        expected={}, on_interrupt="raise", allow_commands=False, edge_workers=0, ray=None, begun=begun,
-    )  # fmt: skip
+        options,
+        access=(options.access or Access()).offline(),
+        out=None,
+        clock="virtual",
+        speed=None,
+        overrides=(),
+        expected={},
+        on_interrupt="raise",
+        allow_commands=False,
+        edge_workers=0,
+        ray=None,
+        begun=begun,
+    )
     return blocking(partial(run_from, scenario, dry), dry.backend).models
 
 
@@ -222,16 +232,25 @@ def _scaled(usage: Mapping[str, Any], probe: Probe, calls: int, scenario: Scenar
         failed = round(own * probe.failed / max(1, probe.asked))
         cost = prices.cost(model, TokenUsage(inputs, outputs))
         models[name] = {
-            **tally, "calls": own - failed, "failed": failed, "input_tokens": inputs, "output_tokens": outputs,
-            "attempts": round(own * of_model.attempts / of_model.calls * again), "cost_micro": cost,
-        }  # fmt: skip
+            **tally,
+            "calls": own - failed,
+            "failed": failed,
+            "input_tokens": inputs,
+            "output_tokens": outputs,
+            "attempts": round(own * of_model.attempts / of_model.calls * again),
+            "cost_micro": cost,
+        }
     total = {key: sum(tally[key] for tally in models.values()) for key in usage["total"]}
     measured = {
-        "calls": probe.asked, "all": calls, "at_once": probe.at_once,
+        "calls": probe.asked,
+        "all": calls,
+        "at_once": probe.at_once,
         "seconds": probe.seconds / max(1, probe.asked) * calls * again,
-        "failed": probe.failed / max(1, probe.asked), "asked_again": probe.invalid / max(1, probe.asked),
-        "timeouts": probe.timeouts, "problem": probe.problem,
-    }  # fmt: skip
+        "failed": probe.failed / max(1, probe.asked),
+        "asked_again": probe.invalid / max(1, probe.asked),
+        "timeouts": probe.timeouts,
+        "problem": probe.problem,
+    }
     asked = {
         ask: {**tally, "missing": round(tally["answers"] * missing / count)}
         for ask, tally in usage.get("surveys", {}).items()

@@ -88,11 +88,15 @@ class AskedQuestion:
         valid = self.chosen.total()
         shares = {option: self.chosen[option] / valid if valid else None for option in self.question.options}
         return {
-            "survey": self.survey, "number": self.place, "of": self.of, "question": self.question.ask,
-            "answers": self.answers, "missing": self.missing,
+            "survey": self.survey,
+            "number": self.place,
+            "of": self.of,
+            "question": self.question.ask,
+            "answers": self.answers,
+            "missing": self.missing,
             **({"mean": total / count if count else None} if self.question.scale or self.question.number else {}),
             **({"shares": shares} if shares else {}),
-        }  # fmt: skip
+        }
 
 
 class _Done(TypedDict, total=False):

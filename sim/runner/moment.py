@@ -231,9 +231,10 @@ def take_moment(runner: RunController, watch: MomentWatch, run: str, events: int
     with world.kernel.acting_as(None):  # reading alone, so that anything else is refused
         shared_of = _Shared.of(world)
         agents = {
-            name: _agent(agent, world, watch, timers.get(name, []), shared_of) for name, agent in world.agents.items()
+            name: _agent(agent, world, watch, timers.get(name, []), shared_of)
+            for name, agent in world.agents.items()
             if isinstance(agent, Agent)
-        }  # fmt: skip
+        }
         shared = _plain({name: part for name, part in world.digest().items() if name != "agents"})
     metrics = {"time": feed.times[-1], **{name: v[-1] for name, v in feed.samples.items() if v}} if feed.times else {}
     return Moment(run, world.now, events, ended, agents=agents, world=shared, metrics=metrics, ahead=ahead)
@@ -267,20 +268,30 @@ def _agent(agent: Agent, world: World, watch: MomentWatch, timers: list[AgentTim
     pending = world.pending.get(name)
     digest, money = agent.state_for_digest(), shared.balances.get(name)
     return {
-        "state": str(loop.state), "since": to_seconds(loop.since_ns), "why": _plain(why),
-        "entry": agent.entry, "kind": agent.kind, "iterations": loop.iteration_count,
+        "state": str(loop.state),
+        "since": to_seconds(loop.since_ns),
+        "why": _plain(why),
+        "entry": agent.entry,
+        "kind": agent.kind,
+        "iterations": loop.iteration_count,
         "began": to_seconds(loop.began_ns) if loop.phase is Phase.INSIDE else None,
         "doing": None if pending is None else pending.action.kind,
         "arguments": None if pending is None else _plain(pending.action.arguments),
-        "errors": loop.consecutive_errors, "woken_by": loop.woken_by,
-        "variables": _plain(agent.state), "mail": len(agent.mailbox), "letters": _letters(agent),
-        "timers": timers, "calls": _calls(world, name, watch),
+        "errors": loop.consecutive_errors,
+        "woken_by": loop.woken_by,
+        "variables": _plain(agent.state),
+        "mail": len(agent.mailbox),
+        "letters": _letters(agent),
+        "timers": timers,
+        "calls": _calls(world, name, watch),
         "tasks": [_plain(task.to_json()) for task in world.tasks.open(name)],
-        "place": None if world.places is None else world.places.where(name), "space": _plain(shared.places.get(name)),
+        "place": None if world.places is None else world.places.where(name),
+        "space": _plain(shared.places.get(name)),
         "holds": dict(world.held.get(name, {})),
         "quotas": {quota: held[name] for quota, held in shared.quotas.items() if name in held},
-        "balance": None if money is None else money / MICRO, "more": _plain(_more(digest)),
-    }  # fmt: skip
+        "balance": None if money is None else money / MICRO,
+        "more": _plain(_more(digest)),
+    }
 
 
 def _more(digest: Any) -> Any:
@@ -303,11 +314,15 @@ def _calls(world: World, name: str, watch: MomentWatch) -> list[OpenCall]:
     """Return the calls of an agent outside the run that have no answer yet."""
     return [
         {
-            "number": number, "kind": handle.effect.kind, "since": to_seconds(watch.begun.get((actor, number), 0)),
-            "held": handle.held, "request": decode(handle.request),
+            "number": number,
+            "kind": handle.effect.kind,
+            "since": to_seconds(watch.begun.get((actor, number), 0)),
+            "held": handle.held,
+            "request": decode(handle.request),
         }
-        for (actor, number), handle in world.kernel.effects.in_flight.items() if actor == name
-    ]  # fmt: skip
+        for (actor, number), handle in world.kernel.effects.in_flight.items()
+        if actor == name
+    ]
 
 
 Timers = dict[str, list[AgentTimer]]

@@ -82,15 +82,17 @@ def lists_of(one: AgentThen) -> Iterator[Listed]:
         ("messages", ("sent", "from", "topic", "read", "data"), letters),
         ("timers", ("due", "what"), [(seconds_text(t["at"]), t["what"]) for t in one["timers"]]),
         (
-            "calls without an answer", ("number", "kind", "since", "request"),
+            "calls without an answer",
+            ("number", "kind", "since", "request"),
             [(c["number"], c["kind"], seconds_text(c["since"]), text_of(c["request"])) for c in one["calls"]],
         ),
         (
-            "open tasks", ("task", "status", "title"),
+            "open tasks",
+            ("task", "status", "title"),
             [[text_of(task[key]) for key in ("id", "status", "title")] for task in one["tasks"]],
         ),
         ("more", ("part", "state"), [(key, text_of(value)) for key, value in more]),
-    ]  # fmt: skip
+    ]
     for title, headings, rows in lists:
         if rows:
             yield Listed(title, headings, rows, one["mail"] if title == "messages" else len(rows))

@@ -262,9 +262,10 @@ class Hosting(Options, Rights):
         metadata=shown(
             f"Worker processes that make the calls of models at endpoints, at most {MOST_EDGE_WORKERS}; 0: the process"
             " of the run does.",
-            metavar="N[@ray]", show_default=True,
+            metavar="N[@ray]",
+            show_default=True,
         ),
-    )  # fmt: skip
+    )
     ray: str | None = attrs.field(
         default=None,
         metadata=shown(
@@ -478,9 +479,11 @@ class ContinueOptions(ReplayOptions):
         default=None,
         metadata=shown(
             "Resolve an in-doubt effect: retry, or its outcome (done, done:JSON or failed).",
-            written="--effect", metavar="ID=DECISION", many=True,
+            written="--effect",
+            metavar="ID=DECISION",
+            many=True,
         ),
-    )  # fmt: skip
+    )
 
 
 @attrs.frozen(kw_only=True)

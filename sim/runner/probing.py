@@ -177,9 +177,12 @@ async def probe_async(
     access.check_key()
     online = attrs.evolve(access, batching=False)
     simulation = build(
-        scenario, seed=scenario.seed if options.seed is None else options.seed, rights=options, access=online,
+        scenario,
+        seed=scenario.seed if options.seed is None else options.seed,
+        rights=options,
+        access=online,
         until_ns=scenario.end_ns,
-    )  # fmt: skip
+    )
     models = simulation.models
     assert models is not None, "the scenario calls models"
     surveys = [entry.survey for entry in scenario.interventions if entry.survey is not None]
@@ -244,9 +247,12 @@ def _count(probe: Probe, sample: Traced, model: str, outcome: Answer | ModelErro
     before = probe.models.get(model, MeasuredModel())
     used = _usage(outcome.attempts)
     probe.models[model] = MeasuredModel(
-        before.calls + 1, before.attempts + len(outcome.attempts), before.foreseen + sample.input_tokens,
-        before.input_tokens + used["input"], before.output_tokens + used["output"],
-    )  # fmt: skip
+        before.calls + 1,
+        before.attempts + len(outcome.attempts),
+        before.foreseen + sample.input_tokens,
+        before.input_tokens + used["input"],
+        before.output_tokens + used["output"],
+    )
 
 
 def _usage(attempts: Sequence[Attempt]) -> Mapping[str, int]:

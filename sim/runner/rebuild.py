@@ -63,19 +63,31 @@ class RecordedSpec(Spec):
         with missing_packages_named(stored):
             scenario = loads(text, str(stored.path / SCENARIO), info.options.get("set", ()), again.allow, again.kinds)
             access = attrs.evolve(
-                again.access or Access(), models=tuple(info.options.get("model", ())),
-                edge_workers=again.edge_processes, ray=again.ray,
-            )  # fmt: skip
+                again.access or Access(),
+                models=tuple(info.options.get("model", ())),
+                edge_workers=again.edge_processes,
+                ray=again.ray,
+            )
             until_ns = scenario.end_ns if options.until is None else to_ns(options.until)
             simulation = build(
-                scenario, seed=info.seed, rights=again, access=access, until_ns=until_ns,
-            )  # fmt: skip
+                scenario,
+                seed=info.seed,
+                rights=again,
+                access=access,
+                until_ns=until_ns,
+            )
         hashes = code_hashes(simulation.code)
         changed = _changed_code(stored, hashes, refuse=checked and not again.allow_change)
         spec = cls(
-            simulation=simulation, text=text, until_ns=until_ns, mode=info.run_mode, speed=speed_of(scenario, options),
-            access=access, changed_code=changed, hashes=hashes,
-        )  # fmt: skip
+            simulation=simulation,
+            text=text,
+            until_ns=until_ns,
+            mode=info.run_mode,
+            speed=speed_of(scenario, options),
+            access=access,
+            changed_code=changed,
+            hashes=hashes,
+        )
         spec.edit(recorded_edits(stored.path, info.options))
         return spec
 

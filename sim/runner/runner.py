@@ -174,9 +174,13 @@ class RunController:
 
         check_rounds(self.simulation.scenario, self.mode, self.speed)
         return SyncDriver(
-            self._manager, service, POLICIES[execution.sync], period_ns=execution.tick.period, until_ns=self.until_ns,
+            self._manager,
+            service,
+            POLICIES[execution.sync],
+            period_ns=execution.tick.period,
+            until_ns=self.until_ns,
             fence=self.feed.next_time,
-        )  # fmt: skip
+        )
 
     @property
     def clockwork(self) -> Kernel:

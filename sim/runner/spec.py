@@ -93,10 +93,15 @@ class Spec:
         code, scenario = self.simulation.code, self.simulation.scenario
         hashes = code_hashes(code) if self.hashes is None else self.hashes
         return RunHeader(
-            name=scenario.name, seed=self.simulation.world.kernel.seed, mode=self.mode, backend=running_on(),
-            options=options, code=hashes, origin=None if origin is None else origin.to_json(),
+            name=scenario.name,
+            seed=self.simulation.world.kernel.seed,
+            mode=self.mode,
+            backend=running_on(),
+            options=options,
+            code=hashes,
+            origin=None if origin is None else origin.to_json(),
             versions={**package_versions(code), **versions()},
-        )  # fmt: skip
+        )
 
 
 @attrs.frozen

@@ -62,8 +62,9 @@ class Walk:
         with using(self._definitions):
             self._spec = RecordedSpec.from_record(stored, options, checked=True)
             self.changed = (
-                *self._spec.changed_code, *(() if is_recorded_text(stored, self._spec.text) else (SCENARIO,))
-            )  # fmt: skip
+                *self._spec.changed_code,
+                *(() if is_recorded_text(stored, self._spec.text) else (SCENARIO,)),
+            )
             self._history = RunHistory(stored)
             self.keeper = VerifyingRecorder(self._history, self._spec.pause)
             hosting = attrs.evolve(options, begun=self._begun, progress=None)

@@ -103,10 +103,14 @@ class ControlledKey:
         if settings.range and step is None:
             step = 1 if self.whole else (settings.range[1] - settings.range[0]) / _STEPS
         return {
-            "name": self.name, "key": settings.key, "label": settings.label or self.name,
-            "range": list(settings.range) or None, "step": step, "options": list(settings.options) or None,
+            "name": self.name,
+            "key": settings.key,
+            "label": settings.label or self.name,
+            "range": list(settings.range) or None,
+            "step": step,
+            "options": list(settings.options) or None,
             "live": self.live,
-        }  # fmt: skip
+        }
 
 
 def controls_of(scenario: Scenario) -> tuple[ControlledKey, ...]:

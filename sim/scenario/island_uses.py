@@ -17,12 +17,20 @@ from sim.world.islands import ARGUMENTS, OF_PLACES, OF_TASKS, IslandSettings, Th
 READ_IN_PLACE: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
-            "neighbours", "nearby", "adjacent", "attribute", "free_places", "variable", "stock", "richest", "place_of",
+            "neighbours",
+            "nearby",
+            "adjacent",
+            "attribute",
+            "free_places",
+            "variable",
+            "stock",
+            "richest",
+            "place_of",
         ),
         "places",
     ),
     **dict.fromkeys(("my_tasks", "task"), "tasks"),
-}  # fmt: skip
+}
 """By function of rules: the kind of thing that it reads, all of which has one home."""
 _REFERRED: Final[Mapping[str, str]] = {"pool": "pools", "slots": "pools", "stock": "pools", "artifact": "artifacts"}
 """By what an argument of a function refers to: the kind of thing."""

@@ -30,16 +30,21 @@ _OF_LOOPS: Final = (
 )  # fmt: skip
 
 LIVE: Final = (
-    *_WHOLE, _LATENCY, *(f"agents.NAME.{key}" for key in _OF_AGENTS),
+    *_WHOLE,
+    _LATENCY,
+    *(f"agents.NAME.{key}" for key in _OF_AGENTS),
     *(f"agents.NAME.loop.{key}" for key in _OF_LOOPS),
-)  # fmt: skip
+)
 """The live parameters. A branch at a time above 0 may change them, in addition to `until` and the seed."""
 
 _PATTERNS: Final = tuple(tuple(pattern.split(".")) for pattern in LIVE)
-_SAID: Final = "; ".join((
-    ", ".join((*_WHOLE, _LATENCY)), f"of agents.NAME: {', '.join(_OF_AGENTS)}",
-    f"of agents.NAME.loop: {', '.join(_OF_LOOPS)}",
-))  # fmt: skip
+_SAID: Final = "; ".join(
+    (
+        ", ".join((*_WHOLE, _LATENCY)),
+        f"of agents.NAME: {', '.join(_OF_AGENTS)}",
+        f"of agents.NAME.loop: {', '.join(_OF_LOOPS)}",
+    )
+)
 
 
 @attrs.frozen

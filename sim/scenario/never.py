@@ -42,10 +42,14 @@ def never_happens(scenario: Scenario, until_ns: int | None = None) -> list[Probl
     civil = scenario.sections.get("calendar")
     calendar = civil.calendar if isinstance(civil, CalendarSettings) else None
     findings = [
-        *_too_late(scenario, tree, end, calendar), *_too_late_to_matter(scenario, tree, end),
-        *_never_spawned(scenario, tree), *_behind(scenario, tree), *_never_published(scenario, tree),
-        *_never_published_by_sim(scenario, tree), *names_without_effect(scenario, tree),
-    ]  # fmt: skip
+        *_too_late(scenario, tree, end, calendar),
+        *_too_late_to_matter(scenario, tree, end),
+        *_never_spawned(scenario, tree),
+        *_behind(scenario, tree),
+        *_never_published(scenario, tree),
+        *_never_published_by_sim(scenario, tree),
+        *names_without_effect(scenario, tree),
+    ]
     problems = [mark.problem(message, hint) for mark, message, hint in findings]
     return sorted(problems, key=lambda problem: (problem.line, problem.column))
 

@@ -266,8 +266,11 @@ class _Reader:
             if to is None:
                 continue
             if to in by_target:
-                self._problem("table", f"the columns {by_target[to][0]!r} and {column!r} both become {to}",
-                              f"leave one out: `columns: {{{column}: null}}`")  # fmt: skip
+                self._problem(
+                    "table",
+                    f"the columns {by_target[to][0]!r} and {column!r} both become {to}",
+                    f"leave one out: `columns: {{{column}: null}}`",
+                )
             by_target[to] = (column, None if said is None else said.kind)
         return by_target
 
@@ -358,12 +361,18 @@ class _Reader:
         rows = len(self._table.rows)
         if sample is None:
             if rows > MAX_AGENTS:
-                self._problem("table", f"the table has {rows} rows, at most {MAX_AGENTS} agents are allowed",
-                              "draw some of them: `sample: 1000`")  # fmt: skip
+                self._problem(
+                    "table",
+                    f"the table has {rows} rows, at most {MAX_AGENTS} agents are allowed",
+                    "draw some of them: `sample: 1000`",
+                )
             return
         if again and named:
-            self._problem("sample", "a row can be drawn several times, so its name is not that of one agent",
-                          "number the agents by leaving out the name, or add `replace: false`")  # fmt: skip
+            self._problem(
+                "sample",
+                "a row can be drawn several times, so its name is not that of one agent",
+                "number the agents by leaving out the name, or add `replace: false`",
+            )
         able = sum(weight > 0 for weight in weights) if weights is not None else rows
         if not again and sample > able:
             hint = "`replace: true` draws rows several times"

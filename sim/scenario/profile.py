@@ -110,10 +110,15 @@ class Profile:
         """
         limits = {name: getattr(self, name) for name in ("requests_per_minute", "tokens_per_minute", "concurrency")}
         return Access(
-            self.models, base_url=self.base_url, api_key=self.api_key(environment),
-            headers=self.header_values(environment), endpoints=self.places(environment), stream=self.stream,
-            batching=self.batch, **{name: number for name, number in limits.items() if number is not None},
-        )  # fmt: skip
+            self.models,
+            base_url=self.base_url,
+            api_key=self.api_key(environment),
+            headers=self.header_values(environment),
+            endpoints=self.places(environment),
+            stream=self.stream,
+            batching=self.batch,
+            **{name: number for name, number in limits.items() if number is not None},
+        )
 
 
 FIELDS: Final = tuple(field.name for field in attrs.fields(Profile))
@@ -171,10 +176,12 @@ def _profile(profiles: Map, name: str) -> Profile:
     profile = Profile(**values)
     try:  # addresses, names and headers are checked as those of options are; keys come later
         Access(
-            profile.models, base_url=profile.base_url, concurrency=profile.concurrency or 1,
+            profile.models,
+            base_url=profile.base_url,
+            concurrency=profile.concurrency or 1,
             headers={name: value if isinstance(value, str) else "x" for name, value in profile.headers.items()},
             endpoints={name: Endpoint(place.base_url) for name, place in profile.endpoints.items()},
-        ).chains()  # fmt: skip
+        ).chains()
     except UsageError as error:
         _fail(profiles.keys_at[name], f"the profile {name} is not valid: {error}", error.hint)
     return profile

@@ -230,9 +230,9 @@ def collect(
         budgets=frozenset(mapping(tree, "budgets")),
         quotas=frozenset(mapping(tree, "quotas")),
         places=_places(mapping(tree, "places")) if places is None else frozenset(places),
-        records=None if foreign else frozenset(
-            key for entry in agents for rule in items(entry, "rules") for key in mapping(rule, "record")
-        ),
+        records=None
+        if foreign
+        else frozenset(key for entry in agents for rule in items(entry, "rules") for key in mapping(rule, "record")),
         metrics=frozenset(mapping(mapping(tree, "metrics"), "values")),
         tiers=frozenset(mapping(mapping(tree, "models"), "tiers")),
         tools=frozenset(mapping(mapping(tree, "models"), "tools")),
@@ -242,7 +242,7 @@ def collect(
         grid="grid" in mapping(tree, "places"),
         variables=frozenset(mapping(mapping(tree, "places"), "variables")),
         named={name: frozenset(population.known_names) for name, population in populations.items()},
-    )  # fmt: skip
+    )
 
 
 def mapping(tree: Any, key: str) -> dict[str, Json]:

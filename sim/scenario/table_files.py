@@ -353,8 +353,10 @@ def cells_of(table: TableFile, name: str, kind: str | None) -> list[Any]:
         hint = f"{hint}, or give the column a type: `columns: {{{name[:40]}: {{type: text}}}}`"
     raise TableError(
         f"row {first + 1}, column {name[:80]!r}: expected {expected}, found {text}{more}",
-        table.lines[first], place + 1, hint,
-    )  # fmt: skip
+        table.lines[first],
+        place + 1,
+        hint,
+    )
 
 
 def _shown(value: Any) -> str:

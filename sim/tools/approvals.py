@@ -377,9 +377,13 @@ class Approvals(Service):
             expires_ns=expires_ns,
         )
         pending = GatePending(
-            agent=gate.agent, arguments_hash=gate.arguments_hash, expires_ns=expires_ns, gate=id, reason=reason,
+            agent=gate.agent,
+            arguments_hash=gate.arguments_hash,
+            expires_ns=expires_ns,
+            gate=id,
+            reason=reason,
             tool=tool,
-        )  # fmt: skip
+        )
         self._tell(gate, pending)
         kernel.report(GateArguments(arguments=kept, gate=id), gate.agent)  # on record only: not for all to see
         self.gates[id] = gate
@@ -466,13 +470,18 @@ class Approvals(Service):
         """Start the effect that holds the run while a real person is awaited."""
         effect = Effect(
             "approval",
-            {"gate": gate.id, "agent": gate.agent, "tool": gate.tool, "arguments": gate.arguments,
-             "reason": gate.reason},
+            {
+                "gate": gate.id,
+                "agent": gate.agent,
+                "tool": gate.tool,
+                "arguments": gate.arguments,
+                "reason": gate.reason,
+            },
             await_person,
             deadline_ns=min(MAX_NS, gate.expires_ns - gate.created_ns + 1),  # the gate expires first
             timeout=_NO_TIMEOUT,
             safety="idempotent",
-        )  # fmt: skip
+        )
         going.question = self._kernel.spawn(gate.id, _perform(effect))
         self._kernel.recorder.flush()  # so that the person can read what it is about
 

@@ -360,9 +360,14 @@ def tool_of_action(handler: ActionHandler, name: str) -> Tool:
         name: the name of the tool.
     """
     return Tool(
-        name, _unused, handler.summary, schema_of_action(handler), permission=handler.permission, action=handler.kind,
+        name,
+        _unused,
+        handler.summary,
+        schema_of_action(handler),
+        permission=handler.permission,
+        action=handler.kind,
         defaults=handler.defaults,
-    )  # fmt: skip
+    )
 
 
 def _unused(arguments: JsonObject) -> Any:

@@ -167,7 +167,7 @@ _ARCHITECTURES: dict[str, tuple[int, int, int, tuple[int, ...], tuple[int, int, 
     #   io_uring_setup), (pivot_root, capset, personality)
     "x86_64": (0xC000003E, 41, 53, (319, 447, 29, 68, 248, 249, 250, 321, 298, 323, 425), (155, 126, 135)),
     "aarch64": (0xC00000B7, 198, 199, (279, 447, 194, 186, 217, 218, 219, 280, 241, 282, 425), (41, 91, 92)),
-}  # fmt: skip
+}
 _FAMILIES = (1, 2, 10, 16)
 """AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: the network namespace confines them."""
 
@@ -584,9 +584,15 @@ def _environment(pythons: list[str]) -> dict[str, str]:
     """Return the environment of a command: always the same but for the place of Python, and nothing of the caller's."""
     path = ":".join([f"{python}/bin" for python in pythons if python not in SYSTEM] + ["/usr/local/bin:/usr/bin:/bin"])
     return {
-        "HOME": FOLDER, "LANG": "C.UTF-8", "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
-        "SOURCE_DATE_EPOCH": str(STAMP), "TMPDIR": "/tmp", "TZ": "UTC",  # noqa: S108 - its own one
-    }  # fmt: skip
+        "HOME": FOLDER,
+        "LANG": "C.UTF-8",
+        "PATH": path,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "SOURCE_DATE_EPOCH": str(STAMP),
+        "TMPDIR": "/tmp",  # noqa: S108 - its own one
+        "TZ": "UTC",
+    }
 
 
 class _Warden:
@@ -829,10 +835,14 @@ def _run(job: CommandJob) -> CommandReport | Nothing:
     printed, complained = warden.report(job["pythons"])
     files, deleted, others = _changes(job)
     return {
-        "exit_code": code, "killed_by": killed_by, "stdout": printed, "stderr": complained, "files": files,
+        "exit_code": code,
+        "killed_by": killed_by,
+        "stdout": printed,
+        "stderr": complained,
+        "files": files,
         "deleted": deleted,
         "others": others,
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

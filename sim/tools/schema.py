@@ -30,8 +30,14 @@ Given = Annotated[T, _Mark()]
 """The type of a parameter that the runtime fills in, such as `user: Given[str]`. Models do not see it."""
 
 _NAMES: Final[Mapping[Any, str]] = {
-    str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array", type(None): "null",
-}  # fmt: skip
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
 
 
 @attrs.frozen

@@ -182,9 +182,15 @@ def _formula_tool(name: str, spec: FormulaTool) -> Tool:
 
     parameters, filled_in = without_injected(name, _schema(spec.parameters, spec.optional))
     return Tool(
-        name, call, spec.description, parameters, ("world", "agent", *dict.fromkeys((*_PLACE, *filled_in))),
-        permission=spec.permission, safety="pure", operation=spec.operation,
-    )  # fmt: skip
+        name,
+        call,
+        spec.description,
+        parameters,
+        ("world", "agent", *dict.fromkeys((*_PLACE, *filled_in))),
+        permission=spec.permission,
+        safety="pure",
+        operation=spec.operation,
+    )
 
 
 def _schema(parameters: JsonObject, optional: tuple[str, ...]) -> JsonObject:
@@ -200,13 +206,22 @@ def _command_tool(name: str, spec: CommandTool, processes: ProcessTools) -> Tool
     names = [key for key, wanted in (("code", spec.code is not None), ("input", spec.input)) if wanted]
     descriptions = {"code": f"the text of {spec.code}", "input": "the standard input"}
     parameters: JsonObject = {
-        "type": "object", "properties": {key: {"type": "string", "description": descriptions[key]} for key in names},
-        "required": names, "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": {key: {"type": "string", "description": descriptions[key]} for key in names},
+        "required": names,
+        "additionalProperties": False,
+    }
     return Tool(
-        name, call, spec.description, parameters, runs="process", permission=spec.permission, safety="pure",
-        latency=to_seconds(spec.latency), timeout=86_400.0,
-    )  # fmt: skip
+        name,
+        call,
+        spec.description,
+        parameters,
+        runs="process",
+        permission=spec.permission,
+        safety="pure",
+        latency=to_seconds(spec.latency),
+        timeout=86_400.0,
+    )
 
 
 def _server_tool(server: str, name: str, spec: ServerTool, servers: McpServers) -> Tool:
@@ -218,14 +233,19 @@ def _server_tool(server: str, name: str, spec: ServerTool, servers: McpServers) 
     filled_in = injected(whole) if spec.given is None else spec.given
     own = [key for key in filled_in if spec.parameters is not None and key in spec.parameters]
     return Tool(
-        whole, call, spec.description, hidden(parameters, own),
+        whole,
+        call,
+        spec.description,
+        hidden(parameters, own),
         tuple(own if spec.given is None else filled_in),
         # any argument can be one of the server's own; what is declared is known to be
         dropped=filled_in if spec.parameters is None else None,
-        permission=spec.permission, safety=spec.safety,
-        latency=None if spec.latency is None else to_seconds(spec.latency), operation=spec.operation,
+        permission=spec.permission,
+        safety=spec.safety,
+        latency=None if spec.latency is None else to_seconds(spec.latency),
+        operation=spec.operation,
         timeout=86_400.0,  # the client has its own, with a sentence that says more
-    )  # fmt: skip
+    )
 
 
 def _make(world: World, settings: ToolsSettings) -> None:

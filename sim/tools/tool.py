@@ -285,8 +285,12 @@ def tool(name: str, **options: Any) -> Callable[[Callable[..., Any]], Tool]:
 
             return Tool(name, call, signature.description, signature.parameters, signature.given, **options)
         return Tool(
-            name, lambda arguments: function(**arguments), signature.description, signature.parameters, signature.given,
+            name,
+            lambda arguments: function(**arguments),
+            signature.description,
+            signature.parameters,
+            signature.given,
             **options,
-        )  # fmt: skip
+        )
 
     return make

@@ -117,9 +117,14 @@ Topic = Annotated[str, Means("topic")]
 Values = Annotated[Any, Means("mapping")]
 
 _MEANS: Final[dict[Any, Meaning]] = {
-    Any: "value", bool: "flag", dict: "mapping", float: "number", int: "whole number", str: "text",
+    Any: "value",
+    bool: "flag",
+    dict: "mapping",
+    float: "number",
+    int: "whole number",
+    str: "text",
     str | None: "text",
-}  # fmt: skip
+}
 
 
 @attrs.frozen

@@ -153,9 +153,14 @@ class Dispatcher:
         world.waits.end(agent.agent_id)
 
     def _finish(
-        self, agent: "Inhabitant", action: Action, handler: ActionHandler, granted: Any, held: ChargeHold | None,
+        self,
+        agent: "Inhabitant",
+        action: Action,
+        handler: ActionHandler,
+        granted: Any,
+        held: ChargeHold | None,
         raw: Raw | None = None,
-    ) -> ActionResult:  # fmt: skip
+    ) -> ActionResult:
         """Apply an action after its wait; if it is refused, undo the wait and release the reserved price.
 
         Args:

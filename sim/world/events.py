@@ -324,10 +324,15 @@ VIEWS["actions"] = view_of(
     ActionTaken,
     "One row an action of an agent: arguments, result or error, and reason.",
     {
-        "agent": "actor", "kind": "substr(topic, 8)", "arguments": "$arguments", "success": "$success",
-        "result": "data ->> '$.result'", "error": "$error", "reasoning": "$reasoning",
+        "agent": "actor",
+        "kind": "substr(topic, 8)",
+        "arguments": "$arguments",
+        "success": "$success",
+        "result": "data ->> '$.result'",
+        "error": "$error",
+        "reasoning": "$reasoning",
     },
-)  # fmt: skip
+)
 VIEWS["messages"] = view_of(
     MessageSent,
     "One row a message that an agent was sent.",

@@ -145,9 +145,15 @@ SECTIONS: Final[Registry[Section]] = Registry("sections", OF_SIM)
 
 
 def define_section(
-    key: str, settings: type, make: "Callable[[World, Any], Service | None] | None" = None, *, by_name: bool = False,
-    draws: Draws | None = None, actions: "tuple[ActionHandler, ...]" = (), example: str | None = None,
-) -> Section:  # fmt: skip
+    key: str,
+    settings: type,
+    make: "Callable[[World, Any], Service | None] | None" = None,
+    *,
+    by_name: bool = False,
+    draws: Draws | None = None,
+    actions: "tuple[ActionHandler, ...]" = (),
+    example: str | None = None,
+) -> Section:
     """Define a section; see `Section` for the arguments.
 
     Raises:

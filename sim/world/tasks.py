@@ -148,12 +148,20 @@ class Task:
     def to_json(self) -> dict[str, Json]:
         """Return what rules and tools see of it."""
         return {
-            "id": self.id, "title": self.title, "description": self.description, "status": self.word or self.status,
-            "priority": self.priority, "creator": self.creator, "assignee": self.assignee, "parent": self.parent,
-            "kind": self.kind, "due": None if self.due_ns is None else to_seconds(self.due_ns),
-            "depends_on": list(self.depends_on), "data": decode(self.data),
+            "id": self.id,
+            "title": self.title,
+            "description": self.description,
+            "status": self.word or self.status,
+            "priority": self.priority,
+            "creator": self.creator,
+            "assignee": self.assignee,
+            "parent": self.parent,
+            "kind": self.kind,
+            "due": None if self.due_ns is None else to_seconds(self.due_ns),
+            "depends_on": list(self.depends_on),
+            "data": decode(self.data),
             "result": None if self.result is None else decode(self.result),
-        }  # fmt: skip
+        }
 
 
 class Tasks(Service):
@@ -290,14 +298,7 @@ class Tasks(Service):
         self._last = task.id
         self._counts["pending"] += 1
         self._arm(task)
-        self._world.event_bus.report(
-            TaskCreated(
-                assignee=assignee, creator=creator, data=task.data, depends_on=list(links) or ABSENT,
-                description=description or ABSENT, due=to_seconds(due_ns or 0) or ABSENT, id=task.id,
-                kind=kind or ABSENT, parent=parent or ABSENT, priority=priority or ABSENT, status="pending",
-                title=title,
-            )
-        )  # fmt: skip
+        self._world.event_bus.report(_created(task))
         return task
 
     def check_new(self, title: str, description: str, parent: int | None, depends_on: Sequence[int]) -> None:
@@ -381,9 +382,10 @@ class Tasks(Service):
         self._world.kernel.acting()  # first: it refuses a call from outside before anything changes
         used = {id for task in self._tasks.values() for id in (task.parent, *task.depends_on)}
         gone = [
-            task for task in self._tasks.values()
+            task
+            for task in self._tasks.values()
             if task.kind == kind and not task.open and task.updated_ns < before_ns and task.id not in used
-        ]  # fmt: skip
+        ]
         for task in gone:
             self._world.event_bus.report(TaskRemoved(id=task.id))
             del self._tasks[task.id]
@@ -400,11 +402,17 @@ class Tasks(Service):
         change = TaskUpdated if task.status == before.status else _CHANGES.get(task.status, TaskUpdated)
         self._world.event_bus.report(
             change(
-                assignee=task.assignee, by=by, due=ABSENT if task.due_ns is None else to_seconds(task.due_ns),
-                id=task.id, note=note or ABSENT, priority=task.priority,
-                result=ABSENT if task.result is None else task.result, status=task.status, word=task.word or ABSENT,
+                assignee=task.assignee,
+                by=by,
+                due=ABSENT if task.due_ns is None else to_seconds(task.due_ns),
+                id=task.id,
+                note=note or ABSENT,
+                priority=task.priority,
+                result=ABSENT if task.result is None else task.result,
+                status=task.status,
+                word=task.word or ABSENT,
             )
-        )  # fmt: skip
+        )
 
     def blockers(self, task: Task) -> list[Task]:
         """Return the tasks that must still be done before a task can become active."""
@@ -493,3 +501,20 @@ def may_change(task: Task, agent: "Inhabitant") -> bool:
 
 def _urgency(task: Task) -> tuple[int, float, int]:
     return -task.priority, float("inf") if task.due_ns is None else task.due_ns, task.id
+
+
+def _created(task: Task) -> TaskCreated:
+    return TaskCreated(
+        assignee=task.assignee,
+        creator=task.creator,
+        data=task.data,
+        depends_on=list(task.depends_on) or ABSENT,
+        description=task.description or ABSENT,
+        due=to_seconds(task.due_ns or 0) or ABSENT,
+        id=task.id,
+        kind=task.kind or ABSENT,
+        parent=task.parent or ABSENT,
+        priority=task.priority or ABSENT,
+        status="pending",
+        title=task.title,
+    )

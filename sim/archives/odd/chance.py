@@ -53,9 +53,13 @@ def chance_of(subject: Subject) -> Chance:
             noted(variants, [one.outside for one in chances]),
         )
     drawn = (
-        *_orders(subject), *_expressions(subject), *_samples(subject), *_sections(subject), *_models(subject),
+        *_orders(subject),
+        *_expressions(subject),
+        *_samples(subject),
+        *_sections(subject),
+        *_models(subject),
         *_changes(subject),
-    )  # fmt: skip
+    )
     unknown = (*_unknown(subject), *_further(subject))
     return Chance(tuple(dict.fromkeys(drawn)), unknown, tuple(_outside(subject)))
 

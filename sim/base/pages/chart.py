@@ -112,11 +112,19 @@ def _draw(label: str, axis: str, lines: Mapping[str, Sequence[tuple[float, float
     ground = tag("rect", width="100%", height="100%", fill="#ffffff")
     title = _text((_LEFT + _WIDTH - _RIGHT) / 2, height - 6, axis, "middle")
     return tag(
-        "svg", [ground, grid, below, title, drawn, legend],
-        xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {height:g}", width=_WIDTH, height=height,
-        role="img", aria_label=label, font_family="system-ui, sans-serif", font_size="12", fill="#5d6879",
+        "svg",
+        [ground, grid, below, title, drawn, legend],
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {_WIDTH:g} {height:g}",
+        width=_WIDTH,
+        height=height,
+        role="img",
+        aria_label=label,
+        font_family="system-ui, sans-serif",
+        font_size="12",
+        fill="#5d6879",
         style="max-width: 100%; height: auto",
-    )  # fmt: skip
+    )
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
@@ -162,9 +170,15 @@ def _curve(points: Sequence[tuple[float, float]], index: int, name: str) -> Mark
     if len(points) == 1:
         return tag("circle", said, cx=points[0][0], cy=points[0][1], r=2.5, fill=colour)
     return tag(
-        "polyline", said, points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), fill="none", stroke=colour,
-        stroke_width=1.8, stroke_linejoin="round", stroke_dasharray="5 3" if index >= len(COLOURS) else None,
-    )  # fmt: skip
+        "polyline",
+        said,
+        points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+        fill="none",
+        stroke=colour,
+        stroke_width=1.8,
+        stroke_linejoin="round",
+        stroke_dasharray="5 3" if index >= len(COLOURS) else None,
+    )
 
 
 def _line(left: float, y: float, colour: str) -> Markup:

@@ -31,7 +31,7 @@ _PAGE = """<!doctype html>
 
 def document(
     title: str, body: str, *, style: str = "", script: str = "", connects: bool = False, alerts: Iterable[str] = ()
-) -> str:  # fmt: skip
+) -> str:
     """Return a page.
 
     Its content security policy contains the hashes of its own style and script. No other script runs, and nothing is

@@ -69,12 +69,23 @@ def lane_chart(title: str, dots: Sequence[Dot], links: Mapping[str, Sequence[tup
         for one, other in pairs
     ]
     height = floor + _BELOW
-    return Chart(title, tag(
-        "svg", [ground, axis, drawn, [_dot(dot, at(dot, dot.since), at(dot, dot.time)) for dot in dots], legend],
-        xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {height:g}", width=_WIDTH, height=height,
-        role="img", aria_label=title, font_family="system-ui, sans-serif", font_size="12", fill="#5d6879",
-        style="max-width: 100%; height: auto",
-    ))  # fmt: skip
+    return Chart(
+        title,
+        tag(
+            "svg",
+            [ground, axis, drawn, [_dot(dot, at(dot, dot.since), at(dot, dot.time)) for dot in dots], legend],
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {_WIDTH:g} {height:g}",
+            width=_WIDTH,
+            height=height,
+            role="img",
+            aria_label=title,
+            font_family="system-ui, sans-serif",
+            font_size="12",
+            fill="#5d6879",
+            style="max-width: 100%; height: auto",
+        ),
+    )
 
 
 def _dot(dot: Dot, since: tuple[float, float], now: tuple[float, float]) -> list[Markup]:

@@ -52,10 +52,15 @@ def svg(width: float, height: float, label: str, *children: Child) -> Markup:
 
 def _inside(children: Iterable[Child]) -> str:
     return "".join(
-        "" if child is None else child if isinstance(child, Markup)
-        else _escaped(child) if isinstance(child, str) else _inside(child)
+        ""
+        if child is None
+        else child
+        if isinstance(child, Markup)
+        else _escaped(child)
+        if isinstance(child, str)
+        else _inside(child)
         for child in children
-    )  # fmt: skip
+    )
 
 
 def _escaped(text: str) -> str:

@@ -42,12 +42,15 @@ class Table:
         head = tag("tr", [tag("th", name, align=side) for name, side in zip(self.headings, right, strict=False)])
         cell = "td" if self.headings else "th"
         body = [
-            tag("tr", [
-                tag("td" if place else cell, _shown(value), align=side)
-                for place, (value, side) in enumerate(zip(row, right, strict=True))
-            ])
+            tag(
+                "tr",
+                [
+                    tag("td" if place else cell, _shown(value), align=side)
+                    for place, (value, side) in enumerate(zip(row, right, strict=True))
+                ],
+            )
             for row in self.rows
-        ]  # fmt: skip
+        ]
         return tag("table", tag("thead", head) if self.headings else None, tag("tbody", body))
 
     def _numbers(self) -> list[bool]:

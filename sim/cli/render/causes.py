@@ -154,9 +154,13 @@ def _without(stored: StoredRun, event: int, options: ReplayOptions) -> tuple["_D
     with tempfile.TemporaryDirectory() as folder:
         try:
             made = branch(
-                stored.path, without=(event,), out=Path(folder), allow_change=options.allow_change,
-                allow=options.allow, allow_commands=options.allow_commands,
-            )  # fmt: skip
+                stored.path,
+                without=(event,),
+                out=Path(folder),
+                allow_change=options.allow_change,
+                allow=options.allow,
+                allow_commands=options.allow_commands,
+            )
         except UsageError as error:
             return None, str(error)
         except SimError as error:

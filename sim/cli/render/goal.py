@@ -96,10 +96,16 @@ def print_history(stored: StoredRun, agent: str, last: int | None, as_json: bool
     archived = {int(row[0]) for row in stored.query("SELECT session FROM sessions WHERE agent = ?", (agent,))}
     clock, columns = clock_of(stored), ("entry", "time", "session", "role", "type", "content")
     table = [
-        (number, clock(time_ns), f"{session} (archived)" if session in archived else str(session), role,
-         f"{type_} {tool}" if tool else type_, content)
+        (
+            number,
+            clock(time_ns),
+            f"{session} (archived)" if session in archived else str(session),
+            role,
+            f"{type_} {tool}" if tool else type_,
+            content,
+        )
         for number, (time_ns, session, role, type_, tool, content) in enumerate(rows)
-    ]  # fmt: skip
+    ]
     shown = table[-last:] if last else table
     if as_json:
         entries = [dict(zip(columns, row, strict=True)) for row in shown]
@@ -150,9 +156,11 @@ def _runtime(stored: StoredRun, agent_row: _Shown) -> dict[str, Json]:
         tools = run["tools"]
         if not stored.query(_ENDED, (agent, run["job"]))[0][0]:
             state = {
-                "orchestrator_running": True, "orchestrator_started_at": clock(started[0][0]),
-                "orchestrator_job_id": run["job"], "reason": run["reason"],
-            }  # fmt: skip
+                "orchestrator_running": True,
+                "orchestrator_started_at": clock(started[0][0]),
+                "orchestrator_job_id": run["job"],
+                "reason": run["reason"],
+            }
     runs = stored.query(_RUNS, (agent,))
     return {
         **attrs.asdict(agent_row),

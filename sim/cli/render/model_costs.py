@@ -41,10 +41,16 @@ def print_models(summary: Mapping[str, Any], *, most: bool = False) -> None:
 
 def _row(name: str, tally: Mapping[str, Any], most: bool) -> tuple[str | int | float, ...]:
     return (
-        name, tally["calls"], tally["failed"], tally["attempts"], tally["input_tokens"], tally["cached_tokens"],
-        tally["output_tokens"], tally["cost_micro"] / _MICRO,
+        name,
+        tally["calls"],
+        tally["failed"],
+        tally["attempts"],
+        tally["input_tokens"],
+        tally["cached_tokens"],
+        tally["output_tokens"],
+        tally["cost_micro"] / _MICRO,
         *([tally.get("most_tokens", 0), tally["most_micro"] / _MICRO] if most else []),
-    )  # fmt: skip
+    )
 
 
 def _print_special(summary: Mapping[str, Any]) -> None:

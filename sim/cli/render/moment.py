@@ -72,10 +72,12 @@ def _print_world(moment: Moment, limit: int | None) -> None:
     rows = moment.rows()
     print_table(
         HEADINGS,
-        [(name, state, seconds_text(since), cut(waits, _SHORT), mail, cut(variables, _SHORT))
-         for name, state, since, waits, mail, variables in rows[:limit]],
+        [
+            (name, state, seconds_text(since), cut(waits, _SHORT), mail, cut(variables, _SHORT))
+            for name, state, since, waits, mail, variables in rows[:limit]
+        ],
         named=True,
-    )  # fmt: skip
+    )
     _print_more(len(rows), limit)
     shared = [(name, cut(text_of(value), _LONG)) for name, value in shared_of(moment)]
     click.echo()

@@ -209,54 +209,81 @@ _GOALS: Final = ("goals.created",)
 
 PAGES: Final[Mapping[str, Page]] = {
     "events": Page(
-        help="The events, one a line: of an agent (states, actions, messages), or of topics.", show=_events,
-        options=("agent", "topic", "last", "limit"), topics=("*",),
+        help="The events, one a line: of an agent (states, actions, messages), or of topics.",
+        show=_events,
+        options=("agent", "topic", "last", "limit"),
+        topics=("*",),
     ),
     "chat": Page(
-        help="What an agent or a person said and heard, in the order of time, whole.", show=_chat, named="AGENT",
+        help="What an agent or a person said and heard, in the order of time, whole.",
+        show=_chat,
+        named="AGENT",
         options=("agent", "prompts", "limit", *REPLAY_RIGHTS),
         topics=("message.sent", "conversation.message", "channel.post", "survey.answer"),
     ),
     "conversation": Page(
-        help="A conversation as people read it.", show=_conversation, named="ID", options=("limit",),
+        help="A conversation as people read it.",
+        show=_conversation,
+        named="ID",
+        options=("limit",),
         topics=("conversation.started",),
     ),
     "channel": Page(
         help="The posts of a channel.", show=_channel, named="CHANNEL", options=("limit",), topics=("channel.post",)
     ),
     "task": Page(
-        help="A task: what it is, and its history; of executors, as a story.", show=_task, named="ID",
-        options=("limit",), topics=("task.created", "execution.added"),
+        help="A task: what it is, and its history; of executors, as a story.",
+        show=_task,
+        named="ID",
+        options=("limit",),
+        topics=("task.created", "execution.added"),
     ),
     "workspace": Page(
         help="The files of a project of executors.", show=_workspace, named="PROJECT", topics=("execution.file",)
     ),
     "thread": Page(
-        help="What the person of a goal, task or user agent sees.", show=_thread, named="AGENT", options=("limit",),
+        help="What the person of a goal, task or user agent sees.",
+        show=_thread,
+        named="AGENT",
+        options=("limit",),
         topics=_GOALS,
     ),
     "history": Page(
-        help="What the model of a goal, task or user agent sees, entry by entry.", show=_history, named="AGENT",
-        options=("limit",), topics=_GOALS,
+        help="What the model of a goal, task or user agent sees, entry by entry.",
+        show=_history,
+        named="AGENT",
+        options=("limit",),
+        topics=_GOALS,
     ),
     "runtime": Page(
-        help="The runtime state, the tools and the runs of a goal, task or user agent.", show=_runtime,
-        named="AGENT", topics=_GOALS,
+        help="The runtime state, the tools and the runs of a goal, task or user agent.",
+        show=_runtime,
+        named="AGENT",
+        topics=_GOALS,
     ),
     "state": Page(
         help="The state at one moment, from a replay: of all agents and what they share, or of one, whole.",
-        show=_state, named="AGENT", options=("at", "limit", *REPLAY_RIGHTS), topics=("*",),
+        show=_state,
+        named="AGENT",
+        options=("at", "limit", *REPLAY_RIGHTS),
+        topics=("*",),
     ),
     "causes": Page(
-        help="What led to an event, from a replay: steps, messages and the state that was read.", show=_causes,
-        named="EVENT", options=("limit", *REPLAY_RIGHTS), topics=("*",),
+        help="What led to an event, from a replay: steps, messages and the state that was read.",
+        show=_causes,
+        named="EVENT",
+        options=("limit", *REPLAY_RIGHTS),
+        topics=("*",),
     ),
     "influence": Page(
-        help="What an event may have influenced, from a replay, and what differs without it.", show=_influence,
-        named="EVENT", options=("limit", *REPLAY_RIGHTS), topics=("*",),
+        help="What an event may have influenced, from a replay, and what differs without it.",
+        show=_influence,
+        named="EVENT",
+        options=("limit", *REPLAY_RIGHTS),
+        topics=("*",),
     ),
     "sql": Page(help="A SELECT over the tables.", show=_sql, named="QUERY", options=("limit",)),
-}  # fmt: skip
+}
 """What `sim show RUN VIEW` prints that is no table, by the name of the VIEW."""
 
 _TABLE: Final = ("agent", "last", "limit")

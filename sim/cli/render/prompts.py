@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from sim.tools.rights import Rights
 
 REPEAT = click.option(
-    "--repeat", "again", is_flag=True,
+    "--repeat",
+    "again",
+    is_flag=True,
     help="With prompts: replay the run for the requests and answers of scripted and simulated models.",
-)  # fmt: skip
+)
 
 Rows = Generator[tuple[Any, ...]]
 

@@ -17,9 +17,15 @@ from sim.record.frames import json_rows
 
 
 def print_view(
-    stored: StoredRun, view: str, computed: Rows | None, *, agent: str | None, first: int | None, last: int | None,
+    stored: StoredRun,
+    view: str,
+    computed: Rows | None,
+    *,
+    agent: str | None,
+    first: int | None,
+    last: int | None,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Print rows of a table.
 
     Args:

@@ -38,10 +38,17 @@ def print_transcripts(stored: StoredRun, first: int | None, as_json: bool) -> No
     for one in read.by_id.values():
         last = one.lines[-1] if one.lines else None
         said = "" if last is None else f"{last.name}: {last.text}"
-        rows.append((
-            one.id, one.place, read.name(one.user), clock(one.started_ns), "" if last is None else clock(last.time_ns),
-            one.total, textwrap.shorten(said, _SHORT, placeholder="..."),
-        ))  # fmt: skip
+        rows.append(
+            (
+                one.id,
+                one.place,
+                read.name(one.user),
+                clock(one.started_ns),
+                "" if last is None else clock(last.time_ns),
+                one.total,
+                textwrap.shorten(said, _SHORT, placeholder="..."),
+            )
+        )
     if as_json:
         print_json({"columns": _COLUMNS, "rows": rows})
         return
@@ -135,7 +142,13 @@ def print_text(begin: str, text: str, width: int, more: str = "") -> None:
 def _as_json(transcript: Transcript, read: Transcripts, clock: Callable[[int], str]) -> dict[str, Json]:
     lines = [{**attrs.asdict(line), "at": clock(line.time_ns)} for line in transcript.lines]
     return {
-        "conversation": transcript.id, "user": transcript.user, "name": read.name(transcript.user),
-        "platform": transcript.platform, "channel": transcript.channel, "thread": transcript.thread,
-        "summary": transcript.summary, "total": transcript.total, "lines": lines,
-    }  # fmt: skip
+        "conversation": transcript.id,
+        "user": transcript.user,
+        "name": read.name(transcript.user),
+        "platform": transcript.platform,
+        "channel": transcript.channel,
+        "thread": transcript.thread,
+        "summary": transcript.summary,
+        "total": transcript.total,
+        "lines": lines,
+    }

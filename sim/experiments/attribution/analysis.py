@@ -89,11 +89,14 @@ class AttributionOptions(Decisions, Rights):
     )
     jobs: int | None = attrs.field(default=None, validator=_check_jobs)
     answers: Answers = attrs.field(
-        default="seed", validator=_check_answers, metadata=shown(
+        default="seed",
+        validator=_check_answers,
+        metadata=shown(
             "Futures that share answers of models at an endpoint to equal requests: those of a seed, or none (fresh).",
-            words=get_args(Answers), show_default=True,
+            words=get_args(Answers),
+            show_default=True,
         ),
-    )  # fmt: skip
+    )
     access: "Access | None" = None
     confirm: Callable[[str, bool], bool] | None = None
     fork: bool | None = None
@@ -199,9 +202,15 @@ def session(
         deadline = futures.deadline = Deadline.after(options.max_wall)  # from here, as a person may have been asked
         start = StepMoment(1) if outside else StepMoment(0)
         yield Analysis(
-            stored=stored, scenario=scenario, target=target, futures=futures, instants=instants, start=start,
-            answers=answers, deadline=deadline,
-        )  # fmt: skip
+            stored=stored,
+            scenario=scenario,
+            target=target,
+            futures=futures,
+            instants=instants,
+            start=start,
+            answers=answers,
+            deadline=deadline,
+        )
 
 
 def _check_ended(stored: StoredRun) -> None:
@@ -216,9 +225,13 @@ def _check_ended(stored: StoredRun) -> None:
 
 
 def _futures(
-    setup: RunSetup, instants: tuple[int, ...], jobs: int, outside: str | None, options: AttributionOptions,
+    setup: RunSetup,
+    instants: tuple[int, ...],
+    jobs: int,
+    outside: str | None,
+    options: AttributionOptions,
     stack: contextlib.ExitStack,
-) -> Futures:  # fmt: skip
+) -> Futures:
     if outside:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sim-"))
         return BranchedFutures(setup, jobs, Path(folder) / "answers.db" if options.answers == "seed" else None)
@@ -231,9 +244,13 @@ def _futures(
 def _scenario(stored: StoredRun, again: ReplayOptions) -> Scenario:
     text = scenario_text(stored, again)
     return loads(
-        text, str(stored.path / SCENARIO), stored.info.options.get("set", ()), again.allow, again.kinds,
+        text,
+        str(stored.path / SCENARIO),
+        stored.info.options.get("set", ()),
+        again.allow,
+        again.kinds,
         definitions=again.definitions,
-    )  # fmt: skip
+    )
 
 
 def _with_models(stored: StoredRun, again: ReplayOptions) -> ReplayOptions:

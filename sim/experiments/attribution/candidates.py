@@ -144,12 +144,14 @@ def _states(own: dict[str, dict[str, Any]], start: StepMoment) -> list[Candidate
             continue  # as a live value, it would be an expression
         candidates += [
             Candidate(
-                "state", plain(f"{name}.{key} = {text.decode()[:60]} at the start (others: {usual.decode()[:60]})"),
-                FutureChange(values=((f"agents.{name}.state.{key}", value),)), start,
+                "state",
+                plain(f"{name}.{key} = {text.decode()[:60]} at the start (others: {usual.decode()[:60]})"),
+                FutureChange(values=((f"agents.{name}.state.{key}", value),)),
+                start,
             )
             for name, text in texts.items()
             if text != usual
-        ]  # fmt: skip
+        ]
     return candidates
 
 

@@ -220,10 +220,15 @@ class TurningSearch:
             steps = self._steps_between(a.moment, b.moment)
             jumps.append(
                 Jump(
-                    before, after, steps=steps, p_value=value, confirmed=confirmed, events=passage.events,
+                    before,
+                    after,
+                    steps=steps,
+                    p_value=value,
+                    confirmed=confirmed,
+                    events=passage.events,
                     assigned=passage.assigned,
                 )
-            )  # fmt: skip
+            )
         return sorted(jumps, key=lambda jump: jump.before.moment)
 
     # -- where to look

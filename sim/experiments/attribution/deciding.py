@@ -260,12 +260,22 @@ class Explanation:
     def to_json(self) -> dict[str, Any]:
         """Return it as a JSON-like mapping."""
         return {
-            "run": self.run, "outcome": self.outcome, "value": self.value,
-            "points": [point_json(point) for point in self.points], "jumps": [jump_json(jump) for jump in self.jumps],
-            "hunts": [attrs.asdict(one) for one in self.hunts], "causes": [attrs.asdict(one) for one in self.causes],
-            "verdict": self.verdict, "lacks": self.lacks, "note": IN_THE_MODEL, "futures": self.futures,
-            "unknown": self.unknown, "way": self.way, "answers": self.answers, "cut": self.cut,
-        }  # fmt: skip
+            "run": self.run,
+            "outcome": self.outcome,
+            "value": self.value,
+            "points": [point_json(point) for point in self.points],
+            "jumps": [jump_json(jump) for jump in self.jumps],
+            "hunts": [attrs.asdict(one) for one in self.hunts],
+            "causes": [attrs.asdict(one) for one in self.causes],
+            "verdict": self.verdict,
+            "lacks": self.lacks,
+            "note": IN_THE_MODEL,
+            "futures": self.futures,
+            "unknown": self.unknown,
+            "way": self.way,
+            "answers": self.answers,
+            "cut": self.cut,
+        }
 
     def __repr__(self) -> str:
         return "\n".join((*self.sentences(), self.table().text()))
@@ -323,9 +333,13 @@ class _Why:
             hunts, findings = self._hunt(budget // 3)
             cut += ["the leaving out of groups"] * any(hunt.cut for hunt in hunts)
         search = TurningSearch(
-            futures, open_.instants, open_.stored.info.seed, budget - budget // 3 - futures.carried_out, open_.start,
+            futures,
+            open_.instants,
+            open_.stored.info.seed,
+            budget - budget // 3 - futures.carried_out,
+            open_.start,
             open_.target.is_condition,
-        )  # fmt: skip
+        )
         with self._within(1 / 2):
             search.explore()
             jumps = search.jumps()
@@ -336,12 +350,21 @@ class _Why:
         cut += ["the tests with new draws"] * self.tests_cut
         assert futures.own.value is not None, "checked before"
         return Explanation(
-            run=open_.stored.path.name, outcome=open_.target.text, value=futures.own.value,
-            points=tuple(search.points()), jumps=tuple(jumps), hunts=tuple(hunts), causes=tuple(causes),
-            verdict=verdict(hunts, causes), lacks=_lacks(open_.stored, self.events), futures=futures.carried_out,
-            unknown=problems_of(self.problems), way=futures.way, answers=open_.answers,
+            run=open_.stored.path.name,
+            outcome=open_.target.text,
+            value=futures.own.value,
+            points=tuple(search.points()),
+            jumps=tuple(jumps),
+            hunts=tuple(hunts),
+            causes=tuple(causes),
+            verdict=verdict(hunts, causes),
+            lacks=_lacks(open_.stored, self.events),
+            futures=futures.carried_out,
+            unknown=problems_of(self.problems),
+            way=futures.way,
+            answers=open_.answers,
             cut=open_.cut(self.options, cut),
-        )  # fmt: skip
+        )
 
     @contextlib.contextmanager
     def _within(self, share: float) -> Iterator[None]:
@@ -372,11 +395,20 @@ class _Why:
             singles = sum(len(one.items) == 1 for one in results)
             hunts.append(
                 Hunt(
-                    kind=kind, count=len(own), whole=halving.whole, tried=halving.tried, unknown=halving.unknown,
-                    silent=halving.silent, undivided=halving.undivided, complete=halving.complete, singles=singles,
-                    groups=len(results) - singles, cut=halving.cut, unchecked=halving.unchecked,
+                    kind=kind,
+                    count=len(own),
+                    whole=halving.whole,
+                    tried=halving.tried,
+                    unknown=halving.unknown,
+                    silent=halving.silent,
+                    undivided=halving.undivided,
+                    complete=halving.complete,
+                    singles=singles,
+                    groups=len(results) - singles,
+                    cut=halving.cut,
+                    unchecked=halving.unchecked,
                 )
-            )  # fmt: skip
+            )
             findings += results
         order = list(_KINDS)
         hunts.sort(key=lambda one: order.index(one.kind))
@@ -443,9 +475,15 @@ class _Why:
 def _cause(finding: Decisive[Candidate], effect: Estimate | None, p_value: float | None, *, significant: bool) -> Cause:
     """Return what was found as a cause."""
     return Cause(
-        kind=finding.items[0].kind, names=tuple(item.name for item in finding.items), here=finding.effect,
-        effect=effect, p_value=p_value, significant=significant, minimal=finding.minimal, redundant=finding.redundant,
-    )  # fmt: skip
+        kind=finding.items[0].kind,
+        names=tuple(item.name for item in finding.items),
+        here=finding.effect,
+        effect=effect,
+        p_value=p_value,
+        significant=significant,
+        minimal=finding.minimal,
+        redundant=finding.redundant,
+    )
 
 
 def verdict(hunts: Sequence[Hunt], causes: Sequence[Cause]) -> str:

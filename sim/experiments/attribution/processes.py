@@ -150,9 +150,12 @@ def _singles(tasks: list[FuturesTask]) -> Iterator[tuple[FuturesTask, tuple[int,
 
 
 def _carried_out(
-    futures: RebuiltFutures | BranchedFutures, pool: WorkerPool, work: Callable[[_Job], Future], jobs: list[_Job],
+    futures: RebuiltFutures | BranchedFutures,
+    pool: WorkerPool,
+    work: Callable[[_Job], Future],
+    jobs: list[_Job],
     tasks: list[FuturesTask],
-) -> list[list[Future]]:  # fmt: skip
+) -> list[list[Future]]:
     outcomes = [[LATE] * len(task.seeds) for task in tasks]
     with pool:
         for job, came in pool.run(work, jobs, futures.deadline):
@@ -208,9 +211,14 @@ def recorded_result(stored: StoredRun) -> RunResult:
     fields = dict(info.summary or {})
     observed = {name: Distribution(**own) for name, own in fields.pop("observations", {}).items()}
     return RunResult(
-        run=str(stored.path), backend=info.backend, hash=info.hash or "", events=info.events or 0, wall_seconds=0.0,
-        observations=observed, **fields,
-    )  # fmt: skip
+        run=str(stored.path),
+        backend=info.backend,
+        hash=info.hash or "",
+        events=info.events or 0,
+        wall_seconds=0.0,
+        observations=observed,
+        **fields,
+    )
 
 
 def _own_by_replay(setup: RunSetup) -> Own:
@@ -253,11 +261,17 @@ def _branched(job: _Job) -> Future:
 
         try:
             result = branch(
-                setup.run, at=f"{max(task.moment.time_ns, _START)}ns", seed=seed, record=False, begun=begun,
+                setup.run,
+                at=f"{max(task.moment.time_ns, _START)}ns",
+                seed=seed,
+                record=False,
+                begun=begun,
                 without=tuple(edit.event for edit in task.change.without),
                 overrides=[f"{key}={encode(value).decode()}" for key, value in task.change.values],
-                access=setup.again.access, **part_of(setup.again, Decisions), **setup.again.keywords,
-            )  # fmt: skip
+                access=setup.again.access,
+                **part_of(setup.again, Decisions),
+                **setup.again.keywords,
+            )
             if result.doubts:
                 raise UsageError(f"{len(result.doubts)} effects of the run are in doubt", hint="decide: sim resume")
             value = setup.target.value(result, watched)

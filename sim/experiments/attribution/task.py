@@ -34,16 +34,20 @@ class FutureChange:
     def joined(self, other: "FutureChange") -> "FutureChange":
         """Return both changes as one."""
         return FutureChange(
-            self.without + other.without, self.values + other.values, self.paused + other.paused,
+            self.without + other.without,
+            self.values + other.values,
+            self.paused + other.paused,
             self.dropped + other.dropped,
-        )  # fmt: skip
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return it as a JSON-like mapping."""
         return {
-            "without": [one.to_json() for one in self.without], "values": list(map(list, self.values)),
-            "paused": list(self.paused), "dropped": list(self.dropped),
-        }  # fmt: skip
+            "without": [one.to_json() for one in self.without],
+            "values": list(map(list, self.values)),
+            "paused": list(self.paused),
+            "dropped": list(self.dropped),
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "FutureChange":

@@ -75,19 +75,25 @@ class TurningPoints:
     def to_json(self) -> dict[str, Any]:
         """Return it as a JSON-like mapping."""
         return {
-            "run": self.run, "condition": self.condition, "outcome": self.outcome,
+            "run": self.run,
+            "condition": self.condition,
+            "outcome": self.outcome,
             "points": [point_json(point) for point in self.points],
             "passed": [
                 {
-                    "level": one.level, "last_below": None if one.last_below is None else moment_json(one.last_below),
+                    "level": one.level,
+                    "last_below": None if one.last_below is None else moment_json(one.last_below),
                     "first_above": moment_json(one.first_above),
                 }
                 for one in self.passed
             ],
             "jumps": [jump_json(jump) for jump in self.jumps],
-            "futures": self.futures, "unknown": self.unknown, "way": self.way, "answers": self.answers,
+            "futures": self.futures,
+            "unknown": self.unknown,
+            "way": self.way,
+            "answers": self.answers,
             "cut": self.cut,
-        }  # fmt: skip
+        }
 
     def table(self) -> "Table":
         """Return the curve as a table."""
@@ -158,11 +164,18 @@ def turning_point(run: str | PathLike[str], condition: str, options: TurningOpti
         jumps, points = search.jumps(), search.points()
         problems = problems_of([*search.futures_at.values(), *search.fresh.values()])
         return TurningPoints(
-            run=open_.stored.path.name, condition=open_.target.text, outcome=bool(open_.futures.own.value),
-            points=tuple(points), passed=tuple(search.passed()), jumps=tuple(jumps),
-            futures=open_.futures.carried_out, unknown=problems, way=open_.futures.way, answers=open_.answers,
+            run=open_.stored.path.name,
+            condition=open_.target.text,
+            outcome=bool(open_.futures.own.value),
+            points=tuple(points),
+            passed=tuple(search.passed()),
+            jumps=tuple(jumps),
+            futures=open_.futures.carried_out,
+            unknown=problems,
+            way=open_.futures.way,
+            answers=open_.answers,
             cut=open_.cut(options, ["the search for steps"] if search.cut else []),
-        )  # fmt: skip
+        )
 
 
 def problems_of(futures: Iterable[Sequence[Future]]) -> dict[str, int]:
@@ -229,17 +242,24 @@ def moment_json(moment: StepMoment) -> dict[str, Any]:
 def jump_json(jump: Jump) -> dict[str, Any]:
     """Return a jump as a JSON-like mapping."""
     return {
-        "before": point_json(jump.before), "after": point_json(jump.after), "steps": jump.steps,
-        "p_value": jump.p_value, "confirmed": jump.confirmed,
+        "before": point_json(jump.before),
+        "after": point_json(jump.after),
+        "steps": jump.steps,
+        "p_value": jump.p_value,
+        "confirmed": jump.confirmed,
         "events": [attrs.asdict(one) for one in jump.events],
         "assigned": [attrs.asdict(one) for one in jump.assigned],
-    }  # fmt: skip
+    }
 
 
 def point_json(point: Point) -> dict[str, Any]:
     """Return an estimate as a JSON-like mapping."""
     low, high = point.interval or (None, None)
     return {
-        **moment_json(point.moment), "p": point.p, "low": low, "high": high, "futures": point.n,
+        **moment_json(point.moment),
+        "p": point.p,
+        "low": low,
+        "high": high,
+        "futures": point.n,
         "unknown": point.unknown,
-    }  # fmt: skip
+    }

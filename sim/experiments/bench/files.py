@@ -32,8 +32,13 @@ def to_json(bench: Bench) -> dict[str, Json]:
         "scenario": {"name": plan.name, "description": about.description, "sha256": plan.sha256},
         "sessions": list(bench.sessions),
         "settings": {
-            "modes": list(about.modes), "seeds": list(bench.seeds), "set": list(plan.overrides), "until": plan.until,
-            "models": list(plan.models), "allow": list(plan.allow), "points": [dict(point) for point in bench.points],
+            "modes": list(about.modes),
+            "seeds": list(bench.seeds),
+            "set": list(plan.overrides),
+            "until": plan.until,
+            "models": list(plan.models),
+            "allow": list(plan.allow),
+            "points": [dict(point) for point in bench.points],
         },
         "complete": bench.complete,
         "trials": [attrs.asdict(trial) | {"point": dict(bench.points[trial.point])} for trial in bench.trials],
@@ -41,7 +46,7 @@ def to_json(bench: Bench) -> dict[str, Json]:
         "noise": [
             {"point": dict(point), "distance": noise} for point, noise in zip(bench.points, bench.noise, strict=True)
         ],
-    }  # fmt: skip
+    }
 
 
 def _row(row: BenchRow, point: Point) -> dict[str, Json]:

@@ -64,9 +64,11 @@ def _compared(bench: Bench, index: int) -> tuple[BenchRow | None, list[BenchRow]
 def _chart(bench: Bench, index: int, rows: list[BenchRow]) -> Markup:
     noise = bench.noise[index]
     chart = bars(
-        "distance of the outcomes by mode", [_bar(row) for row in rows], mark=None if noise is None else noise * 100,
+        "distance of the outcomes by mode",
+        [_bar(row) for row in rows],
+        mark=None if noise is None else noise * 100,
         marked="two seeds of tick-parallel",
-    )  # fmt: skip
+    )
     label = label_of(bench.points[index]) or "Distance of the outcomes"
     return chart.card(label, "mean distance over all outcomes, %")
 

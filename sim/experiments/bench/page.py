@@ -25,9 +25,13 @@ def render(bench: Bench) -> str:
     own = varied_outcomes(bench)
     varied = len(bench.points) > 1 or len(bench.modes) == 1  # then they are what was asked for
     made = (
-        _varied(bench), own if varied else None, _makespans(bench), _flights(bench), None if varied else own,
+        _varied(bench),
+        own if varied else None,
+        _makespans(bench),
+        _flights(bench),
+        None if varied else own,
         _figures(bench),
-    )  # fmt: skip
+    )
     shown = [part for part in made if part]
     parts = [_header(bench), _tiles(bench), shown, outcomes(bench), meaning(bench), about(bench)]
     body = tag("main", parts)
@@ -43,9 +47,11 @@ def _header(bench: Bench) -> Markup:
     seconds = number(sum(session["seconds"] for session in sessions))
     machines = dict.fromkeys(f"{one['machine'].get('processor')}, {one['jobs']} at once" for one in sessions)
     facts = [
-        f"{product} = {bench.planned:,} runs in {seconds} s, plan {plan.id}", *plan.overrides, *machines,
+        f"{product} = {bench.planned:,} runs in {seconds} s, plan {plan.id}",
+        *plan.overrides,
+        *machines,
         *(f"{session['began'][:16].replace('T', ' ')} UTC" for session in sessions[:1]),
-    ]  # fmt: skip
+    ]
     return tag(
         "header",
         tag("div", tag("h1", plan.name), tag("span", word, class_=f"pill {state}"), class_="title"),
@@ -117,10 +123,12 @@ def _varied(bench: Bench) -> Markup | None:
     if speeds is None and oracle is None and not cards:
         return None  # tick-parallel was not run
     return section(
-        f"Speed-up over {PARALLEL}", note + _rest(len(cards)), speeds,
+        f"Speed-up over {PARALLEL}",
+        note + _rest(len(cards)),
+        speeds,
         [tag("h3", "Percent of the oracle"), oracle] if oracle else None,
         tag("div", cards[:_CARDS], class_="cards wide"),
-    )  # fmt: skip
+    )
 
 
 def _overview(bench: Bench, name: str, unit: str) -> Markup | None:

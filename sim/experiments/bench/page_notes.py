@@ -33,9 +33,12 @@ def about(bench: Bench) -> Markup:
     terms = [(tag("dt", name), tag("dd", text)) for name, text in facts.items() if text]
     limits = tag("ul", [tag("li", text) for text in _limits(bench)])
     return section(
-        "How it was measured", "all measurements are in bench.json and bench.csv beside this page",
-        tag("dl", terms), tag("h3", "Limits of the measurement"), limits,
-    )  # fmt: skip
+        "How it was measured",
+        "all measurements are in bench.json and bench.csv beside this page",
+        tag("dl", terms),
+        tag("h3", "Limits of the measurement"),
+        limits,
+    )
 
 
 def _machine(machine: JsonObject) -> str:

@@ -215,9 +215,14 @@ def evaluate(plan: Plan, trials: Iterable[Trial], missing: int, sessions: Sequen
         rows += [_row(point, mode, ours, base, oracle) for mode, ours in by_mode.items() if ours]
         noise.append(_noise(list(base.values())))
     return Bench(
-        plan=plan, points=points, trials=tuple(ordered), missing=missing, rows=tuple(rows), noise=tuple(noise),
+        plan=plan,
+        points=points,
+        trials=tuple(ordered),
+        missing=missing,
+        rows=tuple(rows),
+        noise=tuple(noise),
         sessions=sessions,
-    )  # fmt: skip
+    )
 
 
 Seeds = Mapping[int, Trial]

@@ -171,9 +171,16 @@ def run_tests(
     if len(named) != len(properties):
         raise UsageError("two properties have the same name", hint="give them names: @sim.property(name=...)")
     campaign = plan(
-        Path(scenario), seeds=seeds, orders=orders, faults=faults, overrides=tuple(overrides), until=until,
-        rights=Rights(allow=tuple(allow), kinds=kinds), properties=named, coverage=coverage,
-    )  # fmt: skip
+        Path(scenario),
+        seeds=seeds,
+        orders=orders,
+        faults=faults,
+        overrides=tuple(overrides),
+        until=until,
+        rights=Rights(allow=tuple(allow), kinds=kinds),
+        properties=named,
+        coverage=coverage,
+    )
     for result in campaign.carry_out(1 if named or kinds else jobs):
         if progress is not None:
             progress(result)

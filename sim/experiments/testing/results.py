@@ -39,9 +39,13 @@ class Header:
     def of(cls, subject: ScenarioUnderTest) -> "Header":
         """Return the header for the results of a subject."""
         return cls(
-            _digest_of(subject), subject.overrides, str(subject.until), subject.only,
-            subject.coverage, str(versions()["sim"]),
-        )  # fmt: skip
+            _digest_of(subject),
+            subject.overrides,
+            str(subject.until),
+            subject.only,
+            subject.coverage,
+            str(versions()["sim"]),
+        )
 
 
 def _digest_of(subject: ScenarioUnderTest) -> str:

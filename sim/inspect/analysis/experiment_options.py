@@ -121,11 +121,15 @@ class ExperimentOptions(WorkerOptions, Study):
     def planned(self) -> Keywords:
         """Return the options that all plans share."""
         return {
-            "first_seed": self.first_seed, "count": self.seeds, "outcomes": tuple(self.outcomes),
-            "precision": Precision.of(self.until_precision, self.most_seeds), "answers": self.answers,
-            "until": None if self.until is None else to_text(to_ns(self.until)), "record": self.record,
+            "first_seed": self.first_seed,
+            "count": self.seeds,
+            "outcomes": tuple(self.outcomes),
+            "precision": Precision.of(self.until_precision, self.most_seeds),
+            "answers": self.answers,
+            "until": None if self.until is None else to_text(to_ns(self.until)),
+            "record": self.record,
             "allow": tuple(self.allow),
-        }  # fmt: skip
+        }
 
 
 @attrs.frozen(kw_only=True)

@@ -196,11 +196,16 @@ class Experiment:
             UsageError: if there is no such table, or the library is not installed.
         """
         made: Mapping[str, Callable[[], tuple[list[str], list[tuple[Any, ...]]]]] = {
-            "trials": self._trials, "estimates": self._estimates, "differences": self._differences,
-            "reached": self._reached, "series": self._series, "series_estimates": partial(self._bands, bands),
+            "trials": self._trials,
+            "estimates": self._estimates,
+            "differences": self._differences,
+            "reached": self._reached,
+            "series": self._series,
+            "series_estimates": partial(self._bands, bands),
             "series_differences": partial(self._bands, difference_bands),
-            "sensitivity": lambda: sensitivity_rows(self.sensitivity()), "candidates": self._candidates,
-        }  # fmt: skip
+            "sensitivity": lambda: sensitivity_rows(self.sensitivity()),
+            "candidates": self._candidates,
+        }
         if what not in made:
             hint = did_you_mean(str(what), made) or f"there are {', '.join(made)}"
             raise UsageError(f"an experiment has no table {what!r:.40}", hint=hint)
@@ -219,21 +224,36 @@ class Experiment:
     def _estimates(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         keys = [] if self.plan.arms else list(self.plan.points[0])
         rows = [
-            (*([row.label] if self.plan.arms else [_value(row.point[key]) for key in keys]), name, one.n, one.mean,
-             one.half, one.low, one.high)
+            (
+                *([row.label] if self.plan.arms else [_value(row.point[key]) for key in keys]),
+                name,
+                one.n,
+                one.mean,
+                one.half,
+                one.low,
+                one.high,
+            )
             for row in self.estimates
             for name, one in row.outcomes.items()
-        ]  # fmt: skip
+        ]
         return [*(["arm"] if self.plan.arms else keys), "outcome", "seeds", "mean", "half", "low", "high"], rows
 
     def _differences(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         what = "arm" if self.plan.arms else "combination"
         columns = [what, "outcome", "seeds", "baseline", "difference", "half", "least_effect", "changed"]
         return columns, [
-            (one.arm, one.outcome, one.difference.n, one.baseline.mean, one.difference.mean, one.difference.half,
-             one.least_effect, one.changed)
+            (
+                one.arm,
+                one.outcome,
+                one.difference.n,
+                one.baseline.mean,
+                one.difference.mean,
+                one.difference.half,
+                one.least_effect,
+                one.changed,
+            )
             for one in self.differences
-        ]  # fmt: skip
+        ]
 
     def _reached(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         rows = [(arm.arm, one.agent, len(one.times), one.median) for arm in self.reach for one in arm.agents]
@@ -256,7 +276,7 @@ class Experiment:
             for point, own in trials.items()
             for seed, one in own.items()
             for place, time in enumerate(one.times)
-        ]  # fmt: skip
+        ]
         return [*keys, "seed", "time", *names], rows
 
     def _bands(

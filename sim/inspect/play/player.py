@@ -321,14 +321,23 @@ class ScenarioPlayer:
         world = runner.simulation.world
         phase = "ended" if played.ended else "going" if gate.going else "paused" if gate.went else "ready"
         return {
-            "version": self.version, "run": folder.name, "phase": phase, "now": world.now, "until": runner.until,
-            "seed": str(world.kernel.seed), "speed": gate.speed, "speeds": [] if runner.sync else SPEEDS,
-            "held": world.on_hold, "controls": changes.to_page(dict(self._chosen)),
-            "gates": [] if played.ended else changes.gates(), "hand": changes.to_json(),
+            "version": self.version,
+            "run": folder.name,
+            "phase": phase,
+            "now": world.now,
+            "until": runner.until,
+            "seed": str(world.kernel.seed),
+            "speed": gate.speed,
+            "speeds": [] if runner.sync else SPEEDS,
+            "held": world.on_hold,
+            "controls": changes.to_page(dict(self._chosen)),
+            "gates": [] if played.ended else changes.gates(),
+            "hand": changes.to_json(),
             "people": None if played.ended else changes.questions(),
             "file": self._new_name(),
-            "groups": len(runner.simulation.scenario.agents), "note": self._outcome(played) or self._note,
-        }  # fmt: skip
+            "groups": len(runner.simulation.scenario.agents),
+            "note": self._outcome(played) or self._note,
+        }
 
     def tell(self) -> None:
         """Let the windows know that there is something new."""

@@ -87,10 +87,24 @@ class Calls:
                 continue
             outcome, result = ("error", None) if prompt.answer is None else ("ok", encode({"answer": prompt.answer}))
             request = encode(prompt.request)
-            rows.append((
-                event, actor, None, "llm", time_ns, time_ns, event - 1, outcome, None, None, "repeated", request, "[]",
-                result,
-            ))  # fmt: skip
+            rows.append(
+                (
+                    event,
+                    actor,
+                    None,
+                    "llm",
+                    time_ns,
+                    time_ns,
+                    event - 1,
+                    outcome,
+                    None,
+                    None,
+                    "repeated",
+                    request,
+                    "[]",
+                    result,
+                )
+            )
             size += len(request) + len(result or b"")
             if size >= _MOST_BYTES:
                 self._write(rows)
@@ -105,10 +119,17 @@ class Calls:
         for id, actor, ordinal, kind, time_ns, ended_ns, before, outcome, ending, attempts, safety, *texts in rows:
             request, parts, result = texts
             facts = {
-                "actor": actor, "ordinal": ordinal, "kind": kind, "time_ns": str(time_ns), "outcome": outcome,
-                "ended_ns": None if ended_ns is None else str(ended_ns), "ending": ending, "attempts": attempts,
-                "safety": safety, "parts": parts,
-            }  # fmt: skip
+                "actor": actor,
+                "ordinal": ordinal,
+                "kind": kind,
+                "time_ns": str(time_ns),
+                "outcome": outcome,
+                "ended_ns": None if ended_ns is None else str(ended_ns),
+                "ending": ending,
+                "attempts": attempts,
+                "safety": safety,
+                "parts": parts,
+            }
             lines += (encode(facts), request, result or b"null")
             end = None if ended_ns is None else ended_ns / 1e9
             columns = (id, self._names.number(actor), time_ns / 1e9, end, kind, before)

@@ -50,10 +50,16 @@ class _Open:
 
     def frame(self) -> bytes:
         """Return all but the lines, as JSON."""
-        return encode({
-            "keyframe": self.keyframe, "times": self.times, "actors": self.actors, "topics": self.topics,
-            "changes": self.changes, "said": self.said,
-        })  # fmt: skip
+        return encode(
+            {
+                "keyframe": self.keyframe,
+                "times": self.times,
+                "actors": self.actors,
+                "topics": self.topics,
+                "changes": self.changes,
+                "said": self.said,
+            }
+        )
 
 
 class Chunks:

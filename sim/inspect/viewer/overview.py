@@ -52,14 +52,24 @@ class Overview:
         warnings = [str(one["text"]) for one in (info.summary or {}).get("warnings") or ()]
         warnings += filter(None, [self.folds.malformed.sentence(info.versions.get("sim"))])
         return {
-            "id": info.id, "name": info.name, "seed": str(info.seed), "mode": info.mode, "backend": info.backend,
-            "status": info.status, "started": info.started_at, "ended": info.ended_at, "hash": info.hash,
-            "stopped_by": (info.summary or {}).get("stopped_by"), "error": error and without_folder(info, error),
+            "id": info.id,
+            "name": info.name,
+            "seed": str(info.seed),
+            "mode": info.mode,
+            "backend": info.backend,
+            "status": info.status,
+            "started": info.started_at,
+            "ended": info.ended_at,
+            "hash": info.hash,
+            "stopped_by": (info.summary or {}).get("stopped_by"),
+            "error": error and without_folder(info, error),
             "warnings": [without_folder(info, text) for text in warnings],
-            "versions": dict(info.versions), "options": options, "origin": info.origin,
+            "versions": dict(info.versions),
+            "options": options,
+            "origin": info.origin,
             "description": "" if scenario is None else scenario.description,
             "tick": None if info.mode != "tick" or scenario is None else scenario.execution.tick.period / 1e9,
-        }  # fmt: skip
+        }
 
     def _numbers(self) -> dict[str, Json]:
         """Return the totals. They are counted here, because a run that was killed has no summary."""

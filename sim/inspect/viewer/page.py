@@ -78,10 +78,14 @@ class WrittenView:
 
 
 def write_view(
-    stored: StoredRun, target: Path | None = None, *, force: bool = False,
-    repeated: Mapping[int, RepeatedPrompt] | None = None, opens: Opens = "agents",
+    stored: StoredRun,
+    target: Path | None = None,
+    *,
+    force: bool = False,
+    repeated: Mapping[int, RepeatedPrompt] | None = None,
+    opens: Opens = "agents",
     kinds: Sequence[type[Section]] | None = None,
-) -> WrittenView:  # fmt: skip
+) -> WrittenView:
     """Write the page of a run as one HTML file, readable by its owner only.
 
     Args:
@@ -114,9 +118,15 @@ def write_view(
 
 
 def _write(
-    stored: StoredRun, file: Path, draft: TextIO, repeated: Mapping[int, RepeatedPrompt], opens: Opens,
-    kinds: Sequence[type[Section]], *, whole: bool,
-) -> WrittenView:  # fmt: skip
+    stored: StoredRun,
+    file: Path,
+    draft: TextIO,
+    repeated: Mapping[int, RepeatedPrompt],
+    opens: Opens,
+    kinds: Sequence[type[Section]],
+    *,
+    whole: bool,
+) -> WrittenView:
     head, tail = shell(stored, kinds, follows=False, opens=opens).split(MARK)
     draft.write(head)
     blocks, overview = PageBlocks(draft), Overview(stored, kinds)
@@ -137,9 +147,13 @@ def tabs(kinds: Sequence[type[Section]]) -> list[tuple[str, str]]:
 
 
 def shell(
-    stored: StoredRun, kinds: Sequence[type[Section]], *, follows: bool, opens: Opens = "agents",
+    stored: StoredRun,
+    kinds: Sequence[type[Section]],
+    *,
+    follows: bool,
+    opens: Opens = "agents",
     more: Extra | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """Return the page without data.
 
     Args:

@@ -63,9 +63,13 @@ class Replays:
                 500.
         """
         question = {
-            "cost": self._cost, "ahead": self._ahead, "moment": self._moment,
-            "trace_cost": self._trace_cost, "causes": self._causes, "influence": self._influence,
-        }.get(what)  # fmt: skip
+            "cost": self._cost,
+            "ahead": self._ahead,
+            "moment": self._moment,
+            "trace_cost": self._trace_cost,
+            "causes": self._causes,
+            "influence": self._influence,
+        }.get(what)
         if question is None:
             return None
         try:

@@ -96,9 +96,14 @@ class Site:
     """
 
     def __init__(
-        self, stored: StoredRun, opens: Opens, *, seconds: float | None = None, more: Extra | None = None,
+        self,
+        stored: StoredRun,
+        opens: Opens,
+        *,
+        seconds: float | None = None,
+        more: Extra | None = None,
         replay: ReplayOptions | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._folder: Path = stored.path
         self._replays = None if replay is None else Replays(self._folder, replay)
         self._opens = opens
@@ -185,8 +190,13 @@ class Site:
         page = {"opens": self._opens, "tabs": tabs(sections()), "whole": True}
         more = {} if self._more is None else self._more.about()
         return {
-            **self._view.about(**counts), **page, "served": True, "follows": follows, "version": self._version, **more,
-        }  # fmt: skip
+            **self._view.about(**counts),
+            **page,
+            "served": True,
+            "follows": follows,
+            "version": self._version,
+            **more,
+        }
 
     def _read(self, *, fresh: bool) -> None:
         """Read what is new on record, if enough time has passed."""

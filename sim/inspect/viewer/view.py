@@ -90,22 +90,37 @@ class View:
         cut = self.chunks
         groups = [self._groups.of(name) for name in self._names.labels[names:]]
         return {
-            "run": self._run(), "end": self._end or 1.0, "instant": not self._end, "events": cut.events,
-            "names": self._names.labels[names:], "groups": groups, "roles": self._names.roles, "role_names": ROLES,
-            "topics": self._topics.labels[topics:], "states": STATES, "contact_kinds": KINDS,
+            "run": self._run(),
+            "end": self._end or 1.0,
+            "instant": not self._end,
+            "events": cut.events,
+            "names": self._names.labels[names:],
+            "groups": groups,
+            "roles": self._names.roles,
+            "role_names": ROLES,
+            "topics": self._topics.labels[topics:],
+            "states": STATES,
+            "contact_kinds": KINDS,
             "activities": self._states.activities.labels,
-            "map": self._map.to_json(), "chunks": cut.table[chunks:],
+            "map": self._map.to_json(),
+            "chunks": cut.table[chunks:],
             "series": {
-                "states": cut.state_counts.to_json(), "activity": cut.activity.to_json(),
+                "states": cut.state_counts.to_json(),
+                "activity": cut.activity.to_json(),
                 "metrics": cut.metrics.to_json(),
             },
             "pairs": [[*pair, count] for pair, count in cut.pairs.most_common(_MOST_PAIRS)],
             "payments": [[*pair, count] for pair, count in cut.payments.most_common(_MOST_PAIRS)],
-            "pairs_in_all": len(cut.pairs), "errors": cut.errors,
-            "calls": self.calls.index[calls:], "parts": self.calls.parts[parts:], "calls_in_all": self.calls.total,
+            "pairs_in_all": len(cut.pairs),
+            "errors": cut.errors,
+            "calls": self.calls.index[calls:],
+            "parts": self.calls.parts[parts:],
+            "calls_in_all": self.calls.total,
             "variables": self._variables(),
-            "has_money": self._has_money, "finals": self._finals(), "scenario": self._scenario,
-        }  # fmt: skip
+            "has_money": self._has_money,
+            "finals": self._finals(),
+            "scenario": self._scenario,
+        }
 
     def _run(self) -> dict[str, Json]:
         info = self.info
@@ -113,10 +128,15 @@ class View:
         error = (info.summary or {}).get("error")
         error = error and without_folder(info, error)
         return {
-            "id": info.id, "name": info.name, "seed": str(info.seed), "status": info.status,
-            "error": error, "hash": info.hash, "fields": fields,
+            "id": info.id,
+            "name": info.name,
+            "seed": str(info.seed),
+            "status": info.status,
+            "error": error,
+            "hash": info.hash,
+            "fields": fields,
             "description": self._description,
-        }  # fmt: skip
+        }
 
     def _variables(self) -> list[dict[str, Json]]:
         """Return the recorded state variables, in the order in which the scenario names them."""

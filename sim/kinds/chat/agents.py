@@ -103,19 +103,38 @@ def answer_chat(world: World, agent: Inhabitant, response: AgentResponse, incomi
     user = chats.conversations.resolve_user(message.platform, message.platform_user_id)
     world.event_bus.report(
         ChatAnswered(
-            account=message.platform_user_id, channel=message.platform_channel_id, content=response.content,
-            cost_micro=response.cost_micro, ending=response.ending, error=response.error, files=list(response.files),
-            incomplete=response.incomplete, iterations=response.iterations, job=message.job,
-            level=user.permission.name.lower(), models=list(response.models), platform=message.platform,
-            refusal=response.refusal, seconds=(response.answered_ns - message.sent_ns) / 1e9,
-            shortened=response.shortened, stop=response.stop, text_tokens=response.text_tokens,
-            thread=message.platform_thread_id, tokens=response.tokens, tools=response.tools, user=user.id,
+            account=message.platform_user_id,
+            channel=message.platform_channel_id,
+            content=response.content,
+            cost_micro=response.cost_micro,
+            ending=response.ending,
+            error=response.error,
+            files=list(response.files),
+            incomplete=response.incomplete,
+            iterations=response.iterations,
+            job=message.job,
+            level=user.permission.name.lower(),
+            models=list(response.models),
+            platform=message.platform,
+            refusal=response.refusal,
+            seconds=(response.answered_ns - message.sent_ns) / 1e9,
+            shortened=response.shortened,
+            stop=response.stop,
+            text_tokens=response.text_tokens,
+            thread=message.platform_thread_id,
+            tokens=response.tokens,
+            tools=response.tools,
+            user=user.id,
         )
-    )  # fmt: skip
+    )
     return {
-        "refusal": response.refusal, "error": response.error, "iterations": response.iterations,
-        "tools": response.tools, "tokens": response.tokens, "cost_micro": response.cost_micro,
-    }  # fmt: skip
+        "refusal": response.refusal,
+        "error": response.error,
+        "iterations": response.iterations,
+        "tools": response.tools,
+        "tokens": response.tokens,
+        "cost_micro": response.cost_micro,
+    }
 
 
 async def _wait_in_line(world: World, agent: Inhabitant, **arguments: Any) -> IncomingMessage:
@@ -135,9 +154,16 @@ async def _wait_in_line(world: World, agent: Inhabitant, **arguments: Any) -> In
 
 @action("send_chat_message", permission=Permission.GUEST, wait=_wait_in_line, everywhere=False, draws=False)
 def send_chat_message(
-    world: World, agent: Inhabitant, incoming: IncomingMessage, text: str, channel: str, platform: str = "chat",
-    server: str | None = None, thread: str | None = None, attachments: Any = None,
-) -> dict[str, Json]:  # fmt: skip
+    world: World,
+    agent: Inhabitant,
+    incoming: IncomingMessage,
+    text: str,
+    channel: str,
+    platform: str = "chat",
+    server: str | None = None,
+    thread: str | None = None,
+    attachments: Any = None,
+) -> dict[str, Json]:
     """Write a message in a chat as a person; the agent of the conversation answers. In a full line, this waits.
 
     Args:
@@ -153,9 +179,14 @@ def send_chat_message(
 
 
 def _incoming(
-    agent: Inhabitant, text: str, channel: str, platform: str = "chat", server: str | None = None,
-    thread: str | None = None, attachments: Any = None,
-) -> IncomingMessage:  # fmt: skip
+    agent: Inhabitant,
+    text: str,
+    channel: str,
+    platform: str = "chat",
+    server: str | None = None,
+    thread: str | None = None,
+    attachments: Any = None,
+) -> IncomingMessage:
     """Return a message of an agent, after all checks."""
     check_place(platform, channel, thread)
     files = [] if attachments is None else attachments
@@ -256,7 +287,13 @@ def _check(scenario: Any, until_ns: int | None) -> None:
 
 define_family(
     Family(
-        "chat_agent", ChatAgent, settings=ChatAgentSettings, prepare=_prepare, check=_check,
-        actions=(answer_chat, run_python), tools=TOOLS, draws=(),
+        "chat_agent",
+        ChatAgent,
+        settings=ChatAgentSettings,
+        prepare=_prepare,
+        check=_check,
+        actions=(answer_chat, run_python),
+        tools=TOOLS,
+        draws=(),
     )
-)  # fmt: skip
+)

@@ -42,17 +42,22 @@ class UserBudgets:
             elapsed = (now - user.created_ns) // period
             account = self.accounts[user.id] = Account(user.created_ns + (elapsed + 1) * period)
             opened = BudgetOpened(
-                limit=self.limit(user), renewed=to_seconds(account.reset_ns), renewed_at=self.date(account.reset_ns),
+                limit=self.limit(user),
+                renewed=to_seconds(account.reset_ns),
+                renewed_at=self.date(account.reset_ns),
                 user=user.id,
-            )  # fmt: skip
+            )
             self._world.event_bus.report(opened)
         if now >= account.reset_ns:
             account.reset_ns += ((now - account.reset_ns) // period + 1) * period
             used, account.used = account.used, 0
             reset = BudgetReset(
-                limit=self.limit(user), renewed=to_seconds(account.reset_ns), renewed_at=self.date(account.reset_ns),
-                used=used, user=user.id,
-            )  # fmt: skip
+                limit=self.limit(user),
+                renewed=to_seconds(account.reset_ns),
+                renewed_at=self.date(account.reset_ns),
+                used=used,
+                user=user.id,
+            )
             self._world.event_bus.report(reset)
             self.resets += 1
         return account

@@ -18,9 +18,15 @@ _CUT: Final = "\n... [cut]"
 
 
 def build_context(
-    world: World, chats: Chats, agent: Inhabitant, user: User, conversation: Conversation, persona: Persona | None,
-    message: ConversationMessage, request: ModelRequest,
-) -> list[ChatMessage]:  # fmt: skip
+    world: World,
+    chats: Chats,
+    agent: Inhabitant,
+    user: User,
+    conversation: Conversation,
+    persona: Persona | None,
+    message: ConversationMessage,
+    request: ModelRequest,
+) -> list[ChatMessage]:
     """Return the messages of the prompt: the system prompt of the persona, what is remembered, and recent messages.
 
     It is never longer than the context window of the model, if that is known, minus the longest answer.

@@ -176,26 +176,51 @@ VIEWS["token_log"] = view_of(
     TokensUsed,
     "One row a model call for a user. Summaries are not in it.",
     {
-        "user": "$user", "conversation": "$conversation", "model": "$model", "input_tokens": "$input_tokens",
-        "output_tokens": "$output_tokens", "cost": "($cost_micro) / 1e6",
+        "user": "$user",
+        "conversation": "$conversation",
+        "model": "$model",
+        "input_tokens": "$input_tokens",
+        "output_tokens": "$output_tokens",
+        "cost": "($cost_micro) / 1e6",
     },
-)  # fmt: skip
+)
 VIEWS["chat_responses"] = view_of(
     ChatAnswered,
     "One row an answer of a chat agent.",
     {
-        "agent": "actor", "user": "$user", "level": "$level", "platform": "$platform", "account": "$account",
-        "channel": "$channel", "thread": "$thread", "content": "$content", "refusal": "$refusal", "error": "$error",
-        "incomplete": "$incomplete", "ending": "$ending", "stop": "$stop", "shortened": "$shortened",
-        "iterations": "$iterations", "tools": "$tools", "tokens": "$tokens", "cost": "($cost_micro) / 1e6",
-        "files": "$files", "seconds": "$seconds", "job": "$job",
+        "agent": "actor",
+        "user": "$user",
+        "level": "$level",
+        "platform": "$platform",
+        "account": "$account",
+        "channel": "$channel",
+        "thread": "$thread",
+        "content": "$content",
+        "refusal": "$refusal",
+        "error": "$error",
+        "incomplete": "$incomplete",
+        "ending": "$ending",
+        "stop": "$stop",
+        "shortened": "$shortened",
+        "iterations": "$iterations",
+        "tools": "$tools",
+        "tokens": "$tokens",
+        "cost": "($cost_micro) / 1e6",
+        "files": "$files",
+        "seconds": "$seconds",
+        "job": "$job",
     },
-)  # fmt: skip
+)
 VIEWS["files"] = view_of(
     FileKept,
     "One row a file that people got.",
     {
-        "file": "$id", "user": "$user", "filename": "$filename", "mime_type": "$mime_type",
-        "size_bytes": "$size_bytes", "url": "$url", "minio_key": "$minio_key",
+        "file": "$id",
+        "user": "$user",
+        "filename": "$filename",
+        "mime_type": "$mime_type",
+        "size_bytes": "$size_bytes",
+        "url": "$url",
+        "minio_key": "$minio_key",
     },
-)  # fmt: skip
+)

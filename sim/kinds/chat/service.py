@@ -205,10 +205,15 @@ class Chats(Service):
         self.counts["files"] += 1
         self._world.event_bus.report(
             FileKept(
-                filename=made.filename, id=made.id, mime_type=made.mime_type, minio_key=made.minio_key or ABSENT,
-                size_bytes=made.size_bytes, url=made.url, user=made.user,
+                filename=made.filename,
+                id=made.id,
+                mime_type=made.mime_type,
+                minio_key=made.minio_key or ABSENT,
+                size_bytes=made.size_bytes,
+                url=made.url,
+                user=made.user,
             )
-        )  # fmt: skip
+        )
         self.files[made.id] = made
 
     def file(self, user_id: str, id: str) -> FileRecord:
@@ -302,9 +307,10 @@ class Chats(Service):
             "accounts": {id: attrs.asdict(one) for id, one in sorted(self.budgets.accounts.items())},
             "files": {id: attrs.asdict(one) for id, one in self.files.items()},
             "jobs": {id: [job.user, job.due_ns, job.place, job.message.to_json()] for id, job in self.jobs.items()},
-            "loaded": dict(sorted(self.loaded.items())), "locations": dict(sorted(self.locations.items())),
+            "loaded": dict(sorted(self.loaded.items())),
+            "locations": dict(sorted(self.locations.items())),
             "counts": dict(sorted(self.counts.items())),
-        }  # fmt: skip
+        }
 
     def metrics(self) -> Mapping[str, float | None]:
         """Return how many messages came, how they were answered, and what that took."""
@@ -325,5 +331,6 @@ class Chats(Service):
         users = self.settings.budget.users.items()
         return self.conversations.never_wrote(
             (f"the budget of {name} on {platform}", "chat.budget.users", platform, name)
-            for platform, by_name in users for name in by_name
-        )  # fmt: skip
+            for platform, by_name in users
+            for name in by_name
+        )

@@ -176,9 +176,10 @@ def get_available_tools(turn: Turn, behalf: tuple[str, ...]) -> list[Tool]:
         registry.find(name)  # tools of actions exist once they were asked for
     # Of the actions of the world, those that `chat.tools` names: others may be known because another agent used them.
     names = [
-        name for name, tool in registry.by_name.items()
+        name
+        for name, tool in registry.by_name.items()
         if tool.module in modules and (not name.startswith(WORLD) or name in settings.tools)
-    ]  # fmt: skip
+    ]
     return registry.offered(turn.agent, names, behalf)
 
 
@@ -220,8 +221,11 @@ def _draft(turn: Turn, content: str, *, refused: bool = False) -> ConversationMe
         refused: whether no model sees it.
     """
     incoming, persona = turn.incoming, turn.persona
-    about = {"persona": None if persona is None else persona[0], "server": incoming.platform_server_id,
-             "job": incoming.job}  # fmt: skip
+    about = {
+        "persona": None if persona is None else persona[0],
+        "server": incoming.platform_server_id,
+        "job": incoming.job,
+    }
     details = {key: value for key, value in about.items() if value is not None}
     draft, id = turn.chats.conversations.draft, turn.conversation.id
     if incoming.job is None:
@@ -236,9 +240,13 @@ def take_in(turn: Turn, message: ConversationMessage, files: Sequence[FileRecord
     for one in files:
         turn.chats.keep_file(one)
     turn.message = conversations.append(
-        message.conversation, message.role, message.author, message.content, message.metadata,
+        message.conversation,
+        message.role,
+        message.author,
+        message.content,
+        message.metadata,
         audience=message.audience,
-    ).id  # fmt: skip
+    ).id
     conversations.claim(message.conversation, turn.agent.agent_id)
 
 
@@ -291,16 +299,27 @@ async def loop(
             files.setdefault(str(one["url"]), one)
 
     engine = CoreLoop(
-        turn.world, turn.agent, tools, request=request, behalf=behalf, note=note, on_result=on_result,
-        limits=turn.chats.settings.limits, complete=log_token_usage(turn, (_starts(messages) or [1])[-1]),
-    )  # fmt: skip
+        turn.world,
+        turn.agent,
+        tools,
+        request=request,
+        behalf=behalf,
+        note=note,
+        on_result=on_result,
+        limits=turn.chats.settings.limits,
+        complete=log_token_usage(turn, (_starts(messages) or [1])[-1]),
+    )
     result = await engine.run(messages)
     last = result.completion
     response = attrs.evolve(
-        turn.so_far, content=result.text, files=tuple(files.values()), ending=result.ending,
-        stop=None if last is None else last.stop, shortened=turn.shortened,
+        turn.so_far,
+        content=result.text,
+        files=tuple(files.values()),
+        ending=result.ending,
+        stop=None if last is None else last.stop,
+        shortened=turn.shortened,
         text_tokens=None if last is None else last.usage.output_tokens,
-    )  # fmt: skip
+    )
     if result.ending not in FINISHED:
         return _without_end(turn, result, response)
     if response.stop == "max_tokens":
@@ -332,18 +351,24 @@ def log_token_usage(turn: Turn, question: int) -> Callable[[ModelRequest], Await
             chats.budgets.settle(user, held, used)
         so_far = turn.so_far
         turn.so_far = attrs.evolve(
-            so_far, iterations=so_far.iterations + 1, tokens=so_far.tokens + used,
+            so_far,
+            iterations=so_far.iterations + 1,
+            tokens=so_far.tokens + used,
             cost_micro=so_far.cost_micro + answer.cost_micro,
             models=tuple(dict.fromkeys((*so_far.models, answer.completion.model))),
-        )  # fmt: skip
+        )
         chats.counts["tokens"] += used
         chats.counts["fallbacks"] += bool(answer.fallbacks)
         turn.world.event_bus.report(
             TokensUsed(
-                conversation=turn.conversation.id, cost_micro=answer.cost_micro, input_tokens=usage.input_tokens,
-                model=answer.completion.model, output_tokens=usage.output_tokens, user=user.id,
+                conversation=turn.conversation.id,
+                cost_micro=answer.cost_micro,
+                input_tokens=usage.input_tokens,
+                model=answer.completion.model,
+                output_tokens=usage.output_tokens,
+                user=user.id,
             )
-        )  # fmt: skip
+        )
         return answer
 
     return complete
@@ -450,7 +475,12 @@ def save(turn: Turn, response: AgentResponse) -> AgentResponse:
     private = withheld or (response.incomplete and response.ending not in FINISHED and response.text_tokens is not None)
     kept = {key: value for key, value in about.items() if value is not None}
     conversations.append(
-        id, "assistant", turn.agent.agent_id, response.content, kept, seen=turn.message,
+        id,
+        "assistant",
+        turn.agent.agent_id,
+        response.content,
+        kept,
+        seen=turn.message,
         audience="person" if private else "all",
-    )  # fmt: skip
+    )
     return attrs.evolve(response, answered_ns=turn.world.kernel.now)

@@ -37,9 +37,14 @@ def _user(world: World, id: str) -> User:
 
 @tool("scheduler.add_job")
 def add_job(
-    world: Given[World], user: Given[str], platform: Given[str], channel: Given[str], thread: Given[str | None],
-    message: str, after: str,
-) -> dict[str, Json]:  # fmt: skip
+    world: Given[World],
+    user: Given[str],
+    platform: Given[str],
+    channel: Given[str],
+    thread: Given[str | None],
+    message: str,
+    after: str,
+) -> dict[str, Json]:
     """Go on with this conversation at a later time: the message comes as if the person had sent it.
 
     Args:
@@ -233,9 +238,14 @@ def get_location(world: Given[World], user: Given[str]) -> str:
 
 @tool("location.remind_at")
 def remind_at(
-    world: Given[World], user: Given[str], platform: Given[str], channel: Given[str], thread: Given[str | None],
-    place: str, message: str,
-) -> dict[str, Json]:  # fmt: skip
+    world: Given[World],
+    user: Given[str],
+    platform: Given[str],
+    channel: Given[str],
+    thread: Given[str | None],
+    place: str,
+    message: str,
+) -> dict[str, Json]:
     """Go on with this conversation when the person arrives at a place.
 
     Args:
@@ -250,7 +260,16 @@ def remind_at(
 
 
 TOOLS: Final = (
-    add_job, list_jobs, cancel_job, create_document, read_document, list_files, load_file,
-    tool_of_action(run_python, "code_executor.run_python"), web_search, get_location, remind_at,
-)  # fmt: skip
+    add_job,
+    list_jobs,
+    cancel_job,
+    create_document,
+    read_document,
+    list_files,
+    load_file,
+    tool_of_action(run_python, "code_executor.run_python"),
+    web_search,
+    get_location,
+    remind_at,
+)
 """All tools, by module."""

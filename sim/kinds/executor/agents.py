@@ -128,7 +128,13 @@ def _check(scenario: Any, until_ns: int | None) -> None:
 
 define_family(
     Family(
-        "executor", BaseAgent, settings=ExecutorSettings, prepare=_prepare, check=_check,
-        actions=(execute_step, take_note, run_tests), tools=TOOLS, draws=(),
+        "executor",
+        BaseAgent,
+        settings=ExecutorSettings,
+        prepare=_prepare,
+        check=_check,
+        actions=(execute_step, take_note, run_tests),
+        tools=TOOLS,
+        draws=(),
     )
-)  # fmt: skip
+)

@@ -164,15 +164,19 @@ async def evaluate_confidence(execution: Execution) -> float | None:
     """
     state, executors = execution.state, execution.executors
     progress = cast("JsonObject", state.progress_metrics)
-    rating = await execution.rate("confidence", _CONFIDENCE, {
-        "agent": execution.agent.agent_id,
-        "task": f"{state.task_id}: {state.goal}",
-        "progress": {"step": state.current_step, "score": state.progress_score, **progress},
-        "steps": [encode(step.to_json(300)).decode() for step in state.steps_history[-_STEPS:]],
-        "artifacts": {name: attrs.asdict(one) for name, one in state.artifacts.items()},
-        "uncertainty": str(state.metadata.get("uncertain", "")),
-        "stalled": str(state.metadata.get("stalled", "")),
-    })  # fmt: skip
+    rating = await execution.rate(
+        "confidence",
+        _CONFIDENCE,
+        {
+            "agent": execution.agent.agent_id,
+            "task": f"{state.task_id}: {state.goal}",
+            "progress": {"step": state.current_step, "score": state.progress_score, **progress},
+            "steps": [encode(step.to_json(300)).decode() for step in state.steps_history[-_STEPS:]],
+            "artifacts": {name: attrs.asdict(one) for name, one in state.artifacts.items()},
+            "uncertainty": str(state.metadata.get("uncertain", "")),
+            "stalled": str(state.metadata.get("stalled", "")),
+        },
+    )
     if not isinstance(rating, Rating):
         return None
     score = 0.0 if rating.number is None else round(rating.number, 4)
@@ -180,9 +184,14 @@ async def evaluate_confidence(execution: Execution) -> float | None:
     why = [reason for flag, reason in _REASONS.items() if state.metadata.pop(flag, None)] or ["interval"]
     executors.counts["confidence_checks"] += 1
     executors.report(
-        ConfidenceChecked, state, step=state.current_step, why=why, score=score, readable=rating.number is not None,
+        ConfidenceChecked,
+        state,
+        step=state.current_step,
+        why=why,
+        score=score,
+        readable=rating.number is not None,
         said=rating.text[:500],
-    )  # fmt: skip
+    )
     return score
 
 
@@ -216,9 +225,14 @@ async def create_gate(execution: Execution, reason: str, ending: Ending = "escal
         executors.report(ExecutionEscalated, state, reason=reason, gate=None)
         return None
     about: JsonObject = {
-        "task": state.task_id, "number": state.number, "step": state.current_step, "goal": state.goal,
-        "progress": state.progress_score, "last_error": state.last_errors[-1] if state.last_errors else None, **context,
-    }  # fmt: skip
+        "task": state.task_id,
+        "number": state.number,
+        "step": state.current_step,
+        "goal": state.goal,
+        "progress": state.progress_score,
+        "last_error": state.last_errors[-1] if state.last_errors else None,
+        **context,
+    }
     try:
         gate = approvals.ask(execution.agent, CONTINUE, about, reason)
     except Refused as refusal:  # too many gates are open

@@ -128,11 +128,13 @@ class Planner:
         tools = offered_tools(execution, only)
         limits = execution.executors.settings.limits
         loop = CoreLoop(
-            execution.world, execution.agent,
+            execution.world,
+            execution.agent,
             decisions=tools,
             limits=attrs.evolve(limits, time=min(limits.time, execution.state.timeout_ns)),
-            request=ModelRequest((), use=execution.settings.use, immediate=True), complete=execution.complete,
-        )  # fmt: skip
+            request=ModelRequest((), use=execution.settings.use, immediate=True),
+            complete=execution.complete,
+        )
         result = await loop.run(self.messages)
         self.messages += result.messages
         if result.ending == "decision":
@@ -180,20 +182,23 @@ def situation(execution: Execution) -> str:
     meta, files = state.metadata, execution.executors.workspace.files
     left = to_seconds(execution.executors.time.left_ns(state))
     cost = max(0, state.left_micro) / MICRO
-    return prompt("", [
-        ("task", f"{state.task_id}: {state.goal}"),
-        ("acceptance_criteria", criteria_lines(state.criteria, state.metadata.get("criteria", []))),
-        ("constraints", dict(state.constraints) or ""),
-        ("files", list(files.get(state.project_id, ()))),
-        ("protected", list(state.protected or ())),
-        ("progress", {"score": state.progress_score, **state.progress_metrics}),
-        ("steps", [line for step in state.steps_history[-_STEPS:] for line in _lines(step, state.current_step)]),
-        ("last_error", state.last_errors[-1] if state.last_errors else ""),
-        ("help", [encode(one).decode() for one in meta.get("help", ())] or ""),
-        ("notes_of_people", [f"{one['from']}: {one['text']}" for one in meta.get("notes", [])]),
-        ("limits", f"step {state.current_step + 1} of {state.max_steps}; {left:g} s and {cost:g} left"),
-        ("time_context", time_context(world)),
-    ])  # fmt: skip
+    return prompt(
+        "",
+        [
+            ("task", f"{state.task_id}: {state.goal}"),
+            ("acceptance_criteria", criteria_lines(state.criteria, state.metadata.get("criteria", []))),
+            ("constraints", dict(state.constraints) or ""),
+            ("files", list(files.get(state.project_id, ()))),
+            ("protected", list(state.protected or ())),
+            ("progress", {"score": state.progress_score, **state.progress_metrics}),
+            ("steps", [line for step in state.steps_history[-_STEPS:] for line in _lines(step, state.current_step)]),
+            ("last_error", state.last_errors[-1] if state.last_errors else ""),
+            ("help", [encode(one).decode() for one in meta.get("help", ())] or ""),
+            ("notes_of_people", [f"{one['from']}: {one['text']}" for one in meta.get("notes", [])]),
+            ("limits", f"step {state.current_step + 1} of {state.max_steps}; {left:g} s and {cost:g} left"),
+            ("time_context", time_context(world)),
+        ],
+    )
 
 
 def criteria_lines(criteria: Sequence[Any], met: Sequence[bool]) -> list[str]:

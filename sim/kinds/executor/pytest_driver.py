@@ -34,9 +34,14 @@ _SETTINGS = (
     "python_functions=test",
 )
 _OPTIONS = (
-    "-q", "-p", "no:cacheprovider", "--rootdir", ".", "--continue-on-collection-errors",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "--rootdir",
+    ".",
+    "--continue-on-collection-errors",
     *(part for setting in _SETTINGS for part in ("-o", setting)),
-)  # fmt: skip
+)
 _HOOKS = ("pytest_addoption", "pytest_configure", "pytest_generate_tests", "pytest_make_parametrize_id")
 """The hooks that files of the workspace may have. Others could change what became of a test, and are left out."""
 _FAULTS = (3, 4)  # exit codes of pytest: an internal error, a wrong use

@@ -245,10 +245,12 @@ class Attempt:
     def to_json(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return the attempt with texts of at most `longest` characters."""
         return {
-            "reasoning": cut(self.reasoning, longest), "action": self.action.to_json(longest),
-            "result": self.result.to_json(longest), "refused_plans": self.refused_plans,
+            "reasoning": cut(self.reasoning, longest),
+            "action": self.action.to_json(longest),
+            "result": self.result.to_json(longest),
+            "refused_plans": self.refused_plans,
             "timestamp": to_seconds(self.time_ns),
-        }  # fmt: skip
+        }
 
 
 @attrs.frozen
@@ -270,9 +272,11 @@ class RefusedPlan:
     def to_json(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return the plan with texts of at most `longest` characters."""
         return {
-            "attempt": self.attempt, "reasoning": cut(self.reasoning, longest), "action": self.action.to_json(longest),
+            "attempt": self.attempt,
+            "reasoning": cut(self.reasoning, longest),
+            "action": self.action.to_json(longest),
             "timestamp": to_seconds(self.time_ns),
-        }  # fmt: skip
+        }
 
 
 @attrs.frozen
@@ -324,11 +328,14 @@ class ValidationResult:
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
         return {
-            "method": self.method, "progress": self.progress, "met": self.met, "fault": self.fault,
+            "method": self.method,
+            "progress": self.progress,
+            "met": self.met,
+            "fault": self.fault,
             "outage": self.outage,
             "criteria": [cut(attrs.asdict(one), _SHOWN) for one in self.criteria],
             "metrics": cut(dict(self.metrics), _SHOWN),
-        }  # fmt: skip
+        }
 
 
 @attrs.frozen
@@ -394,16 +401,24 @@ class Step:
     def to_json(self, longest: int = _LONGEST) -> dict[str, Json]:
         """Return the step with texts of at most `longest` characters; times in seconds."""
         return {
-            "step_number": self.step_number, "timestamp": to_seconds(self.time_ns),
-            "reasoning": cut(self.reasoning, longest), "planned_action": self.planned_action.to_json(longest),
-            "execution_result": self.execution_result.to_json(longest), "attempt_number": self.attempt_number,
-            "attempts": [one.to_json(longest) for one in self.attempts], "validation": self.validation.to_json(),
-            "acceptance_progress": self.acceptance_progress, "success": self.success,
-            "error_if_failed": cut(self.error_if_failed, longest), "tokens_used": self.tokens_used,
-            "cost_usd": self.cost_micro / MICRO, "duration_ms": self.duration_ns // 1_000_000,
+            "step_number": self.step_number,
+            "timestamp": to_seconds(self.time_ns),
+            "reasoning": cut(self.reasoning, longest),
+            "planned_action": self.planned_action.to_json(longest),
+            "execution_result": self.execution_result.to_json(longest),
+            "attempt_number": self.attempt_number,
+            "attempts": [one.to_json(longest) for one in self.attempts],
+            "validation": self.validation.to_json(),
+            "acceptance_progress": self.acceptance_progress,
+            "success": self.success,
+            "error_if_failed": cut(self.error_if_failed, longest),
+            "tokens_used": self.tokens_used,
+            "cost_usd": self.cost_micro / MICRO,
+            "duration_ms": self.duration_ns // 1_000_000,
             "llm_calls": [attrs.asdict(call) for call in self.llm_calls],
-            "refused_plans": [plan.to_json(longest) for plan in self.refused_plans], "new_result": self.new_result,
-        }  # fmt: skip
+            "refused_plans": [plan.to_json(longest) for plan in self.refused_plans],
+            "new_result": self.new_result,
+        }
 
 
 @attrs.frozen
@@ -529,12 +544,29 @@ class TaskState:
         own = {
             name: getattr(self, name)
             for name in (
-                "task_id", "agent_id", "project_id", "goal", "acceptance_criteria", "constraints", "protected",
-                "current_step", "max_steps", "failure_count", "consecutive_failures", "progress_score",
-                "progress_metrics", "escalation_triggered", "escalation_reason", "timeout_reached",
-                "resource_limit_hit", "last_confidence_check_step", "last_confidence_score", "last_errors", "metadata",
+                "task_id",
+                "agent_id",
+                "project_id",
+                "goal",
+                "acceptance_criteria",
+                "constraints",
+                "protected",
+                "current_step",
+                "max_steps",
+                "failure_count",
+                "consecutive_failures",
+                "progress_score",
+                "progress_metrics",
+                "escalation_triggered",
+                "escalation_reason",
+                "timeout_reached",
+                "resource_limit_hit",
+                "last_confidence_check_step",
+                "last_confidence_score",
+                "last_errors",
+                "metadata",
             )
-        }  # fmt: skip
+        }
         return {
             **cut(own, longest),
             "artifacts": cut({name: attrs.asdict(one) for name, one in self.artifacts.items()}, longest),

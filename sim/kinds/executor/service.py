@@ -33,7 +33,7 @@ from sim.resources import MICRO, to_micro
 from sim.tools import Tools
 from sim.world import Message, Refused, Service, Warned, World
 from sim.world.actions.messages import deliver
-from sim.world.tasks import TaskStatus
+from sim.world.tasks import Task, TaskStatus
 
 ORCHESTRATOR: Final = "orchestrator"
 """The sender of the message that wakes an executor, and the creator of tasks of the scenario and of help."""
@@ -232,12 +232,9 @@ class Executors(Service):
         Raises:
             Refused: if there are too many tasks, or no executor of its type.
         """
-        settings, world = self.settings, self._world
+        settings = self.settings
         before = self._before(work, depends_on)
-        task = world.tasks.create(
-            creator, work.title or name, description=work.goal, kind=KIND, priority=work.priority, parent=parent,
-            depends_on=before, data={"type": work.type, "project": work.project},
-        )  # fmt: skip
+        task = self._add_to_board(creator, name, work, parent, before)
         task_id = name if name not in self._numbers else f"{name}-{task.id}"
         money = settings.cost_limit if work.cost_limit is None else work.cost_limit
         state = self.states[task.id] = TaskState(
@@ -260,15 +257,42 @@ class Executors(Service):
         )
         self._numbers[task_id] = task.id
         self.counts["tasks"] += 1
-        self.report(
-            TaskAdded, state, type=work.type, creator=creator, parent=parent, helps=helps, depends_on=before,
-            goal=state.goal, criteria=state.acceptance_criteria, constraints=dict(state.constraints),
-            max_steps=state.max_steps, timeout=to_seconds(state.timeout_ns), cost_limit=money,
-        )  # fmt: skip
+        self._report_added(state, before, money)
         for other in before:
             self._dependents.setdefault(other, []).append(task.id)
         self._offer_at(state, work.start)
         return state
+
+    def _add_to_board(
+        self, creator: str, name: str, work: ExecutionTask, parent: int | None, before: Sequence[int]
+    ) -> Task:
+        return self._world.tasks.create(
+            creator,
+            work.title or name,
+            description=work.goal,
+            kind=KIND,
+            priority=work.priority,
+            parent=parent,
+            depends_on=before,
+            data={"type": work.type, "project": work.project},
+        )
+
+    def _report_added(self, state: TaskState, before: list[int], cost_limit: float) -> None:
+        self.report(
+            TaskAdded,
+            state,
+            type=state.type,
+            creator=state.creator,
+            parent=state.parent,
+            helps=state.helps,
+            depends_on=before,
+            goal=state.goal,
+            criteria=state.acceptance_criteria,
+            constraints=dict(state.constraints),
+            max_steps=state.max_steps,
+            timeout=to_seconds(state.timeout_ns),
+            cost_limit=cost_limit,
+        )
 
     def _before(self, work: ExecutionTask, depends_on: Sequence[int] | None) -> list[int]:
         """Return the numbers of the tasks before a new one, for which there has to be room."""
@@ -525,8 +549,9 @@ class Executors(Service):
         return {
             "states": {str(number): [state.ending, state.to_json()] for number, state in self.states.items()},
             "ready": {wanted: sorted(tasks) for wanted, tasks in sorted(self._ready.items()) if tasks},
-            "tests": self.tests_fault, "counts": dict(sorted(self.counts.items())),
-        }  # fmt: skip
+            "tests": self.tests_fault,
+            "counts": dict(sorted(self.counts.items())),
+        }
 
     def _ended(self) -> int:
         return sum(self.counts[status] for status in ("success", "failed", "escalated"))
@@ -535,10 +560,24 @@ class Executors(Service):
         """Return how tasks ended and why, what that took, and how often people and help were needed."""
         counts, ended = self.counts, self._ended()
         names = (
-            "tasks", "success", "failed", "escalated", *(f"ended_{ending}" for ending in FINAL), "replans",
-            "same_plans", "denied", "alternatives", "help", "gates", "gates_approved", "confidence_checks", "loops",
-            "stalls", "test_runs", "tests_judged",
-        )  # fmt: skip
+            "tasks",
+            "success",
+            "failed",
+            "escalated",
+            *(f"ended_{ending}" for ending in FINAL),
+            "replans",
+            "same_plans",
+            "denied",
+            "alternatives",
+            "help",
+            "gates",
+            "gates_approved",
+            "confidence_checks",
+            "loops",
+            "stalls",
+            "test_runs",
+            "tests_judged",
+        )
         counted = {name: float(counts[name]) for name in names}
         per_task = counts["steps"] / ended if ended else None
         cost = self._spent_micro / MICRO

@@ -158,10 +158,11 @@ def _step(story: Story, time_ns: int, data: JsonObject) -> None:
     tokens, seconds = int(_number(data.get("tokens_used"))), _number(data.get("duration_ms")) / 1000
     began_ns = round(_number(data.get("timestamp")) * 1e9)
     story.add(
-        began_ns, "step",
+        began_ns,
+        "step",
         f"{data.get('step_number')}: progress {story.progress:g} → {progress:g}; {seconds:g} s, {tokens:,} tokens, "
         f"{cost:.6f}",
-    )  # fmt: skip
+    )
     story.agent = _text(data, "agent")
     story.progress, story.steps = progress, story.steps + 1
     story.tokens, story.cost = story.tokens + tokens, story.cost + cost

@@ -137,9 +137,15 @@ def _counts(raw: Any) -> TestCounts:
 def _ended(why: str) -> PytestReport:
     """Return the report of a run that brought none: one failed test."""
     return {
-        "exit_code": -1, "coverage": None, "passed": 0, "failed": 1, "skipped": 0, "files": {}, "tests": [],
+        "exit_code": -1,
+        "coverage": None,
+        "passed": 0,
+        "failed": 1,
+        "skipped": 0,
+        "files": {},
+        "tests": [],
         "ended": why,
-    }  # fmt: skip
+    }
 
 
 async def _run(world: World, agent: Inhabitant, path: str = "") -> PytestReport:

@@ -137,9 +137,18 @@ def assign_task(
     executors = Executors.of(world)
     state = executors.state_of(agent.agent_id)
     return executors.take(
-        agent.agent_id, name, goal, agent_type, criteria=criteria, files=files, tests=tests, depends_on=depends_on,
-        project=state.project_id, priority=priority, parent=state,
-    )  # fmt: skip
+        agent.agent_id,
+        name,
+        goal,
+        agent_type,
+        criteria=criteria,
+        files=files,
+        tests=tests,
+        depends_on=depends_on,
+        project=state.project_id,
+        priority=priority,
+        parent=state,
+    )
 
 
 CONTROL: Final = (FINISH, UNCERTAIN, CHECK)

@@ -149,12 +149,15 @@ async def _judge(execution: Execution, criteria: Sequence[Criterion], *, finishe
     verdict = state.metadata.get("verdict")
     if not finished and not (state.artifacts and (verdict is None or verdict["changes"] != changes)):
         return None
-    rating = await _ask_judge(execution, {
-        "task": f"{state.task_id}: {state.goal}",
-        "acceptance_criteria": [one.line for one in criteria],
-        "summary": str(state.metadata.get("summary", "")) if finished else "",
-        "files": _texts(execution),
-    })  # fmt: skip
+    rating = await _ask_judge(
+        execution,
+        {
+            "task": f"{state.task_id}: {state.goal}",
+            "acceptance_criteria": [one.line for one in criteria],
+            "summary": str(state.metadata.get("summary", "")) if finished else "",
+            "files": _texts(execution),
+        },
+    )
     if isinstance(rating, Rating):
         score = 0.0 if rating.number is None else round(rating.number, 4)
         state.metadata["verdict"] = {"changes": changes, "score": score, "said": rating.text[:500]}

@@ -30,10 +30,15 @@ Chances = Callable[..., float]
 """Returns the probability of a reaction by its name, over a post and its place in the feed if there are."""
 
 _OF_POST: Final[Mapping[str, Callable[[Post], Any]]] = {
-    "author": lambda post: post.author, "topic": lambda post: post.topic, "text": lambda post: post.text,
-    "likes": lambda post: post.likes + max(post.bonus, 0), "dislikes": lambda post: post.dislikes + max(-post.bonus, 0),
-    "reposts": lambda post: len(post.depths), "replies": lambda post: post.replies, "score": lambda post: post.score,
-}  # fmt: skip
+    "author": lambda post: post.author,
+    "topic": lambda post: post.topic,
+    "text": lambda post: post.text,
+    "likes": lambda post: post.likes + max(post.bonus, 0),
+    "dislikes": lambda post: post.dislikes + max(-post.bonus, 0),
+    "reposts": lambda post: len(post.depths),
+    "replies": lambda post: post.replies,
+    "score": lambda post: post.score,
+}
 """What the names of an expression stand for that depend on the post alone."""
 
 _ARMS: Final = ("up", "down", "untreated")
@@ -208,9 +213,13 @@ class Feed(Service):
         parent = None if reply_to is None else self.post(reply_to)
         member = self.member(name)
         post = Post(
-            len(self.posts) + 1, name, topic or ("" if parent is None else parent.topic), text,
-            self._world.kernel.now, reply_to,
-        )  # fmt: skip
+            len(self.posts) + 1,
+            name,
+            topic or ("" if parent is None else parent.topic),
+            text,
+            self._world.kernel.now,
+            reply_to,
+        )
         self._treat(post)
         self.posts.append(post)
         self.by_topic.setdefault(post.topic.casefold(), []).append(post)
@@ -222,10 +231,14 @@ class Feed(Service):
         self._deliver(member, post, None)
         self._world.event_bus.report(
             PostWritten(
-                arm=post.arm or ABSENT, author=name, post=post.number, text=text, topic=post.topic,
+                arm=post.arm or ABSENT,
+                author=name,
+                post=post.number,
+                text=text,
+                topic=post.topic,
                 reply_to=ABSENT if reply_to is None else reply_to,
             )
-        )  # fmt: skip
+        )
         return post
 
     def _treat(self, post: Post) -> None:
@@ -280,8 +293,10 @@ class Feed(Service):
             post.breadths.append(0)
         post.breadths[depth - 1] += 1
         for key, size in (
-            ("scale", len(post.depths) + 1), ("depth", depth), ("breadth", post.breadths[depth - 1]),
-        ):  # fmt: skip
+            ("scale", len(post.depths) + 1),
+            ("depth", depth),
+            ("breadth", post.breadths[depth - 1]),
+        ):
             self._largest[key] = max(self._largest[key], size)
         self.counts["reposts"] += 1
         self.ranking.put(post)
@@ -343,7 +358,7 @@ class Feed(Service):
                 one.name: [list(one.follows), list(one.mutes), len(one.seen), len(one.inbox)]
                 for one in self._members.values()
             },
-        }  # fmt: skip
+        }
 
     def metrics(self) -> Mapping[str, float | None]:
         """See `Service.metrics`: counts, the largest cascade, and the mean votes of a post in each arm."""

@@ -183,7 +183,12 @@ def check_params(scenario: Any, entry: Any, params: Mapping[str, Any]) -> None:
 
 define_family(
     Family(
-        FEED_USER, FeedUser, needs={"feed": "uses a feed"}, check=check, fits=check_params, actions=ACTIONS,
+        FEED_USER,
+        FeedUser,
+        needs={"feed": "uses a feed"},
+        check=check,
+        fits=check_params,
+        actions=ACTIONS,
         draws=("when users visit the feed", "how they react to posts without a model, and whether they write one"),
     )
-)  # fmt: skip
+)

@@ -134,9 +134,13 @@ def with_noise(seat: Seat, move: Move, draws: Draws) -> Move:
 
 
 def inherited(
-    game: GameSettings, strategies: Mapping[str, str], means: Mapping[str, float | None],
-    partners: Mapping[str, Sequence[str]], first: Sequence[str], draws: Draws,
-) -> dict[str, str]:  # fmt: skip
+    game: GameSettings,
+    strategies: Mapping[str, str],
+    means: Mapping[str, float | None],
+    partners: Mapping[str, Sequence[str]],
+    first: Sequence[str],
+    draws: Draws,
+) -> dict[str, str]:
     """Return the strategy of each player in the next generation.
 
     Args:

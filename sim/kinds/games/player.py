@@ -69,10 +69,16 @@ class Player(Agent):
 
         def move(seat: Seat, draws: Any) -> Move:
             names = {
-                "mine": seat.mine, "theirs": seat.theirs, "payoffs": seat.payoffs, "played": len(seat.mine),
-                "left": seat.left, "other": seat.others[0] if len(seat.others) == 1 else None, "me": self.agent_id,
-                "now": self.world.now, "pi": math.pi,
-            }  # fmt: skip
+                "mine": seat.mine,
+                "theirs": seat.theirs,
+                "payoffs": seat.payoffs,
+                "played": len(seat.mine),
+                "left": seat.left,
+                "other": seat.others[0] if len(seat.others) == 1 else None,
+                "me": self.agent_id,
+                "now": self.world.now,
+                "pi": math.pi,
+            }
             chosen: Move = expression.evaluate(names, toolbox.used_by(self))
             return chosen
 
@@ -100,7 +106,12 @@ class Player(Agent):
 
 define_family(
     Family(
-        PLAYER, Player, needs={"games": "plays a game"}, check=check_games, fits=check_params, actions=(play,),
+        PLAYER,
+        Player,
+        needs={"games": "plays a game"},
+        check=check_games,
+        fits=check_params,
+        actions=(play,),
         draws=("the moves of strategies that are not certain of theirs",),
     )
-)  # fmt: skip
+)

@@ -237,9 +237,12 @@ class Game:
         seats = self._seats.get(player, [])
         paid = [seat.payoffs[-1] for seat in seats if seat.payoffs[-1] is not None]
         return {
-            **where, "others": [list(seat.others) for seat in seats], "mine": [seat.mine[-1] for seat in seats],
-            "theirs": [seat.theirs[-1] for seat in seats], "payoff": sum(paid) if paid else None,
-        }  # fmt: skip
+            **where,
+            "others": [list(seat.others) for seat in seats],
+            "mine": [seat.mine[-1] for seat in seats],
+            "theirs": [seat.theirs[-1] for seat in seats],
+            "payoff": sum(paid) if paid else None,
+        }
 
     def _advance(self, players: Sequence[str]) -> None:
         """Go to the next round, match or generation."""
@@ -340,11 +343,14 @@ class Games(Service):
         """See `Service.summary`: the means of the whole game."""
         return {
             one.name: {
-                "generations": one.generation, "moves": one.total.rounds, "cooperation": one.total.share,
-                "mean payoff": one.total.mean, "missing moves": one.missed,
+                "generations": one.generation,
+                "moves": one.total.rounds,
+                "cooperation": one.total.share,
+                "mean payoff": one.total.mean,
+                "missing moves": one.missed,
             }
             for one in self.games.values()
-        }  # fmt: skip
+        }
 
     def warnings(self) -> Sequence[Warned]:
         """See `Service.warnings`: games that did not end, and missing moves."""

@@ -150,7 +150,13 @@ NEEDS: Final = {
 
 define_family(
     Family(
-        KIND, GenerativeAgent, prepare=_prepare, check=check, needs=NEEDS, actions=(live,), position=True,
+        KIND,
+        GenerativeAgent,
+        prepare=_prepare,
+        check=check,
+        needs=NEEDS,
+        actions=(live,),
+        position=True,
         draws=("the home, the work and the usual day of each resident of the town",),
     )
-)  # fmt: skip
+)

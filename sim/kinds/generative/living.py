@@ -94,10 +94,14 @@ async def _make(
     mind.plans[level] = plan.items
     world.event_bus.report(
         Planned(
-            agent=mind.agent, because=because, items=lines(plan.items), level=level, surplus=plan.surplus or ABSENT,
+            agent=mind.agent,
+            because=because,
+            items=lines(plan.items),
+            level=level,
+            surplus=plan.surplus or ABSENT,
             unreadable=plan.unreadable,
         )
-    )  # fmt: skip
+    )
 
 
 async def _act(world: World, agent: Any, mind: Mind) -> None:

@@ -16,9 +16,14 @@ from sim.world.action import action
 
 @action("create_goal", permission=Permission.GUEST, everywhere=False, draws=False)
 def create_goal(
-    world: World, agent: Inhabitant, title: str, description: str = "", instructions: str = "", tools: Any = None,
+    world: World,
+    agent: Inhabitant,
+    title: str,
+    description: str = "",
+    instructions: str = "",
+    tools: Any = None,
     template: str | None = None,
-) -> dict[str, Json]:  # fmt: skip
+) -> dict[str, Json]:
     """Make a goal of the agent, with an agent of its own; the first one makes the user agent too.
 
     Args:

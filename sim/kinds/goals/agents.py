@@ -123,11 +123,16 @@ def define_agent_kind(kind: AgentKind) -> Family:
 
     family = define_family(
         Family(
-            kind.name, OrchestratedAgent, settings=AgentSettings, prepare=prepare, check=check,
-            actions=(orchestrate, archive_last_session, take_message), tools=TOOLS,
+            kind.name,
+            OrchestratedAgent,
+            settings=AgentSettings,
+            prepare=prepare,
+            check=check,
+            actions=(orchestrate, archive_last_session, take_message),
+            tools=TOOLS,
             draws=("a part of the wait before a run of an orchestrated agent is repeated after a failure",),
         )
-    )  # fmt: skip
+    )
     _KINDS[kind.name] = kind
     return family
 

@@ -171,8 +171,15 @@ VIEWS["goal_runs"] = view_of(
     RunEnded,
     "One row a run of such an agent that has ended.",
     {
-        "agent": "$agent", "user": "$user", "job": "$job", "reason": "$reason", "ending": "$ending",
-        "iterations": "$iterations", "calls": "$calls", "tools": "$tools", "tokens": "$tokens",
+        "agent": "$agent",
+        "user": "$user",
+        "job": "$job",
+        "reason": "$reason",
+        "ending": "$ending",
+        "iterations": "$iterations",
+        "calls": "$calls",
+        "tools": "$tools",
+        "tokens": "$tokens",
         "cost": "($cost_micro) / 1e6",
     },
-)  # fmt: skip
+)

@@ -95,12 +95,16 @@ AGENT_TASK: Final = AgentKind(
     "note, and end with a short report.",
     tools=(CREATE_NOTE,),
     statuses={
-        "idle": "active", "running": "active", "delegating": "active", "paused": "paused", "finished": "completed",
+        "idle": "active",
+        "running": "active",
+        "delegating": "active",
+        "paused": "paused",
+        "finished": "completed",
         "ended": "cancelled",
     },
     finishes=True,
     pauses=True,
-)  # fmt: skip
+)
 """Background work with instructions and little context; short-lived. It does not chat."""
 
 USER_AGENT: Final = AgentKind(

@@ -121,10 +121,15 @@ async def _run(world: World, agent: Inhabitant, goals: Goals, record: GoalAgent,
     system = system_prompt(world, goals, record, names)
     stops = record.kind.conversational and settings.stop_after_message
     loop = CoreLoop(
-        world, agent, tools, limits=_limits(goals, record), stop_tools=frozenset([SEND_MESSAGE] if stops else []),
-        request=ModelRequest((), use=record.use, immediate=True), behalf=(record.user_id,),
+        world,
+        agent,
+        tools,
+        limits=_limits(goals, record),
+        stop_tools=frozenset([SEND_MESSAGE] if stops else []),
+        request=ModelRequest((), use=record.use, immediate=True),
+        behalf=(record.user_id,),
         note=conversations.note(record.conversation, record.agent_id, audience="model", quiet=(SEND_MESSAGE,)),
-    )  # fmt: skip
+    )
     session = record.kind.archives and settings.archive
     history = conversations.history(record.conversation, session=session, whole=True)
     result = await loop.run([ChatMessage("system", system), *history])

@@ -63,9 +63,13 @@ def schedule(world: World, goals: Goals, record: GoalAgent, job: AgentRun, resul
     delay = delay_ns(settings, attempt, draw, asked)
     due = world.kernel.now + delay
     about: dict[str, Json] = {
-        "retryable": True, "error": error, "attempt": attempt, "attempts": most, "retry_in": delay / NS,
+        "retryable": True,
+        "error": error,
+        "attempt": attempt,
+        "attempts": most,
+        "retry_in": delay / NS,
         "retry_at": due / NS,
-    }  # fmt: skip
+    }
     message = _write(goals, record, retry_in(error, attempt, most, delay / NS), about)
     record.retry = Retry(attempt, error, due, message, job.context)
     goals.counts["retries"] += 1

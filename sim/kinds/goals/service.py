@@ -210,12 +210,7 @@ class Goals(Service):
         self._set_check_in(record)
         if kind.overview and self.settings.feed is not None:
             record.feed_ns = self._next_feed_ns()
-        self.report(
-            GoalCreated(
-                agent=agent_id, conversation=thread.id, kind=kind.name, parent=record.parent, status=record.status,
-                task=record.task, title=settings.title, user=user,
-            )
-        )  # fmt: skip
+        self.report(_created(record))
         return record
 
     def _add_to_board(self, record: GoalAgent, parent: GoalAgent) -> int:
@@ -223,9 +218,13 @@ class Goals(Service):
         words = {word: _BOARD[stage] for stage, word in kind.statuses.items()}
         board.define_words(kind.name, words)
         task = board.create(
-            parent.agent_id, record.title, assignee=record.agent_id, description=record.instructions, kind=kind.name,
+            parent.agent_id,
+            record.title,
+            assignee=record.agent_id,
+            description=record.instructions,
+            kind=kind.name,
             data=record.context,
-        )  # fmt: skip
+        )
         return board.update(task.id, parent.agent_id, status="active").id
 
     def _set_check_in(self, record: GoalAgent) -> None:
@@ -494,16 +493,26 @@ class Goals(Service):
         counts, costs = self.counts, list(self.costs.values())
         replies = counts["replies"]
         return {
-            "agents": len(self.records), "users": len(self._users), "runs": counts["runs"], "calls": counts["calls"],
-            "tokens": counts["tokens"], "tokens_per_call": _mean(self._recent), "tokens_saved": counts["tokens_saved"],
-            "cost": sum(costs) / MICRO, "replies": replies,
+            "agents": len(self.records),
+            "users": len(self._users),
+            "runs": counts["runs"],
+            "calls": counts["calls"],
+            "tokens": counts["tokens"],
+            "tokens_per_call": _mean(self._recent),
+            "tokens_saved": counts["tokens_saved"],
+            "cost": sum(costs) / MICRO,
+            "replies": replies,
             "reply_seconds": counts["reply_ns"] / replies / 1e9 if replies else None,
-            "tasks_completed": counts["agent_task.completed"], "tasks_cancelled": counts["agent_task.cancelled"],
-            "sessions_archived": counts["archived"], "feeds": counts["feeds"], "retries": counts["retries"],
-            "failed": counts["failed"], "stuck": counts["stuck"],
+            "tasks_completed": counts["agent_task.completed"],
+            "tasks_cancelled": counts["agent_task.cancelled"],
+            "sessions_archived": counts["archived"],
+            "feeds": counts["feeds"],
+            "retries": counts["retries"],
+            "failed": counts["failed"],
+            "stuck": counts["stuck"],
             "cost_per_user": sum(costs) / len(costs) / MICRO if costs else None,
             "highest_cost_of_a_user": max(costs) / MICRO if costs else None,
-        }  # fmt: skip
+        }
 
     def summary(self) -> JsonObject:
         """Return the same numbers; empty without agents."""
@@ -519,3 +528,16 @@ def _state(record: GoalAgent) -> dict[str, Json]:
     """Return an agent for the digest; its conversation is in the digest of conversations."""
     plain = attrs.asdict(record, filter=lambda field, value: field.name != "kind")
     return {**plain, "kind": record.kind.name, "children": list(record.children)}
+
+
+def _created(record: GoalAgent) -> GoalCreated:
+    return GoalCreated(
+        agent=record.agent_id,
+        conversation=record.conversation,
+        kind=record.kind.name,
+        parent=record.parent,
+        status=record.status,
+        task=record.task,
+        title=record.title,
+        user=record.user,
+    )

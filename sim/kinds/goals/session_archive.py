@@ -79,9 +79,15 @@ async def _archive(world: World, goals: Goals, record: GoalAgent, session: Sessi
     for part in (kept, []):  # without its messages, if they are too many: the summary and the record have it
         try:
             goals.memories.archive(
-                record.agent_id, str(session.number), part, summary[:longest], session.reason,
-                started_ns=session.started_ns, completed_ns=session.ended_ns, token_count=tokens,
-            )  # fmt: skip
+                record.agent_id,
+                str(session.number),
+                part,
+                summary[:longest],
+                session.reason,
+                started_ns=session.started_ns,
+                completed_ns=session.ended_ns,
+                token_count=tokens,
+            )
             break
         except LimitError:
             goals.counts["archived_without_messages"] += 1

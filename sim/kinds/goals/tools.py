@@ -166,12 +166,15 @@ def search_agent_history(
     hits = _checked(lambda: memories.search(agent.agent_id, query, timeframe or None, _HITS))
     return [
         {
-            "session": hit.session.session, "summary": hit.session.summary, "messages": hit.session.message_count,
-            "started": to_seconds(hit.session.started_ns), "ended": to_seconds(hit.session.completed_ns),
+            "session": hit.session.session,
+            "summary": hit.session.summary,
+            "messages": hit.session.message_count,
+            "started": to_seconds(hit.session.started_ns),
+            "ended": to_seconds(hit.session.completed_ns),
             "reason": hit.session.reason,
         }
         for hit in hits
-    ]  # fmt: skip
+    ]
 
 
 def _require(text: str, what: str) -> str:

@@ -349,10 +349,15 @@ def report(
     cut = 0 if seen.memories is None else seen.memories.cut
     world.event_bus.report(
         CycleDone(
-            active=did.active, advanced=did.advanced, agent=desk.agent.agent_id, created=did.created, cut=cut,
-            memories=kept, new=did.new,
+            active=did.active,
+            advanced=did.advanced,
+            agent=desk.agent.agent_id,
+            created=did.created,
+            cut=cut,
+            memories=kept,
+            new=did.new,
         )
-    )  # fmt: skip
+    )
     return attrs.evolve(did, notes=kept)
 
 
@@ -390,9 +395,14 @@ def _remember(world: World, sops: Sops, desk: Desk, notes: list[CycleNote]) -> i
         text = cut(note.text, memories.settings.longest - len(CUT_MARK) - 20)
         try:
             memories.add(
-                desk.agent.agent_id, text, kind=note.kind, importance=note.importance, expires_ns=expires,
-                related_task_id=note.task, source=note.source,
-            )  # fmt: skip
+                desk.agent.agent_id,
+                text,
+                kind=note.kind,
+                importance=note.importance,
+                expires_ns=expires,
+                related_task_id=note.task,
+                source=note.source,
+            )
         except LimitError:  # too many memories: the work continues, and the maintenance prunes them
             break
         kept += 1

@@ -220,10 +220,15 @@ VIEWS["cycles"] = view_of(
     CycleDone,
     "One row a cycle of an employee.",
     {
-        "agent": "$agent", "new_triggers": "$new", "created": "$created", "advanced": "$advanced",
-        "active": "$active", "memories": "$memories", "memories_cut": "$cut",
+        "agent": "$agent",
+        "new_triggers": "$new",
+        "created": "$created",
+        "advanced": "$advanced",
+        "active": "$active",
+        "memories": "$memories",
+        "memories_cut": "$cut",
     },
-)  # fmt: skip
+)
 VIEWS["dead_letters"] = view_of(
     DeadLetterSet,
     "One row a finding or a trigger of which no task could be made.",

@@ -92,10 +92,13 @@ class Faults:
             fits, size = len(letter.item) <= room, len(letter.item)
             self._world.event_bus.report(
                 DeadLetterSet(
-                    agent=agent, item=letter.item if fits else ABSENT, item_bytes=ABSENT if fits else size,
-                    source=letter.source, why=letter.why[:2000],
+                    agent=agent,
+                    item=letter.item if fits else ABSENT,
+                    item_bytes=ABSENT if fits else size,
+                    source=letter.source,
+                    why=letter.why[:2000],
                 )
-            )  # fmt: skip
+            )
         self._first = self._first or letters[0]
         reasons = "; ".join(dict.fromkeys(letter.why for letter in letters[:SHOWN]))
         more = f"; and {len(letters) - SHOWN} more" if len(letters) > SHOWN else ""

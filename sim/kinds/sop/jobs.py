@@ -118,8 +118,10 @@ def _summariser(world: World, jobs: RecurringJobs) -> Callable[[str, Sequence[Me
 
     async def summarise(agent_id: str, old: Sequence[Memory]) -> str:
         arguments: dict[str, Json] = {
-            "prompt": "\n".join(memory.line() for memory in old), "system": system, "use": "summarize",
-        }  # fmt: skip
+            "prompt": "\n".join(memory.line() for memory in old),
+            "system": system,
+            "use": "summarize",
+        }
         if jobs.settings.tier:
             arguments["tier"] = jobs.settings.tier
         result = await world.execute(jobs, Action("ask", arguments))
@@ -171,7 +173,11 @@ def _check(scenario: Any, until_ns: int | None) -> None:
 
 define_family(
     Family(
-        "recurring_jobs", RecurringJobs, settings=JobsSettings, check=_check,
-        actions=(look, maintain_memories, summarize_day), draws=(),
+        "recurring_jobs",
+        RecurringJobs,
+        settings=JobsSettings,
+        check=_check,
+        actions=(look, maintain_memories, summarize_day),
+        draws=(),
     )
-)  # fmt: skip
+)

@@ -286,11 +286,15 @@ class Sops(Service):
         week = [hours for at, hours in desk.answered if at > now - 7 * DAY_NS]
         before = [hours for at, hours in desk.answered if now - 14 * DAY_NS < at <= now - 7 * DAY_NS]
         return {
-            "active": count["active"] + count["pending"], "pending": count["pending"], "waiting": count["waiting"],
+            "active": count["active"] + count["pending"],
+            "pending": count["pending"],
+            "waiting": count["waiting"],
             "overdue": sum(is_overdue(task, now) for task in tasks),
             "stalled": sum(is_stalled(task, now) for task in tasks),
-            "cycles": desk.cycles, "response_week": _mean_hours(week), "response_before": _mean_hours(before),
-        }  # fmt: skip
+            "cycles": desk.cycles,
+            "response_week": _mean_hours(week),
+            "response_before": _mean_hours(before),
+        }
 
     def memories(self) -> Memories | None:
         """Return the memories of employees; None if they have none."""
@@ -477,10 +481,15 @@ class Sops(Service):
         """Make a task."""
         procedure, now = self.settings.procedures[draft.procedure], self._world.kernel.now
         task = self._world.tasks.create(
-            draft.creator, draft.title, assignee=desk.agent.agent_id, data=draft.item, priority=draft.priority,
-            kind=KIND, due_ns=None if procedure.due is None else now + procedure.due,
+            draft.creator,
+            draft.title,
+            assignee=desk.agent.agent_id,
+            data=draft.item,
+            priority=draft.priority,
+            kind=KIND,
+            due_ns=None if procedure.due is None else now + procedure.due,
             stalled_after_ns=procedure.patience,
-        )  # fmt: skip
+        )
         self.progress[task.id] = TaskProgress(draft.procedure)
         self.counts["created"] += 1
         self._announce(task)
@@ -825,12 +834,18 @@ class Sops(Service):
         """Return the state of employees, tasks, queue and watchers."""
         desks = {
             name: [
-                d.next_ns, d.heartbeat.state(), d.cycles, sorted(d.noted.items()), d.lost, list(d.concluded),
+                d.next_ns,
+                d.heartbeat.state(),
+                d.cycles,
+                sorted(d.noted.items()),
+                d.lost,
+                list(d.concluded),
                 list(d.hurried),
-                [attrs.astuple(trigger) for trigger in d.triggers], list(map(list, d.answered)),
+                [attrs.astuple(trigger) for trigger in d.triggers],
+                list(map(list, d.answered)),
             ]
             for name, d in self.desks.items()
-        }  # fmt: skip
+        }
         progress = {str(id): attrs.astuple(one) for id, one in self.progress.items()}
         watchers = {name: watcher.state() for name, watcher in self.watchers.items()}
         return {
@@ -853,11 +868,13 @@ class Sops(Service):
         """Return the same, and for each employee the cycles, the warnings, and the hours until a task was begun."""
         desks = {
             name: {
-                "cycles": d.cycles, "alerts": d.heartbeat.alerts, "tasks_begun": len(d.answered),
+                "cycles": d.cycles,
+                "alerts": d.heartbeat.alerts,
+                "tasks_begun": len(d.answered),
                 "response_hours": _mean_hours([hours for _, hours in d.answered]),
             }
             for name, d in self.desks.items()
-        }  # fmt: skip
+        }
         return {**self.metrics(), **desks} if self.desks else {}
 
     def warnings(self) -> Sequence[Warned]:

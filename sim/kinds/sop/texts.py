@@ -55,9 +55,13 @@ def daily_summary(date: str, counts: dict[str, int], silent: list[str], failing:
 
 
 _SUMMED = (
-    ("cycles", "loops"), ("created", "tasks created"), ("steps", "steps done"), ("completed", "tasks completed"),
-    ("failed", "tasks failed"), ("overdue", "tasks overdue"),
-)  # fmt: skip
+    ("cycles", "loops"),
+    ("created", "tasks created"),
+    ("steps", "steps done"),
+    ("completed", "tasks completed"),
+    ("failed", "tasks failed"),
+    ("overdue", "tasks overdue"),
+)
 
 _LOST = (("dead_letters", "Dead letters"), ("lost", "Lost events"), ("failed_assessments", "Failed assessments"))
 

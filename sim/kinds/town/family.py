@@ -104,7 +104,11 @@ def space_of(trace: TownTrace, kernel: Kernel) -> Space:
 define_section("town", TownSettings, draws=draws_nothing)  # the family of villagers, below, says what is drawn
 define_family(
     Family(
-        VILLAGER, Villager, prepare=_prepare, check=check_town, position=True,
+        VILLAGER,
+        Villager,
+        prepare=_prepare,
+        check=check_town,
+        position=True,
         draws=("the day of each resident of the town: sleep, errands, whom it meets, and its calls of models",),
     )
-)  # fmt: skip
+)

@@ -547,9 +547,10 @@ class AgentFactory:
         if not isinstance(agent, self.class_of[entry.name]):
             wanted, made = self.class_of[entry.name].__name__, type(agent).__name__
             raise entry.problem(
-                "kind", f"the agents of {entry.kind} would be of the class {made}, not {wanted}",
+                "kind",
+                f"the agents of {entry.kind} would be of the class {made}, not {wanted}",
                 f"define a family of your own, whose `prepare` makes agents of the class {wanted}",
-            )  # fmt: skip
+            )
         if params is not None:
             agent.params = params
         return agent
@@ -713,17 +714,19 @@ def _check_entry(entry: schema.Agent, family: Family) -> None:
         raise entry.problem("settings", f"agents of the kind {kind} have no settings", None)
     if family.settings is not None and not isinstance(entry.settings, family.settings):
         raise entry.problem(
-            "settings", f"the kind {kind} was not known when the scenario was loaded",
+            "settings",
+            f"the kind {kind} was not known when the scenario was loaded",
             "give `allow` to sim.load, or the path of the file to sim.run",
-        )  # fmt: skip
+        )
     declared, params = family.agent.Params, entry.params
     if declared is None and params is not None:
         raise entry.problem("params", f"agents of the kind {kind} have no params", None)
     if params is not None and not (isinstance(params, ParamsTemplate) and params.declared is declared):
         raise entry.problem(
-            "params", f"the kind {kind} was not known when the scenario was loaded",
+            "params",
+            f"the kind {kind} was not known when the scenario was loaded",
             "give `kinds` or `allow` to sim.load, or the path of the file to sim.run",
-        )  # fmt: skip
+        )
 
 
 def _config(loop: schema.LoopConfig) -> AgentLoopConfig:

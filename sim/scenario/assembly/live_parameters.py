@@ -223,9 +223,15 @@ class LiveParameters:
     def _names(self, agent: Agent) -> Mapping[str, Any]:
         world, name = self._world, agent.agent_id
         return {
-            **agent.state, "now": world.now, "me": name, "index": _index(agent), "group": agent.group, "pi": math.pi,
-            "place": None if world.places is None else world.places.where(name), "balance": world.balance(name),
-        }  # fmt: skip
+            **agent.state,
+            "now": world.now,
+            "me": name,
+            "index": _index(agent),
+            "group": agent.group,
+            "pi": math.pi,
+            "place": None if world.places is None else world.places.where(name),
+            "balance": world.balance(name),
+        }
 
     # -- the scenario
 

@@ -57,11 +57,13 @@ def set_up_models(
     limits = {"simulated": _limits(models)}
     endpoints = {
         provider.name: make_endpoint(
-            clock, _wrap(models, provider, clock), limits.get(provider.name),
+            clock,
+            _wrap(models, provider, clock),
+            limits.get(provider.name),
             written_calls=provider.name in _writing(models),
         )
         for provider in _providers(world, models, toolbox, time)
-    }  # fmt: skip
+    }
     world.actions.register(Ask({name: _tool(name, tool) for name, tool in models.tools.items()}).handler())
     return Models(
         world,

@@ -42,9 +42,14 @@ async def _wait_to_send(
 
 @action("send", wait=_wait_to_send, ready=_sends_at_once, draws=False)
 def send(
-    world: "World", agent: "Inhabitant", receivers: list[str], to: Recipient, data: Any = None, topic: str = "",
+    world: "World",
+    agent: "Inhabitant",
+    receivers: list[str],
+    to: Recipient,
+    data: Any = None,
+    topic: str = "",
     after: Time = None,
-) -> dict[str, Json]:  # fmt: skip
+) -> dict[str, Json]:
     """Send a message to an agent, or to every member of a group.
 
     Args:
@@ -81,9 +86,16 @@ Arrive = Callable[["World", str, str, str, Raw], None]
 
 
 def send_later(
-    world: "World", sender: str, receivers: list[str], topic: str, raw: Raw, delay_ns: int,
-    *, post: Posted | None = None, arrives: Arrive | None = None,
-) -> dict[str, Json]:  # fmt: skip
+    world: "World",
+    sender: str,
+    receivers: list[str],
+    topic: str,
+    raw: Raw,
+    delay_ns: int,
+    *,
+    post: Posted | None = None,
+    arrives: Arrive | None = None,
+) -> dict[str, Json]:
     """Send after a delay. The sender does not wait for room: a refusal is recorded as `message.refused`.
 
     A message takes its counter of the sender, and is on record, when it is sent. What happens when it arrives is caused

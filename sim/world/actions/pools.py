@@ -28,9 +28,15 @@ if TYPE_CHECKING:
 
 
 async def _stand_in_line(
-    world: "World", agent: "Inhabitant", pool: str, amount: int = 1, priority: float = 0, preempt: bool = True,
-    timeout: Any = None, or_event: Any = None,
-) -> int | Use:  # fmt: skip
+    world: "World",
+    agent: "Inhabitant",
+    pool: str,
+    amount: int = 1,
+    priority: float = 0,
+    preempt: bool = True,
+    timeout: Any = None,
+    or_event: Any = None,
+) -> int | Use:
     slots = _pool(world, pool)
     if isinstance(slots, PreemptiveResource):
         if amount != 1:
@@ -51,9 +57,15 @@ async def _stand_in_line(
 
 
 def _is_free(
-    world: "World", agent: "Inhabitant", pool: str, amount: int = 1, priority: float = 0, preempt: bool = True,
-    timeout: Any = None, or_event: Any = None,
-) -> Any:  # fmt: skip
+    world: "World",
+    agent: "Inhabitant",
+    pool: str,
+    amount: int = 1,
+    priority: float = 0,
+    preempt: bool = True,
+    timeout: Any = None,
+    or_event: Any = None,
+) -> Any:
     """Return what the wait returns if a slot is free and no agent waits for one, or NOTHING."""
     slots = world.pools.get(pool)
     if slots.__class__ is not Resource or timeout is not None or or_event is not None:
@@ -81,9 +93,16 @@ def _hand_back(world: "World", agent: "Inhabitant", granted: int | Use, pool: st
 
 @action("acquire", wait=_stand_in_line, ready=_is_free, undo=_hand_back, draws=False)
 def acquire(
-    world: "World", agent: "Inhabitant", granted: int | Use, pool: SlotPool, amount: int = 1, priority: float = 0,
-    preempt: bool = True, timeout: Time = None, or_event: Pattern = None,
-) -> None:  # fmt: skip
+    world: "World",
+    agent: "Inhabitant",
+    granted: int | Use,
+    pool: SlotPool,
+    amount: int = 1,
+    priority: float = 0,
+    preempt: bool = True,
+    timeout: Time = None,
+    or_event: Pattern = None,
+) -> None:
     """Acquire slots of a pool; wait until they are free.
 
     Args:
@@ -154,9 +173,14 @@ def _forget(world: "World", agent_id: str, pool: str, amount: int) -> None:
 
 
 async def _wait_to_put(
-    world: "World", agent: "Inhabitant", pool: str, item: Any = None, amount: float = 1, timeout: Any = None,
+    world: "World",
+    agent: "Inhabitant",
+    pool: str,
+    item: Any = None,
+    amount: float = 1,
+    timeout: Any = None,
     or_event: Any = None,
-) -> float:  # fmt: skip
+) -> float:
     match _pool(world, pool):
         case Container() as container:
             wait: Wait = container.putting(amount)
@@ -170,9 +194,15 @@ async def _wait_to_put(
 
 @action("put", wait=_wait_to_put, either={"item": "for a store", "amount": "for a container"}, draws=False)
 def put(
-    world: "World", agent: "Inhabitant", granted: float, pool: StockPool, item: Any = None, amount: float = 1,
-    timeout: Time = None, or_event: Pattern = None,
-) -> None:  # fmt: skip
+    world: "World",
+    agent: "Inhabitant",
+    granted: float,
+    pool: StockPool,
+    item: Any = None,
+    amount: float = 1,
+    timeout: Time = None,
+    or_event: Pattern = None,
+) -> None:
     """Put an item into a store, or an amount into a container.
 
     Args:
@@ -186,9 +216,14 @@ def put(
 
 
 async def _wait_to_get(
-    world: "World", agent: "Inhabitant", pool: str, amount: float = 1, where: Any = None, timeout: Any = None,
+    world: "World",
+    agent: "Inhabitant",
+    pool: str,
+    amount: float = 1,
+    where: Any = None,
+    timeout: Any = None,
     or_event: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     match _pool(world, pool):
         case Container() as container:
             if where is not None:
@@ -213,9 +248,15 @@ def _put_back(world: "World", agent: "Inhabitant", granted: Any, pool: str, **ar
 
 @action("get", wait=_wait_to_get, undo=_put_back, awaits_work=True, draws=False)
 def get(
-    world: "World", agent: "Inhabitant", granted: Any, pool: StockPool, amount: float = 1, where: ItemFilter = None,
-    timeout: Time = None, or_event: Pattern = None,
-) -> Any:  # fmt: skip
+    world: "World",
+    agent: "Inhabitant",
+    granted: Any,
+    pool: StockPool,
+    amount: float = 1,
+    where: ItemFilter = None,
+    timeout: Time = None,
+    or_event: Pattern = None,
+) -> Any:
     """Take an item out of a store, or an amount out of a container.
 
     Args:

@@ -60,9 +60,18 @@ def create_task(
         if why is not None:
             raise Refused(why)
     task = tasks.create(
-        agent.agent_id, title, assignee=to, data=raw, description=description, priority=priority, due_ns=due_ns,
-        parent=parent, kind=kind, depends_on=depends_on, stalled_after_ns=stalled_ns,
-    )  # fmt: skip
+        agent.agent_id,
+        title,
+        assignee=to,
+        data=raw,
+        description=description,
+        priority=priority,
+        due_ns=due_ns,
+        parent=parent,
+        kind=kind,
+        depends_on=depends_on,
+        stalled_after_ns=stalled_ns,
+    )
     return {"id": task.id}
 
 
@@ -91,9 +100,14 @@ def update_task(
     if to is not None and to not in world.agents:
         raise Refused(f"there is no agent {to!r} to give the task to")
     changed = world.tasks.update(
-        current.id, agent.agent_id, status=status, assignee=to, priority=priority,
-        due_ns=_after(world.kernel.now, due), note=note,
-    )  # fmt: skip
+        current.id,
+        agent.agent_id,
+        status=status,
+        assignee=to,
+        priority=priority,
+        due_ns=_after(world.kernel.now, due),
+        note=note,
+    )
     return {"id": changed.id, "status": changed.word or changed.status}
 
 

@@ -94,12 +94,20 @@ class Agents(Section):
     def _row(self, name: str, state: Json, balance: Json) -> dict[str, Json]:
         person, lane, messages, micro = self.people[name], self._lanes[name], self._graph.messages, figure(balance)
         return {
-            "name": name, "group": self.folds.groups.of(name), "state": lane.final, "done": person.done,
-            "refused": person.refused, "errors": self._errors.by_agent.get(name, 0), "wakeups": lane.wakeups,
-            "sent": messages.sent[name], "received": messages.received[name],
-            "cost": person.cost_micro / MICRO, "balance": None if micro is None else micro / MICRO,
-            "lane": lane.signs.decode(), "has": None if state is None else _state_text(state),
-        }  # fmt: skip
+            "name": name,
+            "group": self.folds.groups.of(name),
+            "state": lane.final,
+            "done": person.done,
+            "refused": person.refused,
+            "errors": self._errors.by_agent.get(name, 0),
+            "wakeups": lane.wakeups,
+            "sent": messages.sent[name],
+            "received": messages.received[name],
+            "cost": person.cost_micro / MICRO,
+            "balance": None if micro is None else micro / MICRO,
+            "lane": lane.signs.decode(),
+            "has": None if state is None else _state_text(state),
+        }
 
 
 def _state_text(state: Json) -> str:

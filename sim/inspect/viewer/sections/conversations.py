@@ -35,11 +35,16 @@ class Conversations(Section):
         room = Room("conversation ID --limit 0")
         rows: list[JsonObject] = [
             {
-                "id": one.id, "place": one.place, "with": transcripts.name(one.user), "began": one.started_ns / 1e9,
-                "summary": room.take(one.summary), "total": one.total, "lines": _lines(one, room),
+                "id": one.id,
+                "place": one.place,
+                "with": transcripts.name(one.user),
+                "began": one.started_ns / 1e9,
+                "summary": room.take(one.summary),
+                "total": one.total,
+                "lines": _lines(one, room),
             }
             for one in transcripts.by_id.values()
-        ]  # fmt: skip
+        ]
         return {"total": transcripts.total, "rows": rows}
 
 

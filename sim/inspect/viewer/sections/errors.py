@@ -79,12 +79,16 @@ class Errors(Section):
             "counts": self._parts,
             "rows": [
                 {
-                    "kind": kind, "text": text, "count": group.count, "agent": group.agent,
-                    "first": group.first_ns / 1e9, "last": group.last_ns / 1e9,
+                    "kind": kind,
+                    "text": text,
+                    "count": group.count,
+                    "agent": group.agent,
+                    "first": group.first_ns / 1e9,
+                    "last": group.last_ns / 1e9,
                 }
                 for (kind, text), group in ordered[:_SHOWN]
             ],
-        }  # fmt: skip
+        }
 
     def _count(self, kind: str, text: str, time_ns: int, agent: str, count: int = 1) -> None:
         if len(agent) > 2:

@@ -47,10 +47,19 @@ def _tree(story: Story, parts: dict[int | None, list[Story]], depth: int, room: 
     below = parts.get(story.number, ()) if depth < _DEEPEST else ()
     lines = story.lines[:_LINES]
     return {
-        "number": story.number, "name": story.name[:80], "type": story.type[:80], "agent": story.agent[:80],
-        "goal": room.take(story.goal), "criteria": [[room.take(text), met] for text, met in story.criteria[:50]],
-        "status": story.status[:40], "ending": story.ending[:40], "progress": story.progress, "steps": story.steps,
-        "tokens": story.tokens, "cost": story.cost, "left_out": story.left_out + len(story.lines) - len(lines),
+        "number": story.number,
+        "name": story.name[:80],
+        "type": story.type[:80],
+        "agent": story.agent[:80],
+        "goal": room.take(story.goal),
+        "criteria": [[room.take(text), met] for text, met in story.criteria[:50]],
+        "status": story.status[:40],
+        "ending": story.ending[:40],
+        "progress": story.progress,
+        "steps": story.steps,
+        "tokens": story.tokens,
+        "cost": story.cost,
+        "left_out": story.left_out + len(story.lines) - len(lines),
         "lines": [{"time": one.time_ns / 1e9, "kind": one.kind, "text": room.take(one.text)} for one in lines],
         "parts": [_tree(one, parts, depth + 1, room) for one in below],
-    }  # fmt: skip
+    }

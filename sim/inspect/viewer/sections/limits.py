@@ -74,11 +74,14 @@ class _Scope:
     def to_json(self) -> Json:
         """Return the limit and its use, JSON-like."""
         return {
-            "resource": self.resource, "scope": self.scope,
+            "resource": self.resource,
+            "scope": self.scope,
             "limit": f"{self.rate.amount:,} per {to_text(self.rate.window_ns)}",
-            "policy": self.policy, "total": self.total, "peak": max(self.peaks),
+            "policy": self.policy,
+            "total": self.total,
+            "peak": max(self.peaks),
             "peaks": [round(share, 4) for share in self.peaks],
-        }  # fmt: skip
+        }
 
 
 class Limits(Section):
@@ -186,9 +189,13 @@ class _Usage:
         budget = self._scenario.budgets[name]
         most, agent, total = _most(spent)
         return {
-            "name": name, "limit": budget.amount, "reset": None if budget.reset is None else to_text(budget.reset),
-            "most": most / MICRO, "agent": agent, "total": total / MICRO,
-        }  # fmt: skip
+            "name": name,
+            "limit": budget.amount,
+            "reset": None if budget.reset is None else to_text(budget.reset),
+            "most": most / MICRO,
+            "agent": agent,
+            "total": total / MICRO,
+        }
 
 
 def _scopes(name: str, scenario: Scenario, bins: Bins) -> Iterable[_Scope]:

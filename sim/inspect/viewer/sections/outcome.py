@@ -67,7 +67,12 @@ def spread(values: "array[float]") -> dict[str, Json]:
         min(_STEPS - 1, int((value / 2 - low / 2) / width * _STEPS)) if width > 0 else 0 for value in values
     )
     return {
-        "n": distribution.n, "mean": distribution.mean, "deviation": distribution.deviation,
-        "minimum": low, "median": distribution.median, "p95": distribution.p95, "maximum": high,
+        "n": distribution.n,
+        "mean": distribution.mean,
+        "deviation": distribution.deviation,
+        "minimum": low,
+        "median": distribution.median,
+        "p95": distribution.p95,
+        "maximum": high,
         "bars": [steps[step] for step in range(_STEPS)],
-    }  # fmt: skip
+    }

@@ -96,11 +96,16 @@ class Surveys(Section):
         uses = uses_of(self.folds.scenario)
         rows: list[JsonObject] = [
             {
-                "survey": asked.survey, "question": asked.question, "form": asked.form, "options": list(asked.options),
-                "rows": list(_rows(asked)), "left": asked.left, "uses": uses.get((name, asked.number), []),
+                "survey": asked.survey,
+                "question": asked.question,
+                "form": asked.form,
+                "options": list(asked.options),
+                "rows": list(_rows(asked)),
+                "left": asked.left,
+                "uses": uses.get((name, asked.number), []),
             }
             for (name, _), asked in self._asked.items()
-        ]  # fmt: skip
+        ]
         return {"questions": rows, "left": len(self._questions_left)}
 
 
@@ -136,11 +141,15 @@ def _rows(asked: _Asked) -> list[dict[str, Json]]:
     several = len({name for tallies in asked.times.values() for name in tallies}) > 2
     return [
         {
-            "time": time_ns / 1e9, "group": name, "answers": one.answers, "missing": one.missing,
+            "time": time_ns / 1e9,
+            "group": name,
+            "answers": one.answers,
+            "missing": one.missing,
             "counts": [one.chosen[option] for option in asked.options],
-            "mean": one.total / one.numbers if one.numbers else None, "numbers": one.numbers,
+            "mean": one.total / one.numbers if one.numbers else None,
+            "numbers": one.numbers,
         }
         for time_ns, tallies in asked.times.items()
         for name, one in tallies.items()
         if several or name == _ALL
-    ]  # fmt: skip
+    ]
