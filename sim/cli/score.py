@@ -12,7 +12,7 @@ import click
 from sim.cli.model_options import MODEL, access_of, endpoint_options, models_in
 from sim.cli.render.asking import asking_options, check_target, confirmed, cost_text, short, write_rows
 from sim.cli.render.output import OUT, PATH, common, plain, print_json, say
-from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
+from sim.cli.render.progress import StatusLine
 from sim.cli.render.table import print_table
 from sim.experiments.score_tables import scores_table, variance_table
 from sim.experiments.scores import QUERY, Score
@@ -87,13 +87,11 @@ class _Progress:
 
     def __init__(self) -> None:
         self._line = StatusLine(live=sys.stderr.isatty())
-        self._began = self._following = time.monotonic()
+        self._began = time.monotonic()
 
     def __call__(self, done: int, wanted: int) -> None:
-        now = time.monotonic()
-        if self._line.live or now >= self._following or done == wanted:
-            self._following = now + PLAIN_SECONDS
-            left = (now - self._began) / done * (wanted - done)
+        if self._line.is_due() or done in (1, wanted):
+            left = (time.monotonic() - self._began) / done * (wanted - done)
             self._line.show(f"{done:,} of {wanted:,} scores, about {left:.0f} s left")
 
     def clear(self) -> None:

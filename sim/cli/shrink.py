@@ -1,7 +1,6 @@
 """`sim shrink`: find the smallest scenario that still violates a property."""
 
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -9,7 +8,7 @@ import click
 from sim.base.errors import RunError, UsageError
 from sim.cli.render.experiments import stoppable
 from sim.cli.render.output import PATH, common, plain, print_json, say
-from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
+from sim.cli.render.progress import StatusLine
 from sim.cli.rights_options import ALLOW
 from sim.cli.run import MAX_SEED, find_and_allow
 from sim.experiments.testing.campaign import Campaign
@@ -84,11 +83,9 @@ class _Progress:
 
     def __init__(self) -> None:
         self._line = StatusLine(live=sys.stderr.isatty())
-        self._next = time.monotonic() + PLAIN_SECONDS
 
     def __call__(self, lines: int, runs: int) -> None:
-        if self._line.live or time.monotonic() >= self._next:
-            self._next = time.monotonic() + PLAIN_SECONDS
+        if self._line.is_due():
             self._line.show(f"{lines} lines after {runs} runs")
 
     def clear(self) -> None:

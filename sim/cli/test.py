@@ -2,7 +2,6 @@
 
 import contextlib
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from sim.base.shown import Keywords
 from sim.cli.declared import options_of
 from sim.cli.render.experiments import stoppable
 from sim.cli.render.output import PATH, common, plain, print_json, say
-from sim.cli.render.progress import PLAIN_SECONDS, StatusLine
+from sim.cli.render.progress import StatusLine
 from sim.cli.render.table import print_table
 from sim.cli.rights_options import ALLOW
 from sim.cli.run import find_and_allow
@@ -142,15 +141,13 @@ class _Progress:
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
         self._line = StatusLine(live=sys.stderr.isatty())
-        self._next = time.monotonic() + PLAIN_SECONDS
         self._violated = 0
 
     def counted(self, result: CaseResult) -> None:
         """Count a run, and show it."""
         self._violated += bool(result.violations)
-        if not self._line.live and time.monotonic() < self._next:
+        if not self._line.is_due():
             return
-        self._next = time.monotonic() + PLAIN_SECONDS
         done, planned = len(self._campaign.done), len(self._campaign.cases)
         self._line.show(plain(f"{self._campaign.scenario}: {done} of {planned} runs, {self._violated} with violations"))
 

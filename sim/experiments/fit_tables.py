@@ -10,7 +10,7 @@ from sim.base.text import counted
 from sim.experiments.designs import VariedKey, each, variable
 from sim.experiments.estimate import Estimate
 from sim.experiments.fitting import Fit, TriedCombination, fit_of
-from sim.experiments.points import as_number, short
+from sim.experiments.points import number_or_text, short
 from sim.experiments.results import Results
 from sim.experiments.score_tables import Cell, Table, rounded
 from sim.experiments.targets import LACKS, MOST_BEST, most_by_chance
@@ -332,7 +332,7 @@ def candidates_rows(results: Results) -> tuple[list[str], list[tuple[Any, ...]]]
         row: list[Any] = [
             one.number,
             one.number // plan.batch,
-            *map(_cell, one.point.values()),
+            *map(number_or_text, one.point.values()),
             one.seeds,
             one.failed,
         ]
@@ -340,11 +340,6 @@ def candidates_rows(results: Results) -> tuple[list[str], list[tuple[Any, ...]]]
             row += [loss and loss.mean, loss and loss.half, later and later.mean]
         rows.append((*row, one.ended_early, one.same_as, one.number in best))
     return [*columns, "ended_early", "same_as", "best"], rows
-
-
-def _cell(text: str) -> str | float:
-    number = as_number(text)
-    return text if number is None else number
 
 
 def fit_to_json(results: Results) -> dict[str, Json]:

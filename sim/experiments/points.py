@@ -40,6 +40,12 @@ def as_number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def number_or_text(text: str) -> str | float:
+    """Return the number that a value is, or its text if it is none."""
+    number = as_number(text)
+    return text if number is None else number
+
+
 def number_text(value: float) -> str:
     """Return a number as text, without the noise of the last digits: 0.3, not 0.30000000000000004."""
     return f"{value:.12g}"

@@ -4,6 +4,7 @@ It is canonical so that the bytes, and therefore the hash of a run, depend on th
 that imports `msgspec`.
 """
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -87,6 +88,15 @@ def freeze(value: object) -> Raw:
 
 
 NOT_JSON_HINT = "use finite numbers, text, booleans, None, lists, and dicts with text as keys"
+
+
+def hash_of(value: object) -> str:
+    """Return the SHA-256 (64 hex digits) of the canonical JSON of a value, in which the order of keys does not matter.
+
+    Raises:
+        ActorError: if the value is not JSON-like.
+    """
+    return hashlib.sha256(encode(value)).hexdigest()
 
 
 def _not_json(value: object, error: Exception) -> ActorError:

@@ -1,6 +1,5 @@
 """The service that keeps what agents remember, and the archive of their past sessions."""
 
-import hashlib
 import math
 import operator
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -10,7 +9,7 @@ import attrs
 
 from sim.base.errors import Interrupt, LimitError, RunError, UsageError
 from sim.base.text import of_error
-from sim.kernel.codec import JsonObject, Record, encode, freeze
+from sim.kernel.codec import JsonObject, Record, freeze, hash_of
 from sim.memory.events import MemoriesForgotten, MemoriesPruned, MemoriesSummarised, MemoryRepeated
 from sim.memory.index import SCALE
 from sim.memory.load import CountTokens, LoadedMemories, load
@@ -515,8 +514,8 @@ class Memories(Service):
     def _state_of(self, agent_id: str) -> list[Any]:
         held = self._agents.get(agent_id, _NONE)
         archive = self._archives.get(agent_id)
-        repeats = [_hash({str(id): list(one) for id, one in held.repeats.items()})] if held.repeats else []
-        return [held.last, _hash(list(held)), None if archive is None else _hash(archive.state()), *repeats]
+        repeats = [hash_of({str(id): list(one) for id, one in held.repeats.items()})] if held.repeats else []
+        return [held.last, hash_of(list(held)), None if archive is None else hash_of(archive.state()), *repeats]
 
     def metrics(self) -> Mapping[str, float]:
         """See `Service.metrics`."""
@@ -567,10 +566,6 @@ class Memories(Service):
 def _normalised(text: str) -> str:
     """Return what is compared of a text: it in small letters, with single spaces, without the marks around it."""
     return " ".join(text.casefold().split()).strip(" .,;:!?-*\"'")
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(encode(value)).hexdigest()
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> int:

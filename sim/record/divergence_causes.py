@@ -7,6 +7,7 @@ a UUID looks like one, a clock shows these years, the order of a set moves the s
 import re
 from typing import Any, Final
 
+from sim.base.numbers import is_number
 from sim.kernel.codec import decode, encode
 from sim.kernel.rows import RecordedEvent
 from sim.record.first_difference import FirstDifference, ValueDifference
@@ -54,7 +55,7 @@ def _cause(left: Any, right: Any) -> str:
         ):
             if pattern.search(left) and pattern.search(right):
                 return cause
-    if _is_number(left) and _is_number(right):
+    if is_number(left) and is_number(right):
         if _is_clock(left) and _is_clock(right):
             return "it is a time of the clock: read world.now, which is part of the run"
         if isinstance(left, float) and isinstance(right, float) and min(len(repr(left)), len(repr(right))) > 12:
@@ -69,10 +70,6 @@ def _is_reordered(left: Any, right: Any) -> bool:
     if not (isinstance(left, list) and isinstance(right, list)) or len(left) < 2 or left == right:
         return False
     return sorted(map(encode, left)) == sorted(map(encode, right))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_clock(value: float) -> bool:

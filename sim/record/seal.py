@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sim.kernel.codec import encode
+from sim.kernel.codec import encode, hash_of
 
 FACTS: Final[Mapping[str, str]] = {
     "definition": "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL",
@@ -56,9 +56,9 @@ class Seal:
 
 def run_row_hash(values: tuple[Any, ...]) -> str:
     """Return the hash (64 hex digits) of the row of a run, given the values of `RUN_COLUMNS`."""
-    return hashlib.sha256(encode(values)).hexdigest()
+    return hash_of(values)
 
 
 def commit_hash(number: int, seal: str, run_row: str) -> str:
     """Return the hash (64 hex digits) of a commit: of its number, the seal, and the hash of the row in `run`."""
-    return hashlib.sha256(encode((number, seal, run_row))).hexdigest()
+    return hash_of((number, seal, run_row))

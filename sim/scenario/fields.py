@@ -4,7 +4,7 @@ import ast
 import json
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import attrs
 from pydantic import (
@@ -18,6 +18,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
 
 from sim.base.errors import UsageError
 from sim.base.expressions import Expression, ExpressionError, did_you_mean
@@ -62,6 +63,16 @@ class Part(BaseModel):
         if isinstance(data, Map):
             data.allowed = tuple(field.alias or name for name, field in cls.model_fields.items())
         return data
+
+
+class ShortPart(Part):
+    """A mapping that can be written shorter, as a value that stands for one of its keys."""
+
+    short_form: ClassVar[JsonSchemaValue]
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
+        return {"anyOf": [cls.short_form, handler(schema)]}
 
 
 def context_of(info: ValidationInfo) -> Context | None:

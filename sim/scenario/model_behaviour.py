@@ -21,7 +21,7 @@ _AFTER = f"seconds until the failure shows; default {_SOON.a:g}"
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Draw(f.Part):
+class Draw(f.ShortPart):
     """A distribution; exactly one of its keys."""
 
     short_form: ClassVar[JsonSchemaValue] = {"type": "number", "minimum": 0, "description": "a constant"}
@@ -52,10 +52,6 @@ class Draw(f.Part):
         if self.lognormal is not None and not 0 < self.lognormal[0] <= self.lognormal[1]:
             raise FieldError("expected [median, p95] with 0 < median <= p95")
         return self
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
-        return {"anyOf": [cls.short_form, handler(schema)]}
 
     def made(self) -> behaviour.Draw:
         """Return the distribution."""

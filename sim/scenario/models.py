@@ -71,7 +71,7 @@ class Endpoint(f.Part):
     streams: Annotated[bool | None, Field(description="whether it can stream; default: as it says")] = None
 
 
-class Ceiling(f.Part):
+class Ceiling(f.ShortPart):
     """What a run may spend on models at most; a call that could exceed it is not made."""
 
     short_form: ClassVar[JsonSchemaValue] = {"type": "number", "minimum": 0, "description": "money"}
@@ -84,10 +84,6 @@ class Ceiling(f.Part):
     def _short(cls, data: Any) -> Any:
         """Read a single number as money."""
         return {"money": data} if isinstance(data, int | float) and not isinstance(data, bool) else data
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
-        return {"anyOf": [cls.short_form, handler(schema)]}
 
 
 _RETRY = RetryPolicy()

@@ -29,7 +29,7 @@ _GOES_WITH: Final = {
 """Further keys, and the forms of property that have them."""
 
 
-class Occasion(f.Part):
+class Occasion(f.ShortPart):
     """When an expression becomes true, or an event happens. A text is an expression."""
 
     short_form: ClassVar[JsonSchemaValue] = {"type": ["string", "boolean"], "description": "an expression"}
@@ -51,10 +51,6 @@ class Occasion(f.Part):
         if self.where is not None and self.event is None:
             raise FieldError("`where` is a condition on an event, and there is no `event` here")
         return self
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> JsonSchemaValue:
-        return {"anyOf": [cls.short_form, handler(schema)]}
 
 
 class LaterOccasion(Occasion):

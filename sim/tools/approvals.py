@@ -21,7 +21,6 @@ question; it is idempotent, so a resumed run simply asks again. The agent itself
 effect, so a tick does not wait for the person.
 """
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -36,7 +35,7 @@ from sim.events.event_type import Published
 from sim.events.topic import matches
 from sim.host.person import await_person
 from sim.kernel import Actor, Effect, Latch, Timer, perform
-from sim.kernel.codec import ABSENT, JsonObject, decode, encode
+from sim.kernel.codec import ABSENT, JsonObject, decode, encode, hash_of
 from sim.kernel.duration import MAX_NS, NS, to_text
 from sim.kernel.rng import Draws
 from sim.tools.audit import Audit
@@ -118,7 +117,7 @@ def hash_arguments(arguments: JsonObject) -> str:
 
     The order of keys does not matter, nor anything about the call that is not an argument, such as its id.
     """
-    return hashlib.sha256(encode(arguments)).hexdigest()
+    return hash_of(arguments)
 
 
 # -- settings

@@ -16,6 +16,7 @@ from typing import Any, Final
 import attrs
 
 from sim.base.errors import ActorError
+from sim.base.numbers import is_number
 from sim.kernel.codec import decode, encode
 
 Path = tuple[str | int, ...]
@@ -131,15 +132,11 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 _KEYWORDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "type": (_is_type, f"one or a list of {', '.join(_TYPES)}"),
     "enum": (_is_list, "a list of values"),
-    "minimum": (_is_number, "a number"),
-    "maximum": (_is_number, "a number"),
+    "minimum": (is_number, "a number"),
+    "maximum": (is_number, "a number"),
     "properties": (lambda value: isinstance(value, Mapping), "a JSON Schema by name"),
     "required": (lambda value: _is_list(value) and all(isinstance(name, str) for name in value), "a list of names"),
 }

@@ -4,7 +4,6 @@ There are two views of the same messages: the *thread*, which a person sees, and
 `history`. No text changes a user, a level or an author: these come from the runtime only.
 """
 
-import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
@@ -51,7 +50,7 @@ from sim.base.expressions import did_you_mean, nearest
 from sim.base.permissions import Permission
 from sim.base.text import of_error
 from sim.events.bus import EventBus, too_much
-from sim.kernel.codec import ABSENT, Json, JsonObject, Raw, encode, freeze
+from sim.kernel.codec import ABSENT, Json, JsonObject, Raw, freeze, hash_of
 from sim.llm.types import ChatMessage
 from sim.memory.index import words_of
 from sim.tools import ToolAccess, Tools
@@ -720,7 +719,7 @@ class Conversations(Service):
             "conversations": {
                 id: {
                     **attrs.asdict(held.conversation), "messages": held.count, "due_ns": self._due.get(id),
-                    "ended": len(held.ended), "hash": _hash([attrs.asdict(message) for message in held.messages]),
+                    "ended": len(held.ended), "hash": hash_of([attrs.asdict(message) for message in held.messages]),
                 }
                 for id, held in self._held.items()
             },
@@ -832,10 +831,6 @@ def _check_name(what: str, text: object) -> None:
 
 def _number(id: str) -> int:
     return int(id.rpartition("-")[2])
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(encode(value)).hexdigest()
 
 
 def _succeeded(result: str) -> bool:

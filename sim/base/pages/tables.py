@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from sim.base.numbers import is_number
 from sim.base.pages.markup import Markup, tag
 from sim.base.text import number, plain
 
@@ -57,13 +58,9 @@ class Table:
         """Return for each column whether it has numbers only."""
         columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.headings)
         return [
-            any(_is_number(cell) for cell in column) and all(cell is None or _is_number(cell) for cell in column)
+            any(is_number(cell) for cell in column) and all(cell is None or is_number(cell) for cell in column)
             for column in columns
         ]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _shown(value: object) -> str:

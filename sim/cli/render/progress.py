@@ -33,6 +33,14 @@ class StatusLine:
 
     def __init__(self, *, live: bool) -> None:
         self.live = live
+        self._following = time.monotonic() + PLAIN_SECONDS
+
+    def is_due(self) -> bool:
+        """Return whether to show something: always on a terminal, otherwise once in `PLAIN_SECONDS`."""
+        if not self.live and time.monotonic() < self._following:
+            return False
+        self._following = time.monotonic() + PLAIN_SECONDS
+        return True
 
     def show(self, text: str) -> None:
         """Write `text`. It must be plain text already."""

@@ -11,7 +11,7 @@ from sim.cli.render.rows import print_list, say_rest
 from sim.cli.render.story import show_story, stories_of
 from sim.cli.render.table import print_pairs
 from sim.kernel.codec import Json, decode, encode
-from sim.kernel.duration import to_text
+from sim.kernel.duration import seconds_text
 from sim.record import StoredRun
 
 _COLUMNS = (
@@ -89,7 +89,7 @@ def show_task(stored: StoredRun, name: str, *, as_json: bool) -> None:
     for row in rows:
         note = f": {row['note']}" if row["note"] else ""
         by = f" by {row['by']}" if row["by"] else ""
-        click.echo(plain(f"{_time(row['time']):>14}  {row['what']}{by}{note}"))
+        click.echo(plain(f"{seconds_text(row['time']):>14}  {row['what']}{by}{note}"))
 
 
 def _pairs(task: _Task, tasks: Mapping[int, _Task], parts: list[_Task]) -> Iterator[tuple[str, str]]:
@@ -97,10 +97,10 @@ def _pairs(task: _Task, tasks: Mapping[int, _Task], parts: list[_Task]) -> Itera
     warnings = [name for name, there in (("overdue", task["overdue"]), ("stalled", task["stalled"])) if there]
     yield "status", task["status"] + (f" ({', '.join(warnings)})" if warnings else "")
     yield "priority", str(task["priority"] or 0)
-    yield "created", f"{_time(task['created'])} by {plain(task['creator'] or '')}"
+    yield "created", f"{seconds_text(task['created'])} by {plain(task['creator'] or '')}"
     yield "assignee", plain(task["assignee"] or "any agent")
     if task["due"] is not None:
-        yield "due", _time(task["due"])
+        yield "due", seconds_text(task["due"])
     if task["parent"] is not None:
         yield "part of", _named(tasks.get(task["parent"]))
     if task["depends_on"]:
@@ -113,10 +113,6 @@ def _pairs(task: _Task, tasks: Mapping[int, _Task], parts: list[_Task]) -> Itera
 
 def _named(task: _Task | None) -> str:
     return "?" if task is None else f"{task['task']} {plain(task['title'] or '')} ({task['status']})"
-
-
-def _time(seconds: float) -> str:
-    return to_text(round(seconds * 1000) * 1_000_000)
 
 
 def _json(text: str | None) -> Any:

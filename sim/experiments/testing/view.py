@@ -88,7 +88,3 @@ class AgentNames(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         value = self[name] = _COMPUTED[name](self._world, self._agent)
         return value
-
-
-OWN_NAMES: Final = frozenset({"me", "index", "group", "pi"})
-"""Names about an agent that never change."""

@@ -34,7 +34,7 @@ from sim.experiments.folder import begin, go_on, table_and_page, write
 from sim.experiments.integrity import check_experiment
 from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
 from sim.experiments.plan import Plan, TrialHosting, make_sweep
-from sim.experiments.points import as_number, named
+from sim.experiments.points import as_number, named, number_or_text
 from sim.experiments.results import Results
 from sim.experiments.sensitivity import Sensitivity, sensitivity_of, sensitivity_rows
 from sim.experiments.series import Band, Trials, bands, difference_bands, metrics_of, trials_of
@@ -225,7 +225,7 @@ class Experiment:
         keys = [] if self.plan.arms else list(self.plan.points[0])
         rows = [
             (
-                *([row.label] if self.plan.arms else [_value(row.point[key]) for key in keys]),
+                *([row.label] if self.plan.arms else [number_or_text(row.point[key]) for key in keys]),
                 name,
                 one.n,
                 one.mean,
@@ -265,7 +265,11 @@ class Experiment:
 
     def _point(self, point: int) -> tuple[Any, ...]:
         """Return the values of a combination, or the name of an arm."""
-        return (self.plan.label(point),) if self.plan.arms else tuple(map(_value, self.plan.points[point].values()))
+        return (
+            (self.plan.label(point),)
+            if self.plan.arms
+            else tuple(map(number_or_text, self.plan.points[point].values()))
+        )
 
     def _series(self) -> tuple[list[str], list[tuple[Any, ...]]]:
         trials = self._trials_over_time()
@@ -605,11 +609,6 @@ def _overrides(changes: Changes) -> tuple[str, ...]:
 
 def _at(values: Sequence[float | None] | None, place: int) -> float | None:
     return None if values is None else values[place]
-
-
-def _value(text: str) -> str | float:
-    number = as_number(text)
-    return text if number is None else number
 
 
 def _made(plan: Plan, chosen: ExperimentOptions) -> Experiment:

@@ -4,6 +4,7 @@ import math
 import re
 from typing import Any, Final
 
+from sim.base.numbers import is_number
 from sim.kernel.codec import Json
 from sim.scenario import Scenario
 from sim.world import Places
@@ -89,7 +90,7 @@ def _coordinates(places: Places) -> list[list[float]] | None:
         pairs: list[tuple[Any, Any]] = [
             (places.about(node).get(across), places.about(node).get(up)) for node in places.nodes
         ]
-        points = [(float(x), float(y)) for x, y in pairs if _is_number(x) and _is_number(y)]
+        points = [(float(x), float(y)) for x, y in pairs if _is_coordinate(x) and _is_coordinate(y)]
         if pairs and len(points) == len(pairs):
             if up == "y":
                 return [[x, y] for x, y in points]
@@ -99,5 +100,5 @@ def _coordinates(places: Places) -> list[list[float]] | None:
     return None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12
+def _is_coordinate(value: object) -> bool:
+    return is_number(value) and abs(value) < 1e12

@@ -22,8 +22,6 @@ from sim.world.section import (
 MINUTE_NS: Final = 60 * NS
 DAY_NS: Final = 86_400 * NS
 
-Priority = Annotated[int, Range(-1000, 1000)]
-
 
 def _require_channel(name: str | None) -> None:
     if name is not None and not is_channel(name):

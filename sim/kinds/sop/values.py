@@ -8,20 +8,12 @@
 They can also call the functions of rules, for the employee.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from sim.agents.toolbox import Toolbox, ToolboxAgent
 from sim.base.expressions import PURE_FUNCTIONS, Expression
 from sim.kernel.codec import JsonObject
 from sim.world import World
-
-
-class Template(Protocol):
-    """A value that is literal, or has expressions in it."""
-
-    def evaluate(self, names: JsonObject, functions: Mapping[str, Callable[..., object]], /) -> Any:
-        """Return the value."""
 
 
 class Evaluator:
