@@ -113,7 +113,7 @@ class MetricFunctions:
         """
         if key is None:
             return len(self._world.group(group))
-        return sum(1 for state in self._states(group) if state.get(key) == value)
+        return sum(1 for one in self._values(group, key) if one == value)
 
     @rule_function(place="world")
     def total(self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")]) -> float:
@@ -128,7 +128,7 @@ class MetricFunctions:
     @rule_function(place="world")
     def distinct_values(self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")]) -> int:
         """Return number of different values of a state variable in a group; null is none."""
-        return len({_comparable(value) for state in self._states(group) if (value := state.get(key)) is not None})
+        return len({_comparable(value) for value in self._values(group, key) if value is not None})
 
     @rule_function(place="world")
     def regions(self, group: Annotated[str, Refers("group")], key: Annotated[str, Refers("state")]) -> int:
@@ -320,18 +320,18 @@ class MetricFunctions:
             sizes.append(size)
         return sizes
 
-    def _states(self, group: str) -> list[dict[str, Json]]:
-        return [agent.state for agent in self._world.members(group)]
+    def _values(self, group: str, key: str) -> Sequence[Json]:
+        """Return the values of a state variable, in any order; None of an agent that does not have it."""
+        return [agent.state.get(key) for agent in self._world.members(group)]
 
     def _numbers(self, group: str, key: str) -> list[float]:
         """Return the values of a state variable. An agent that does not have it, or has null, has no value."""
-        numbers: list[float] = []
-        for state in self._states(group):
-            number = state.get(key)
-            if isinstance(number, int | float):
-                numbers.append(number)
-            elif number is not None:
-                raise ExpressionError(f"{key} of {group} is not a number but {number!r}")
+        values = self._values(group, key)
+        numbers: list[float] = [value for value in values if isinstance(value, int | float)]
+        if len(numbers) < len(values):
+            wrong = [repr(value) for value in values if not isinstance(value, int | float | None)]
+            if wrong:  # the first one in an order that does not depend on that of the agents
+                raise ExpressionError(f"{key} of {group} is not a number but {min(wrong)}")
         return numbers
 
 

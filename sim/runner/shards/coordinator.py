@@ -6,14 +6,15 @@ shards need not wait for each other within a window, and each event has the key 
 
 from collections.abc import Mapping, Sequence
 from heapq import merge
+from itertools import chain
 from typing import Any
 
 from sim.agents.metric_functions import MetricFunctions
 from sim.base.errors import RunError
-from sim.base.expressions import Expression, ExpressionError
+from sim.base.expressions import Expression
 from sim.kernel.codec import Json
 from sim.runner.runner import RunSink
-from sim.runner.shards.protocol import AnyShard, Order, Report, Row
+from sim.runner.shards.protocol import AnyShard, Columns, Order, Report, Row
 from sim.runner.shards.shard import RowRecorder
 from sim.scenario.assembly.build import Simulation
 from sim.world.islands import Islands, Letter
@@ -115,13 +116,11 @@ class Coordinator:
             self._keeper.event((time_ns, delta, priority, source, counter, actor, topic, data, cause))
         self._rows = [[] for _ in self._shards]
 
-    def gather(self, wanted: Mapping[str, list[str]]) -> dict[str, tuple[bool, dict[str, Json]]]:
-        """Return of each agent of the groups whether it lives, and the state variables."""
-        states: dict[str, tuple[bool, dict[str, Json]]] = {}
+    def gather(self, wanted: Mapping[str, list[str]]) -> dict[str, Columns]:
+        """Return what metrics read of the groups, on all shards."""
         order = Order("gather", wanted=dict(wanted), number=self._asked + 1)
-        for report in self._ask([order for _ in self._shards]):
-            states.update(report.states or {})
-        return states
+        parts = [report.columns or {} for report in self._ask([order for _ in self._shards])]
+        return {group: _joined([part[group] for part in parts]) for group in wanted}
 
     def end(self, at: int, delta: int) -> list[Report]:
         """End the run on all shards.
@@ -149,6 +148,16 @@ def _key(row: Row) -> Any:
     return row[0]
 
 
+def _joined(parts: Sequence[Columns]) -> Columns:
+    return Columns(
+        dead=tuple(chain.from_iterable(part.dead for part in parts)),
+        values={key: tuple(chain.from_iterable(part.values[key] for part in parts)) for key in parts[0].values},
+        lacking={
+            key: tuple(chain.from_iterable(part.lacking.get(key, ()) for part in parts)) for key in parts[0].values
+        },
+    )
+
+
 FUNCTIONS = ("count", "total", "mean", "distinct_values", "quantile", "gini", "clusters", "agents", "state_of")
 """The functions of metrics that a run on shards can have: they read the states of agents."""
 
@@ -166,7 +175,7 @@ class GatheredFunctions(MetricFunctions):
         super().__init__(simulation.world, simulation.manager)
         self._coordinator = coordinator
         self._wanted = wanted
-        self._gathered: dict[str, tuple[bool, dict[str, Json]]] = {}
+        self._gathered: dict[str, Columns] = {}
         self._as_of = -1
 
     def value_of(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
@@ -178,9 +187,6 @@ class GatheredFunctions(MetricFunctions):
             self._as_of = self._coordinator.reached
         return super().value_of(name, expression, lenient=lenient)
 
-    def _of(self, agent_id: str) -> tuple[bool, dict[str, Json]]:
-        return self._gathered.get(agent_id, (True, {}))
-
     def count(self, group: str, key: str | None = None, value: Any = None) -> int:
         """See `MetricFunctions`."""
         if key is None:
@@ -189,13 +195,13 @@ class GatheredFunctions(MetricFunctions):
 
     def agents(self, group: str) -> list[str]:
         """See `MetricFunctions`."""
-        return [one.agent_id for one in self._world.members(group) if self._of(one.agent_id)[0]]
+        dead = frozenset(self._gathered[group].dead)
+        return [one.agent_id for one in self._world.members(group) if one.agent_id not in dead]
 
     def state_of(self, agent: str, key: str, default: Any = None) -> Any:
         """See `MetricFunctions`."""
-        if agent not in self._gathered:
-            raise ExpressionError(f"{agent} is not gathered from its shard")
-        return self._gathered[agent][1].get(key, default)
+        columns = self._gathered[agent]
+        return default if columns.lacking[key] or not columns.values[key] else columns.values[key][0]
 
-    def _states(self, group: str) -> list[dict[str, Json]]:
-        return [self._of(one.agent_id)[1] for one in self._world.members(group)]
+    def _values(self, group: str, key: str) -> Sequence[Json]:
+        return self._gathered[group].values[key]

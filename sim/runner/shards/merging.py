@@ -29,6 +29,8 @@ def merge_states(first: Any, states: Sequence[Any], path: str = "") -> Any:
     changed = [state for state in states if state is not _MISSING and state != first]
     if not changed:
         return first
+    if len(changed) == 1:
+        return changed[0]
     if isinstance(first, dict) or (first is _MISSING and isinstance(changed[0], dict)):
         start: dict[str, Json] = first if isinstance(first, dict) else {}
         keys = sorted({*start, *(key for state in changed for key in state)})

@@ -1,14 +1,85 @@
 """The processes of shards, and the pipes to them (edge)."""
 
+import contextlib
+import gc
 import os
+import signal
 import subprocess
 import sys
-from typing import IO, cast
+import threading
+import warnings
+from typing import IO, Final, NoReturn, cast
+from weakref import WeakSet
 
 from sim.base.child import variables
 from sim.base.errors import RunError
 from sim.kernel.codec import Record, as_sent
 from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, read_report, receive, send
+from sim.runner.shards.shard import serve
+from sim.scenario.assembly.build import Simulation
+
+
+class ForkedProcess:
+    """A fork of this process that serves as a shard; it has what is used here of `subprocess.Popen`.
+
+    Args:
+        whole: the world, which this process has built: the fork shares its memory until it changes it.
+
+    Attributes:
+        stdin, stdout: the pipes to it and from it.
+    """
+
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+    _pid: int
+    _code: int | None = None
+
+    def __init__(self, whole: Simulation) -> None:
+        if sys.platform == "win32":
+            raise NotImplementedError("`Forks` makes none here")
+        requests, reports = os.pipe(), os.pipe()
+        self.stdin, self.stdout = os.fdopen(requests[1], "wb"), os.fdopen(reports[0], "rb")
+        with warnings.catch_warnings():  # `Forks` has seen that there are no other threads
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._pid = os.fork()
+        if not self._pid:
+            _serve(os.fdopen(requests[0], "rb"), os.fdopen(reports[1], "wb"), [self, *_FORKED], whole)
+        os.close(requests[0])
+        os.close(reports[1])
+        _FORKED.add(self)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if sys.platform != "win32" and self._code is None:
+            os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Wait for its end, and return its exit code; that of a signal is negative."""
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self._code
+
+
+_FORKED: Final = WeakSet[ForkedProcess]()  # a later fork has their pipes too, which must not stay open there
+
+
+def _serve(requests: IO[bytes], reports: IO[bytes], others: list[ForkedProcess], whole: Simulation) -> NoReturn:
+    """Do the work of a forked process, and end it without what its program does at its end."""
+    try:
+        for other in others:
+            for pipe in (other.stdin, other.stdout):
+                with contextlib.suppress(OSError):
+                    os.close(pipe.fileno())
+        gc.freeze()  # what was built stays to the end: a collection need not look at it, nor copy its pages
+        if sys.platform != "win32":
+            os.setsid()  # Ctrl-C is for the coordinator, whose end closes the pipes
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr  # what code prints is no report
+        serve(requests, reports, whole)
+    finally:
+        os._exit(0)
 
 
 class ShardProcess:
@@ -17,21 +88,16 @@ class ShardProcess:
     Args:
         number: its number, from 1.
         setup: what the shard is made of.
+        whole: the world, if the process is to be a fork of this one; None: it is a new one, and builds the world.
 
     Attributes:
         number, setup: as given.
     """
 
-    def __init__(self, number: int, setup: Setup) -> None:
+    def __init__(self, number: int, setup: Setup, whole: Simulation | None = None) -> None:
         self.number = number
         self.setup = setup
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", "from sim.runner.shards.shard import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=variables(os.environ),  # noqa: TID251  # what a process needs to start; nothing of it is an input of the run
-            start_new_session=True,
-        )
+        self._process = _new_process() if whole is None else ForkedProcess(whole)
         self._send(setup)
 
     def ask(self, order: Order) -> None:
@@ -78,3 +144,35 @@ class ShardProcess:
         code = self._process.wait()
         islands = ", ".join(self.setup.islands)
         return ShardLost(f"shard {self.number} ({islands}) has ended with the exit code {code}")
+
+
+def _new_process() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", "from sim.runner.shards.shard import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=variables(os.environ),  # noqa: TID251  # what a process needs to start; nothing of it is an input of the run
+        start_new_session=True,
+    )
+
+
+class Forks:
+    """Starts shards: each at first as a fork of this process, which has built the world, where that is possible.
+
+    A fork starts in milliseconds, and shares the memory of what it does not change. Whatever takes its place when it
+    has ended is a new process, because this one has threads by then, as it has if a program runs the scenario beside
+    other work; and only on Linux can libraries be trusted to survive a fork.
+
+    Args:
+        whole: the world, of which nothing has run yet.
+    """
+
+    def __init__(self, whole: Simulation) -> None:
+        self._whole = whole
+        self._begun: set[int] = set()
+
+    def __call__(self, number: int, setup: Setup) -> ShardProcess:
+        """Start the shard with this number."""
+        forked = number not in self._begun and sys.platform == "linux" and threading.active_count() == 1
+        self._begun.add(number)
+        return ShardProcess(number, setup, self._whole if forked else None)

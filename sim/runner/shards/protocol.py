@@ -95,6 +95,20 @@ class Order(Record, frozen=True):
     number: int = 0
 
 
+class Columns(Record, frozen=True):
+    """What metrics read of the agents of a group that are on one shard.
+
+    Attributes:
+        dead: the agents that have stopped.
+        values: by state variable, its values; null of an agent that does not have it.
+        lacking: by state variable, the agents that do not have it.
+    """
+
+    dead: tuple[str, ...]
+    values: dict[str, tuple[Json, ...]]
+    lacking: dict[str, tuple[str, ...]]
+
+
 class Report(Record, frozen=True):
     """What a shard has done.
 
@@ -105,7 +119,7 @@ class Report(Record, frozen=True):
         letters: what leaves for other shards.
         running: the number of its agents that have not stopped.
         cpu_ns: the CPU time since the last report in nanoseconds, with that of sending it.
-        states: of `gather`: by agent, whether it lives, and its state variables.
+        columns: of `gather`: by group.
         digest: of `end`: the final state.
         summary: of `end`: the figures of its agents.
         error, hint: why the run failed; empty if it did not.
@@ -119,7 +133,7 @@ class Report(Record, frozen=True):
     letters: tuple[Letter, ...] = ()
     running: int = 0
     cpu_ns: int = 0
-    states: dict[str, tuple[bool, dict[str, Json]]] | None = None
+    columns: dict[str, Columns] | None = None
     digest: dict[str, Json] | None = None
     summary: dict[str, Json] | None = None
     error: str = ""

@@ -20,7 +20,7 @@ from sim.kernel.ports import NullRecorder
 from sim.kernel.rows import EventRow
 from sim.record.files import SCENARIO
 from sim.runner.runner import RunController
-from sim.runner.shards.protocol import Order, Report, Row, Setup, read_order, read_setup, receive, send
+from sim.runner.shards.protocol import Columns, Order, Report, Row, Setup, read_order, read_setup, receive, send
 from sim.scenario import Scenario, loads
 from sim.scenario.assembly.build import Simulation, build
 from sim.scenario.schema import Metrics
@@ -84,11 +84,12 @@ class Shard:
 
     Args:
         setup: what the shard is made of.
+        whole: the world, if it is built already.
     """
 
-    def __init__(self, setup: Setup) -> None:
-        scenario = _loaded(setup)
-        whole = build(scenario, seed=setup.seed, until_ns=setup.until_ns)
+    def __init__(self, setup: Setup, whole: Simulation | None = None) -> None:
+        if whole is None:
+            whole = build(_loaded(setup), seed=setup.seed, until_ns=setup.until_ns)
         self._world = whole.world
         self._islands = Islands.of(self._world)
         self._local = frozenset(setup.islands)
@@ -98,7 +99,7 @@ class Shard:
         kernel = self._world.kernel
         self._rows = kernel.recorder = RowRecorder(kernel, self._islands, keeps_agents=True)
         own = [(loop, delay) for loop, delay in whole.starts if self._is_local(loop.agent_id)]
-        quiet = scenario.model_copy(update={"metrics": Metrics(), "stop": None})
+        quiet = whole.scenario.model_copy(update={"metrics": Metrics(), "stop": None})
         self._simulation: Simulation = attrs.evolve(whole, scenario=quiet, starts=tuple(own))
         self._runner = RunController(self._simulation, until_ns=setup.until_ns, mode="autonomous")
         self._runner.begin()
@@ -122,30 +123,35 @@ class Shard:
                 hint="what carries the orders is at fault: the record is kept, and sim resume continues it",
             )
         kernel = self._world.kernel
-        states, final = None, dict[str, Any]()
+        columns, final = None, dict[str, Any]()
         if order.what == "run":
             for letter in order.letters:
                 self._islands.receive(letter)
             kernel.run(order.end)
         elif order.what == "gather":
-            states = self._states(order.wanted or {})
+            columns = {group: self._columns(group, keys) for group, keys in (order.wanted or {}).items()}
         else:
             final = self._end(order)
         letters, self._letters[:] = tuple(self._letters), []
         before, self._reported_ns = self._reported_ns, time.process_time_ns()
         return Report(
             next=kernel.next_time(), now=kernel.now, delta=kernel.delta, rows=self._rows.take(), letters=letters,
-            running=self._world.running, cpu_ns=self._reported_ns - before, states=states, number=order.number, **final,
+            running=self._world.running, cpu_ns=self._reported_ns - before, columns=columns, number=order.number,
+            **final,
         )  # fmt: skip
 
-    def _states(self, wanted: dict[str, list[str]]) -> dict[str, tuple[bool, dict[str, Json]]]:
-        states: dict[str, tuple[bool, dict[str, Json]]] = {}
-        for group, keys in wanted.items():
-            for agent in self._world.members(group):
-                if self._is_local(agent.agent_id):
-                    _, state = states.setdefault(agent.agent_id, (agent.alive, {}))
-                    state.update({key: agent.state[key] for key in keys if key in agent.state})
-        return states
+    def _columns(self, group: str, keys: list[str]) -> Columns:
+        local = [agent for agent in self._world.members(group) if self._is_local(agent.agent_id)]
+        values = {key: tuple([agent.state.get(key) for agent in local]) for key in keys}
+        return Columns(
+            dead=tuple([agent.agent_id for agent in local if not agent.alive]),
+            values=values,
+            lacking={
+                key: tuple(agent.agent_id for agent in local if key not in agent.state)
+                for key, column in values.items()
+                if None in column
+            },
+        )
 
     def _end(self, order: Order) -> dict[str, Json]:
         world, kernel, manager = self._world, self._world.kernel, self._simulation.manager
@@ -177,9 +183,14 @@ def _loaded(setup: Setup) -> Scenario:
 
 
 class ShardActor:
-    """A shard whose methods take and return bytes, and raise nothing: Ray would pickle an error."""
+    """A shard whose methods take and return bytes, and raise nothing: Ray would pickle an error.
 
-    def __init__(self) -> None:
+    Args:
+        whole: its world, if it is built already.
+    """
+
+    def __init__(self, whole: Simulation | None = None) -> None:
+        self._whole = whole
         self._shard: Shard | None = None
 
     def hello(self) -> bytes:
@@ -197,7 +208,7 @@ class ShardActor:
         return _answer(lambda: shard.obey(read_order(order)))
 
     def _begun(self, setup: bytes) -> Report:
-        self._shard = Shard(read_setup(setup))
+        self._shard = Shard(read_setup(setup), self._whole)
         return Report()
 
 
@@ -211,9 +222,9 @@ def _answer(work: Callable[[], Report]) -> bytes:
         return as_sent(Report(error=of_error(error)))
 
 
-def serve(requests: IO[bytes], reports: IO[bytes]) -> None:
-    """Do what the coordinator asks until it closes the pipe."""
-    shard, setup = ShardActor(), receive(requests)
+def serve(requests: IO[bytes], reports: IO[bytes], whole: Simulation | None = None) -> None:
+    """Do what the coordinator asks until it closes the pipe; the world may be built already."""
+    shard, setup = ShardActor(whole), receive(requests)
     if not setup:
         return
     send(reports, shard.begin(setup))

@@ -22,7 +22,7 @@ from sim.runner.running import Source, kept_by, read_scenario
 from sim.runner.shards.checks import check_shards, wanted_of
 from sim.runner.shards.coordinator import Coordinator, GatheredFunctions
 from sim.runner.shards.merging import merge_states, merge_summaries
-from sim.runner.shards.processes import ShardProcess
+from sim.runner.shards.processes import Forks
 from sim.runner.shards.protocol import Host, Setup, Start
 from sim.runner.shards.restarting import RestartedShard
 from sim.runner.shards.shard import RowRecorder
@@ -41,7 +41,7 @@ def on_shards(shards: int, host: Host | None = None) -> Any:
     @taking(RunOptions)
     @in_definitions
     async def run_async(scenario: Source, options: RunOptions) -> RunResult:
-        return _run(scenario, options, shards, host or nullcontext(ShardProcess))
+        return _run(scenario, options, shards, host)
 
     return in_plain_code(run_async)
 
@@ -93,33 +93,37 @@ def run_on_shards(scenario: Source, shards: int | str, *, ray: str | None = None
     return result
 
 
-def _run(source: Source, options: RunOptions, shards: int, host: Host) -> RunResult:
+def _run(source: Source, options: RunOptions, shards: int, host: Host | None) -> RunResult:
     checked, text, chosen = read_scenario(source, options)
     spec = Spec.of(checked, text, chosen)
     check_shards(spec, chosen, shards)
-    with host as start:
+    with host or nullcontext(Forks(spec.simulation)) as start:
         return _run_by(start, shards, spec, chosen)
 
 
 def _run_by(start: Start, shards: int, spec: Spec, chosen: RunOptions) -> RunResult:
-    checked = spec.simulation.scenario
-    kept = kept_by(spec, chosen, None, ())
     started = time.monotonic()
     world = spec.simulation.world
     processes: list[RestartedShard] = []
-    files = checked.recorded_files()
     try:
         with _interruptible():
-            for number, islands in enumerate(packed(Islands.of(world), shards), 1):
-                setup = Setup(
-                    text=checked.source.text, file=checked.source.file, overrides=tuple(chosen.overrides),
-                    allow=tuple(chosen.allow), seed=world.kernel.seed, until_ns=spec.until_ns, islands=islands,
-                    files=files,
-                )  # fmt: skip
-                processes.append(RestartedShard(number, setup, start))
-            for process in processes:
-                process.report()
-            fields, digest, now = _drive(spec, processes, kept.keeper)
+            for number, setup in enumerate(_setups(spec, chosen, shards), 1):
+                processes.append(RestartedShard(number, setup, start))  # before the record has a thread
+            return _recorded(processes, spec, chosen, started)
+    finally:
+        for process in processes:
+            process.close()
+        world.ended = True
+        world.kernel.close()
+
+
+def _recorded(processes: Sequence[RestartedShard], spec: Spec, chosen: RunOptions, started: float) -> RunResult:
+    """Run all shards, with a record, and return the result."""
+    kept = kept_by(spec, chosen, None, ())
+    try:
+        for process in processes:
+            process.report()
+        fields, digest, now = _drive(spec, processes, kept.keeper)
         hash = kept.keeper.finish("finished", digest, now, fields)
     except KeyboardInterrupt:
         kept.keeper.close()
@@ -130,15 +134,22 @@ def _run_by(start: Start, shards: int, spec: Spec, chosen: RunOptions) -> RunRes
     except BaseException:
         kept.keeper.close()
         raise
-    finally:
-        for process in processes:
-            process.close()
-        world.ended = True
-        world.kernel.close()
     return RunResult(
         run=None if kept.folder is None else str(kept.folder), backend=running_on(), hash=hash,
         events=kept.keeper.events, wall_seconds=time.monotonic() - started, **fields,
     )  # fmt: skip
+
+
+def _setups(spec: Spec, chosen: RunOptions, shards: int) -> list[Setup]:
+    checked, world = spec.simulation.scenario, spec.simulation.world
+    files = checked.recorded_files()
+    return [
+        Setup(
+            text=checked.source.text, file=checked.source.file, overrides=tuple(chosen.overrides),
+            allow=tuple(chosen.allow), seed=world.kernel.seed, until_ns=spec.until_ns, islands=islands, files=files,
+        )
+        for islands in packed(Islands.of(world), shards)
+    ]  # fmt: skip
 
 
 def packed(islands: Islands, shards: int) -> list[tuple[str, ...]]:
