@@ -14,7 +14,7 @@ from sim.actors import Agent
 from sim.actors.mailbox import Pending, message_names
 from sim.agents.family import AgentPlan, Family, Make, WorldPlan, define_family
 from sim.agents.reading import Lets, NamedValue, Reader, Reading, all_of
-from sim.agents.rule_code import RuleCode, Value
+from sim.agents.rule_code import OwnAttribute, RuleCode, Value
 from sim.agents.toolbox import DRAWS, Toolbox
 from sim.base.expressions import Bindings, Expression, Functions, Names
 from sim.base.permissions import Permission
@@ -256,7 +256,15 @@ class PolicyAgent(Agent):
         actions = rule.actions
         self.has_more = len(actions) > 1
         self._taken = 1
-        return actions[0].constant or self._prepared(rule, 0)
+        action = actions[0]
+        if action.constant is not None:
+            return action.constant
+        arguments = code.arguments[place][0]  # as `_prepared`, without a call
+        assert arguments is not None, "otherwise the action is constant"
+        try:
+            return Action(action.kind, arguments(self, self.state, self._let), action.reason)
+        except Exception as error:
+            code.fail(error)
 
     def _prepared(self, rule: PolicyRule, number: int) -> Action:
         """Return an action of the chosen rule with its arguments computed."""
@@ -394,18 +402,18 @@ def _result(agent: PolicyAgent) -> Any:
 
 
 _COMPUTED: dict[str, Callable[[PolicyAgent], Any]] = {
-    "now": lambda agent: agent.world.now,
-    "me": lambda agent: agent.agent_id,
-    "index": lambda agent: agent.index,
-    "group": lambda agent: agent.group,
+    "now": OwnAttribute("world.now"),
+    "me": OwnAttribute("agent_id"),
+    "index": OwnAttribute("index"),
+    "group": OwnAttribute("group"),
     "place": lambda agent: agent.world.places.where(agent.agent_id) if agent.world.places else None,
-    "balance": lambda agent: agent.world.balance(agent.agent_id),
-    "iteration": lambda agent: agent.loop.iteration_count,
+    "balance": OwnAttribute("world.balance", by_name=True),
+    "iteration": OwnAttribute("loop.iteration_count"),
     "event": _event,
     "message": _message,
     "messages": _messages,
     "result": _result,
-    "woken_by": lambda agent: agent.woken_by,
+    "woken_by": OwnAttribute("woken_by"),
     "pi": lambda agent: math.pi,
 }
 

@@ -8,7 +8,10 @@ agent that used it last.
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, Literal, NoReturn, Protocol
+
+import attrs
 
 from sim.agents.toolbox import Toolbox
 from sim.base.expressions import Expression, Functions, Names
@@ -17,12 +20,39 @@ from sim.base.expressions.compiler import KINDS, Code, Compiled, Source, Writer
 Computed = Mapping[str, Callable[[Any], Any]]
 """What computes the names that every agent has."""
 
+
+@attrs.frozen
+class OwnAttribute:
+    """What computes a name from an attribute of the agent, and can be written as code, which saves a call.
+
+    Args:
+        path: the attributes that lead to it from the agent.
+        by_name: whether it is a method, which is called with the name of the agent.
+    """
+
+    path: str
+    by_name: bool = False
+
+    def __call__(self, agent: Any) -> Any:
+        """Return the value of the name for an agent."""
+        value = attrgetter(self.path)(agent)
+        return value(agent.agent_id) if self.by_name else value
+
+    def code(self) -> ast.expr:
+        """Return the code of the value."""
+        code = _load("A")
+        for name in self.path.split("."):
+            code = ast.Attribute(code, name, ast.Load())
+        return ast.Call(code, [ast.Attribute(_load("A"), "agent_id", ast.Load())], []) if self.by_name else code
+
+
 Scoped = Callable[[Any, Names], Names]
 """Returns the names of an agent, with the values that its rule has named."""
 
 _NUMBERS: Final = frozenset({"now", "index", "balance", "iteration", "messages", "pi"})
 """Those of them that are numbers."""
 
+_VALUED: Final = frozenset({int, float, bool, str})
 _SCALARS: Final = frozenset({int, float, bool, str, type(None)})
 
 
@@ -145,7 +175,11 @@ class _Names(Source):
             return ast.Subscript(_load("L"), ast.Constant(name), ast.Load()), "any"
         compute = self._computed.get(name)
         if compute is not None:
-            return ast.Call(writer.hold(compute), [_load("A")], []), "number" if name in _NUMBERS else "any"
+            if isinstance(compute, OwnAttribute):
+                code = compute.code()
+            else:
+                code = ast.Call(writer.hold(compute), [_load("A")], [])
+            return code, "number" if name in _NUMBERS else "any"
         read = ast.Subscript(_load("S"), ast.Constant(name), ast.Load())
         return writer.marked(read, "name", name), "any"
 
@@ -157,11 +191,52 @@ class _Names(Source):
             return writer.marked(missing, "function", name), "any"
         return writer.hold(function), KINDS.get(inspect.signature(function).return_annotation, "any")
 
+    def call(self, writer: Writer, name: str, arguments: list[ast.expr]) -> ast.expr | None:
+        """See `Source`. The agent of the code is the one for which the functions act."""
+        write = _WRITTEN.get((name, len(arguments)))
+        return write(writer, self._toolbox, *arguments) if write is not None and self._toolbox.is_own(name) else None
+
     def known(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """See `Source`."""
         return (
             list(self._functions) if what == "function" else [*local.get("S", ()), *local.get("L", ()), *self._computed]
         )
+
+
+def _state_of(writer: Writer, toolbox: Toolbox, agent: ast.expr, key: ast.expr) -> ast.expr | None:
+    """Return the code of `state_of` for an agent that exists and a value without parts; it calls it for all others."""
+    if not isinstance(key, ast.Constant):
+        return None
+    given, name = writer.keep(agent)
+    found, other = writer.keep(ast.Call(writer.hold(toolbox.agents_by_name.get), [given], []))
+    get = ast.Attribute(ast.Attribute(other, "state", ast.Load()), "get", ast.Load())
+    read, value = writer.keep(ast.Call(get, [key], []))
+    exists = ast.Compare(found, [ast.IsNot()], [ast.Constant(None)])
+    plain = ast.Compare(ast.Attribute(read, "__class__", ast.Load()), [ast.In()], [writer.hold(_VALUED)])
+    asked = ast.Call(writer.hold(toolbox.functions["state_of"]), [name, key], [])
+    return ast.IfExp(ast.BoolOp(ast.And(), [exists, plain]), value, asked)
+
+
+def _choice_of(writer: Writer, toolbox: Toolbox, items: ast.expr) -> ast.expr:
+    """Return the code of `choice`."""
+    given, kept = writer.keep(items)
+    drawn = ast.Call(_draw("choice"), [kept], [])
+    return ast.IfExp(ast.Call(writer.hold(len), [given], []), drawn, ast.Constant(None))
+
+
+def _chance(writer: Writer, toolbox: Toolbox, probability: ast.expr) -> ast.expr:
+    """Return the code of `chance`."""
+    return ast.Call(_draw("chance"), [probability], [])
+
+
+def _draw(name: str) -> ast.expr:
+    return ast.Attribute(ast.Attribute(_load("A"), "rng", ast.Load()), name, ast.Load())
+
+
+_WRITTEN: Final[Mapping[tuple[str, int], Callable[..., ast.expr | None]]] = {
+    ("chance", 1): _chance, ("choice", 1): _choice_of, ("state_of", 2): _state_of,
+}  # fmt: skip
+"""What writes the code of the functions that rules call most, by name and number of arguments."""
 
 
 def _choice(

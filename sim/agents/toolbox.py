@@ -20,7 +20,7 @@ from sim.base.expressions import (
 from sim.kernel.codec import Json
 from sim.kernel.rng import Draws
 from sim.resources import MICRO
-from sim.world import World
+from sim.world import Inhabitant, World
 from sim.world.calendar import calendar_functions
 
 if TYPE_CHECKING:
@@ -84,6 +84,15 @@ class Toolbox:
         if name in self.shared:
             self.shared = {**self.shared, name: wrap(self.shared[name])}
 
+    def is_own(self, name: str) -> bool:
+        """Return whether a function is that of this class, without anything around it."""
+        return getattr(self.functions.get(name), "__func__", None) is getattr(Toolbox, name)
+
+    @property
+    def agents_by_name(self) -> Mapping[str, Inhabitant]:
+        """The agents of the world by name, in one mapping for the whole run."""
+        return self._world.agents
+
     @property
     def _id(self) -> str:
         return self.acts_for.agent_id
@@ -142,7 +151,8 @@ class Toolbox:
         places = self._world.places
         if places is None:
             return []
-        neighbours = places.around(self._id) if radius == 1 else places.others_within(self._id, _whole(radius))
+        agent = self.acts_for.agent_id
+        neighbours = places.around(agent) if radius == 1 else places.others_within(agent, _whole(radius))
         return neighbours if group is None else self._of_group(neighbours, group)
 
     def _of_group(self, agents: Sequence[str], group: str) -> list[str]:

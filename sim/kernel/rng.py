@@ -8,9 +8,10 @@ This is the only module that imports `random`.
 import hashlib
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Self
 
+from sim.kernel.compiled import core
 from sim.kernel.draws import Generator, Item, Seed, keys_of
 
 
@@ -20,16 +21,25 @@ def derive(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
-def placing(*parts: object) -> Callable[[str], bytes]:
-    """Return a function of one more part, whose results are in the order of `derive` with all parts."""
-    begun = hashlib.blake2b("".join(f"{part}\0" for part in parts).encode(), digest_size=8).copy
+def hash_order(named: Mapping[str, Item], *parts: object) -> list[Item]:
+    """Return the items of a mapping in the order of `derive(*parts, name)`: one item more leaves the others in order.
 
-    def place(part: str) -> bytes:
+    Args:
+        named: the items by name.
+        parts: what the order is for.
+    """
+    text = "".join(f"{part}\0" for part in parts).encode()
+    if core is not None and named.__class__ is dict:
+        ordered: list[Item] = core.hash_order(named, text)
+        return ordered
+    begun = hashlib.blake2b(text, digest_size=8).copy
+
+    def place(name: str) -> bytes:
         hash = begun()
-        hash.update(part.encode())
+        hash.update(name.encode())
         return hash.digest()
 
-    return place
+    return [named[name] for name in sorted(sorted(named), key=place)]  # equal hashes: by name
 
 
 class Stream(random.Random):

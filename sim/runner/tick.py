@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sim.actors import AgentLoop, AgentLoopManager
 from sim.kernel import Actor, Signal, first_of
 from sim.kernel.actor import TICK
-from sim.kernel.rng import placing
+from sim.kernel.rng import hash_order
 from sim.kernel.waits import sleep_ns
 
 Concurrency = Literal["sequential", "parallel"]
@@ -117,10 +117,8 @@ class TickDriver:
 
     def _shuffle(self, loops: list[AgentLoop]) -> list[AgentLoop]:
         # By a hash of tick and agent, so that one agent more leaves the others in their order.
-        place_of = placing("turn", self._kernel.seed, self.ticks, *self._kernel.order)
-        ordered = [(place_of(loop.agent_id), loop.agent_id, loop) for loop in loops]
-        ordered.sort()
-        return [loop for _, _, loop in ordered]
+        named = {loop.agent_id: loop for loop in loops}
+        return hash_order(named, "turn", self._kernel.seed, self.ticks, *self._kernel.order)
 
     async def _sequential(self, loops: list[AgentLoop]) -> None:
         self._begin_turns()

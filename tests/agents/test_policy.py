@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
-from sim.agents.rule_code import RuleCode, Value
+from sim.agents.rule_code import OwnAttribute, RuleCode, Value
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.kernel.rng import Streams
 from sim.world import Places
@@ -198,10 +198,11 @@ def test_lists_that_a_rule_keeps_are_copies(toolbox: tuple[Lab, Toolbox]) -> Non
             code = RuleCode([rule(None, change={"x": "=" + text.replace("{}", call)})], box, {}, lambda agent, let: {})
             (change,) = code.changes
             assert change is not None, "the rule sets a variable"
-            box.used_by(lab.script("q"))
+            agent = lab.script("q")
+            box.used_by(agent)
             found = "shared" if text in read else "copy"
-            assert found in str(change(None, {}, {})), text
-            assert "shared" not in str(change(None, {}, {})) or text in read, text
+            assert found in str(change(agent, {}, {})), text
+            assert "shared" not in str(change(agent, {}, {})) or text in read, text
 
 
 def test_the_world_around(toolbox: tuple[Lab, Toolbox]) -> None:
@@ -215,3 +216,49 @@ def test_the_world_around(toolbox: tuple[Lab, Toolbox]) -> None:
     assert (box.remaining("calls"), box.usage("calls"), box.budget("money")) == (3, 2, 3)
     assert (box.exists("secret"), box.content("secret"), box.exists("none")) == (True, None, False)
     assert set(PURE_FUNCTIONS) <= set(box.used_by(lab.script("q")))
+
+
+_NOT_CALLED = (
+    *(f"state_of('q', '{key}')" for key in ("number", "text", "long", "truth", "none", "list", "mapping", "lacking")),
+    "state_of('nobody', 'number')", "state_of(['q'], 'number')", "state_of('q', 1)", "state_of(me, 'own')",
+    "[state_of(one, 'long') for one in ['q', 'q']]", "[state_of(one, 'list') == [1, [2]] for one in ['q', 'nobody']]",
+    "sum(state_of(one, 'number') > 2 for one in ['q', 'q'])", "[one for one in state_of('q', 'list')]",
+    "[state_of('q', 'long') for one in range(5) for other in range(5)]",
+    "[state_of('q', 'text') for one in [state_of('q', 'number')] for other in range(150) for third in range(150)]",
+    "choice([])", "choice(['x'])", "choice('x')", "choice(3)", "choice(None)", "[choice([one]) for one in [1, 2]]",
+    "chance(1.0)", "chance(0)", "chance('x')", "chance(None)", "chance(probability=1)", "chance()", "choice([1], [2])",
+)  # fmt: skip
+
+
+def test_functions_that_are_written_into_the_code_do_what_their_calls_do(toolbox: tuple[Lab, Toolbox]) -> None:
+    """The code of `state_of`, `choice` and `chance` in a rule gives the values and the errors that their calls give."""
+    lab, box = toolbox
+    lab.world.agents["q"].state = {
+        "number": 3, "text": "short", "long": "x" * 70_000, "truth": True, "none": None, "list": [1, [2]],
+        "mapping": {"a": 1},
+    }  # fmt: skip
+    lab.world.agents["p"].state = {"own": 1.5}
+    agent = lab.world.agents["p"]
+    computed = {"me": OwnAttribute("agent_id")}
+
+    def outcome(text: str) -> object:
+        code = RuleCode([rule(None, change={"x": f"={text}"})], box, computed, lambda agent, let: {})
+        box.used_by(agent)  # type: ignore[arg-type]  # an agent
+        change = code.changes[0]
+        assert change is not None, "the rule sets a variable"
+        try:
+            return change(agent, {}, {})
+        except Exception as error:
+            with pytest.raises(ExpressionError) as raised:
+                code.fail(error)
+            return str(raised.value)
+
+    written = [outcome(text) for text in _NOT_CALLED]
+    for name in ("state_of", "choice", "chance"):
+        assert box.is_own(name)
+        box.watch(name, lambda function: lambda *given, **named: function(*given, **named))
+        assert not box.is_own(name)
+    called = [outcome(text) for text in _NOT_CALLED]
+    for text, one, other in zip(_NOT_CALLED, written, called, strict=True):
+        assert one == other, text
+    assert any("more than 20000 steps" in str(one) for one in written)

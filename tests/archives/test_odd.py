@@ -531,7 +531,10 @@ def test_an_action_that_declares_to_draw_is_told(monkeypatch):
     assert "what is drawn by the code of the action `publish`, which declares that it draws" in describe(scenario)
 
 
-_DRAW = r"(?<!kernel)\.rng\b|\.draws\(|draws_now\(|world\.stream\(|streams\.(get|draws|at)\(|Stream\(derive|placing\("
+_DRAW = (
+    r"(?<!kernel)\.rng\b|\.draws\(|draws_now\(|world\.stream\(|streams\.(get|draws|at)\(|Stream\(derive"
+    r"|hash_order\("
+)
 
 
 def _modules_that_draw() -> Iterator[str]:

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, pvariance
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim.kernel import COMPILED, rng
 from sim.kernel import draws as compiled
 from sim.kernel.draws import Seed, keys_of
-from sim.kernel.rng import Draws, Stream, Streams, derive, placing
+from sim.kernel.rng import Draws, Stream, Streams, derive, hash_order
 
 ROOT = Path(__file__).resolve().parents[2]
 DERIVED = [16476032584258269876, 5077936987687029010, 8132214733302242201]
@@ -40,11 +42,23 @@ def _draws(stream: Stream | Draws) -> list[object]:
     ]
 
 
-@given(st.integers(), st.integers(0, 9), st.lists(st.text(max_size=4), max_size=5))
-def test_what_is_placed_is_in_the_order_of_the_hashes(seed, tick, names):
-    """`placing` orders by the bytes of the same hash that `derive` gives as a number."""
-    place_of = placing("turn", seed, tick)
-    assert [int.from_bytes(place_of(name), "big") for name in names] == [derive("turn", seed, tick, n) for n in names]
+@given(st.text(max_size=300), st.integers(0, 9), st.lists(st.text(max_size=300), max_size=9, unique=True))
+def test_names_are_in_the_order_of_their_hashes(text, tick, names):
+    """`hash_order` orders by the hash that `derive` gives, in C and in Python, also over several blocks of the hash."""
+    named = {name: [name] for name in names}
+    expected = [[name] for name in sorted(names, key=lambda name: derive(text, tick, name))]
+    assert hash_order(named, text, tick) == expected
+    with patch.object(rng, "core", None):
+        assert hash_order(named, text, tick) == expected
+
+
+@pytest.mark.skipif(not COMPILED, reason="what is shown here is an error of the C code")
+def test_the_order_needs_texts():
+    """A name that is no text, or that no file could hold, is an error, and nothing is put in order."""
+    with pytest.raises(TypeError, match="a name is a text"):
+        hash_order({1: "one"}, "turn")  # type: ignore[dict-item]
+    with pytest.raises(UnicodeEncodeError):
+        hash_order({"one": 1, "\ud800": 2}, "turn")
 
 
 def test_derive_is_fixed():

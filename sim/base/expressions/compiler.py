@@ -24,7 +24,7 @@ from sim.base.errors import RunError
 from sim.base.expressions.declared import functions_at
 from sim.base.expressions.errors import ExpressionError, did_you_mean
 from sim.base.expressions.functions import OPERATORS, PURE_FUNCTIONS, number
-from sim.base.expressions.limits import SIZELESS, counted, measured
+from sim.base.expressions.limits import CHARACTERS, SCALARS, SIZELESS, counted, measured
 from sim.base.expressions.missing import LENIENT, LENIENT_FUNCTIONS, ORDERINGS
 from sim.base.expressions.names import Bindings, Names
 from sim.base.expressions.operations import NoValueError, guarded, item, items, mapping, part, rows
@@ -69,6 +69,17 @@ class Source(Protocol):
             writer: what writes the code.
             name: the name of the function.
             only_read: whether the value of the call is read at once and not kept, so that it need not be a copy.
+        """
+
+    def call(self, writer: "Writer", name: str, arguments: list[ast.expr]) -> ast.expr | None:
+        """Return code in place of the call of a function that is not pure; None: it is called.
+
+        The code may keep values in variables of its own (`Writer.keep`), which a call takes longer than.
+
+        Args:
+            writer: what writes the code.
+            name: the name of the function.
+            arguments: the code of its arguments, all of them by place.
         """
 
     def known(self, what: Literal["name", "function"], local: Names) -> list[str]:
@@ -190,7 +201,9 @@ class Writer:
         self._line = self._mark(Mark(text))
         node, kind = self._go(tree)
         if whole and kind not in _SMALL:
-            node = _call(self.hold(measured), node)
+            kept, value = self.keep(node)  # for the same reason as in `_counted`
+            scalar = ast.Compare(ast.Attribute(kept, "__class__", ast.Load()), [ast.In()], [self.hold(SCALARS)])
+            node = ast.IfExp(scalar, value, _call(self.hold(measured), value))
         if any(isinstance(inner, ast.ListComp) for inner in ast.walk(node)):
             work = ast.NamedExpr(_store("W"), ast.List([ast.Constant(0)], ast.Load()))
             node = ast.BoolOp(ast.And(), [work, node])  # a list with one item is true
@@ -231,6 +244,11 @@ class Writer:
     def marked(self, node: ast.expr, what: Literal["name", "function"], name: str) -> ast.expr:
         """Return code whose `KeyError` means that there is no such name or function."""
         return _at(node, self._mark(Mark(self._text, what, name)))
+
+    def keep(self, code: ast.expr) -> tuple[ast.expr, ast.expr]:
+        """Return code that keeps a value in a variable of its own, and the code of this variable."""
+        variable = self._variable("t")
+        return ast.NamedExpr(_store(variable), code), _load(variable)
 
     def _mark(self, mark: Mark) -> int:
         self._marks.append(mark)
@@ -378,17 +396,20 @@ class Writer:
         arguments = [self._go(argument) for argument in node.args]
         keywords = [ast.keyword(keyword.arg, self._node(keyword.value)) for keyword in node.keywords]
         if function is not None:
-            call: ast.expr = ast.Call(function, [code for code, _ in arguments], keywords)
+            codes, call = [code for code, _ in arguments], None
+            if not keywords and not self._in_source:  # Python allows no `:=` there
+                call = self._source.call(self, name, codes)
+            call = call or ast.Call(function, codes, keywords)
             return self._grown(call) if kind not in _SMALL else (call, kind)
         if self._loops and name not in _LOOKS_ONLY:
             arguments = [(code if kind in _SMALL else self._counted(code), kind) for code, kind in arguments]
             keywords = [ast.keyword(keyword.arg, self._counted(keyword.value)) for keyword in keywords]
         if name == "str" and len(arguments) == 1 and arguments[0][1] in ("number", "truth", "none"):
             kind = "text"
-        call = self._operation(self._pure[name], node.args, arguments)
-        assert isinstance(call, ast.Call), "an operation is a call"
-        call.keywords = keywords
-        return self._grown(call) if name in _MAKES_MORE else (call, self._result(kind))
+        operation = self._operation(self._pure[name], node.args, arguments)
+        assert isinstance(operation, ast.Call), "an operation is a call"
+        operation.keywords = keywords
+        return self._grown(operation) if name in _MAKES_MORE else (operation, self._result(kind))
 
     def _attribute(self, node: ast.Attribute) -> Code:
         return _call(self.hold(item), self._node(node.value), ast.Constant(node.attr)), "any"
@@ -449,10 +470,12 @@ class Writer:
     def _counted(self, code: ast.expr) -> ast.expr:
         if self._in_source:
             return _call(self.hold(counted), code, _load("W"))
-        variable = self._variable("t")  # most values have no size, and a call takes longer than to see this
-        kind = ast.Attribute(ast.NamedExpr(_store(variable), code), "__class__", ast.Load())
-        plain = ast.Compare(kind, [ast.In()], [self.hold(SIZELESS)])
-        return ast.IfExp(plain, _load(variable), _call(self.hold(counted), _load(variable), _load("W")))
+        kept, value = self.keep(code)  # most values have no size that counts, and a call takes longer than to see this
+        plain = ast.Compare(ast.Attribute(kept, "__class__", ast.Load()), [ast.In()], [self.hold(SIZELESS)])
+        text = ast.Compare(ast.Attribute(value, "__class__", ast.Load()), [ast.Is()], [self.hold(str)])
+        short = ast.Compare(_call(self.hold(len), value), [ast.Lt()], [ast.Constant(CHARACTERS)])
+        sizeless = ast.BoolOp(ast.Or(), [plain, ast.BoolOp(ast.And(), [text, short])])
+        return ast.IfExp(sizeless, value, _call(self.hold(counted), value, _load("W")))
 
 
 class _Mappings:
@@ -465,6 +488,10 @@ class _Mappings:
     def function(self, writer: Writer, name: str, *, only_read: bool) -> Code:
         """See `Source`."""
         return writer.marked(ast.Subscript(_load("F"), ast.Constant(name), ast.Load()), "function", name), "any"
+
+    def call(self, writer: Writer, name: str, arguments: list[ast.expr]) -> ast.expr | None:
+        """See `Source`."""
+        return None
 
     def known(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """See `Source`."""

@@ -11,12 +11,14 @@ MAX_RESULT: Final = 100_000
 MAX_WORK: Final = 20_000
 """The most steps of all loops of one evaluation: each item counts, and each value that a step reads or keeps."""
 
-_SCALARS: Final = frozenset({int, float, bool, str, type(None)})
+SCALARS: Final = frozenset({int, float, bool, str, type(None)})
+"""The types of values that are never too large as a result."""
 SIZELESS: Final = frozenset({int, float, bool, type(None)})
 """The types of values whose size is not counted."""
 
 _DEEPEST: Final = 50
-_CHARACTERS: Final = 100  # so many characters of a text count as one step
+CHARACTERS: Final = 100
+"""So many characters of a text count as one step."""
 
 
 def measured(result: Any) -> Any:
@@ -24,7 +26,7 @@ def measured(result: Any) -> Any:
 
     Shared parts count each time they occur.
     """
-    if result.__class__ not in _SCALARS and size(result, MAX_RESULT) > MAX_RESULT:
+    if result.__class__ not in SCALARS and size(result, MAX_RESULT) > MAX_RESULT:
         raise ExpressionError(f"the result holds more than {MAX_RESULT} values")
     return result
 
@@ -69,8 +71,8 @@ def spend(work: list[int], steps: int) -> None:
 def counted(value: Any, work: list[int]) -> Any:
     """Return a value that a step of a loop reads or keeps, after counting its size."""
     if value.__class__ is str:
-        if len(value) >= _CHARACTERS:
-            spend(work, len(value) // _CHARACTERS)
+        if len(value) >= CHARACTERS:
+            spend(work, len(value) // CHARACTERS)
     elif isinstance(value, list | tuple | dict):
         spend(work, size(value, MAX_WORK))
     return value

@@ -9,8 +9,9 @@ PEP 399, each function in Python defines the correct behaviour.
 
 C files: `module` (the module and `take_over`), `core` and `layout` (declarations), `loop` (the main loop), `calls`
 (`wake`, `emit`, `put_nowait`), `wait` (waits), `turns` (turns of agents), `actions` (executing an action), `slots`
-(slots of resources), `reader` (an iterator), `sort` (sorting), `draws` (keyed draws), `rows` (recorders that collect
-events), `lanes` (the events of each lane of a hash), `state` (what is in the state of an agent).
+(slots of resources), `reader` (an iterator), `sort` (sorting), `shuffle` (the order of turns), `draws` (keyed draws),
+`rows` (recorders that collect events), `lanes` (the events of each lane of a hash), `state` (what is in the state of
+an agent).
 """
 
 import importlib

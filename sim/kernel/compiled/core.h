@@ -109,6 +109,7 @@ PyObject *queue_put_nowait(PyObject *queue, PyObject *item);
 PyObject *signal_wait(PyObject *signal, PyObject *nothing);
 PyObject *sleep_ns(PyObject *module, PyObject *delay);
 PyObject *sort_entries(PyObject *module, PyObject *list);
+PyObject *hash_order(PyObject *module, PyObject *args);
 PyObject *in_order(PyObject *module, PyObject *waiting);
 PyObject *by_lane(PyObject *module, PyObject *args);
 PyObject *plainness(PyObject *module, PyObject *state);

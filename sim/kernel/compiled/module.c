@@ -151,6 +151,7 @@ is_taken(PyObject *module, PyObject *nothing)
 static PyMethodDef functions[] = {
     {"by_lane", by_lane, METH_VARARGS, "Return the encoded events of each lane; None if they have to be parsed."},
     {"plainness", plainness, METH_O, "Return whether all values of a state are scalars (2), JSON at the top (1), or not."},
+    {"hash_order", hash_order, METH_VARARGS, "Return the items of a mapping in the order of hashes of a text and their names."},
     {"in_order", in_order, METH_O, "Return whether a list of actors, each followed by a token, is sorted by rank."},
     {"is_taken", is_taken, METH_NOARGS, "Return whether `take_over` was called before."},
     {"sleep_ns", sleep_ns, METH_O, "Pause the actor for a whole number of nanoseconds of simulated time."},
