@@ -633,7 +633,7 @@ class _StartValues:
     group: str
     table: bool
     no_copies: str | None
-    plain: Mapping[str, Any] | None
+    plain: JsonObject | None
 
     @classmethod
     def of(cls, entry: schema.Agent, no_copies: str | None) -> "_StartValues":
