@@ -1,22 +1,22 @@
 """A program for test_turns.py: agents that meet all ends of a turn. It writes their results, and the hash.
 
-Its arguments: `plain` or `compiled`, the mode, and the level of recording.
+It runs them in each mode with each level of recording. Its argument is `plain` or `compiled`.
 """
 
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-PLAIN, MODE, LEVEL = sys.argv[1:]
-if PLAIN == "plain":
+if sys.argv[1] == "plain":
     sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # as if it were not there
 
-import sim  # noqa: E402 - only now
-from sim.base.permissions import Permission  # noqa: E402
-from sim.kernel.waits import NOTHING, sleep_ns  # noqa: E402
-from sim.world import Action  # noqa: E402
-from sim.world.action import Refused, action  # noqa: E402
+import sim
+from sim.base.permissions import Permission
+from sim.kernel.waits import NOTHING, sleep_ns
+from sim.world import Action
+from sim.world.action import Refused, action
 
 RESULTS: list[Any] = [None, {"a": 1}, {"a": 2**70}, {1, 2}, {"a": [1]}, {"ä": "ö"}, float("nan"), {"big": "x" * 3000}]
 
@@ -150,27 +150,28 @@ class Escaping(Direct):
         return None
 
 
-SCENARIO = f"""
+SCENARIO = """
 name: turns
 until: 400s
-execution: {{use_autonomous_loops: {"true" if MODE == "autonomous" else "false"}, tick: {{period: 1s}},
-             agent_loop: {{min_loop_delay: 1s, max_consecutive_errors: 3, cool_down: 5s, max_restarts: 999}}}}
-limits: {{talk: {{agent: 3 per 10s, policy: skip}}, acts: {{global: 40 per 20s, policy: block}}}}
-costs: {{publish: {{talk: 1, acts: 1}}}}
-metrics: {{every: 10s, values: {{rich: "balance('b')"}}}}
+execution: {use_autonomous_loops: AUTONOMOUS, tick: {period: 1s},
+             agent_loop: {min_loop_delay: 1s, max_consecutive_errors: 3, cool_down: 5s, max_restarts: 999}}
+limits: {talk: {agent: 3 per 10s, policy: skip}, acts: {global: 40 per 20s, policy: block}}
+costs: {publish: {talk: 1, acts: 1}}
+metrics: {every: 10s, values: {rich: "balance('b')"}}
 agents:
-  - {{name: a, kind: busy, balance: 20}}
-  - {{name: b, kind: direct, balance: 20}}
-  - {{name: d, kind: escaping}}
-  - {{name: e, kind: escaping}}
-  - {{name: c, balance: 3, rules: [{{when: balance >= 1, do: [{{transfer: {{to: a, amount: 1}}}}, noop]}},
-                                   {{do: {{try: {{how: 1}}}}}}]}}
+  - {name: a, kind: busy, balance: 20}
+  - {name: b, kind: direct, balance: 20}
+  - {name: d, kind: escaping}
+  - {name: e, kind: escaping}
+  - {name: c, balance: 3, rules: [{when: balance >= 1, do: [{transfer: {to: a, amount: 1}}, noop]},
+                                   {do: {try: {how: 1}}}]}
 """
 
 KINDS: Any = {"busy": Busy, "direct": Direct, "escaping": Escaping}
 
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "turns.yaml"
-    file.write_text(SCENARIO, encoding="utf-8")
-    result = sim.run(file, seed=1, recording=LEVEL, kinds=KINDS)  # type: ignore[arg-type]  # a word from the command line
-    sys.stdout.write(f"{result.hash} {result.iterations}\n{result}\n")
+    for autonomous, level in product(("true", "false"), ("all", "changes", "samples")):
+        file.write_text(SCENARIO.replace("AUTONOMOUS", autonomous), encoding="utf-8")
+        result = sim.run(file, seed=1, recording=level, kinds=KINDS)  # type: ignore[arg-type]  # one of its words
+        sys.stdout.write(f"{autonomous} {level}: {result.hash} {result.iterations}\n{result}\n")

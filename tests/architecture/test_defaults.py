@@ -96,6 +96,7 @@ def test_no_default_of_a_constructor_is_written_a_second_time():
     assert limits == []
 
 
+@pytest.mark.slow
 def test_no_help_text_repeats_a_default():
     """A help text or a description of a key tells a number as a default only by computing it."""
     told = [

@@ -253,10 +253,12 @@ def unsafe_in(tree: ast.AST) -> list[str]:
     return [
         f"line {first.lineno}"
         for first, second, *_ in commands
-        if ast.unparse(first) == "sys.executable" and ast.unparse(second) not in ("'-P'", "'-I'")
+        if isinstance(first, ast.Attribute) and ast.unparse(first) == "sys.executable"
+        if ast.unparse(second) not in ("'-P'", "'-I'")
     ]
 
 
+@pytest.mark.slow
 def test_no_module_of_the_current_folder_replaces_one_of_python():
     """Processes of this Python begin with -P or -I: a file `queue.py` beside a scenario is not what they work with."""
     assert unsafe_in(ast.parse("run([sys.executable, '-c', 'pass'])")) == ["line 1"]
@@ -266,10 +268,12 @@ def test_no_module_of_the_current_folder_replaces_one_of_python():
 def inheriting_in(tree: ast.AST) -> list[str]:
     """Return the lines that start a process which inherits the variables of this one."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    starts = [call for call in calls if ast.unparse(call.func) in ("subprocess.Popen", "anyio.open_process")]
+    named = [call for call in calls if isinstance(call.func, ast.Attribute)]
+    starts = [call for call in named if ast.unparse(call.func) in ("subprocess.Popen", "anyio.open_process")]
     return [f"line {call.lineno}" for call in starts if "env" not in [one.arg for one in call.keywords]]
 
 
+@pytest.mark.slow
 def test_no_process_inherits_the_variables_of_the_run():
     """Each process that is started says which variables it gets: those of a run can be keys."""
     assert inheriting_in(ast.parse("subprocess.Popen(command, stdin=-1)")) == ["line 1"]

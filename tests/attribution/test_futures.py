@@ -143,6 +143,7 @@ metrics: {every: 1s, values: {n: "mean('a', 'n')"}}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fork", [pytest.param(True, marks=forked), False])
 def test_what_a_future_does_not_show_is_unknown(tmp_path, fork):
     """A future that does not show the outcome is unknown, and counted; it does not count as false."""

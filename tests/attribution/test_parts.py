@@ -266,6 +266,7 @@ def effects(draw: st.DrawFn) -> Effects:
     return Effects(weights, together, draw(st.lists(st.frozensets(places, min_size=1, max_size=3), max_size=2)))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(effects(), st.integers(1, 150), st.integers(1, 6), st.integers(0, 150))
 def test_what_a_search_says_agrees_with_any_table_of_effects(table, runs, most, in_time):
@@ -322,6 +323,7 @@ def test_what_is_known_alone_is_found_when_runs_end():
         assert len(found) == min(len(alone), halving.most)
 
 
+@pytest.mark.slow
 def test_a_set_that_was_not_reduced_is_not_minimal():
     """If the runs do not suffice to find a smallest set, it is said of what is found, and the search is incomplete."""
     seen = set()

@@ -12,6 +12,7 @@ from sim.experiments.attribution.forks import FORKS
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FORKS, reason="processes are not forked here")
 def test_all_cpu_time_of_a_question_counts(monkeypatch, capfd):
     """The CPU seconds of a question are all that its process took, also those between two looks at its memory."""
@@ -50,6 +51,7 @@ def test_a_clock_without_updates_is_an_error():
         play_frames.updates_in("paused at 3s")
 
 
+@pytest.mark.slow
 def test_the_lines_of_each_page_are_those_of_its_files():
     """The lines of code that docs/play.md has beside SolaraViz are those of the files, in the order of the table."""
     pytest.importorskip("mesa", reason="the group bench has Mesa")

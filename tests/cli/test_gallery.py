@@ -50,6 +50,7 @@ def test_each_copy_is_a_valid_scenario_under_its_new_name(name):
     assert [entry.name for entry in copy.agents] == [entry.name for entry in original.agents]
 
 
+@pytest.mark.slow
 def test_a_copy_names_its_schema_and_runs(sim, tiny):
     """A copy begins with the schema for editors, which lies beside it, and `sim run` takes it."""
     files = json.loads(sim("new", "outbreak", "--from", "contagion", "--json").out)["files"]

@@ -573,7 +573,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert not self.living
 
 
-TestQueueMachine = QueueMachine.TestCase
+TestQueueMachine = pytest.mark.slow(QueueMachine.TestCase)
 TestQueueMachine.settings = settings(deadline=None, max_examples=60, stateful_step_count=30)
 
 

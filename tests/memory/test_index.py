@@ -61,6 +61,7 @@ def test_the_order_of_the_words_of_a_query_does_not_matter(texts, query, random)
     assert index.scores(" ".join(mixed)) == index.scores(query)
 
 
+@pytest.mark.slow
 @given(st.lists(TEXTS, max_size=10))
 def test_removing_all_leaves_nothing(texts):
     """An index from which all texts were removed holds no word of them."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -87,4 +88,4 @@ class Memorise(RuleBasedStateMachine):
 Memorise.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 
 
-TestMemorise = Memorise.TestCase
+TestMemorise = pytest.mark.slow(Memorise.TestCase)

@@ -64,6 +64,7 @@ def test_differs_exactly_where_the_hash_would(left, right):
     assert f"event {found.number}" in found.sentence()
 
 
+@pytest.mark.slow
 @given(values, values)
 def test_the_value_named_is_at_the_path_named(left, right):
     """Following the keys on each side leads to the values that are said to differ."""

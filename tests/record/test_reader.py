@@ -328,6 +328,7 @@ def test_a_traceback_has_the_hint():
     assert not hasattr(UsageError("no pandas"), "__notes__")
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_told_from_a_running_one(tmp_path):
     """A run whose writer is gone without closing it is `killed`; one that is being written is `running`."""
     code = (

@@ -78,6 +78,7 @@ def test_malformed_events_are_counted_by_topic(folder: Path) -> None:
     assert "missing required field `from`" in found.topics[topic].problem
 
 
+@pytest.mark.slow
 def test_topics_without_number_take_no_memory_without_bound() -> None:
     """Actions can have any name: of very many malformed topics the first are counted one by one, and the rest together;
     readers of events keep as little.

@@ -51,7 +51,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert min(balances) >= 0
 
 
-TestLedger = LedgerMachine.TestCase
+TestLedger = pytest.mark.slow(LedgerMachine.TestCase)
 
 
 def test_a_transfer_moves_exactly_the_amount():

@@ -479,7 +479,7 @@ class PoolMachine(RuleBasedStateMachine):
             assert not any(place[4].accepts(item) for item in stored)
 
 
-TestPools = PoolMachine.TestCase
+TestPools = pytest.mark.slow(PoolMachine.TestCase)
 TestPools.settings = settings(max_examples=60, stateful_step_count=40)
 
 

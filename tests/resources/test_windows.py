@@ -1,5 +1,6 @@
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -98,7 +99,7 @@ class WindowMachine(RuleBasedStateMachine):
             assert span == 0 or self.room(who, self.kernel.now + span - 1) < amount
 
 
-TestWindows = WindowMachine.TestCase
+TestWindows = pytest.mark.slow(WindowMachine.TestCase)
 TestWindows.settings = settings(max_examples=60, stateful_step_count=40)
 
 

@@ -577,6 +577,7 @@ def test_a_branch_of_a_branch(record, backend):
         same(result.run, Pure, "trio" if backend == "asyncio" else "asyncio")
 
 
+@pytest.mark.slow
 def test_a_branch_may_last_longer(record):
     """With `until` a branch goes on where its origin ended; what came before the end is as it was."""
     made = record(Pure)

@@ -120,6 +120,7 @@ class Counted(Inside):
         super().ask(order)
 
 
+@pytest.mark.slow
 def test_the_number_of_windows_has_no_other_orders() -> None:
     """Readings for metrics and the end of the run are orders, and no windows."""
     result = on_shards(1, nullcontext(Counted))(world(3), out=None)
@@ -353,6 +354,7 @@ def test_what_shards_cannot_do_is_refused_before_anything_is_written(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_tables_of_a_program_reach_each_shard() -> None:
     """A table that a program gives, and no file, is sent to each shard."""
     scenario = world(3)

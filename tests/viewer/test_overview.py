@@ -530,6 +530,7 @@ class ManyKinds(sim.Agent):
         return sim.Action("sleep", {"for": "1h"})
 
 
+@pytest.mark.slow
 def test_kinds_of_effects_that_are_left_out_are_counted(ran):
     """A table of effects that is cut says how many of its rows are left out."""
     text = "name: many\nuntil: 1m\nagents: [{name: a, kind: many}]\n"

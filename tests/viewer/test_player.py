@@ -249,6 +249,7 @@ def news(url, version=-1, run="", window="w"):
         connection.close()
 
 
+@pytest.mark.slow
 def test_only_the_page_can_ask_for_something(player):
     """A request from another site, of another kind, too large, or that is none of the page, changes nothing."""
     with PlayServer(player) as server:
@@ -268,19 +269,21 @@ def test_only_the_page_can_ask_for_something(player):
         assert still(player)["phase"] == "paused"
 
 
-@pytest.mark.parametrize("path", ["", "news", "do", "overview", "block/0"])
-def test_no_part_of_the_page_is_there_without_its_secret_or_for_another_host(player, path):
+@pytest.mark.slow
+def test_no_part_of_the_page_is_there_without_its_secret_or_for_another_host(player):
     """Each path is refused without the secret of the address, and for a host name that is not this machine's."""
     with PlayServer(player) as server:
         parts = urlsplit(server.url)
         own = parts.netloc
-        for where, host in ((f"/guess/{path}", own), (f"/{path}", own), (parts.path + path, "evil.example")):
-            connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
-            connection.request("GET", where, headers={"Host": host})
-            assert connection.getresponse().status == 403, (where, host)
-            connection.close()
+        for path in ("", "news", "do", "overview", "block/0"):
+            for where, host in ((f"/guess/{path}", own), (f"/{path}", own), (parts.path + path, "evil.example")):
+                connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
+                connection.request("GET", where, headers={"Host": host})
+                assert connection.getresponse().status == 403, (where, host)
+                connection.close()
 
 
+@pytest.mark.slow
 def test_windows_agree_and_a_closed_one_leaves_the_run_paused(player):
     """All windows have the same state; when the last one is closed while the run is under way, the run is paused."""
     with PlayServer(player) as server:
@@ -300,6 +303,7 @@ def test_windows_agree_and_a_closed_one_leaves_the_run_paused(player):
         assert still(player)["note"] == "paused: the last window was closed"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="the variables of a process are read in /proc")
 def test_the_process_of_the_page_gets_no_key(player, monkeypatch):
     """The process that serves the page has no variable of the operator beside those with which Python starts."""
@@ -310,6 +314,7 @@ def test_the_process_of_the_page_gets_no_key(player, monkeypatch):
     assert b"sk-a-key" not in given
 
 
+@pytest.mark.slow
 def test_the_run_is_paused_if_the_process_of_the_page_ends(player):
     """Without the process that serves the page, the run is paused, and whoever waits for its end hears of it."""
     with PlayServer(player) as server:
@@ -321,6 +326,7 @@ def test_the_run_is_paused_if_the_process_of_the_page_ends(player):
         assert still(player)["note"] == "paused: the process that serves the page has ended"
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_program_is_shown_and_logged(player, caplog):
     """A request that ends in an error of the program itself is answered and logged, and others are carried out."""
     with PlayServer(player) as server:
@@ -373,6 +379,7 @@ def test_a_run_can_end_while_it_is_paused(player, monkeypatch):
     assert player.state()["note"].startswith("finished")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_whoever_waits_hears_that_no_request_is_carried_out_any_more(player):
     """If the thread that carries out requests ends by an error of the program, the page ends, and so does the wait."""
@@ -390,6 +397,7 @@ def test_whoever_waits_hears_that_no_request_is_carried_out_any_more(player):
         player.hold = kept
 
 
+@pytest.mark.slow
 def test_a_state_that_cannot_be_sent_is_logged_and_the_next_is_sent(player, caplog):
     """An error of the program while the page is updated is in the log, and the page gets the next state."""
     with PlayServer(player) as server:
@@ -441,6 +449,7 @@ def test_a_window_is_told_at_most_30_times_a_second():
     assert windows.asks("two") == 0
 
 
+@pytest.mark.slow
 def test_it_can_be_played_from_python(walkers, tmp_path):
     """`sim.play` returns at once, with the address of the page; the end of the block ends the run."""
     with sim.play(walkers, out=tmp_path / "runs", browser=False) as server:
@@ -449,6 +458,7 @@ def test_it_can_be_played_from_python(walkers, tmp_path):
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_page_that_is_opened_later_has_all_so_far(player):
     """A page shows the run as far as it is when it is opened, and not as far as a window that was open before."""
 

@@ -11,6 +11,7 @@ from sim.world.places import Places
 AGENTS = ("a", "b", "c", "d")
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from(AGENTS), st.integers(-1, 8), st.booleans()), max_size=40),
     st.booleans(),

@@ -197,5 +197,5 @@ class Board(RuleBasedStateMachine):
         assert sum(value for name, value in numbers.items() if name not in ("overdue", "stalled")) == len(self.tasks)
 
 
-TestBoard = Board.TestCase
+TestBoard = pytest.mark.slow(Board.TestCase)
 TestBoard.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

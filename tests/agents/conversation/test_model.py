@@ -150,4 +150,4 @@ class Talk(RuleBasedStateMachine):
 Talk.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
-TestTalk = Talk.TestCase
+TestTalk = pytest.mark.slow(Talk.TestCase)

@@ -150,6 +150,7 @@ def changed(folder: Path, plan: Any, **task: Any) -> Team:
     return team(folder, {"job": [plan]}, tasks=tasks, files=files, offered=OFFERED, executor={"attempts": 1})
 
 
+@pytest.mark.slow
 def test_a_task_cannot_change_the_tests_of_its_criteria(tmp_path: Path) -> None:
     """Those that exist when it begins are protected. Others are not, and tests that it writes itself are its own."""
     for name, plan in (("write", EDIT), ("delete", {"workspace.delete_file": {"path": "tests/test_one.py"}})):

@@ -120,6 +120,7 @@ def test_normalised_values_go_from_0_to_1_in_the_same_order(values):
     assert all(found[one] <= found[two] for one, two in pairwise(order))
 
 
+@pytest.mark.slow
 @given(VALUES, VARIANT, st.data())
 def test_ranks_hold_each_memory_once_and_none_is_below_one_that_it_beats(values, variant, data):
     """All memories are ranked; one with no less of each score than another one, and more of one, is not below it."""
