@@ -21,7 +21,7 @@ import tempfile
 import time
 import tomllib
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -80,12 +80,15 @@ class Trial(NamedTuple):
         if listed != sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml")):
             raise Failed(f"the gallery has {', '.join(listed)}")
         (self.home / "gallery").mkdir()
+        copies = {}
         for name in listed:
-            (copy, *_) = json.loads(self.run("sim", "new", "--from", name, "--dir", "gallery", "--json"))["files"]
-            self.run("sim", "check", copy)
-            hash = json.loads(self.run("sim", "run", copy, "--no-record", "--json"))["hash"] if name in RUN else None
-            if hash != expected.get(name):
-                raise Failed(f"{name}: hash {hash}, not {expected.get(name)}")
+            made = json.loads(self.run("sim", "new", "--from", name, "--dir", "gallery", "--json"))
+            copies[name] = made["files"][0]
+        self.run("sim", "check", *copies.values())
+        for name, hash in expected.items():
+            found = json.loads(self.run("sim", "run", copies[name], "--no-record", "--json"))["hash"]
+            if found != hash:
+                raise Failed(f"{name}: hash {found}, not {hash}")
         for command in (["list"], ["show", "ecology"], ["report", "ecology"], ["replay", "ecology"]):
             self.run("sim", *command)
         for name in GOLDEN:
@@ -113,11 +116,16 @@ def find_python(version: str) -> str | None:
     return next((str(path) for path in sorted(versions.glob(f"{version}*/bin/python{version}"))), None)
 
 
-def build(scratch: Path, python: str, **settings: str) -> Path:
-    """Build a wheel by way of the source distribution, so that it is tried too."""
+def build(scratch: Path, sdist: Path, python: str, release: Path | None = None, **settings: str) -> Path:
+    """Build a wheel from the source distribution, so that it is tried too; copy one of a release to a folder."""
     target = Path(tempfile.mkdtemp(dir=scratch))
-    _run("uv", "build", "--quiet", "--python", python, "-o", str(target), env={**os.environ, **settings})
+    _run(
+        "uv", "build", "--quiet", "--wheel", "--python", python, "-o", str(target), str(sdist),
+        env={**os.environ, **settings},
+    )  # fmt: skip
     (wheel,) = target.glob("*.whl")
+    if release is not None:
+        shutil.copy(wheel, release)
     return wheel
 
 
@@ -148,38 +156,43 @@ def policy(wheel: Path) -> str:
     return f"{wheel.name}: {found[1] if found else told}"
 
 
-def rows_of(scratch: Path, builds: Iterable[str], folder: Path) -> Iterator[Row]:
-    """Build and try the wheels; copy those of a release to a folder."""
+def row_of(scratch: Path, expected: dict[str, str], python: str, wheel: Callable[[], Path], *, compiled: bool) -> Row:
+    """Make a wheel, and try it; return its row in the table."""
+    try:
+        made = wheel()
+    except Failed as error:
+        return ("-", python, "-", "-", "-", "-", "-", f"FAILED: {error}")
+    return try_wheel(Trial(made, python, Path(tempfile.mkdtemp(dir=scratch)) / "home", compiled), expected)
+
+
+def rows_of(scratch: Path, versions: Iterable[str], folder: Path) -> Iterator[Row]:
+    """Build and try the wheels, as many at a time as there are cores; copy those of a release to a folder."""
     runs = {
         name: _run(sys.executable, "-m", "sim", "run", f"scenarios/{name}.yaml", "--no-record", "--json")
         for name in RUN
     }
     expected = {name: json.loads(printed)["hash"] for name, printed in runs.items()}
     yield COLUMNS
-    pure: Path | None = None
-    for version in builds:
-        python = find_python(version)
-        if python is None:
-            yield ("-", version, "-", "-", "-", "-", "-", "skipped: not on this machine")
-            continue
-        trials = []
-        try:
-            if pure is None:
-                pure = build(scratch, python, SIM_PURE_PYTHON="1")
-                trials.append(build(scratch, python, CC="/nonexistent"))  # whoever builds without a compiler
-            trials += [pure, build(scratch, python)]
-        except Failed as error:
-            yield ("-", version, "-", "-", "-", "-", "-", f"FAILED: {error}")
-            continue
-        homes = [Path(tempfile.mkdtemp(dir=scratch)) / "home" for _ in trials]
-        tried = [
-            Trial(wheel, python, home, compiled=wheel is trials[-1]) for wheel, home in zip(trials, homes, strict=True)
-        ]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # each is a chain of processes, one after another
-            yield from pool.map(partial(try_wheel, expected=expected), tried)
-        shutil.copy(trials[-1], folder)
-    if pure is not None:
-        shutil.copy(pure, folder)
+    found = {version: find_python(version) for version in versions}
+    yield from (
+        ("-", version, "-", "-", "-", "-", "-", "skipped: not on this machine")
+        for version, python in found.items()
+        if python is None
+    )
+    pythons = [python for python in found.values() if python is not None]
+    if not pythons:
+        return
+    _run("uv", "build", "--quiet", "--sdist", "-o", str(scratch))
+    (sdist,) = scratch.glob("*.tar.gz")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each is a chain of processes, one after another
+        made = partial(build, scratch, sdist)
+        pure = pool.submit(made, pythons[0], folder, SIM_PURE_PYTHON="1")  # at work before what waits for it
+        wheels = [(pythons[0], partial(made, pythons[0], CC="/nonexistent"), False)]  # by a user without a compiler
+        wheels += [(python, partial(made, python, folder), True) for python in pythons]
+        wheels += [(python, pure.result, False) for python in pythons]
+        tried = partial(row_of, scratch, expected)
+        rows = [pool.submit(tried, python, wheel, compiled=compiled) for python, wheel, compiled in wheels]
+        yield from (row.result() for row in rows)
 
 
 def main(folder: Path) -> int:
@@ -187,8 +200,8 @@ def main(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     names = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["build"]
     with tempfile.TemporaryDirectory(prefix="sim-wheels-") as scratch:
-        builds = [f"3.{name.removeprefix('cp3').removesuffix('-*')}" for name in names]
-        rows = list(rows_of(Path(scratch), builds, folder))
+        versions = [f"3.{name.removeprefix('cp3').removesuffix('-*')}" for name in names]
+        rows = list(rows_of(Path(scratch), versions, folder))
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
