@@ -3,12 +3,14 @@
 import gc
 import ipaddress
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,20 @@ _BEGAN = time.monotonic()
 PLAIN = "SIM_PLAIN" in os.environ
 if PLAIN:
     sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
+
+
+def _in_memory() -> str | None:
+    """Return a folder in memory that has room for what tests write and can hold programs, or None."""
+    folder = Path("/dev/shm")  # noqa: S108 - no file has a fixed name there
+    if sys.platform != "linux" or not os.access(folder, os.W_OK):
+        return None
+    runs_programs = not os.statvfs(folder).f_flag & os.ST_NOEXEC
+    return str(folder) if runs_programs and shutil.disk_usage(folder).free >= 4 * 2**30 else None
+
+
+# Records are written durably: on a disk, tests would wait for it longer than for what they test.
+if (_folder := _in_memory()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _folder)
 
 # In the background of a script Ctrl-C is ignored, which the processes that tests start would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
